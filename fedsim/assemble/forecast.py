@@ -20,6 +20,7 @@ from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose import max_bytes
+from fedsim.compose.contract import row_in_hooks
 from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
@@ -254,7 +255,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(shared, work, x, y, mask, key):
         batch = Batch(x, y, mask, key, jnp.int32(0))
-        row = client.row_in_hooks(client.memory(shared, key))
+        row = row_in_hooks(client, client.memory(shared, key))
         variables, local = client.start(task, shared, row, work)
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
         params, local = client.step(task, gradient, variables["params"], local, shared, work)

@@ -38,7 +38,7 @@ def cfl(
     missing does not split. All clients begin in one cluster.
 
     State: a model of every cluster, and the tree of splits, on the server.
-    Sends: one model, receives one.    Rule: `mean`. Needs `cohort: all`.
+    Sends: one model.    Rule: `mean`. Needs `cohort: all`.
     Costs O(N²·D) a round. With ε₁ = 0: `sgd`.
 
     Args:
@@ -88,8 +88,9 @@ def cfl(
         # Clients that leave get the new number.
         leaving = leaves & splits[:, None]  # [k, K]
         moved_to = jnp.max(jnp.where(leaving, new[:, None], -1), axis=0)  # [K]
-        old = state.cluster[ids]
-        next_cluster = state.cluster.at[ids].set(jnp.where(moved_to >= 0, moved_to, old))
+        nobody = len(state.cluster)  # writes nothing
+        movers = jnp.where(moved_to >= 0, ids, nobody)
+        next_cluster = state.cluster.at[movers].set(moved_to, mode="drop")
 
         state = state._replace(
             cluster=next_cluster,

@@ -28,7 +28,7 @@ def fedamp(
     shared model is moved by the mean of w_i − x, and nobody trains from it: judge the method by
     `personal_accuracy` in `clients.csv` (with `data.client_test`).
 
-    State: w_i, one model a client.    Sends: one model, receives one.    Rule: `mean`.
+    State: w_i, one model a client.    Sends: one model.    Rule: `mean`.
     Costs O(N·D) for each client of a round, and the models of all clients in memory.
     With λ = 0: `local_only` for the clients' models.
 

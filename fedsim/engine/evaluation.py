@@ -94,8 +94,7 @@ def bank_evaluator(
     Arguments as in `evaluator`.
 
     Returns:
-      (shared, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`: means over the models, and
-      those of model j as `loss/j`.
+      (shared, x `[n, E, ...]`, y `[n, E]`) -> scores `[n, E]`, those of model j as `loss/j`.
     """
     scoring = Scoring(forward, loss, labelled)
 
@@ -104,7 +103,7 @@ def bank_evaluator(
 
         def of_batch(batch):
             by_name = lax.map(lambda model: scoring.score(model, *batch), models)  # [k, E]
-            scores = {name: values.mean(axis=0) for name, values in by_name.items()}
+            scores = {}
             for name, values in by_name.items():
                 for j, of_model in enumerate(values):
                     scores[of_model_name(name, j)] = of_model
@@ -128,6 +127,12 @@ def scores_of_model(scores: dict[str, Any], model: int) -> dict[str, Any]:
         if name.endswith(ending):
             of_model[name.removesuffix(ending)] = values
     return of_model
+
+
+def mean_of_models(scores: dict[str, np.ndarray], models: int) -> dict[str, np.ndarray]:
+    """Return the means of the scores over the first models of a server, by their plain names."""
+    by_model = [scores_of_model(scores, model) for model in range(models)]
+    return {name: np.mean([of[name] for of in by_model], axis=0) for name in by_model[0]}
 
 
 def row_metrics(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.evaluation import in_batches, labels_of, scores_by_row
+from fedsim.engine.evaluation import in_batches, labels_of
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.fleet.streams import Stream, generator
@@ -108,7 +108,7 @@ def row_scores(
     by_set = []
     for x, y in sets:
         stacks = in_batches(x, y, run.evaluation_batch, STACK_BATCHES)
-        by_set.append(scores_by_row(run.scores(run.server, stacks, wait=True), len(x)))
+        by_set.append(run.row_scores(run.scores(run.server, stacks, wait=True), len(x)))
     of_rows = {}
     for name in by_set[0]:
         of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]

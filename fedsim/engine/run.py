@@ -23,6 +23,7 @@ from fedsim.engine.evaluation import (
     Scores,
     Stack,
     evaluation_stacks,
+    mean_of_models,
     metrics,
     scores,
     scores_by_row,
@@ -543,7 +544,7 @@ class Run:
 
         for name, results in tests.items():
             _, y = self.plan.federation.scored[name]
-            means = metrics(scores_by_row(results, self.rows_of_set[name]), y)
+            means = metrics(self.row_scores(results, self.rows_of_set[name]), y)
             if name == "triggered":  # samples with a backdoor's trigger
                 values["attack_success"] = means.get("accuracy")
             else:
@@ -551,16 +552,30 @@ class Run:
                 values |= self._scores_by_model(name, results)
         return values
 
+    def row_scores(self, results: Scores, n: int) -> dict[str, np.ndarray]:
+        """Return the scores of n rows; of several models the means, and those of each as well."""
+        by_row = scores_by_row(results, n)
+        if self.program.server.client.bank is None:
+            return by_row
+        return {**by_row, **mean_of_models(by_row, self.models)}
+
+    @property
+    def models(self) -> int:
+        """The models of the server that are in use: the first ones."""
+        groups = self.server.state.get(GROUPS)
+        if groups is not None:
+            return int(groups.clusters)
+        return models_of(self.program.server.client)
+
     def _scores_by_model(self, name: str, results: Scores) -> dict[str, Any]:
         """Return the scores of every model on a set, where the server has several."""
-        models = models_of(self.program.server.client)
-        if models == 1:
+        if models_of(self.program.server.client) == 1:
             return {}
         _, y = self.plan.federation.scored[name]
-        rows = scores_by_row(results, self.rows_of_set[name])
+        by_row = scores_by_row(results, self.rows_of_set[name])
         values = {}
-        for model in range(models):
-            means = metrics(scores_of_model(rows, model), y)
+        for model in range(self.models):
+            means = metrics(scores_of_model(by_row, model), y)
             values |= {f"model{model}/{name}_{metric}": value for metric, value in means.items()}
         return values
 

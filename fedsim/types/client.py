@@ -6,8 +6,6 @@ Every hook is written for ONE client; `fedsim.engine` batches them.
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from fedsim.tree import Tree
@@ -77,8 +75,8 @@ class Grouping(NamedTuple):
     """How the server divides the clients between its models, by what they send.
 
     Attributes:
-      init: (mask of the clients that can take part `[N]`, models k) -> state; its field `cluster`
-        `[N]` is the model of every client.
+      init: (mask of the clients that can take part `[N]`, models k) -> state; its fields are
+        `cluster` `[N]`, the model of every client, and `clusters`: how many are in use, the first.
       apply: (updates, ids `[K]`, round, state) -> (state, parents `[k]`, columns of `rounds.csv`);
         model j goes on from where model `parents[j]` is.
     """
@@ -154,14 +152,6 @@ class Client(NamedTuple):
     bank: Bank | None = None
     sends: Callable[[Tree, Array, Array, Tree], Tree] | None = None
     model: Callable[[Model], Model] | None = None
-
-    def row_in_hooks(self, row: Tree) -> Tree:
-        """Return a memory row as hooks find it, of a client that is alone."""
-        if self.sends is None:
-            return row
-        rows = jax.tree.map(lambda leaf: leaf[None], row)
-        sent = self.sends(rows, jnp.ones(1, bool), jnp.zeros((), jnp.int32), row)
-        return {"own": row, "sent": sent}
 
     @property
     def not_federated(self) -> str:

@@ -2,12 +2,14 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import oracle
 from federations import quadratic, softmax
 from federations import scenario as of_case
+from reference.scenarios import consecutive
 
 import fedsim
 from fedsim.clients.cfl import second_part
@@ -75,17 +77,17 @@ def changes(cohorts, assignments) -> list[tuple[int, int, int]]:
 
 # ------------------------------------------------------------------ a problem: ½‖p − x‖² per sample
 
-SIZES = (2, 3, 1, 4, 2, 3)
+SIZES = (2, 3, 1, 4, 2, 3, 0)  # the last client has no samples
 MODEL = (lambda key: jnp.zeros(D)), (lambda p, x: 0.5 * jnp.sum((p - x) ** 2, axis=-1))
 CENTRES = np.array([[3, 0, 1], [2.5, 0.5, 1], [2, -0.2, 0.8], [-3, 1, 0], [-2.5, 1.2, 0.3]])
 CENTRES = np.concatenate([CENTRES, [[-2, -0.5, -0.6]]])
-ALL = list(range(len(SIZES)))
-COHORTS = [[0, 3, 4], [1, 2, 5], [], [0, 1, 3, 5], ALL]
+ALL = list(range(len(SIZES) - 1))
+COHORTS = [[0, 3, 4], [1, 2, 5], [0, 1, 3, 5], ALL]
 
 
 def points() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
-    owner = np.repeat(ALL, SIZES)
+    owner = np.repeat(range(len(SIZES)), SIZES)
     return CENTRES[owner] + 0.1 * rng.normal(size=(len(owner), D)), owner
 
 
@@ -96,11 +98,12 @@ def means() -> np.ndarray:
 
 def played(cohorts, params=None, lr=0.2, steps=2, **sections):
     """Run on the points -> the server's models after every round, and the result."""
-    x, owner = points()
+    x, _ = points()
     written = {
         "name": "points",
         "rounds": len(cohorts),
-        "cohort": {"kind": "listed", "rounds": [c or [0] for c in cohorts]},
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "cohort": {"kind": "listed", "rounds": cohorts},
         "numerics": {"dtype": "float64"},
         **sections,
     }
@@ -109,9 +112,10 @@ def played(cohorts, params=None, lr=0.2, steps=2, **sections):
     seen = []
     result = fedsim.run(
         written,
-        data=fedsim.Arrays(x, np.zeros(len(x)), client=owner),
+        data=fedsim.Arrays(x, np.zeros(len(x))),
         model=MODEL,
         params=params,
+        partition=consecutive(SIZES),
         loss=lambda outputs, y: outputs,
         watch=lambda e, s, row: seen.append(np.asarray(row.server.shared["params"])),
     )
@@ -137,14 +141,13 @@ def losses(model) -> np.ndarray:
 @long
 def test_each_model_has_its_own_momentum_and_an_empty_one_stays():
     theta = [np.array([1.0, 0, 0]), np.array([-1.0, 0, 0]), np.full(D, 50.0)]
-    cohorts = [c for c in COHORTS if c]
     server = [{"kind": "mean"}, {"kind": "fedavgm", "lr": 0.5, "momentum": 0.8}]
     client = {"kind": "ifca", "clusters": 3}
-    seen, result = played(cohorts, params=theta, server=server, client=client)
+    seen, result = played(COHORTS, params=theta, server=server, client=client)
 
     sizes = np.array(SIZES, float)
     momentum = [np.zeros(D) for _ in theta]
-    for cohort, got in zip(cohorts, seen, strict=True):
+    for cohort, got in zip(COHORTS, seen, strict=True):
         by_model = np.array([losses(model) for model in theta])
         choice = by_model.argmin(0)
         for j in range(3):
@@ -156,7 +159,8 @@ def test_each_model_has_its_own_momentum_and_an_empty_one_stays():
         np.testing.assert_allclose(got, theta, **NEAR)
     assert (seen[-1][2] == 50).all()
     final = np.array([losses(model) for model in seen[-1]])
-    assert result.clients["cluster"].tolist() == final.argmin(0).tolist()
+    assert result.clients["cluster"][ALL].tolist() == final.argmin(0).tolist()
+    assert result.clients["cluster"].isna().tolist() == [False] * 6 + [True]
 
 
 def digits(**sections) -> dict:
@@ -193,6 +197,23 @@ def test_one_model_is_federated_averaging_to_the_bit(server):
         assert texts[0] == texts[1]
     clients = one.clients
     assert (clients["personal_accuracy"] == clients["global_accuracy"]).all()
+
+
+@long
+@pytest.mark.parametrize("kind", ["ifca", "cfl", "fedamp", "fedem"])
+def test_blocks_and_other_runs_change_no_bit(kind):
+    client = {"kind": kind, "lr": 0.1, "batch": 16}
+    if kind == "cfl":
+        client |= {"eps1": 1.0, "eps2": 0.1, "clusters": 3}
+    sections = digits(client=client, cohort="all", seeds=[0, 1])
+    together = fedsim.run(sections)
+    alone = fedsim.run({**sections, "seeds": [1], "numerics": {"block": 3}})
+    for one, other in zip(
+        jax.tree.leaves((together.model(seed=1), together.state(seed=1))),
+        jax.tree.leaves((alone.model(), alone.state())),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.fixture(scope="module")
@@ -286,8 +307,8 @@ def test_cfl_is_that_of_the_paper(rule):
     rounds = 12
     seen, result = played([ALL] * rounds, cohort="all", rounds=rounds, server=server, client=client)
 
-    sizes = np.array(SIZES, float)
-    cluster, theta = np.zeros(len(SIZES), int), {0: np.zeros(D)}
+    sizes = np.array(SIZES[:-1], float)
+    cluster, theta = np.zeros(len(ALL), int), {0: np.zeros(D)}
     tree = []
     for number, got in enumerate(seen, start=1):
         deltas = np.array([local(theta[cluster[i]], means()[i], lr) for i in ALL])
@@ -311,7 +332,8 @@ def test_cfl_is_that_of_the_paper(rule):
         np.testing.assert_allclose(got[: len(theta)], [theta[j] for j in sorted(theta)], **NEAR)
     assert tree  # something was split
     state = result.state()["server"]
-    assert state["cluster"].tolist() == cluster.tolist() == result.clients["cluster"].tolist()
+    assert state["cluster"][ALL].tolist() == cluster.tolist()
+    assert result.clients["cluster"][ALL].tolist() == cluster.tolist()
     for new, parent, number in tree:
         assert (state["parent"][new], state["split_round"][new]) == (parent, number)
 
@@ -322,12 +344,11 @@ def test_cfl_is_that_of_the_paper(rule):
 @long
 def test_fedamp_is_that_of_the_paper():
     alpha, sigma, lam, lr = 0.3, 4.0, 0.5, 0.2
-    cohorts = [c for c in COHORTS if c]
     client = {"kind": "fedamp", "alpha": alpha, "sigma": sigma, "lam": lam}
-    _, result = played(cohorts, client=client)
+    _, result = played(COHORTS, client=client)
 
     w, seen = np.zeros((len(SIZES), D)), set()
-    for cohort in cohorts:
+    for cohort in COHORTS:
         before = w.copy()
         for i in cohort:
             u = before[i].copy()
@@ -343,9 +364,8 @@ def test_fedamp_is_that_of_the_paper():
 @long
 def test_fedamp_without_a_pull_is_local_training():
     client = {"kind": "fedamp", "lam": 0.0}
-    cohorts = [c for c in COHORTS if c]
-    _, pulled = played(cohorts, client=client)
-    _, alone = played(cohorts, client={"kind": "local_only"})
+    _, pulled = played(COHORTS, client=client)
+    _, alone = played(COHORTS, client={"kind": "local_only"})
     np.testing.assert_array_equal(pulled.state()["client"]["w"], alone.state()["client"]["v"])
 
 
@@ -364,22 +384,22 @@ def test_fedem_is_that_of_the_paper():
     x, owner = points()
     y = rng.integers(0, C, len(x))
     theta = rng.normal(size=(k, D, C)) * 0.3
-    cohorts = [c for c in COHORTS if c]
     written = {
         "name": "points",
-        "rounds": len(cohorts),
-        "cohort": {"kind": "listed", "rounds": cohorts},
+        "rounds": len(COHORTS),
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "cohort": {"kind": "listed", "rounds": COHORTS},
         "numerics": {"dtype": "float64"},
         "client": {"kind": "fedem", "components": k, "lr": lr, "batch": "full", "epochs": 2},
     }
     model = (lambda key: {"W": jnp.zeros((D, C))}), (lambda p, x: x @ p["W"])
     params = {"theta": {"W": theta}, "pi": np.full(k, 1 / k)}
-    data = fedsim.Arrays(x, y, client=owner)
-    result = fedsim.run(written, data=data, model=model, params=params)
+    given = {"data": fedsim.Arrays(x, y), "model": model, "params": params}
+    result = fedsim.run(written, **given, partition=consecutive(SIZES))
 
     pi = np.full((len(SIZES), k), 1 / k)
     sizes = np.array(SIZES, float)
-    for cohort in cohorts:
+    for cohort in COHORTS:
         deltas = []
         for i in cohort:
             rows = np.flatnonzero(owner == i)

@@ -28,8 +28,10 @@ PERSONAL = {"fedper": {"personal": ["W"]}}  # whose default asks for layers
 OURS = lambda family: [
     name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")
 ]
+SEVERAL = {"ifca", "hypcluster", "fedem"}  # start models: test_clusters
 METHODS, RULES = (
-    [name for name in OURS(family) if name not in READERS] for family in ("method", "rule")
+    [name for name in OURS(family) if name not in READERS | SEVERAL]
+    for family in ("method", "rule")
 )
 
 
