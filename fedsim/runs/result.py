@@ -202,8 +202,8 @@ class Result(Tables):
           seed: may be left out where there is only one.
 
         Returns:
-          The parameters. What else a model has, such as running averages, is in the file that
-          `out=` writes.
+          The parameters; of methods with clusters those of all models `[k, ...]`. What else a model
+          has, such as running averages, is in the file that `out=` writes.
 
         Raises:
           KeyError: when that run is not part of the result.

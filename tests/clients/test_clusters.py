@@ -10,6 +10,7 @@ from conftest import oracle
 from federations import quadratic, softmax
 from federations import scenario as of_case
 from reference.scenarios import consecutive
+from test_readme import block
 
 import fedsim
 from fedsim.clients.cfl import second_part
@@ -251,6 +252,14 @@ def test_tables_tell_the_models_apart(shifted):
     seed = shifted.summary["seed"][found]
     own = clients[clients["seed"] == seed]
     assert own["personal_accuracy"].mean() > 0.7 and "global_accuracy" not in clients
+
+
+@long
+def test_the_page_of_scenarios_runs(root, tmp_path):
+    written = block((root / "docs" / "scenarios.md").read_text(), "clusters")
+    (tmp_path / "clusters.yaml").write_text(written)
+    result = fedsim.run(tmp_path / "clusters.yaml", edits=["rounds=2"])
+    assert {"cluster", "group", "personal_accuracy"} <= set(result.clients)
 
 
 @long
