@@ -429,6 +429,16 @@ def test_fedem_is_that_of_the_paper():
     np.testing.assert_allclose(state["client"]["pi"], pi, **NEAR)
 
 
+@long
+def test_fedem_with_one_component_is_federated_averaging():
+    sections = digits(numerics={"dtype": "float64"}, evaluate={"every": 3})
+    plain = fedsim.run(sections)
+    client = {"kind": "fedem", "components": 1, "lr": 0.1, "batch": 16}
+    theta = fedsim.run({**sections, "client": client}).model()["theta"]
+    for one, other in zip(jax.tree.leaves(theta), jax.tree.leaves(plain.model()), strict=True):
+        np.testing.assert_allclose(one[0], other, rtol=0, atol=1e-12)
+
+
 # ---------------------------------------------------------------------------------------- bad input
 
 SEVERAL = {"client": {"kind": "ifca", "clusters": 3}}
