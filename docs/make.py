@@ -299,8 +299,10 @@ def extend_pages() -> Iterator[tuple[str, str]]:
         ]
         sections += [f"**`fedsim.{name}`** takes {text['takes']}" for name, text in texts.items()]
         for example in page.get("also", []):
-            code, prints = example["code"].strip(), example["prints"].strip()
-            sections += [example["text"], f"```python\n{code}\n```", f"```text\n{prints}\n```"]
+            sections.append(example["text"])
+            if "code" in example:
+                sections.append(f"```python\n{example['code'].strip()}\n```")
+                sections.append(f"```text\n{example['prints'].strip()}\n```")
         sections += [ALWAYS, f"See also: {page['more']}"]
         yield f"extend/{page['name']}.md", "\n\n".join(map(wrapped, sections))
 

@@ -177,6 +177,20 @@ WORKLOADS = {
         "cohort": SOME,
         "method": "fedper",
     },
+    "ifca": {
+        "data": {**DIGITS, "client_test": 0.2, "skew": [{"kind": "concept_shift", "groups": 2}]},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "ifca",
+    },
+    "fedamp": {
+        "data": {**DIGITS, "client_test": 0.2},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "fedamp",
+    },
     "ditto": {
         "data": {**DIGITS, "client_test": 0.2},
         "model": MLP,

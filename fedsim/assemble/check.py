@@ -12,6 +12,11 @@ from fedsim.assemble.asynchronous import (
     asynchronous_cohort,
     asynchronous_links,
 )
+from fedsim.assemble.bank import (
+    links_beside_models,
+    models_and_clients,
+    sections_beside_models,
+)
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
 from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.feasibility import (
@@ -97,10 +102,12 @@ from fedsim.assemble.wire import (
 )
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
+from fedsim.engine.bank import choice_bytes
+from fedsim.engine.shared_leaves import models_sent
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Codec, Updates
+from fedsim.types import Client, Codec, Model, Updates
 
 ALTERATIONS = [("data", "skew"), ("data", "attack")]
 
@@ -207,8 +214,10 @@ def check_scenario(
         privacy=privacy,
         federations=samples.federations,
         plan_inputs=components.plan_inputs,
-        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, links),
-        bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast),
+        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, links)
+        + choice_bytes(learning.trained.client),
+        bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast)
+        * models_sent(learning.trained.client),
         training_inputs=learning.inputs,
         trained=learning.trained,
         shared=learning.shared,
@@ -365,6 +374,7 @@ def _make_learning(
     """Make the model and the program that trains it, and check them against the samples."""
     federation = samples.federation
     model = problems.attempt(model_of, scenario, federation, supplied, reads=[("model",)])
+    model = problems.attempt(_model_of_method, components.client, model)
     _check_targets(problems, components, samples, model)
 
     loss = supplied.loss
@@ -407,6 +417,11 @@ def _make_learning(
     )
 
 
+def _model_of_method(client: Client, model: Model) -> Model:
+    """The model that the client method trains in place of the scenario's."""
+    return model if client.model is None else client.model(model)
+
+
 def _check_targets(
     problems: Problems, components: Components, samples: _Samples, model: Any
 ) -> None:
@@ -444,6 +459,10 @@ def _check_training(
         problems.check(asynchronous_cohort, scenario, timetable, cohort, samples.eligible)
         problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
+    problems.check(models_and_clients, scenario, components.client, samples.eligible)
+    problems.check(sections_beside_models, scenario, components.client, timetable)
+    made_links = [link for link in components.links if link.made is not UNKNOWN]
+    problems.check(links_beside_models, scenario, components.client, made_links)
     return travelling
 
 

@@ -16,12 +16,13 @@ from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
 from fedsim.assemble.machines import resolved_cohort, resolved_fleet
-from fedsim.assemble.memory import allocations, check_memory, run_footprint
+from fedsim.assemble.memory import allocations, check_memory, check_rows_of_all, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
+from fedsim.engine.bank import shapes_of_models
 from fedsim.engine.mesh import mesh
 from fedsim.engine.own_scores import columns_of_clients
 from fedsim.engine.pack import Packer, Width, longest_first
@@ -176,13 +177,14 @@ def build(
     )
     layout = layout_of(scenario, inputs, plans, pack=pack, devices=devices)
     program = _program(scenario.spec, inputs, layout, pack=pack, devices=devices)
+    check_rows_of_all(scenario, program, inputs.shapes)
 
     # What a run will hold is counted before anything large is made.
     footprint = run_footprint(
         scenario,
         program,
         plan=of_first_seed(plans),
-        shared=inputs.shapes,
+        shared=shapes_of_models(inputs.trained.client, inputs.shapes),
         activations=inputs.activation_bytes,
     )
     check_memory(scenario, footprint.bytes_by_purpose)

@@ -20,6 +20,8 @@ from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose import max_bytes
+from fedsim.compose.contract import row_in_hooks
+from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
@@ -95,8 +97,8 @@ def _mean(numbers: Sequence[float]) -> float:
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
-    shared = of_first_seed(experiment.shared)
     client = experiment.client
+    shared = one_model(client, of_first_seed(experiment.shared))
     codec = experiment.program.server.sender.codec
     counted = downlink(client, codec, shared, plan.federation.N)
 
@@ -188,7 +190,7 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     plan = of_first_seed(experiment.plans)
     queues, slots, lane, rows = probe_pass(program, plan, shapes["server"].shared).shapes
     inputs = LaneInputs(
-        bank=_bank(experiment, shapes),
+        bank=(shapes["server"].shared,),
         memory=(),
         queues=queues,
         slots=slots,
@@ -203,7 +205,8 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
 
 def _bank(experiment: Experiment, shapes: dict[str, Any]) -> tuple:
     """Start models of the lanes."""
-    return (shapes["server"].shared,) * experiment.program.capacity.models_per_run
+    shared = one_model(experiment.client, shapes["server"].shared)
+    return (shared,) * experiment.program.capacity.models_per_run
 
 
 def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
@@ -234,7 +237,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     program = experiment.program
     plan = of_first_seed(experiment.plans)
     client = experiment.client
-    shared = of_first_seed(experiment.shared)
+    shared = one_model(client, of_first_seed(experiment.shared))
     plain_task = program.task
     number = program.dtype.type
 
@@ -258,7 +261,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         task = plain_task
         if task.private is not None:
             task = task.private(task, key, work)
-        row = client.memory(shared, key)
+        row = row_in_hooks(client, client.memory(shared, key))
         variables, local = client.start(task, shared, row, work)
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)
         params, local = client.step(task, gradient, variables["params"], local, shared, work)

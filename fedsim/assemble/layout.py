@@ -7,6 +7,7 @@ from fedsim import tree
 from fedsim.assemble.check import CheckedScenario
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.plans import of_first_seed
+from fedsim.engine.bank import models_of
 from fedsim.engine.footprint import minimum_bytes
 from fedsim.engine.pack import Capacity, Packer, Width, capacity
 from fedsim.engine.threads import useful_threads
@@ -84,6 +85,7 @@ def layout_of(
         pack,
         shards,
         samples_by_shard=device_count > 1,  # each device holds the samples of its clients
+        models=models_of(inputs.trained.client),
     )
     return Layout(width, shards, shapes)
 

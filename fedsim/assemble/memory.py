@@ -4,9 +4,13 @@
 """
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import jax
+
+from fedsim import tree
 from fedsim.engine.footprint import TABLE_BYTES, DeviceLimits, Footprint, footprint
 from fedsim.engine.processes import is_multiprocess
 from fedsim.engine.program import Program
@@ -69,6 +73,30 @@ def run_footprint(
     evaluated_rounds = 2 + spec.rounds // spec.evaluate.every
     rows = len(spec.seeds) * evaluated_rounds
     return footprint(program, plan, shared, resident, rows, activations)
+
+
+def check_rows_of_all(scenario: Scenario, program: Program, shapes: Any) -> None:
+    """Refuse client memory in a file, where the server sends clients what it makes of all rows.
+
+    Args:
+      scenario: as read.
+      program: the run's program.
+      shapes: shapes of the start variables.
+
+    Raises:
+      ScenarioTooLargeError: naming the megabytes that it takes.
+    """
+    if program.server.client.sends is None:
+        return
+    memories = program.server.memories
+    members = program.capacity.members
+    rows = jax.eval_shape(lambda shared: memories.empty(shared, members), shapes).rows
+    megabytes = tree.nbytes(rows) / 1e6
+    if megabytes > scenario.spec.checkpoint.resident_mb:
+        kind = scenario.spec.client.kind
+        text = f"{kind} reads the models of all clients, which take {megabytes:.0f} MB"
+        path = ("checkpoint", "resident_mb")
+        raise scenario.too_large(path, f"{text}; write at least {math.ceil(megabytes)}")
 
 
 def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:

@@ -23,6 +23,7 @@ from fedsim.assemble.programs import (
 )
 from fedsim.compose.shapes import ContractError, OutputsError, reported
 from fedsim.data import Federation
+from fedsim.engine.bank import one_model
 from fedsim.engine.footprint import largest_value_bytes
 from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
@@ -31,7 +32,7 @@ from fedsim.models import Tokens, as_model
 from fedsim.models.modules import required_arguments
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS
-from fedsim.types import Model
+from fedsim.types import Bank, Model
 
 Shape: Any = jax.ShapeDtypeStruct
 
@@ -227,13 +228,14 @@ def start_models(
         shared = {
             seed: start_variables(scenario, net, trained, seed, supplied.params) for seed in seeds
         }
-        return shared, shared[seeds[0]]
+        return shared, one_model(trained.client, shared[seeds[0]])
 
 
 def _start_shapes(scenario: Scenario, net: Model, trained: Training, params: Any) -> Any:
     """Shapes of the start variables; nothing is computed."""
     seed = scenario.spec.seeds[0]
-    return jax.eval_shape(lambda: start_variables(scenario, net, trained, seed, params))
+    shapes = jax.eval_shape(lambda: start_variables(scenario, net, trained, seed, params))
+    return one_model(trained.client, shapes)
 
 
 def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) -> None:
@@ -257,10 +259,47 @@ def start_variables(
 ) -> dict[str, Any]:
     """Return what the server sends first: `params`, `stats`, and the client method's `aux`.
 
+    Of a server with several models, they are stacked `[k, ...]`; `params` is a list of k then.
+
     Raises:
       ScenarioError: for parameters that are not floats, or do not fit the model.
     """
-    variables = net.init(start_key(jax.random.key(seed)))
+    key = start_key(jax.random.key(seed))
+    bank = trained.client.bank
+    if bank is None:
+        return _start_variables(scenario, net, trained, key, params)
+
+    models = []
+    for number, of_model in enumerate(_start_params(scenario, bank, params)):
+        # Models that clients choose from must differ. The first is that of a single model.
+        model_key = key
+        if bank.choice is not None and number > 0:
+            model_key = jax.random.fold_in(key, number)
+        models.append(_start_variables(scenario, net, trained, model_key, of_model))
+    return tree.stack(models)
+
+
+def _start_params(scenario: Scenario, bank: Bank, params: Any) -> list[Any]:
+    """Return the start parameters of every model; None where they are not given.
+
+    Raises:
+      ScenarioError: for a list of another length, or one model where clients are to choose.
+    """
+    if isinstance(params, list | tuple) and len(params) == bank.models:
+        return list(params)
+    one_for_all = bank.choice is None or bank.models == 1
+    if params is None or (one_for_all and not isinstance(params, list | tuple)):
+        return [params] * bank.models
+    found = f"a list of {len(params)}" if isinstance(params, list | tuple) else "one model"
+    text = f"params= is {found}, and {scenario.spec.client.kind} has {bank.models} models"
+    raise scenario.error(("model",), f"{text}; pass a list with the parameters of each")
+
+
+def _start_variables(
+    scenario: Scenario, net: Model, trained: Training, key: Any, params: Any
+) -> dict[str, Any]:
+    """Return the start variables of one model, which a key draws where `params` is None."""
+    variables = net.init(key)
     if params is not None:
         supplied = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
@@ -349,7 +388,9 @@ def short_batches(scenario: Scenario, net: Model, federation: Federation, local:
     drop_last = scenario.spec.client.drop_last
     short = sizes < rows if drop_last else sizes % rows != 0
     if net.mixes_rows and local.poisson:
-        text = "mixes the rows of a batch without looking at mask, and Poisson batches differ in size"
+        text = (
+            "mixes the rows of a batch without looking at mask, and Poisson batches differ in size"
+        )
         yield ("model",), f"{text}; write client.shuffle: true and client.drop_last: true"
     elif net.mixes_rows and short.any():
         client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)

@@ -91,6 +91,9 @@ def private_client(scenario: Scenario, client: Client) -> Findings:
     elif client.probe is not None:
         text = f"{kind} sends a gradient at the shared model first, and {NOISED_ALONE}"
         yield path, f"{text}; {remedy}"
+    elif client.sends is not None:
+        text = f"{kind} sends clients what it makes of the models of others"
+        yield path, f"{text}, without noise; {remedy}"
     elif client.reduce:
         names = ", ".join(client.reduce)
         text = f"{kind} makes its shared {names} of more than the noised mean"

@@ -94,6 +94,9 @@ def private_method(scenario: Scenario, client: Client) -> Findings:
     elif client.probe is not None:
         text = f"{kind} sends a gradient without noise before it trains"
         yield path, f"{text}; {remedy}"
+    elif client.bank is not None:
+        text = f"{kind} chooses a model by losses or updates of the client, without noise"
+        yield path, f"{text}; {remedy}"
     elif client.phases:
         text = f"{kind} trains in phases, and epsilon counts the steps of one"
         yield path, f"{text}; {remedy}"

@@ -17,9 +17,10 @@ from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.clients import augmenting, carrying, mean_loss, sgd, tuning
 from fedsim.compose import FAMILIES, server_step, unique_names
+from fedsim.engine.bank import BankServer
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
-from fedsim.engine.evaluation import Evaluate, evaluator
+from fedsim.engine.evaluation import Evaluate, bank_evaluator, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
@@ -250,12 +251,19 @@ def training(
         client=method,
         task=client_task,
         lanes=Lanes(method, client_task),
-        probe=Lanes(method.probe or mean_loss, plain_task),
-        evaluate=evaluation(model, row_loss, classes),
+        probe=Lanes(_pass_of(method), plain_task),
+        evaluate=evaluation(model, row_loss, classes, method.bank is not None),
         server_lanes=Lanes(sgd()._replace(shares=method.shares), server_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
     )
+
+
+def _pass_of(method: Client) -> Client:
+    """The pass before training: the method's, its clients' choice of a model, or their losses."""
+    if method.bank is not None and method.bank.choice is not None:
+        return method.bank.choice
+    return method.probe or mean_loss
 
 
 def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
@@ -278,9 +286,13 @@ def _private_gradients(section: Any) -> Callable:
 
 
 @functools.lru_cache(MAX_CACHED)
-def evaluation(model: Model, row_loss: Callable, classes: int) -> Evaluate:
-    """The program that evaluates a model, which is the same whoever trains it."""
-    return evaluator(model.apply, row_loss, classes > 0)
+def evaluation(model: Model, row_loss: Callable, classes: int, bank: bool) -> Evaluate:
+    """The program that evaluates a model, or those of a server that has several.
+
+    It is the same whoever trains them.
+    """
+    make = bank_evaluator if bank else evaluator
+    return make(model.apply, row_loss, classes > 0)
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -355,7 +367,8 @@ def serving(
         drops_nonfinite=drop,
         width=shape.width,
     )
-    return Server(
+    make_server = Server if trained.client.bank is None else BankServer
+    return make_server(
         pipeline,
         trained.task,
         broadcast=codec,

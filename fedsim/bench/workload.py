@@ -14,6 +14,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.plans import of_first_seed
 from fedsim.bench.baselines import cohort, rivals
 from fedsim.bench.timing import TRIALS, Announce, spread, timed
+from fedsim.engine.bank import one_model
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import events
@@ -154,7 +155,7 @@ def _rivals(
     seed, plan = next(iter(experiment.plans.items()))
     program = experiment.program
     spec = experiment.scenario.spec
-    shared = experiment.shared[seed]
+    shared = one_model(experiment.client, experiment.shared[seed])
     data = jax.device_put((np.asarray(plan.federation.train.x), plan.federation.train.y))
 
     # All cohorts have one shape, so that a rival is compiled once.

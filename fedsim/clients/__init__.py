@@ -38,6 +38,12 @@ from fedsim.clients.fedbn import fedbn as fedbn
 from fedsim.clients.mr_mtl import mr_mtl as mr_mtl
 from fedsim.clients.fedrod import fedrod as fedrod
 from fedsim.clients.fedala import fedala as fedala
+from fedsim.clients.cfl import cfl as cfl
+from fedsim.clients.fedamp import fedamp as fedamp
+from fedsim.clients.fedem import fedem as fedem
+from fedsim.clients.ifca import hypcluster as hypcluster
+from fedsim.clients.ifca import ifca as ifca
+from fedsim.clients.propfair import propfair as propfair
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only

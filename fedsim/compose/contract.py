@@ -197,7 +197,9 @@ def check_client(
         raise ContractError("returned tuning without personal, the model that it starts from")
     with reported(file, "memory"):
         row = traced(client.memory, shared, _key())
-    message = _trace_loop(client, row, loop)
+    with reported(file, "sends"):
+        row_of_hooks = traced(partial(row_in_hooks, client), row)
+    message = _trace_loop(client, row_of_hooks, loop)
     with reported(file, "finish"):
         require_like(message.memory, row, "what memory made", "memory")
         require_like(message.stats, shared["stats"], "the model", "stats")
@@ -209,6 +211,15 @@ def check_client(
     if client.probe is not None:
         with reported(file, "probe"):
             _trace_loop(client.probe, (), loop)
+
+
+def row_in_hooks(client: Client, row: Tree) -> Tree:
+    """Return a memory row as hooks find it, of a client that is alone."""
+    if client.sends is None:
+        return row
+    rows = jax.tree.map(lambda leaf: leaf[None], row)
+    sent = client.sends(rows, jnp.ones(1, bool), jnp.zeros((), jnp.int32), row)
+    return {"own": row, "sent": sent}
 
 
 def _trace_loop(client: Client, row: Tree, loop: _Loop) -> Message:

@@ -56,7 +56,7 @@ TIMING = (
     "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency",
 )  # fmt: skip
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes",
+    "method", "seed", "client", "samples", "classes", "cluster", "group",
     "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
     "epsilon", "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",
@@ -65,6 +65,7 @@ MACHINES = (
     "method", "seed", "place", "client",
     "begins", "trains", "sends", "ends", "closes", "outcome",
 )  # fmt: skip
+CLUSTERS = ("method", "seed", "round", "client", "cluster")
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
 CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "score")
@@ -74,7 +75,7 @@ SUMMARY = (
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",
     "client_accuracy_p70", "client_accuracy_p80", "client_accuracy_p90",
-    "client_accuracy_worst", "client_accuracy_std", "epsilon",
+    "client_accuracy_worst", "client_accuracy_std", "adjusted_rand", "epsilon",
     "epsilon_low", "epsilon_confidence",
     "reason", "status", "not_federated",
 )  # fmt: skip

@@ -7,6 +7,7 @@ of the clients over their samples at the global model.
 import jax
 
 from fedsim import tree
+from fedsim.engine.bank import choices_of_losses
 from fedsim.engine.pieces import train_block
 from fedsim.engine.records import ProbeState, Round, RoundState, TrainedBlock, Workspace
 from fedsim.engine.server_records import Messages, mean_losses
@@ -54,7 +55,10 @@ def _with_probe(state: RoundState, messages: Messages, first_slot: int) -> Round
     if programs.client.probe is not None:  # else only the rule asks, and the loss alone is sent
         total = programs.probing.add(probe.total, messages, state.start, first_slot)
     losses = (*probe.losses, mean_losses(messages.rows))
-    return state._replace(probe=ProbeState(total, losses))
+    choices = probe.choices
+    if programs.needs_choice:
+        choices = (*choices, choices_of_losses(messages.rows.message.delta))
+    return state._replace(probe=ProbeState(total, losses, choices))
 
 
 def with_probe_mean(state: RoundState) -> RoundState:

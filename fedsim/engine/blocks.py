@@ -123,8 +123,9 @@ class Blocks:
             if run_cohort is not None:
                 models_per_run = max(models_per_run, len(run_cohort.start_versions))
         capacity = program.capacity._replace(models_per_run=models_per_run)
-        if key.is_probe:
-            capacity = capacity._replace(steps=capacity.probe_steps)
+        if key.is_probe:  # all clients of a run see the same models
+            models_per_run = 1
+            capacity = capacity._replace(steps=capacity.probe_steps, models_per_run=1)
 
         layout = lay_out(
             cohorts,

@@ -5,7 +5,7 @@ from jaxtyping import Int
 
 from fedsim import tree
 from fedsim.disk.checkpoint import restore_tree
-from fedsim.engine.shared_leaves import sent_variables, shared_leaves
+from fedsim.engine.shared_leaves import models_sent, sent_variables, shared_leaves
 from fedsim.types import Client, Codec, Shared
 
 NEVER = -1  # `last` of a client that has received nothing yet
@@ -84,10 +84,10 @@ def downlink(client: Client, codec: Codec | None, shared: Shared, clients: int) 
     Args:
       client: the method.
       codec: the broadcast's codec; None: the variables are sent as they are.
-      shared: the shared variables, or their shapes.
+      shared: the shared variables, or their shapes; of one model, where there are several.
       clients: N.
     """
-    all_bytes = tree.payload_bytes(sent_variables(client, shared))
+    all_bytes = models_sent(client) * tree.payload_bytes(sent_variables(client, shared))
     model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
     recursive = codec is not None and codec.recursive
     return Downlink(clients, all_bytes, model_bytes, recursive)

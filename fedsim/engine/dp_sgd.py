@@ -48,6 +48,7 @@ def dp_sgd(
 
     return private
 
+
 def _clipped_sum(
     task: Task,
     variables: Tree,

@@ -86,6 +86,55 @@ def evaluator(forward: Forward, loss: Callable[[Array, Array], Array], labelled:
     return jit_for_threads(evaluate)
 
 
+def bank_evaluator(
+    forward: Forward, loss: Callable[[Array, Array], Array], labelled: bool
+) -> Evaluate:
+    """Return the compiled evaluation of all models `[k, ...]` of a server.
+
+    Arguments as in `evaluator`.
+
+    Returns:
+      (shared, x `[n, E, ...]`, y `[n, E]`) -> scores `[n, E]`, those of model j as `loss/j`.
+    """
+    scoring = Scoring(forward, loss, labelled)
+
+    def evaluate(shared, x, y):
+        models = {"params": shared["params"], "stats": shared["stats"]}
+
+        def of_batch(batch):
+            by_name = lax.map(lambda model: scoring.score(model, *batch), models)  # [k, E]
+            scores = {}
+            for name, values in by_name.items():
+                for j, of_model in enumerate(values):
+                    scores[of_model_name(name, j)] = of_model
+            return scores
+
+        return lax.map(of_batch, (x, y))
+
+    return jit_for_threads(evaluate)
+
+
+def of_model_name(name: str, model: int) -> str:
+    """Return the name of a score of one of several models."""
+    return f"{name}/{model}"
+
+
+def scores_of_model(scores: dict[str, Any], model: int) -> dict[str, Any]:
+    """Return the scores of one of several models, by their plain names."""
+    ending = of_model_name("", model)
+    of_model = {}
+    for name, values in scores.items():
+        if name.endswith(ending):
+            of_model[name.removesuffix(ending)] = values
+    return of_model
+
+
+def mean_of_models(scores: dict[str, np.ndarray], models: int) -> dict[str, np.ndarray]:
+    """Return the means of the scores over the first models of a server, by their plain names."""
+    by_model = [scores_of_model(scores, model) for model in range(models)]
+    return {name: np.mean([of[name] for of in by_model], axis=0) for name in by_model[0]}
+
+
 def row_metrics(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
     """Return what a row shows besides its loss `[E]`.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.evaluation import in_batches, labels_of, scores_by_row
+from fedsim.engine.evaluation import in_batches, labels_of
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.engine.server_records import ServerState
@@ -89,24 +89,42 @@ def client_scores(
 
     f = run.plan.federation.unpooled
     rows, owner = scored
+    is_chosen = chosen[owner]
+    everything = bool(is_chosen.all())
+    of_rows, labels = row_scores(run, rows[is_chosen], moment, everything=everything)
+    return client_means(f, of_rows, owner[is_chosen], labels)
+
+
+def row_scores(
+    run: Run, rows: np.ndarray, moment: Moment, everything: bool = False
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Score the shared model on samples.
+
+    Args:
+      run: a run.
+      rows: rows of `x` followed by `x_test`.
+      moment: the server, after which round.
+      everything: whether nearly all samples are among them; then all are scored.
+
+    Returns:
+      Scores of the rows by name `[n]`, and the number of labels of each `[n]`.
+    """
+    f = run.plan.federation.unpooled
     sets = [(f.train.x, f.labels_in(moment.round))]
     if (rows >= len(f.train.x)).any():
         sets.append((f.test.x, f.test.y))
-
-    is_chosen = chosen[owner]
-    if not is_chosen.all():
-        owner = owner[is_chosen]
-        sets, rows = _selected(sets, rows[is_chosen])
+    if not everything:
+        sets, rows = _selected(sets, rows)
 
     by_set = []
     for x, y in sets:
         stacks = in_batches(x, y, run.evaluation_batch, STACK_BATCHES)
-        by_set.append(scores_by_row(run.scores(moment.server, stacks, wait=True), len(x)))
+        by_set.append(run.row_scores(run.scores(moment.server, stacks, wait=True), len(x)))
     of_rows = {}
     for name in by_set[0]:
         of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
-    return client_means(f, of_rows, owner, labels)
+    return of_rows, labels
 
 
 def _selected(
@@ -182,6 +200,10 @@ def final_state(run: Run) -> dict[str, dict[str, Any]]:
     client |= rows
 
     fields = {**server.shared["aux"], **_fields(server.state)}
+    if run.program.server.client.bank is not None:
+        fields["theta"] = server.shared["params"]
+    elif run.program.server.client.model is not None:  # a model of the method's own
+        fields |= server.shared["params"]
     return {"server": jax.tree.map(np.asarray, fields), "client": jax.tree.map(np.asarray, client)}
 
 

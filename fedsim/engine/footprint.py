@@ -14,6 +14,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.compose import max_bytes, shaped
 from fedsim.data import Federation
+from fedsim.engine.bank import one_model
 from fedsim.engine.layout import Queues, shapes_of_layout
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
@@ -115,6 +116,7 @@ def footprint(
     on_lanes = shards * (tree.nbytes(shapes.lane) + tree.nbytes(seat_rows))
     stack = tree.nbytes(shapes.messages.rows) if shards > 1 else 0
     work_on_lanes = 2 * shards * lanes * activations
+    model = one_model(program.server.client, server.shared)
     versions = plan.max_versions - 1 + 2 * (capacity.models_per_run - 1)
     samples = tree.nbytes((shapes.data, start.server_samples))
     bytes_by_purpose = {
@@ -124,7 +126,7 @@ def footprint(
         # The plan's, those of the layouts of this block and of the next, and the device's.
         "batches": 4 * shards * tree.nbytes(shapes.queues),
         "stack": stack + tree.nbytes(shapes.received),
-        "server": 3 * tree.nbytes(server) + versions * tree.nbytes(server.shared),
+        "server": 3 * tree.nbytes(server) + versions * tree.nbytes(model),
         "work": max(work_on_lanes, _rule_work(program, shapes)),
         "rows": ROW_BYTES * rows,
         "tables": TABLE_BYTES * f.N + 16 * _table_samples(f),
@@ -192,7 +194,8 @@ def _round_shapes(
     if program.mesh.shards > 1:
         memory = stacked(tree_row(memory), capacity.seats)
 
-    lane, row = of_lanes(program.mesh, server.shared, memory, queues=queues, slots=slots)
+    model = one_model(program.server.client, server.shared)
+    lane, row = of_lanes(program.mesh, model, memory, queues=queues, slots=slots)
     stack = stacked(row, capacity.runs * program.width.block)
     messages = Messages(stack, slots, stage_memory)
     return RoundShapes(

@@ -58,9 +58,10 @@ class jitted(Generic[S, P, R]):
 def without_programs(instance: S) -> S:
     """Return a copy of an object that has none of the programs compiled for its methods."""
     other = copy.copy(instance)
-    for name, attribute in vars(type(instance)).items():
-        if isinstance(attribute, jitted):
-            vars(other).pop(name, None)
+    for owner in type(instance).__mro__:
+        for name, attribute in vars(owner).items():
+            if isinstance(attribute, jitted):
+                vars(other).pop(name, None)
     return other
 
 

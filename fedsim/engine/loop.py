@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.engine.bank import models_of
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.evaluation import Scores
 from fedsim.engine.pack import capacity
@@ -269,6 +270,7 @@ def group_runs(
         pack=program.pack,
         shards=mesh.shards,
         samples_by_shard=mesh.devices is not None,
+        models=models_of(program.server.client),
     )
     return groups, program._replace(mesh=mesh, probe_mesh=probe_mesh, capacity=shared_capacity)
 

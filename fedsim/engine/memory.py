@@ -65,7 +65,22 @@ class Memories:
         """Return the rows of a block's clients `[block, ...]`."""
         fresh = self.fresh(initial, root, slots.work.id)
         seen = memory.seen[slots.memory_row]
-        return tree.select(seen, tree.take(memory.rows, slots.memory_row), fresh)
+        rows = tree.select(seen, tree.take(memory.rows, slots.memory_row), fresh)
+        if self.client.sends is None:
+            return rows
+        return {**rows, CLIENT: self._with_sent(memory, slots, rows[CLIENT])}
+
+    def _with_sent(self, memory: Memory, slots: Slots, rows: Tree) -> Tree:
+        """Return the rows of a block's clients, each with what the server sends the client."""
+        send = self.client.sends
+        assert send is not None
+
+        def of_client(number_and_row):
+            number, row = number_and_row
+            return send(memory.rows[CLIENT], memory.seen, number, row)
+
+        sent = jax.lax.map(of_client, (slots.memory_row, rows))
+        return {"own": rows, "sent": sent}
 
     def save(
         self, memory: Memory, slots: Slots, rows: Tree, arrived: Bool[Array, " rows"]

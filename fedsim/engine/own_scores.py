@@ -6,6 +6,7 @@ is on them.
 
 import numpy as np
 
+from fedsim.engine.bank_scores import choices_at, scores_of_choices
 from fedsim.engine.final import Moment, client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
@@ -32,6 +33,11 @@ def columns_of_clients(wanted: int | str, run: Run, server: ServerState, round: 
     # A client without a model of its own has the shared one.
     client = run.program.server.client
     by_model = {}
+    if client.bank is not None:
+        choices = choices_at(run, moment)
+        by_model["personal"] = scores_of_choices(run, choices, chosen, holders, moment)
+        return _columns(by_model)
+
     if not client.isolated:
         scored = (holders.indices, holders.owner)
         by_model["client"] = client_scores(run, chosen, scored, moment)
@@ -39,7 +45,11 @@ def columns_of_clients(wanted: int | str, run: Run, server: ServerState, round: 
         by_model["personal"] = by_model["client"]
     else:
         by_model["personal"] = personal_scores(run, chosen, holders, moment)
+    return _columns(by_model)
 
+
+def _columns(by_model: dict[str, tuple[dict[str, np.ndarray], np.ndarray]]) -> Columns:
+    """Return columns of means and numbers of labels by model."""
     columns: Columns = {}
     for model, (means, labels) in by_model.items():
         for metric in ("accuracy", "mae"):

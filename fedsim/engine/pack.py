@@ -77,6 +77,7 @@ def capacity(
     pack: Packer = longest_first,
     shards: int = 1,
     samples_by_shard: bool = False,
+    models: int = 1,
 ) -> Capacity:
     """Return the shapes that hold every block of every round.
 
@@ -89,8 +90,10 @@ def capacity(
       pack: decides which lane each client lands on.
       shards: groups of lanes.
       samples_by_shard: whether a shard holds only the samples of the clients that it trains.
+      models: models of the server.
     """
     survey = Survey(width, pack, shards, samples_by_shard)
+    survey.models_per_run = models
     for plans in groups:
         survey.add_group(plans)
     return survey.capacity()

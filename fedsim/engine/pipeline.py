@@ -164,7 +164,11 @@ class Pipeline:
         may_be_skipped = self.least > 1 or rule.most is not None
         memory_waits = self.rule_memory_link is not None and may_be_skipped
         row_wise = all(isinstance(link, RowStage) for link in links)
-        self.folds = rule.fold is not None and row_wise and not memory_waits
+        # A server that divides its clients by their updates must see all of them as well. One that
+        # sends clients what it makes of all rows of memory must not see them change in a round.
+        groups = client.bank is not None and client.bank.grouping is not None
+        needs_all = memory_waits or groups or client.sends is not None
+        self.folds = rule.fold is not None and row_wise and not needs_all
 
         self.bound = None if self.codec else _bound(stages, rule)
 

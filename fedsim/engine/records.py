@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 
 from fedsim.engine.blocks import Block, Blocks
 from fedsim.engine.deviation import HonestSum
@@ -82,6 +82,7 @@ class ProbeState(NamedTuple):
 
     total: ProbeSum | None = None  # None: clients send only their loss
     losses: tuple[Float[Array, " block"], ...] = ()  # by block
+    choices: tuple[Int[Array, " block"], ...] = ()  # of a model, where there are several; by block
 
 
 class RoundState(NamedTuple):
@@ -139,4 +140,5 @@ class DispatchedRound(NamedTuple):
     received_bytes: Array | int | None  # by every client; None: those of the variables
     diagnosis: Diagnosis | None = None  # of all runs side by side
     index: int = 0  # of this run among them
+    choices: tuple[Array, ...] = ()  # models that clients chose, by block
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block

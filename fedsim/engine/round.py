@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fedsim import tree
+from fedsim.engine.bank import choice_bytes, choices_of_groups, unstacked
 from fedsim.engine.before import add_probe, train_servers, with_probe_mean
 from fedsim.engine.blocks import Block, training_key
 from fedsim.engine.diagnosis import UpdateSums, diagnose
@@ -128,6 +129,8 @@ def train(
       The block with the messages of its clients, run by run.
     """
     slots, slots_by_run = _slots_with_memory(round, block, states)
+    if round.program.server.client.bank is not None and not block.key.is_probe:
+        slots, slots_by_run = _slots_with_choices(block, states, slots_by_run)
 
     # What the clients remember; the pass at the global model does not read it.
     if block.key.is_probe:
@@ -139,7 +142,7 @@ def train(
     # The bank: the start models of the first run, of the second, ...
     bank = []
     for state in states:
-        bank += _start_models(state, block.models_per_run)
+        bank += _start_models(state, block.models_per_run, block.key.is_probe)
 
     # The training samples are on the device for the whole run, or come with their block.
     data = round.data
@@ -233,6 +236,7 @@ def save(
                 diagnosis=diagnosis,
                 index=index,
                 feedback=state.feedback,
+                choices=() if state.probe is None else state.probe.choices,
             )
         )
     return dispatched
@@ -302,6 +306,30 @@ def _slots_with_memory(
     return slots, by_run(slots, len(states))
 
 
+def _slots_with_choices(
+    block: Block, states: list[RoundState], slots_by_run: list[Slots]
+) -> tuple[Slots, list[Slots]]:
+    """Return a block's slots with the models that the clients train: of all runs, and of each."""
+    first_slot = block.key.first_slot
+    with_choices = []
+    for state, slots in zip(states, slots_by_run, strict=True):
+        if state.has_block(first_slot):
+            chosen = slots.start + _choices(state, slots, first_slot)
+            slots = slots._replace(start=chosen)
+        with_choices.append(slots)
+    if len(states) == 1:
+        return with_choices[0], with_choices
+    return _concatenated(with_choices), with_choices
+
+
+def _choices(state: RoundState, slots: Slots, first_slot: int) -> Array:
+    """Return the number of the model that each client of a block trains `[block]`."""
+    if state.run.server_programs.needs_choice:
+        assert state.probe is not None
+        return state.probe.choices[first_slot // len(slots.weight)]
+    return choices_of_groups(state.start.server, slots)
+
+
 def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
     """Return a block's client memory: of the methods, for all runs together; of stages, by run."""
     of_methods = []
@@ -316,12 +344,15 @@ def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree
     return _concatenated(of_methods), of_stages
 
 
-def _start_models(state: RoundState, count: int) -> list[Shared]:
+def _start_models(state: RoundState, count: int, is_probe: bool) -> list[Shared]:
     """Return the models that a run's clients train from, sorted by version.
 
     The last one is repeated up to `count`, so that every run fills equally many rows of the bank.
+    A pass at the global model sees the variables of all models of a server that has several.
     """
     versions = state.run.versions
+    if state.run.server_programs.client.bank is not None and not is_probe:
+        return unstacked(state.broadcast.shared)
     if state.cohort is None or versions is None:
         return [state.broadcast.shared] * count
     started = np.unique(state.cohort.start).tolist()
@@ -373,7 +404,12 @@ def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:
 
 
 def _loss_bytes(state: RoundState) -> int:
-    """Return the bytes of a client's loss at the global model, where clients send it."""
+    """Return the bytes of a client's loss at the global model, or of its choice of a model.
+
+    They are 0 where clients send neither.
+    """
+    if state.run.server_programs.needs_choice:
+        return choice_bytes(state.run.server_programs.client)
     if not state.run.server_programs.needs_client_loss:
         return 0
     loss = state.stats[0].loss

@@ -16,6 +16,7 @@ from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
+from fedsim.engine.bank import GROUPS, models_of, one_model
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
@@ -23,12 +24,15 @@ from fedsim.engine.evaluation import (
     Scores,
     Stack,
     evaluation_stacks,
+    mean_of_models,
     metrics,
     scores,
     scores_by_row,
+    scores_of_model,
     stacks_on_device,
 )
 from fedsim.engine.feedback import FEEDBACK
+from fedsim.engine.moves import Moves
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
@@ -132,6 +136,7 @@ class Run:
       released: local steps behind the messages that each client sent `[N]`, which ε of its samples
         depends on.
       ages: messages by their age, of an asynchronous server.
+      moves: which model every client trained, of a server with several.
     """
 
     def __init__(
@@ -201,13 +206,15 @@ class Run:
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
         self.since = Counters()
         self.open_since = Counters()
-        self.downlink = downlink(client, program.server.sender.codec, shared, f.N)
+        sent = one_model(client, shared)
+        self.downlink = downlink(client, program.server.sender.codec, sent, f.N)
         self.joined = np.zeros(f.N, np.int64)
         self.sent = np.zeros(f.N, np.int64)
         self.late = np.zeros(f.N, np.int64)
         self.left = np.zeros(f.N, np.int64)
         self.released = np.zeros(f.N, np.int64)
         self.ages = np.zeros(1, np.int64)
+        self.moves = None if client.bank is None else Moves(f.N)
 
         # Wall and compile seconds: of this process up to the last row, and of earlier processes.
         self.seconds = (0.0, 0.0)
@@ -318,6 +325,7 @@ class Run:
         self._count_updates(report)
         self.totals["virtual_seconds"] += cohort.seconds
         self._count_sent(dispatched)
+        self._count_moves(dispatched)
         wasted = self._count_received(dispatched)
         if not self.plan.pure:
             self._advance_plan(dispatched)
@@ -358,6 +366,18 @@ class Run:
         np.add.at(self.joined, ids, 1)
         np.add.at(self.sent, ids, sent)
         np.add.at(self.released, ids, dispatched.cohort.steps)
+
+    def _count_moves(self, dispatched: DispatchedRound) -> None:
+        """Note which models the clients of a round trained, where the server has several."""
+        if self.moves is None:
+            return
+        ids = dispatched.cohort.ids
+        if GROUPS in self.server.state:
+            cluster = np.asarray(self.server.state[GROUPS].cluster)[ids]
+        else:
+            by_block = [np.asarray(block) for block in dispatched.choices]
+            cluster = np.concatenate(by_block)[: len(ids)]
+        self.moves.add(self.round, ids, cluster)
 
     def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
@@ -565,11 +585,39 @@ class Run:
 
         for name, results in tests.items():
             _, y = self.plan.federation.scored[name]
-            means = metrics(scores_by_row(results, self.rows_of_set[name]), y)
+            means = metrics(self.row_scores(results, self.rows_of_set[name]), y)
             if name == "triggered":  # samples with a backdoor's trigger
                 values["attack_success"] = means.get("accuracy")
             else:
                 values |= {f"{name}_{metric}": value for metric, value in means.items()}
+                values |= self._scores_by_model(name, results)
+        return values
+
+    def row_scores(self, results: Scores, n: int) -> dict[str, np.ndarray]:
+        """Return the scores of n rows; of several models the means, and those of each as well."""
+        by_row = scores_by_row(results, n)
+        if self.program.server.client.bank is None:
+            return by_row
+        return {**by_row, **mean_of_models(by_row, self.models)}
+
+    @property
+    def models(self) -> int:
+        """The models of the server that are in use: the first ones."""
+        groups = self.server.state.get(GROUPS)
+        if groups is not None:
+            return int(groups.clusters)
+        return models_of(self.program.server.client)
+
+    def _scores_by_model(self, name: str, results: Scores) -> dict[str, Any]:
+        """Return the scores of every model on a set, where the server has several."""
+        if models_of(self.program.server.client) == 1:
+            return {}
+        _, y = self.plan.federation.scored[name]
+        by_row = scores_by_row(results, self.rows_of_set[name])
+        values = {}
+        for model in range(self.models):
+            means = metrics(scores_of_model(by_row, model), y)
+            values |= {f"model{model}/{name}_{metric}": value for metric, value in means.items()}
         return values
 
     def _timing(self) -> dict[str, float]:
@@ -618,6 +666,8 @@ class Run:
             arrays[name] = getattr(self, name)
         arrays |= self.downlink.arrays()
         arrays |= self.store.arrays(portable)
+        if self.moves is not None:
+            arrays |= self.moves.arrays()
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
@@ -649,6 +699,8 @@ class Run:
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = self._make_store(on_disk=True)
         self.store.restore(arrays)
+        if self.moves is not None:
+            self.moves.restore(arrays)
 
         # Checkpoints of 0.5.0 did not count the aggregated updates: the usable ones are the
         # nearest number.

@@ -57,6 +57,7 @@ class Server:
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
       needs_client_loss: whether clients send their loss at the global model.
+      needs_choice: whether clients choose one of several models before they train.
       needs_probe: whether a round has a pass at the global model before training.
       needs_reference: whether the rule asks for the server's own update.
       needs_server_loss: whether the rule asks for losses on the server's own samples.
@@ -99,7 +100,8 @@ class Server:
         self.distances = Distances(pipeline, task, deviations)
 
         self.needs_client_loss = "loss" in rule.needs
-        self.needs_probe = self.needs_client_loss or client.probe is not None
+        self.needs_choice = client.bank is not None and client.bank.choice is not None
+        self.needs_probe = self.needs_client_loss or self.needs_choice or client.probe is not None
         self.needs_reference = "reference" in rule.needs
         self.needs_server_loss = "server_loss" in rule.needs
 
@@ -112,7 +114,18 @@ class Server:
 
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server.
+        """Return a new server, as `new_server`."""
+        return self.new_server(shared, present)
+
+    @jitted_with(donate=(1,))
+    def update(
+        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
+    ) -> ServerUpdate:
+        """Return the next server, as `next_server`; the memory is donated."""
+        return self.next_server(received, memory, slots, start)
+
+    def new_server(self, shared: Shared, present: Any) -> ServerState:
+        """Return a new server, inside of a program.
 
         Args:
           shared: the variables at the start of the run.
@@ -126,18 +139,19 @@ class Server:
         }
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
-    @jitted_with(donate=(1,))
-    def update(
+    def next_server(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
-        """Return the next server: the rule's aggregate, and the optimisers' step on it.
+        """Return the next server, inside of a program.
+
+        The optimisers make a step of the rule's aggregate.
 
         In a skipped round, parameters, statistics and the server's state do not change; `aux` and
         the clients' memory may, if messages arrived (see `sections.aux_after`).
 
         Args:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
-          memory: the clients' memory, which is donated.
+          memory: the clients' memory.
           slots: the slots of the last block, of which the context of a summing rule is made.
           start: the round's start.
         """

@@ -20,6 +20,11 @@ def shared_leaves(client: Client, params: Tree) -> Tree:
     return tree.select_leaves(params, client.shares(params))
 
 
+def models_sent(client: Client) -> int:
+    """Return how many models a client receives in a round."""
+    return 1 if client.bank is None else client.bank.sent
+
+
 def sent_variables(client: Client, shared: Shared) -> Shared:
     """Return the variables that are sent: of the parameters, only the shared leaves."""
     if not client.sends_stats:

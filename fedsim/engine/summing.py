@@ -94,7 +94,18 @@ class Summing:
         start: RoundStart,
         first_slot: Int[Array, ""] | int,
     ) -> tuple[Sum, Memory, TrainStats]:
-        """Add the messages of a block.
+        """Add the messages of a block, as `added`."""
+        return self.added(total, memory, messages, start, first_slot)
+
+    def added(
+        self,
+        total: Sum | None,
+        memory: Memory,
+        messages: Messages,
+        start: RoundStart,
+        first_slot: Int[Array, ""] | int,
+    ) -> tuple[Sum, Memory, TrainStats]:
+        """Add the messages of a block, inside of a program.
 
         Args:
           total: the sum over the blocks before; None: this is the first.

@@ -112,6 +112,8 @@ def poisson_batches(
     for step, count in enumerate(valid.tolist()):
         batches[step, :count] = rng.choice(rows, count, replace=False)
     return batches, valid
+
+
 def phase_gradients(steps: np.ndarray, local: Local) -> np.ndarray:
     """Return the gradients of every phase of every client `[N, P]`; P = 0 without phases.
 

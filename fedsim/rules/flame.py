@@ -9,8 +9,8 @@ from jaxtyping import Array, Bool, Float
 
 from fedsim import tree
 from fedsim.compose import rule
-from fedsim.rules.cosines import cosines, single_linkage
 from fedsim.rules.selection import selection_report
+from fedsim.rules.single_linkage import single_linkage
 from fedsim.rules.sorting import middle
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
@@ -50,7 +50,7 @@ def flame(noise: Annotated[float, Ge(0)] = 0.001) -> Rule:
 
     def apply(updates: Updates, state: Tree, context: Context):
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
-        admitted = majority_cluster(1 - cosines(updates.delta, usable), usable)
+        admitted = majority_cluster(1 - tree.cosines(updates.delta, usable), usable)
         mean, bound = clipped_mean(updates.delta, admitted, usable)
         info = selection_report(admitted, updates, context)
         if noise:

@@ -9,7 +9,6 @@ from jaxtyping import Array, Bool, Float
 
 from fedsim import tree
 from fedsim.compose import rule
-from fedsim.rules.cosines import cosines
 from fedsim.rules.selection import selection_report
 from fedsim.tree import Tree
 from fedsim.types import Rule, Updates
@@ -78,7 +77,7 @@ def foolsgold(confidence: Annotated[float, Gt(0)] = 1.0) -> Rule:
 def trusts(histories: Tree, present: Bool[Array, " K"], confidence: float) -> Float[Array, " K"]:
     """α of every row of a stack; 0 for absent rows."""
     itself = jnp.eye(len(present), dtype=bool)
-    similarity = jnp.where(itself, 0, cosines(histories, present))  # 0 for absent rows as well
+    similarity = jnp.where(itself, 0, tree.cosines(histories, present))  # 0 for absent rows as well
 
     most = jnp.max(similarity, axis=1)
     pardoned = most[None, :] > most[:, None]

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 
 from fedsim import tree
 from fedsim.compose import rule
-from fedsim.rules.cosines import cosines, single_linkage
 from fedsim.rules.selection import selection_report
+from fedsim.rules.single_linkage import single_linkage
 from fedsim.tree import Tree
 from fedsim.types import Context, Rule, Updates
 
@@ -36,7 +36,7 @@ def largest_cluster() -> Rule:
 
     def apply(updates: Updates, state: Tree, context: Context):
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
-        joined = single_linkage(1 - cosines(updates.delta, usable), usable)
+        joined = single_linkage(1 - tree.cosines(updates.delta, usable), usable)
         pair = usable[:, None] & usable[None, :]
         last = jnp.max(jnp.where(pair, joined, -jnp.inf))
         below = pair & ((joined < last) | (last <= 0))  # rows in the same direction stay together

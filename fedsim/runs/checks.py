@@ -22,6 +22,7 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
+from fedsim.study.clusters import cluster_columns
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import NOT_FEDERATED, audit_columns, columns_of_clients, summarise
 
@@ -207,6 +208,7 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
         )
         clients = seed.tables["clients"][0]
         line |= columns_of_clients(clients, seed.end["status"], evaluate["metric"])
+        line |= cluster_columns(clients)
         if "canaries" in seed.tables:
             privacy = record["scenario"]["privacy"]
             confidence = privacy["audit"]["confidence"]

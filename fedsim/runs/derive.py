@@ -45,6 +45,7 @@ TABLES = (*TABLE_COLUMNS, *CONCLUSIONS, "tuning")
 NEEDED_COLUMN = {
     "rounds": "round",
     "clients": "client",
+    "clusters": "cluster",
     "partition": "client",
     "staleness": "age",
     "machines": "begins",

@@ -8,13 +8,19 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.audit import canary_scores
+from fedsim.engine.bank import models_of
+from fedsim.engine.bank_scores import choices_at, scores_of_choices
 from fedsim.engine.final import Moment, client_scores, scored_clients, scored_rows
+from fedsim.engine.moves import NONE, Moves
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
+from fedsim.study.clusters import cluster_columns
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import audit_columns, columns_of_clients, summarise
+
+GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None:
@@ -27,7 +33,9 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
       spec: the scenario's sections.
     """
     evaluate = spec.evaluate
-    clients = _clients(run, who["seed"], evaluate.clients)
+    end = Moment(run.server, run.round)
+    choices = None if run.moves is None else choices_at(run, end)
+    clients = _clients(run, who["seed"], evaluate.clients, choices)
     line = summarise(
         journal.records["rounds"],
         evaluate.metric,
@@ -38,6 +46,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
         run.program.server.client.not_federated,
     )
     line |= columns_of_clients(clients, run.status, evaluate.metric)
+    line |= cluster_columns(clients)
     privacy = spec.privacy
     if privacy is not None and privacy.audit is not None:
         canaries = _canaries(run)
@@ -45,6 +54,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
         line |= audit_columns(canaries, privacy.delta, privacy.audit.confidence)
     journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
+    if run.moves is not None:
+        journal.add("clusters", {**who, **_clusters(run.moves, run.plan.federation)})
 
     if run.plan.timetable.asynchronous:
         ages = np.flatnonzero(run.ages)
@@ -80,13 +91,24 @@ def _machines(shown: Timeline, federation: Federation) -> Record:
     return table
 
 
-def _clients(run: Run, seed: int, scored: int | str) -> Record:
+def _clusters(moves: Moves, federation: Federation) -> Record:
+    """The columns of `clusters.csv`."""
+    rounds, clients, clusters = moves.changes
+    return {
+        "round": rounds.tolist(),
+        "client": federation.client_names[clients].tolist(),
+        "cluster": clusters.tolist(),
+    }
+
+
+def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None) -> Record:
     """The columns of `clients.csv`.
 
     Args:
       run: a run that has ended.
       seed: its seed, which draws the clients that are scored.
       scored: as `evaluate.clients`.
+      choices: the number of every client's model, of a server with several.
     """
     federation = run.plan.federation.unpooled
     listed = _listed(run)
@@ -98,6 +120,13 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
         classes = (federation.label_counts() > 0).sum(axis=1)  # [N, C] -> [N]
         table["classes"] = classes[listed].tolist()
 
+    if choices is not None:
+        numbers = choices[listed].tolist()
+        table["cluster"] = [None if number == NONE else number for number in numbers]
+        for name, groups in federation.skews.items():
+            if name == GROUPED:
+                table["group"] = groups[listed].astype(int).tolist()
+
     # Clients whose samples are pooled take part in no round, and send nothing.
     client = run.program.server.client
     if client.pools is None:
@@ -105,11 +134,14 @@ def _clients(run: Run, seed: int, scored: int | str) -> Record:
     if run.samples_spent is not None:
         table["epsilon"] = _epsilons(run, listed)
 
-    # Without a shared model, only the clients' own ones are scored.
+    # Without a shared model, or with several, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
     end = Moment(run.server, run.round)
-    scores = {"personal": personal_scores(run, chosen, federation.test_holders, end)}
-    if not client.isolated:
+    if choices is None:
+        scores = {"personal": personal_scores(run, chosen, federation.test_holders, end)}
+    else:
+        scores = {"personal": scores_of_choices(run, choices, chosen, federation.test_holders, end)}
+    if not client.isolated and models_of(client) == 1:
         scores = {"global": client_scores(run, chosen, scored_rows(federation), end), **scores}
     for model, (means, label_numbers) in scores.items():
         numbers = label_numbers[listed].tolist()

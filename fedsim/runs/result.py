@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TABLE_COLUMNS = {
     "rounds": tables.ROUNDS,
     "clients": tables.CLIENTS,
+    "clusters": tables.CLUSTERS,
     "partition": tables.PARTITION,
     "staleness": tables.STALENESS,
     "machines": tables.MACHINES,
@@ -36,7 +37,7 @@ TABLE_COLUMNS = {
     "timing": tables.TIMING,
 }
 # Tables that are written only where they have rows.
-OPTIONAL_TABLES = ("staleness", "machines", "canaries")
+OPTIONAL_TABLES = ("clusters", "staleness", "machines", "canaries")
 
 State = dict[str, dict[str, Any]]
 
@@ -100,6 +101,10 @@ class Tables:
         return self._frame("clients")
 
     @property
+    def clusters(self) -> pd.DataFrame:
+        return self._frame("clusters")
+
+    @property
     def partition(self) -> pd.DataFrame:
         return self._frame("partition")
 
@@ -132,6 +137,7 @@ class Result(Tables):
         cumulative.
       clients: a row per seed and client: samples, classes, rounds joined, and scores of the final
         model on the client's samples.
+      clusters: of methods with clusters, a row per client and round in which its model changed.
       partition: a row per client and label (and seed, where there are several): who holds what.
       staleness: a row per seed and age of a message, of an asynchronous schedule: how many messages
         had that age.
@@ -206,8 +212,8 @@ class Result(Tables):
             `personal_accuracy` in `clients.csv`.
 
         Returns:
-          The parameters. What else a model has, such as running averages, is in the file that
-          `out=` writes.
+          The parameters; of methods with clusters those of all models `[k, ...]`. What else a model
+          has, such as running averages, is in the file that `out=` writes.
 
         Raises:
           KeyError: when that run is not part of the result.

@@ -351,6 +351,47 @@ def ditto() -> None:
     """A shared model by plain local training, and personal models that are drawn to it."""
 
 
+def ifca(
+    clusters: Annotated[int, Ge(1)] = 2, averaging: Literal["models", "gradients"] = "models"
+) -> dict[str, Any]:
+    """Clients that train the one of several models that suits them best, and a mean for each model.
+
+    Args:
+      clusters: k, the number of models.
+      averaging: what is averaged: models after local steps, or gradients.
+    """
+    client = {"kind": "ifca", "clusters": clusters, "averaging": averaging}
+    return {"client": client, "server": [SAMPLES if averaging == "models" else UNIFORM]}
+
+
+register("method", ifca)
+
+
+@composed(SAMPLES, client="hypcluster")
+def hypcluster() -> None:
+    """Clients that train the one of several hypotheses that suits them best; a mean for each."""
+
+
+@composed(SAMPLES, client="cfl")
+def cfl() -> None:
+    """Clients that the server splits by the angles of their updates; a mean for each cluster."""
+
+
+@composed(SAMPLES, client="fedamp")
+def fedamp() -> None:
+    """A model for every client, drawn to those that are near; the sample-weighted mean."""
+
+
+@composed(SAMPLES, client="fedem")
+def fedem() -> None:
+    """Several models, and weights of them for every client; the sample-weighted mean."""
+
+
+@composed(SAMPLES, client="propfair")
+def propfair() -> None:
+    """Steps by the proportion of what a client gains, and the sample-weighted mean."""
+
+
 @composed("q_fair")
 def qfedavg() -> None:
     """Plain local training, and a mean in which clients count by a power of their loss.

@@ -13,6 +13,7 @@ import pandas as pd
 
 from fedsim.data import Federation
 from fedsim.disk.tables import Record
+from fedsim.study.evenness import gini
 
 MEANS = ("classes", "entropy_bits", "total_variation", "largest_share")
 LARGEST_EXACT = 2**53  # floats below it hold whole numbers exactly
@@ -255,9 +256,7 @@ def _size_numbers(sizes: np.ndarray) -> dict[str, Any]:
         numbers["samples_mean"] = float(sizes.mean())
         numbers["samples_max"] = int(sizes.max())
     if total:
-        # Σ_i (2i − N − 1) n_(i) / (N Σ n), sizes in ascending order
-        weights = 2 * np.arange(1, N + 1) - N - 1
-        numbers["samples_gini"] = float((weights * np.sort(sizes)).sum() / (N * total))
+        numbers["samples_gini"] = gini(sizes)
         numbers["samples_cv"] = float(sizes.std() / sizes.mean())
     return numbers
 

@@ -5,6 +5,7 @@ It is what a list of client trees becomes (`stack`), what `jax.vmap` maps over, 
 `weighted_sum` collapses back to one tree.
 """
 
+from fedsim.tree.angles import cosines as cosines
 from fedsim.tree.arithmetic import Tree as Tree
 from fedsim.tree.arithmetic import add as add
 from fedsim.tree.arithmetic import along as along

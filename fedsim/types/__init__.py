@@ -8,9 +8,11 @@ computes is a pair `(init, apply)`, in the order `(input, state, context) -> (ou
 
 from typing import TYPE_CHECKING
 
+from fedsim.types.client import Bank as Bank
 from fedsim.types.client import Client as Client
 from fedsim.types.client import FinishHook as FinishHook
 from fedsim.types.client import GradientHook as GradientHook
+from fedsim.types.client import Grouping as Grouping
 from fedsim.types.client import LocalPhase as LocalPhase
 from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer

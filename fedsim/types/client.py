@@ -4,12 +4,13 @@ Every hook is written for ONE client; `fedsim.engine` batches them.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from fedsim.tree import Tree
-from fedsim.types.task import Batch, Shared, Task, Work
+from fedsim.types.task import Batch, Model, Shared, Task, Work
+from fedsim.types.updates import Updates
 
 POOLED = "pooled"  # trained on the samples of all clients together
 ALONE = "alone"  # every client trained by itself
@@ -101,6 +102,43 @@ class Tuning(NamedTuple):
     step: StepHook | None = None
 
 
+class Grouping(NamedTuple):
+    """How the server divides the clients between its models, by what they send.
+
+    Attributes:
+      init: (mask of the clients that can take part `[N]`, models k) -> state; its fields are
+        `cluster` `[N]`, the model of every client, and `clusters`: how many are in use, the first.
+      apply: (updates, ids `[K]`, round, state) -> (state, parents `[k]`, columns of `rounds.csv`);
+        model j goes on from where model `parents[j]` is.
+    """
+
+    init: Callable[[Bool[Array, " N"], int], Any]
+    apply: Callable[[Updates, Array, Any, Any], tuple[Any, Array, dict[str, Array]]]
+
+
+class Bank(NamedTuple):
+    """Several models at the server; a client trains one of them in a round.
+
+    Rule and optimisers work once for each model, on the messages of the clients that trained it.
+    A model that too few clients trained stays as it is.
+
+    Attributes:
+      models: k.
+      choice: a pass over a client's samples with all models `[k, ...]`, whose message is the loss
+        of each `[k]`: the client takes the model of least loss, the first of equal ones. None: the
+        server decides, by `grouping`.
+      grouping: how the server decides.
+      sent: models that a client receives in a round.
+      over_round: whether a mean is over all messages of the round, instead of those of the model.
+    """
+
+    models: int
+    choice: "Client | None" = None
+    grouping: Grouping | None = None
+    sent: int = 1
+    over_round: bool = False
+
+
 class Client(NamedTuple):
     """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them.
 
@@ -127,6 +165,12 @@ class Client(NamedTuple):
       pools: the samples of all clients are trained on as those of a single one, for as many steps a
         round as one client takes, or the clients of a cohort together; None: they are not pooled.
       isolated: whether every client trains alone: nothing travels, and no shared model is trained.
+      bank: the models that clients choose from; None: the server has a single one.
+      sends: (rows of all clients `[M, ...]`, which of them have taken part `[M]`, the number of the
+        client's row, the row) -> what the server sends ONE client in place of the shared
+        parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
+      model: the scenario's model -> the model that is trained and scored in its place; the same one
+        for the same model.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -147,6 +191,9 @@ class Client(NamedTuple):
     solo: bool = False
     pools: Literal["client", "cohort"] | None = None
     isolated: bool = False
+    bank: Bank | None = None
+    sends: Callable[[Tree, Array, Array, Tree], Tree] | None = None
+    model: Callable[[Model], Model] | None = None
 
     @property
     def sends_stats(self) -> bool:

@@ -430,12 +430,14 @@ def test_schedule_by_round_and_by_step():
 SENT = {
     "one model": 1,
     "one model, and one number": 1,
+    "one model, and its number": "a byte more",
     "two models": 2,
+    "k models": "k",
     "one body": 24 / 39,
     "one head": 15 / 39,
     "the other leaves": 32 / 39,
 }
-RECEIVED = {"": 1, "receives two": 2, "receives three": 3}
+RECEIVED = {"": 1, "receives k": "k", "receives two": 2, "receives three": 3}
 LAYERS = ("moon", "fedper", "fedrep", "fedbabu", "lg_fedavg", "fedbn", "fedrod", "fedala")
 
 
@@ -449,16 +451,21 @@ def test_bytes_are_those_that_the_docstring_promises(name):
     assert says, "a client method says what it sends"
     model = MLP if name in LAYERS else "logistic"
     own = client(name, personal=["b"]) if name == "fedbn" else client(name)
-    plain, other = run(rounds=1, model=model), run(rounds=1, model=model, client=own)
+    shared = {"rounds": 1, "model": model, **({"cohort": "all"} if name == "cfl" else {})}
+    plain, other = run(**shared), run(**shared, client=own)
     if says[1] == "nothing":  # of pooled training, bytes are not counted
         assert not other.rounds[["bytes_up", "bytes_down"]].fillna(0).to_numpy().any()
         return
     up, down = (
         other.rounds[c].iloc[-1] / plain.rounds[c].iloc[-1] for c in ("bytes_up", "bytes_down")
     )
+    parameters = inspect.signature(FAMILIES["client"][name]).parameters
+    k = next((p.default for p in parameters.values()), None)
+    d = sum(leaf.size for leaf in jax.tree.leaves(plain.model()))
+    of_words = {"k": k, "a byte more": (4 * d + 1) / (4 * d)}
     sent = SENT[says[1]]
     received = sent if says[2] in ("receives one", "receives them") else RECEIVED[says[2] or ""]
-    assert (up, down) == (sent, received)
+    assert [up, down] == [of_words.get(times, times) for times in (sent, received)]
 
 
 @pytest.mark.long

@@ -29,8 +29,10 @@ PERSONAL = {kind: {"personal": ["W"]} for kind in SPLIT}  # whose default asks f
 OURS = lambda family: [
     name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")
 ]
+SEVERAL = {"ifca", "hypcluster", "fedem"}  # start models: test_clusters
 METHODS, RULES = (
-    [name for name in OURS(family) if name not in READERS] for family in ("method", "rule")
+    [name for name in OURS(family) if name not in READERS | SEVERAL]
+    for family in ("method", "rule")
 )
 
 
@@ -44,6 +46,7 @@ def weights(client: str, server: list[dict], sizes: tuple[int, ...], cohort: str
 
 
 def same(client: str, server: list[dict], cohort: str) -> None:
+    cohort = "all" if client == "cfl" else cohort  # which compares all clients
     with_others, alone = (weights(client, server, sizes, cohort) for sizes in (BETWEEN, FULL))
     np.testing.assert_allclose(with_others, alone, rtol=1e-9, atol=1e-12)
 

@@ -71,6 +71,18 @@ CASES = {
     # λ + F - 0.95 = 1.175 of the fourth, at most 0.175 of the others: the nearest point of the
     # simplex is the fourth alone
     "agnostic, far": case({"kind": "agnostic", "lr": 1.0}, (FIRST, [3.2, -0.2]), (FIRST, [2, 2])),
+    # n 2^F = √2, 4, 4, 3 · 2^¼, 4
+    "term": case({"kind": "term", "t": 0.6931471806}, (FIRST, [3.6164639, -0.2100845])),
+    # the fourth and, of the two whose loss is 1, the first
+    "delta_fl": case({"kind": "delta_fl", "theta": 0.4}, (FIRST, [2.5, 3])),
+    # and half of the other
+    "delta_fl, in part": case({"kind": "delta_fl", "theta": 0.5}, (FIRST, [4, 1.2])),
+    # halfway between (3, 4)/5 and (0, -1)
+    "fedmgda": case({"kind": "fedmgda"}, (FIRST, [0.3, -0.1])),
+    # the mean of (1, 0), (3, 4)/5, (1, 1)/√2, (0, -1), (5, -3)/√34
+    "fedmgda, near the mean": case(
+        {"kind": "fedmgda", "epsilon": 0.0}, (FIRST, [0.6329200, -0.0014777])
+    ),
     # of the corners of a quadrilateral the point where its diagonals cross
     "geometric_median": case({"kind": "geometric_median"}, (ACROSS, [1, 1])),
     # three steps of Weiszfeld's from the mean (29/9, 0), by NumPy

@@ -70,7 +70,9 @@ def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
     private = {"clip": 1.0, "noise_multiplier": 1.0, "cap": 2}
     client = {"lr": 0.1, "batch": 2, "steps": 6, "dp_sgd": private}
     fleet = {"stragglers": {"share": 0.5, "work": "partial"}}
-    plan = fedsim.run({**SCENARIO, "client": client, "fleet": fleet, "rounds": 1}).experiment.plans[0]
+    plan = fedsim.run({**SCENARIO, "client": client, "fleet": fleet, "rounds": 1}).experiment.plans[
+        0
+    ]
     wide = plan.local._replace(cap=100)
     work, _ = plan.round(1)
     cut = 0

@@ -91,7 +91,9 @@ def test_clipped_gradients_over_the_expected_size_by_hand():
     plan = result.experiment.plans[0]
     sizes = np.concatenate([plan.batches(r, 2)[1] for r in range(1, 30)])
     assert {0, 3} <= set(sizes.tolist()) and sizes.max() == 3
-    longest = np.linalg.norm(gradients(np.zeros((4, 3)), np.zeros(3), samples().x, samples().y), axis=1)
+    longest = np.linalg.norm(
+        gradients(np.zeros((4, 3)), np.zeros(3), samples().x, samples().y), axis=1
+    )
     assert (longest > 0.4).any()
 
 
@@ -145,7 +147,9 @@ def test_noise_has_the_deviation_and_the_form_that_it_should_empty_batches_too()
     plan = result.experiment.plans[0]
     assert 0 in np.concatenate([plan.batches(1, who)[1] for who in (0, 1)])
     start = result.experiment.shared[0]["params"]
-    (moved,) = [a["W"] - b["W"] for a, b in zip(result.model().values(), start.values(), strict=True)]
+    (moved,) = [
+        a["W"] - b["W"] for a, b in zip(result.model().values(), start.values(), strict=True)
+    ]
     drawn = np.ravel(moved) / (2 * 0.3 * 3.0 * 0.5 / np.sqrt(2))
     assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2 * len(drawn)))
     assert stats.kstest(drawn, "norm").pvalue > 1e-3

@@ -70,6 +70,16 @@ class Client:
         return {}
 
 
+class PropFair(Client):
+    """Zhang et al. 2022: steps along the gradient of −log_ε(M − f_i)."""
+
+    baseline, epsilon = 0.6, 0.3
+
+    def direction(self, i, y, x):
+        gain = self.baseline - self.problem.loss(i, y)
+        return self.gradient(i, y) / max(gain, self.epsilon)
+
+
 class FedProx(Client):
     """Li et al. 2020, Algorithm 2, with gradient steps on f_i(y) + μ/2 ‖y − x‖²."""
 

@@ -217,6 +217,11 @@ METHODS = {
         lr=0.3,
         problem="softmax",
     ),
+    "propfair": _sampled(
+        "propfair(baseline=0.6, epsilon=0.3)",
+        {"kind": "propfair", "baseline": 0.6, "epsilon": 0.3},
+        clients.PropFair,
+    ),
     "qfedavg": Method(
         "qfedavg(q=1.5)",
         SGD,
@@ -248,6 +253,9 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "fedau": ({"kind": "fedau", "cutoff": 50}, absent.FedAU),
     "fedau(cutoff=2)": ({"kind": "fedau", "cutoff": 2}, absent.FedAUShort),
     "q_fair": ({"kind": "q_fair", "q": 1.5, "L": None}, rules.QFair),
+    "term": ({"kind": "term", "t": 0.7}, rules.Term),
+    "delta_fl": ({"kind": "delta_fl", "theta": 0.35}, rules.DeltaFL),
+    "fedmgda": ({"kind": "fedmgda", "epsilon": 1.0, "weights": "uniform"}, rules.FedMGDA),
     "agnostic": ({"kind": "agnostic", "lr": 0.02}, rules.Agnostic),
     "agnostic(lr=0.3)": ({"kind": "agnostic", "lr": 0.3}, rules.AgnosticFar),
     "median": ({"kind": "median"}, robust.Median),

@@ -1,6 +1,9 @@
 """Rules that are means, each after its paper."""
 
+import itertools
+
 import numpy as np
+import scipy.optimize
 
 from reference.loop import Round
 
@@ -110,6 +113,55 @@ class QFair(Rule):
         turned = -L * round.updates
         h = self.q * F ** (self.q - 1) * (turned**2).sum(1) + L * F**self.q
         return -(F**self.q) @ turned / h.sum()
+
+
+class Term(Rule):
+    """Li et al. 2021: Σ w_i Δ_i with w_i = n_i e^{t F_i} / Σ n_j e^{t F_j}."""
+
+    t = 0.7
+
+    def reduce(self, round):
+        weights = round.counts * np.exp(self.t * round.losses)
+        return weights @ round.updates / weights.sum()
+
+
+class DeltaFL(Rule):
+    """Pillutla et al. 2023: Σ π_i Δ_i, where π solves a linear program.
+
+    max Σ π_i F_i over 0 ≤ π_i ≤ 1/(θ m), Σ π_i = 1.
+    """
+
+    theta = 0.35
+
+    def reduce(self, round):
+        m = len(round.losses)
+        share = scipy.optimize.linprog(
+            -round.losses, A_eq=np.ones((1, m)), b_eq=[1], bounds=(0, 1 / (self.theta * m))
+        ).x
+        return share @ round.updates
+
+
+class FedMGDA(Rule):
+    """Hu et al. 2022: the point of least norm in the hull of Δ_i/‖Δ_i‖, over all its faces."""
+
+    def reduce(self, round):
+        lengths = np.linalg.norm(round.updates, axis=1)
+        units = round.updates / np.where(lengths > 0, lengths, 1)[:, None]
+        nearest = units[0]
+        for size in range(1, len(units) + 1):
+            for face in itertools.combinations(range(len(units)), size):
+                point = _nearest_inside(units[list(face)])
+                if point is not None and point @ point < nearest @ nearest:
+                    nearest = point
+        return nearest
+
+
+def _nearest_inside(corners):
+    """The point of least norm of a simplex with these corners; None if it is on its border."""
+    first, edges = corners[0], corners[1:] - corners[0]
+    along = np.linalg.lstsq(edges.T, -first, rcond=None)[0]
+    inside = len(edges) == 0 or (along.min() >= 0 and along.sum() <= 1)
+    return first + along @ edges if inside else None
 
 
 class Agnostic(Rule):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.rules.cosines import cosines, single_linkage
 from fedsim.rules.flame import majority_cluster
 from fedsim.rules.mean_shift import largest_mean_shift
+from fedsim.rules.single_linkage import single_linkage
+from fedsim.tree import cosines
 from tests.cohorts import cohort_of
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]

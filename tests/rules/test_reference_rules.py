@@ -63,6 +63,9 @@ def refusal(name: str, case: str) -> str | None:
 
 REMEMBER = ("mifa", "fedvarp", "ca2fl", "fedau", "fedau(cutoff=2)")
 ONCE = (
+    "term",
+    "delta_fl",
+    "fedmgda",
     "agnostic",
     "agnostic(lr=0.3)",
     "median",

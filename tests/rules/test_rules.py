@@ -46,6 +46,9 @@ TABLE = {
     "rfa": Law({"smoothing": 1e-12}, sampled=True),  # three steps do not come back from an outlier
     "q_fair": Law({"q": 1.0}, equivariant=False, unanimous=False, stalls=True),
     "agnostic": Law(population=True),
+    "term": Law(sampled=True),
+    "delta_fl": Law({"theta": 1.0}),
+    "fedmgda": Law(resists=4, equivariant=False, unanimous=False),
     "nova": Law(sampled=True),
     "mean_over_all": Law(population=True),
     "horvitz_thompson": Law(sampled=True, population=True),

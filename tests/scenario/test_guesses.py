@@ -102,7 +102,7 @@ def answer_to(guess, folder) -> str:
     return ""
 
 
-FEW = ("server: fedavg", "method: ifca", "explain lora", "list strategies", "tune iid.yaml")
+FEW = ("server: fedavg", "method: fedgroup", "explain lora", "list strategies", "tune iid.yaml")
 
 
 @pytest.mark.parametrize("typed", FEW)

@@ -1,0 +1,65 @@
+"""What cannot work with a server that has several models, as checks like those of `feasibility`."""
+
+from fedsim.assemble.links import Link
+from fedsim.assemble.problems import Findings
+from fedsim.assemble.wire import remembers
+from fedsim.fleet import Timetable
+from fedsim.scenario.scenario import Scenario
+from fedsim.types import Client, Rule
+
+
+def models_and_clients(scenario: Scenario, client: Client, eligible: int) -> Findings:
+    """More models than clients, or clients that remember something."""
+    if client.bank is None:
+        return
+    kind = scenario.spec.client.kind
+    if client.bank.choice is not None and client.bank.models > eligible:
+        text = f"{client.bank.models} models for {eligible} clients with samples"
+        yield ("client", "clusters"), f"{text}; write at most {eligible}"
+    if scenario.spec.client.optimizer_state == "carry":
+        text = f"{kind} has several models, and an optimizer's state belongs to one of them"
+        yield ("client", "optimizer_state"), f"{text}; remove it"
+
+
+def sections_beside_models(scenario: Scenario, client: Client, timetable: Timetable) -> Findings:
+    """Sections that know a single model."""
+    if client.bank is None:
+        return
+    spec = scenario.spec
+    kind = spec.client.kind
+    several = f"the server of {kind} has several models"
+    if timetable.asynchronous:
+        text = f"{several}, and {spec.schedule.kind} has clients with older ones"
+        yield ("schedule",), f"{text}; use schedule: sync, or another method"
+    if spec.broadcast:
+        text = f"{several}, and a codec of the broadcast encodes one"
+        yield ("broadcast",), f"{text}; remove it, or use another method"
+    if spec.privacy is not None:
+        text = f"{several}, and which one a client takes tells about its samples"
+        yield ("privacy",), f"{text}, which ε does not cover; remove it, or use another method"
+    if spec.evaluate.diagnostics:
+        text = f"{several}, and diagnostics compare updates of one"
+        yield ("evaluate", "diagnostics"), f"{text}; remove it, or use another method"
+    if client.bank.grouping is None:
+        return
+    if spec.cohort.kind != "all":
+        text = f"{kind} compares the updates of all clients in a round"
+        yield ("cohort",), f"{text}, and {spec.cohort.kind} leaves some out; write cohort: all"
+    if spec.wire:
+        text = f"{kind} compares updates as the clients made them"
+        yield ("wire",), f"{text}, and a wire changes them; remove it, or use another method"
+
+
+def links_beside_models(scenario: Scenario, client: Client, links: list[Link]) -> Findings:
+    """Links that know a single model: those that remember clients, or ask about the model."""
+    if client.bank is None:
+        return
+    several = f"the server of {scenario.spec.client.kind} has several models"
+    for link in links:
+        kind = link.section.kind
+        if remembers(link.made):
+            text = f"{kind} remembers something of every client at one model"
+            yield link.path, f"{text}, and {several}; use another link, as mean"
+        elif isinstance(link.made, Rule) and (link.made.needs or link.made.evaluated):
+            text = f"{kind} is about one model, and {several}"
+            yield link.path, f"{text}; use a rule that reads the updates alone, as mean"

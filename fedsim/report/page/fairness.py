@@ -1,0 +1,51 @@
+"""How evenly methods serve the clients, on the page: a table of a few numbers for each method."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsim.report.context import Context
+from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
+from fedsim.report.series import by_variant
+from fedsim.study.evenness import Evenness, evenness
+
+TITLES = ("mean", "worst 10 %", "standard deviation", "Gini")
+
+
+def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] | None:
+    """The table of the clients' scores: means over the seeds; None without scores.
+
+    Args:
+      clients: the columns of `clients.csv`.
+      context: what is shown.
+    """
+    score = score_of(clients)
+    if clients is None or score is None:
+        return None
+    variants = by_variant(clients)
+    several = len(variants) > 1
+    rows = []
+    for variant, table in variants.items():
+        for method in context.ordered([str(name) for name in table["method"].unique()]):
+            numbers = _numbers(pd.DataFrame(table[table["method"] == method]), score)
+            if not numbers:
+                continue
+            words = [(context.words(variant), variant)] if several else []
+            means = np.mean(numbers, axis=0).tolist()
+            rows.append([(method, method), *words, *((f"{mean:.3f}", mean) for mean in means)])
+    if not rows:
+        return None
+    head = ["method", *(["variation"] if several else []), *TITLES]
+    return {"head": head, "rows": rows, "words": 2 if several else 1, "about": score.words}
+
+
+def _numbers(table: pd.DataFrame, score: ClientScore) -> list[Evenness]:
+    """The numbers of a method's seeds, those that have scores."""
+    numbers = []
+    for _, of_seed in table.groupby("seed"):
+        scores = scores_of_method(of_seed, score)
+        finite = scores[np.isfinite(scores)]
+        if len(finite):
+            numbers.append(evenness(finite, score.rising))
+    return numbers

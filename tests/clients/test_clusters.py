@@ -1,0 +1,490 @@
+"""Several models at the server: IFCA, HypCluster, CFL and FedAMP, against references and limits."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import oracle
+from federations import quadratic, softmax
+from federations import scenario as of_case
+from reference.scenarios import consecutive
+from test_readme import block
+
+import fedsim
+from fedsim.clients.cfl import second_part
+from fedsim.disk.tables import to_csv
+from fedsim.errors import ScenarioError
+from fedsim.report.context import context_of
+from fedsim.report.page.fairness import fairness
+from fedsim.report.page.moves import moves
+from fedsim.runs.result import TABLE_COLUMNS
+from fedsim.scenario import read
+from fedsim.study.clusters import adjusted_rand
+
+long = pytest.mark.long
+NEAR = {"rtol": 1e-9, "atol": 1e-12}
+D = 3
+
+
+# ------------------------------------------------------------------------------ against the oracle
+
+CASES = [case for case in oracle("personalisation") if case["fn"] == "ifca"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case["name"], marks=() if case["name"] == CASES[0]["name"] else long)
+        for case in CASES
+    ],
+)
+def test_ifca_is_that_of_the_reference(case):
+    averaging = {"model": "models", "gradient": "gradients"}[case["params"]["averaging"]]
+    steps = {} if averaging == "models" else {"steps": 1}
+    sections = of_case(case, evaluate={"every": 1})
+    sections["client"] |= {"kind": "ifca", "clusters": 2, "averaging": averaging, **steps}
+    weights = "samples" if averaging == "models" else "uniform"
+    sections["server"] = [{"kind": "mean", "weights": weights}]
+
+    theta = []
+    watch = lambda e, s, row: theta.append(np.asarray(row.server.shared["params"]))
+    params = list(np.asarray(case["inputs"]["theta0"]))
+    problem = softmax if "softmax" in case["name"] else quadratic
+    given = problem(case["inputs"])
+    result = fedsim.run(sections, **{**given, "params": params, "watch": watch})
+    np.testing.assert_allclose(theta[1:], case["expected"]["theta"], **NEAR)
+    np.testing.assert_array_equal(result.state()["server"]["theta"], theta[-1])
+    assert moved(result) == changes(sections["cohort"]["rounds"], case["expected"]["assignment"])
+
+
+def moved(result) -> list[tuple[int, int, int]]:
+    table = result.clusters
+    rows = zip(table["round"], table["client"].astype(int), table["cluster"], strict=True)
+    return sorted((int(r), int(c), int(j)) for r, c, j in rows)
+
+
+def changes(cohorts, assignments) -> list[tuple[int, int, int]]:
+    """(round, client, model) wherever a client trained another model than before."""
+    last, found = {}, []
+    for number, (cohort, models) in enumerate(zip(cohorts, assignments, strict=True), start=1):
+        for client, model in zip(cohort, models, strict=True):
+            if last.get(client) != model:
+                found.append((number, client, model))
+            last[client] = model
+    return sorted(found)
+
+
+# ------------------------------------------------------------------ a problem: ½‖p − x‖² per sample
+
+SIZES = (2, 3, 1, 4, 2, 3, 0)  # the last client has no samples
+MODEL = (lambda key: jnp.zeros(D)), (lambda p, x: 0.5 * jnp.sum((p - x) ** 2, axis=-1))
+CENTRES = np.array([[3, 0, 1], [2.5, 0.5, 1], [2, -0.2, 0.8], [-3, 1, 0], [-2.5, 1.2, 0.3]])
+CENTRES = np.concatenate([CENTRES, [[-2, -0.5, -0.6]]])
+ALL = list(range(len(SIZES) - 1))
+COHORTS = [[0, 3, 4], [1, 2, 5], [0, 1, 3, 5], ALL]
+
+
+def points() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    owner = np.repeat(range(len(SIZES)), SIZES)
+    return CENTRES[owner] + 0.1 * rng.normal(size=(len(owner), D)), owner
+
+
+def means() -> np.ndarray:
+    x, owner = points()
+    return np.array([x[owner == i].mean(0) for i in ALL])
+
+
+def played(cohorts, params=None, lr=0.2, steps=2, **sections):
+    """Run on the points -> the server's models after every round, and the result."""
+    x, _ = points()
+    written = {
+        "name": "points",
+        "rounds": len(cohorts),
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "cohort": {"kind": "listed", "rounds": cohorts},
+        "numerics": {"dtype": "float64"},
+        **sections,
+    }
+    client = {"lr": lr, "batch": "full", "steps": steps}
+    written["client"] = {**client, **sections.get("client", {})}
+    seen = []
+    result = fedsim.run(
+        written,
+        data=fedsim.Arrays(x, np.zeros(len(x))),
+        model=MODEL,
+        params=params,
+        partition=consecutive(SIZES),
+        loss=lambda outputs, y: outputs,
+        watch=lambda e, s, row: seen.append(np.asarray(row.server.shared["params"])),
+    )
+    return seen[1:], result
+
+
+def local(start, centre, lr=0.2, steps=2):
+    y = start
+    for _ in range(steps):
+        y = y - lr * (y - centre)
+    return y - start
+
+
+def losses(model) -> np.ndarray:
+    x, owner = points()
+    by_row = 0.5 * ((x - model) ** 2).sum(1)
+    return np.array([by_row[owner == i].mean() for i in ALL])
+
+
+# ----------------------------------------------------------------------------- IFCA, and its limits
+
+
+@long
+def test_each_model_has_its_own_momentum_and_an_empty_one_stays():
+    theta = [np.array([1.0, 0, 0]), np.array([-1.0, 0, 0]), np.full(D, 50.0)]
+    server = [{"kind": "mean"}, {"kind": "fedavgm", "lr": 0.5, "momentum": 0.8}]
+    client = {"kind": "ifca", "clusters": 3}
+    seen, result = played(COHORTS, params=theta, server=server, client=client)
+
+    sizes = np.array(SIZES, float)
+    momentum = [np.zeros(D) for _ in theta]
+    for cohort, got in zip(COHORTS, seen, strict=True):
+        by_model = np.array([losses(model) for model in theta])
+        choice = by_model.argmin(0)
+        for j in range(3):
+            mine = [i for i in cohort if choice[i] == j]
+            if mine:
+                deltas = np.array([local(theta[j], means()[i]) for i in mine])
+                momentum[j] = 0.8 * momentum[j] + sizes[mine] @ deltas / sizes[mine].sum()
+                theta[j] = theta[j] + 0.5 * momentum[j]
+        np.testing.assert_allclose(got, theta, **NEAR)
+    assert (seen[-1][2] == 50).all()
+    final = np.array([losses(model) for model in seen[-1]])
+    assert result.clients["cluster"][ALL].tolist() == final.argmin(0).tolist()
+    assert result.clients["cluster"].isna().tolist() == [False] * 6 + [True]
+
+
+def digits(**sections) -> dict:
+    return {
+        "name": "clusters",
+        "rounds": 3,
+        "data": {"kind": "digits", "clients": 8, "client_test": 0.3},
+        "model": {"kind": "mlp", "hidden": [8]},
+        "cohort": {"kind": "uniform", "size": 4},
+        "client": {"lr": 0.1, "batch": 16},
+        "evaluate": {"every": 1},
+        **sections,
+    }
+
+
+@long
+@pytest.mark.parametrize("server", [["mean"], ["mean", "fedadam"], ["median"]])
+def test_one_model_is_federated_averaging_to_the_bit(server):
+    plain = fedsim.run(digits(server=server))
+    client = {"kind": "ifca", "clusters": 1, "lr": 0.1, "batch": 16}
+    one = fedsim.run(digits(server=server, client=client))
+    for layer, leaves in plain.model().items():
+        for name, leaf in leaves.items():
+            np.testing.assert_array_equal(one.model()[layer][name][0], leaf)
+
+    added = ("method", "cluster", "adjusted_rand", "personal_loss", "personal_accuracy")
+    for name in ("rounds", "clients", "summary"):
+        texts = []
+        for result in (plain, one):
+            kept = []
+            for row in result.records[name]:
+                kept.append({key: value for key, value in row.items() if key not in added})
+            texts.append(to_csv(kept, TABLE_COLUMNS[name]))
+        assert texts[0] == texts[1]
+    clients = one.clients
+    assert (clients["personal_accuracy"] == clients["global_accuracy"]).all()
+
+
+@long
+@pytest.mark.parametrize("kind", ["ifca", "cfl", "fedamp", "fedem"])
+def test_blocks_and_other_runs_change_no_bit(kind):
+    client = {"kind": kind, "lr": 0.1, "batch": 16}
+    if kind == "cfl":
+        client |= {"eps1": 1.0, "eps2": 0.1, "clusters": 3}
+    sections = digits(client=client, cohort="all", seeds=[0, 1])
+    together = fedsim.run(sections)
+    alone = fedsim.run({**sections, "seeds": [1], "numerics": {"block": 3}})
+    for one, other in zip(
+        jax.tree.leaves((together.model(seed=1), together.state(seed=1))),
+        jax.tree.leaves((alone.model(), alone.state())),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    """Two groups of clients that name the classes differently, under three models."""
+    data = {"kind": "digits", "clients": 10, "client_test": 0.3, "skew": ["concept_shift"]}
+    return fedsim.run(
+        digits(
+            data=data,
+            rounds=12,
+            cohort="all",
+            client={"lr": 0.3, "batch": 16, "epochs": 2},
+            method="ifca",
+            evaluate={"every": 6},
+            seeds=[0, 1],
+        )
+    )
+
+
+@long
+def test_tables_tell_the_models_apart(shifted):
+    rounds = shifted.rounds
+    scores = rounds[["model0/test_accuracy", "model1/test_accuracy"]].to_numpy()
+    np.testing.assert_allclose(rounds["test_accuracy"], scores.mean(1), rtol=1e-6)
+    best = shifted.summary["adjusted_rand"].max()
+    assert best == 1.0
+    d = sum(leaf[0].size for layer in shifted.model(seed=0).values() for leaf in layer.values())
+    clients = shifted.clients
+    joined = clients["rounds_joined"]
+    assert (clients["bytes_up"] == joined * (4 * d + 1)).all()
+    assert (clients["bytes_down"] == joined * 2 * 4 * d).all()
+    assert set(clients["cluster"]) <= {0, 1}
+
+    found = shifted.summary["adjusted_rand"].idxmax()
+    seed = shifted.summary["seed"][found]
+    own = clients[clients["seed"] == seed]
+    assert own["personal_accuracy"].mean() > 0.7 and "global_accuracy" not in clients
+
+
+@long
+def test_the_page_of_scenarios_runs(root, tmp_path):
+    written = block((root / "docs" / "scenarios.md").read_text(), "clusters")
+    (tmp_path / "clusters.yaml").write_text(written)
+    result = fedsim.run(tmp_path / "clusters.yaml", edits=["rounds=2"])
+    assert {"cluster", "group", "personal_accuracy"} <= set(result.clients)
+
+
+@long
+def test_the_page_shows_who_went_where_and_how_evenly(shifted):
+    context = context_of(shifted.scenario, order=["ifca"])
+    (shown,) = moves(shifted.clusters, shifted.rounds, context)
+    first = shifted.clusters[shifted.clusters["seed"] == 0]
+    assert shown["picture"].count('class="share"') == len(first) and not shown["hidden"]
+    assert [text for _, text in shown["keys"]] == [f"model {j}" for j in sorted({*first.cluster})]
+
+    table = fairness(shifted.clients, context)
+    by_seed = []
+    for _, clients in shifted.clients.groupby("seed"):
+        scores = np.sort(clients["personal_accuracy"])
+        apart = np.abs(scores[:, None] - scores).sum() / (2 * len(scores) * scores.sum())
+        by_seed.append([scores.mean(), scores[0], scores.std(), apart])
+    numbers = [number for _, number in table["rows"][0][1:]]
+    np.testing.assert_allclose(numbers, np.mean(by_seed, axis=0))
+
+
+# ---------------------------------------------------------------------------------------------- CFL
+
+
+def parts(similarity: np.ndarray) -> frozenset:
+    """The bipartition whose largest similarity across is smallest, among all of them."""
+    n = len(similarity)
+    best = None
+    for size in range(1, n):
+        for chosen in itertools.combinations(range(1, n), size):
+            other = [i for i in range(n) if i not in chosen]
+            across = similarity[np.ix_(chosen, other)].max()
+            if best is None or across < best[0]:
+                best = (across, frozenset(chosen))
+    return best[1]
+
+
+def test_a_cluster_is_cut_where_its_parts_are_least_similar():
+    rng = np.random.default_rng(0)
+    for n in (2, 3, 5, 7):
+        half = rng.normal(size=(n, n))
+        similarity = half + half.T
+        member = jnp.asarray([False, *[True] * n, False])
+        padded = jnp.asarray(np.pad(similarity, 1, constant_values=9.0))
+        second = np.flatnonzero(np.asarray(second_part(padded, member))) - 1
+        assert frozenset(second.tolist()) == parts(similarity)
+
+
+@long
+@pytest.mark.parametrize("rule", ["mean", "median"])
+def test_cfl_is_that_of_the_paper(rule):
+    eps1, eps2, lr = 0.35, 0.3, 0.2
+    server = [rule, {"kind": "sgd", "lr": 0.7}]
+    client = {"kind": "cfl", "eps1": eps1, "eps2": eps2, "clusters": 4}
+    rounds = 12
+    seen, result = played([ALL] * rounds, cohort="all", rounds=rounds, server=server, client=client)
+
+    sizes = np.array(SIZES[:-1], float)
+    cluster, theta = np.zeros(len(ALL), int), {0: np.zeros(D)}
+    tree = []
+    for number, got in enumerate(seen, start=1):
+        deltas = np.array([local(theta[cluster[i]], means()[i], lr) for i in ALL])
+        unit = deltas / np.linalg.norm(deltas, axis=1)[:, None]
+        for j in sorted(theta):
+            c = np.flatnonzero(cluster == j)
+            mean = sizes[c] @ deltas[c] / sizes[c].sum()
+            longest = np.linalg.norm(deltas[c], axis=1).max()
+            if len(c) > 1 and np.linalg.norm(mean) < eps1 and longest > eps2 and len(theta) < 4:
+                leaves = c[sorted(parts((unit @ unit.T)[np.ix_(c, c)]))]
+                new = len(theta)
+                theta[new] = theta[j]
+                cluster[leaves] = new
+                tree.append((new, j, number))
+        for j in list(theta):
+            c = np.flatnonzero(cluster == j)
+            step = sizes[c] @ deltas[c] / sizes[c].sum()
+            if rule == "median":
+                step = np.median(deltas[c], axis=0)
+            theta[j] = theta[j] + 0.7 * step
+        np.testing.assert_allclose(got[: len(theta)], [theta[j] for j in sorted(theta)], **NEAR)
+    assert tree  # something was split
+    state = result.state()["server"]
+    assert state["cluster"][ALL].tolist() == cluster.tolist()
+    assert result.clients["cluster"][ALL].tolist() == cluster.tolist()
+    for new, parent, number in tree:
+        assert (state["parent"][new], state["split_round"][new]) == (parent, number)
+
+
+# ------------------------------------------------------------------------------------------- FedAMP
+
+
+@long
+def test_fedamp_is_that_of_the_paper():
+    alpha, sigma, lam, lr = 0.3, 4.0, 0.5, 0.2
+    client = {"kind": "fedamp", "alpha": alpha, "sigma": sigma, "lam": lam}
+    _, result = played(COHORTS, client=client)
+
+    w, seen = np.zeros((len(SIZES), D)), set()
+    for cohort in COHORTS:
+        before = w.copy()
+        for i in cohort:
+            u = before[i].copy()
+            for j in seen - {i}:
+                apart = before[j] - before[i]
+                u += alpha / sigma * np.exp(-apart @ apart / sigma) * apart
+            for _ in range(2):
+                w[i] = w[i] - lr * (w[i] - means()[i] + lam / alpha * (w[i] - u))
+        seen |= set(cohort)
+    np.testing.assert_allclose(result.state()["client"]["w"], w, **NEAR)
+
+
+@long
+def test_fedamp_without_a_pull_is_local_training():
+    client = {"kind": "fedamp", "lam": 0.0}
+    _, pulled = played(COHORTS, client=client)
+    _, alone = played(COHORTS, client={"kind": "local_only"})
+    np.testing.assert_array_equal(pulled.state()["client"]["w"], alone.state()["client"]["v"])
+
+
+# -------------------------------------------------------------------------------------------- FedEM
+
+
+def log_softmax(z):
+    z = z - z.max(1, keepdims=True)
+    return z - np.log(np.exp(z).sum(1, keepdims=True))
+
+
+@long
+def test_fedem_is_that_of_the_paper():
+    k, lr, C = 2, 0.3, 3
+    rng = np.random.default_rng(5)
+    x, owner = points()
+    y = rng.integers(0, C, len(x))
+    theta = rng.normal(size=(k, D, C)) * 0.3
+    written = {
+        "name": "points",
+        "rounds": len(COHORTS),
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "numerics": {"dtype": "float64"},
+        "client": {"kind": "fedem", "components": k, "lr": lr, "batch": "full", "epochs": 2},
+    }
+    model = (lambda key: {"W": jnp.zeros((D, C))}), (lambda p, x: x @ p["W"])
+    params = {"theta": {"W": theta}, "pi": np.full(k, 1 / k)}
+    given = {"data": fedsim.Arrays(x, y), "model": model, "params": params}
+    result = fedsim.run(written, **given, partition=consecutive(SIZES))
+
+    pi = np.full((len(SIZES), k), 1 / k)
+    sizes = np.array(SIZES, float)
+    for cohort in COHORTS:
+        deltas = []
+        for i in cohort:
+            rows = np.flatnonzero(owner == i)
+            hits = lambda w, rows=rows: log_softmax(x[rows] @ w)[np.arange(len(rows)), y[rows]]
+            q = pi[i] * np.exp(np.array([hits(w) for w in theta])).T  # [n, k]
+            q /= q.sum(1, keepdims=True)
+            trained = theta.copy()
+            for _ in range(2):
+                for m in range(k):
+                    p = np.exp(log_softmax(x[rows] @ trained[m]))
+                    p[np.arange(len(rows)), y[rows]] -= 1
+                    trained[m] = trained[m] - lr * x[rows].T @ (q[:, m : m + 1] * p) / len(rows)
+            pi[i] = q.mean(0)
+            deltas.append(trained - theta)
+        theta = theta + np.tensordot(sizes[cohort] / sizes[cohort].sum(), deltas, 1)
+    state = result.state()
+    np.testing.assert_allclose(state["server"]["theta"]["W"], theta, **NEAR)
+    np.testing.assert_allclose(state["client"]["pi"], pi, **NEAR)
+
+
+@long
+def test_fedem_with_one_component_is_federated_averaging():
+    sections = digits(numerics={"dtype": "float64"}, evaluate={"every": 3})
+    plain = fedsim.run(sections)
+    client = {"kind": "fedem", "components": 1, "lr": 0.1, "batch": 16}
+    theta = fedsim.run({**sections, "client": client}).model()["theta"]
+    for one, other in zip(jax.tree.leaves(theta), jax.tree.leaves(plain.model()), strict=True):
+        np.testing.assert_allclose(one[0], other, rtol=0, atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------- bad input
+
+SEVERAL = {"client": {"kind": "ifca", "clusters": 3}}
+CARRIED = {"client": {"kind": "ifca", "optimizer_state": "carry", "optimizer": "adam"}}
+WRONG = [
+    ({"method": "ifca(clusters=20)"}, "client.clusters: 20 models for 8 clients with samples"),
+    ({**SEVERAL, "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}}, "schedule: "),
+    ({**SEVERAL, "server": ["fedvarp"]}, "fedvarp remembers something of every client"),
+    ({**SEVERAL, "server": ["q_fair"]}, "q_fair is about one model"),
+    ({**SEVERAL, "broadcast": [{"kind": "qsgd", "levels": 4}]}, "broadcast: the server of ifca"),
+    ({**SEVERAL, "evaluate": {"diagnostics": True}}, "evaluate.diagnostics: the server of ifca"),
+    (
+        {**SEVERAL, "privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
+        "privacy: the server of ifca has several models",
+    ),
+    ({"client": {"kind": "cfl"}}, "cohort: cfl compares the updates of all clients"),
+    ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
+    (CARRIED, "client.optimizer_state: ifca"),
+]
+
+
+@pytest.mark.parametrize(
+    ("sections", "text"),
+    [
+        pytest.param(sections, text, marks=() if i in (0, 2) else long, id=text[:40])
+        for i, (sections, text) in enumerate(WRONG)
+    ],
+)
+def test_what_knows_a_single_model_is_refused(sections, text):
+    written = {**digits(), **sections}
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run(read(written))
+    assert text in str(error.value) and "; " in str(error.value)
+
+
+@long
+def test_start_models_are_as_many_as_clusters():
+    with pytest.raises(ScenarioError, match="params= is one model, and ifca has 2 models; pass a"):
+        played([ALL], params=np.zeros(D), client={"kind": "ifca", "clusters": 2})
+
+
+def test_divisions_agree_by_chance_about_0():
+    one = np.repeat([0, 1, 2], 20)
+    assert adjusted_rand(one, (one + 1) % 3) == 1
+    rng = np.random.default_rng(0)
+    by_chance = [adjusted_rand(one, rng.permutation(one)) for _ in range(200)]
+    assert abs(np.mean(by_chance)) < 0.02
+    # Hubert and Arabie's formula by hand: pairs 2, 2 and 1 of 6 together
+    assert adjusted_rand(np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1])) == pytest.approx(0.0)
