@@ -25,6 +25,8 @@ class Stream(IntEnum):
     AVAILABLE = 17  # who can be reached in a round
     DROPOUT = 18
     STRAGGLERS = 21  # who is slow in a round, and how much of its work it does
+    TOPOLOGY = 22  # random graphs
+    LINKS_DOWN = 23  # links of a graph that fail in a round
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

@@ -31,6 +31,7 @@ PACKAGES = (
     "rules",
     "sources",
     "stages",
+    "topology",
 )
 
 

@@ -259,6 +259,27 @@ class Privacy(Section):
     """Orders of the Rényi divergences (`accountant: rdp`)."""
 
 
+class TopologyCommon(Section):
+    """The keys of `topology` that do not depend on its kind."""
+
+    weights: Literal["metropolis", "max_degree", "uniform"] | None = None
+    """How much a neighbour counts: 1/(1 + the larger of both degrees) (`metropolis`, the default),
+    1/(1 + the largest degree) (`max_degree`), or 1/(1 + the degree) on regular graphs (`uniform`).
+    One-way links hand out equal parts."""
+    directed: bool = False
+    """Whether links are one-way (`ring`, `erdos_renyi`, `listed`) and weights are equal parts of
+    what a node hands out: then W's columns add up to one, not its rows."""
+    mix: Literal["after", "before"] = "after"
+    """Whether a node trains and then mixes what was trained (`after`), or its step is added to the
+    mix of the models that the round began with (`before`)."""
+    every: Count = 1
+    """Rounds of training from one mixing to the next."""
+    redraw: Count | None = None
+    """Rounds after which a random graph is drawn again; by default never."""
+    fail: ShareBelowOne = 0.0
+    """Probability that a link is down in a round; its weight stays with its ends."""
+
+
 class Evaluate(Section):
     """`evaluate`."""
 
@@ -370,6 +391,7 @@ LISTS_OF_LINKS: dict[str, Any] = {
     "server": ServerList,
 }
 MODELS = AllowedKinds("model", common=ModelCommon)
+TOPOLOGIES = AllowedKinds("topology", common=TopologyCommon)
 METHODS = AllowedKinds("method", "rule")  # a rule as a method replaces only the rule
 
 
@@ -411,6 +433,8 @@ class Spec(Section):
     privacy: Annotated[Privacy | None, ByForm()] = None
     """Differential privacy: every update is clipped, and noise is added to their mean. By default
     none."""
+    topology: Annotated[Annotated[Any, TOPOLOGIES] | None, ByForm()] = None
+    """The graph over which clients mix their models, in place of a server. By default none."""
     evaluate: Evaluate = EMPTY
     """When the model is scored, and which score counts."""
     compare: Compare = EMPTY

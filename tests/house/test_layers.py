@@ -38,10 +38,11 @@ FAMILIES = {
     "rules",
     "mechanisms",
     "fleet",
+    "topology",
 }
 # The only imports between families: partitions read data sets, and the plan reads a federation's
-# sizes and traces of devices.
-ALLOWED = {("fleet", "data"), ("fleet", "sources"), ("data", "sources")}
+# sizes, traces of devices and graphs.
+ALLOWED = {("fleet", "data"), ("fleet", "sources"), ("fleet", "topology"), ("data", "sources")}
 ONLY = {
     "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
     "matplotlib": {"report"},
