@@ -76,6 +76,13 @@ from fedsim.assemble.programs import (
     client_key,
     training,
 )
+from fedsim.assemble.topology import (
+    beside_topology,
+    graph_needed,
+    node_statistics,
+    unfit_node,
+    unusable_graphs,
+)
 from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
@@ -175,6 +182,7 @@ def check_scenario(
     _check_shares(problems, components, samples)
     problems.check(local_message, scenario, components.links, components.client, learning.shapes)
     privacy = _check_privacy(problems, components, samples, learning)
+    _check_topology(problems, components, samples, learning)
 
     problems.raise_all()
     if problems.broken:
@@ -352,6 +360,7 @@ def _make_learning(
         classes=samples.classes,
         client=client_key(scenario.spec.client),
         augment=augment_key(scenario.spec.data),
+        mix=None if scenario.spec.topology is None else scenario.spec.topology.mix,
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -481,6 +490,20 @@ def _check_privacy(
     return problems.attempt(
         resolved_privacy, scenario, components.cohort, samples.eligible, reads=reads
     )
+
+
+def _check_topology(
+    problems: Problems, components: Components, samples: _Samples, learning: _Learning
+) -> None:
+    """Check that clients can be the nodes of the scenario's graph, if it has one."""
+    scenario = problems.scenario
+    problems.check(graph_needed, scenario, components.client)
+    if components.network is None:
+        return
+    problems.check(beside_topology, scenario)
+    problems.check(unfit_node, scenario, components.client, components.network)
+    problems.check(unusable_graphs, scenario, components.network, samples.N)
+    problems.check(node_statistics, scenario, learning.shapes)
 
 
 def _message(updates: Updates) -> Any:

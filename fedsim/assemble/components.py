@@ -10,8 +10,10 @@ from fedsim.assemble.machines import cohort_of, fleet_of
 from fedsim.assemble.plans import PlanInputs
 from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.assemble.rates import client_rate
+from fedsim.assemble.topology import network_of
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
+from fedsim.fleet.network import NetworkSettings
 from fedsim.scenario.reader import KeyPath
 from fedsim.types import Client, Rule
 
@@ -26,6 +28,7 @@ class Components(NamedTuple):
     client: Client
     broadcast: list[Link]
     links: list[Link]  # of `wire` and `server`
+    network: NetworkSettings | None  # of clients that have no server
 
     @property
     def rule(self) -> Link | None:
@@ -36,7 +39,14 @@ class Components(NamedTuple):
     def plan_inputs(self) -> PlanInputs:
         """What decides the rounds."""
         pools = UNKNOWN if self.client is UNKNOWN else self.client.pools
-        return PlanInputs(self.cohort, self.timetable, self.fleet, self.local, pools)
+        return PlanInputs(
+            cohort=self.cohort,
+            timetable=self.timetable,
+            fleet=self.fleet,
+            local=self.local,
+            pools=pools,
+            network=self.network,
+        )
 
 
 def make_components(problems: Problems) -> Components:
@@ -73,7 +83,16 @@ def make_components(problems: Problems) -> Components:
         client=client,
         broadcast=broadcast,
         links=links,
+        network=_network(problems),
     )
+
+
+def _network(problems: Problems) -> NetworkSettings | None:
+    """Return the settings of a graph in place of a server; None: there is none."""
+    scenario = problems.scenario
+    if scenario.spec.topology is None:
+        return None
+    return problems.attempt(network_of, scenario, reads=[("topology",)])
 
 
 def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:

@@ -59,7 +59,10 @@ class Experiment(NamedTuple):
             stop_on_skipped=spec.on_impossible == "stop",
             # A run without rounds, or without a shared model, has nothing to aggregate. A private
             # one adds noise in every round, whoever comes.
-            needs_aggregation=spec.rounds > 0 and not self.client.isolated and spec.privacy is None,
+            needs_aggregation=spec.rounds > 0
+            and not self.client.isolated
+            and spec.privacy is None
+            and spec.topology is None,
         )
         options = RunOptions(
             rounds=spec.rounds,
@@ -274,6 +277,8 @@ def _method_name(spec: Any) -> str:
     """
     if spec.method:
         return spec.method
+    if spec.topology is not None:
+        return "dpsgd" if spec.client.kind == "sgd" else spec.client.kind
     rule = next(section for section in spec.server if section.family == "rule")
     is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
     if not is_plain:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, TypeVar
 from fedsim.assemble.adversary import adversary_of
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
+from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.fleet.local import batches_per_epoch, planned_steps
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
@@ -21,6 +22,7 @@ class PlanInputs(NamedTuple):
     local: Local  # how much a client trains
     # whether all samples are pooled, and whose steps a round then takes
     pools: Literal["client", "cohort"] | None = None
+    network: NetworkSettings | None = None  # the graph of clients without a server
 
 
 def plans_of(
@@ -62,9 +64,19 @@ def plans_of(
             down=bytes_down,
             up=bytes_up,
             expects_drawn=spec.privacy is not None,
+            network=_network(inputs.network, federation, seed, spec.rounds),
         )
         for seed, federation in federations.items()
     }
+
+
+def _network(
+    settings: NetworkSettings | None, federation: Federation, seed: int, rounds: int
+) -> Network | None:
+    """Return the graphs of one seed; None: clients have a server."""
+    if settings is None:
+        return None
+    return Network(settings, federation.N, seed, rounds)
 
 
 def _pooled_plan(federation: Federation, inputs: PlanInputs, seed: int, rounds: int) -> Plan:

@@ -8,14 +8,14 @@ compiled once: seeds, learning rates, and all rules behind one client method.
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
-from fedsim.clients import augmenting, carrying, mean_loss, sgd
+from fedsim.clients import at_node, augmenting, carrying, mean_loss, sgd
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.evaluation import Evaluate, evaluator
@@ -71,6 +71,7 @@ class TrainingInputs(NamedTuple):
     classes: int
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
+    mix: Literal["after", "before"] | None = None  # how clients without a server mix
 
 
 class Training(NamedTuple):
@@ -202,6 +203,7 @@ def training(
     classes: int,
     client: HashableSection,
     augment: tuple[HashableSection, ...] = (),
+    mix: Literal["after", "before"] | None = None,
 ) -> Training:
     """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
@@ -228,6 +230,8 @@ def training(
     method = factory_of(section)()
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
+    if mix is not None:
+        method = at_node(method, mix)
 
     return Training(
         client=method,

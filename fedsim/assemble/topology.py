@@ -1,4 +1,4 @@
-"""The section `topology`: its graphs for a run, and `fedsim.mixing`."""
+"""The section `topology`: its graphs for a run, what may stand beside it, and `fedsim.mixing`."""
 
 from typing import Annotated, Any
 
@@ -6,13 +6,28 @@ import numpy as np
 
 from fedsim.assemble.accounting import require_whole
 from fedsim.assemble.links import factory_of
+from fedsim.assemble.problems import Findings
 from fedsim.assemble.stack_inputs import argument_error, checked
+from fedsim.clients.nodes import AFTER
 from fedsim.errors import LinkError, TopologyError
 from fedsim.fleet.network import Network, NetworkSettings
+from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import TOPOLOGIES
 from fedsim.topology import matrix_of
+from fedsim.types import Client, Gossip
 
 TOPOLOGY = Annotated[Any, TOPOLOGIES]
+
+# Sections of a scenario with a server, and what they say.
+WITH_SERVER = {
+    "server": "says what a server does with updates",
+    "cohort": "says whom a server draws",
+    "broadcast": "says how a server sends its model",
+    "privacy": "noises the mean of a server",
+}
+
+# Methods that a refusal names.
+NODE_METHODS = ("sgd", "gradient_tracking", "push_sum")
 
 
 def network_settings(section: Any) -> NetworkSettings:
@@ -33,6 +48,112 @@ def network_settings(section: Any) -> NetworkSettings:
         redraw=section.redraw,
         fail=section.fail,
     )
+
+
+def network_of(scenario: Scenario) -> NetworkSettings:
+    """Return `network_settings` of a scenario with a topology.
+
+    Raises:
+      LinkError: for a kind that refuses its hyper-parameters.
+      ScenarioError: as `network_settings` refuses.
+    """
+    try:
+        return network_settings(scenario.spec.topology)
+    except TopologyError as error:
+        raise scenario.error(("topology", error.where), str(error)) from None
+
+
+def unusable_graphs(scenario: Scenario, network: NetworkSettings, N: int) -> Findings:
+    """Graphs that do not fit the clients, or over which they never agree."""
+    for seed in scenario.spec.seeds:
+        try:
+            Network(network, N, seed, scenario.spec.rounds).require_usable()
+        except TopologyError as error:
+            suffix = "" if len(scenario.spec.seeds) == 1 else f" (seed {seed})"
+            yield ("topology", error.where), f"{error}{suffix}"
+            return
+
+
+def beside_topology(scenario: Scenario) -> Findings:
+    """Sections that mean nothing where there is no server."""
+    spec = scenario.spec
+    if spec.topology is None:
+        return
+    for name, text in WITH_SERVER.items():
+        if scenario.document.values.get(name):
+            yield (name,), f"{text}, and nodes of a topology have no server; remove one of the two"
+    if spec.schedule.kind != "sync":
+        text = f"{spec.schedule.kind} says when a server steps, and nodes have none"
+        yield ("schedule",), f"{text}; use schedule: sync"
+    if spec.evaluate.diagnostics:
+        text = "measures updates of one shared model, and every node trains its own"
+        yield ("evaluate", "diagnostics"), f"{text}; remove it, consensus is measured anyway"
+    for i, section in enumerate(spec.wire):
+        if section.family == "codec":
+            text = f"{section.kind} encodes updates of one shared model, which nodes do not have"
+            yield ("wire", i), f"{text}; write client: {{kind: choco, codec: {section.kind}}}"
+
+
+def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings) -> Findings:
+    """A client method that needs a server, or another graph."""
+    spec = scenario.spec
+    kind = spec.client.kind
+    path = ("client", "kind")
+    if client.not_federated:
+        yield path, f"{kind} is a baseline in which nothing is mixed; remove topology"
+        return
+    if client.reduce or client.probe or client.shares or client.personal:
+        text = f"{kind} needs a server that sends more, or less, than one model"
+        yield path, f"{text}; use {', '.join(NODE_METHODS)}, or remove topology"
+        return
+
+    gossip = client.gossip
+    if gossip is None:
+        gossip = AFTER
+    elif spec.topology.mix == "before":
+        yield ("topology", "mix"), f"{kind} says itself when it mixes; remove mix: before"
+    elif spec.client.optimizer_state == "carry":
+        text = f"{kind} has a memory of its own"
+        yield ("client", "optimizer_state"), f"{text}; write reset"
+    yield from _unfit_matrices(scenario, gossip, network)
+    if gossip.always and network.every > 1:
+        text = f"{kind} mixes in every round"
+        yield ("topology", "every"), f"{text}; remove it, and write more client.steps"
+    if gossip.one_step and spec.client.steps != 1:
+        text = f"{kind} corrects one gradient a round"
+        yield ("client", "steps"), f"{text}; write client.steps: 1"
+
+
+def _unfit_matrices(scenario: Scenario, gossip: Gossip, network: NetworkSettings) -> Findings:
+    """A graph whose matrices do not have what the method needs."""
+    kind = scenario.spec.client.kind
+    if gossip.symmetric and not network.symmetric:
+        text = f"{kind} needs links that go both ways"
+        yield ("topology", "kind"), f"{text}; use an undirected graph, or push_sum"
+        return
+    if not gossip.rows or network.symmetric:
+        return
+    fleet = scenario.spec.fleet
+    may_be_away = fleet.availability is not None or fleet.dropout or fleet.deadline
+    if not network.balanced or may_be_away:
+        text = f"{kind} needs rows of W that add up to one, and those of one-way links"
+        what = "do not where links or nodes may fail" if network.topology.one_way else "do not"
+        yield ("topology", "kind"), f"{text} {what}; use client: push_sum, or an undirected graph"
+
+
+def graph_needed(scenario: Scenario, client: Client) -> Findings:
+    """A client method whose clients mix with their neighbours, without a topology."""
+    if scenario.spec.topology is None and client.gossip is not None:
+        text = f"{scenario.spec.client.kind} mixes over a graph, and there is none"
+        yield ("client", "kind"), f"{text}; add topology: ring, or another kind"
+
+
+def node_statistics(scenario: Scenario, shapes: Any) -> Findings:
+    """A model with statistics, which nodes do not mix."""
+    if scenario.spec.topology is None or not shapes["stats"]:
+        return
+    text = f"{scenario.spec.model.kind} has batch statistics, and nodes mix parameters alone"
+    yield ("model",), f"{text}; use a norm without them, such as group"
 
 
 def mixing(topology: Any, nodes: int, seed: int = 0) -> np.ndarray:

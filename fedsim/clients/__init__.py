@@ -30,5 +30,6 @@ from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only
 from fedsim.clients.hooks import carrying as carrying
+from fedsim.clients.nodes import at_node as at_node
 from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name

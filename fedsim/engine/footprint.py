@@ -222,6 +222,10 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
     mixing = None
     if plan.timetable.mixing is not None:
         mixing = Mixing(program.server.pipeline.shared_params(server.shared), number)
+    edges = None
+    if plan.network is not None:
+        everybody = np.ones(plan.federation.N, bool)
+        edges = shapes_of(plan.network.table(1, everybody, program.dtype))
     return RoundStart(
         server=server,
         root=jax.eval_shape(jax.random.key, 0),
@@ -232,6 +236,7 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
         server_samples=samples,
         reference=reference,
         mixing=mixing,
+        edges=edges,
     )
 
 

@@ -22,6 +22,7 @@ class Phase(IntEnum):
     BROADCAST = 9  # what the server sends out
     AGGREGATE = 10
     REFERENCE = 11  # root of the server's own training, in round 0
+    MIXING = 12  # what nodes of a graph send each other
 
 
 def round_key(root, round, phase: Phase):

@@ -35,6 +35,7 @@ from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner, RoundPlan
+from fedsim.fleet.plan import UncountedClients
 
 EMPTY_ROUNDS = 10  # a run ends when in this many rounds in a row no update could be used
 
@@ -222,7 +223,13 @@ class Run:
             self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         cohort = capacity.blocks * self.program.width.block
+        if self.plan.network is not None:  # all nodes mix, whoever trains
+            cohort = max(cohort, N)
         return OnDisk(memories, self.initial, capacity=cohort, N=N, folder=self.folder)
+
+    def _first_rows(self, ids: np.ndarray) -> Any:
+        """Return the rows that clients start with `[len(ids), ...]`."""
+        return self.program.server.memories.fresh(self.initial, self.key, ids)
 
     def state(self, server: ServerState, plays: bool) -> RunState:
         """Return what the run brings to a round.
@@ -257,6 +264,8 @@ class Run:
         self.share = share
         if self.round < 0:
             self.round = 0
+            if self.plan.network is not None:
+                self.store.fill(self._first_rows)
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server))
         elif self.status == "running" and self.round == self.rounds:
@@ -325,12 +334,28 @@ class Run:
     def _count_sent(self, dispatched: DispatchedRound) -> None:
         """Count the bytes that the clients of a round sent, lost messages included."""
         ids = dispatched.cohort.ids
+        if self.plan.network is not None:
+            self._count_exchanged(dispatched)
+            np.add.at(self.joined, ids, 1)
+            return
         sent = np.full(len(ids), dispatched.loss_bytes, np.int64)
         for by_slot in dispatched.sent_bytes:
             sent += np.asarray(by_slot, np.int64)[: len(ids)]
         self.totals["bytes_up"] += int(sent.sum())
         np.add.at(self.joined, ids, 1)
         np.add.at(self.sent, ids, sent)
+
+    def _count_exchanged(self, dispatched: DispatchedRound) -> None:
+        """Count the bytes that nodes sent each other: a message for every link of the round."""
+        plan = self.plan
+        assert plan.network is not None
+        cohort = dispatched.cohort
+        source = plan.network.traffic(cohort.round, plan.there(cohort))[:, 0]
+        message = np.asarray(dispatched.report.bytes, np.int64)
+        sent = np.bincount(source, minlength=plan.federation.N) * message
+        self.totals["bytes_up"] += int(sent.sum())
+        self.totals["bytes_down"] += int(sent.sum())
+        self.sent += sent
 
     def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
@@ -340,6 +365,8 @@ class Run:
         """
         cohort = dispatched.cohort
         uncounted = cohort.uncounted
+        if self.plan.network is not None:  # nodes that are away receive nothing
+            return self._away(uncounted)
         size = None if dispatched.received_bytes is None else int(dispatched.received_bytes)
         if uncounted is None:
             received = self.downlink.deliver(cohort.ids, size)
@@ -366,6 +393,19 @@ class Run:
             "steps_wasted": int(uncounted.steps.sum()),
             "bytes_wasted": received_by_uncounted + sent_by_uncounted,
         }
+
+    def _away(self, uncounted: UncountedClients | None) -> dict[str, int]:
+        """Return the WASTED columns of a round of nodes, some of which may be away."""
+        if not self.plan.machines.fleet.selective:
+            return {}
+        wasted = dict.fromkeys(WASTED, 0)
+        if uncounted is not None:
+            np.add.at(self.late, uncounted.ids[uncounted.late], 1)
+            np.add.at(self.left, uncounted.ids[uncounted.left], 1)
+            wasted["clients_late"] = int(uncounted.late.sum())
+            wasted["clients_left"] = int(uncounted.left.sum())
+            wasted["steps_wasted"] = int(uncounted.steps.sum())
+        return wasted
 
     def _malicious_reports(self, cohort: RoundPlan) -> dict[str, int]:
         """Return how many clients that reported are malicious; nothing in a run without them."""

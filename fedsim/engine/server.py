@@ -19,6 +19,7 @@ from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
+from fedsim.engine.mixing import Mixing as NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.sending import Sender
@@ -87,7 +88,9 @@ class Server:
             memories = Memories(client, pipeline.remembering)
         self.memories = memories
 
-        if pipeline.folds:
+        if pipeline.client.gossip is not None:
+            self.aggregator = NodeMixing(pipeline, task, memories, rows)
+        elif pipeline.folds:
             self.aggregator = Summing(pipeline, task, memories, rows)
         else:
             self.aggregator = Stacking(pipeline, task, memories, rows)

@@ -21,11 +21,13 @@ from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.local import Local as Local
 from fedsim.fleet.local import batches_per_epoch, cut_into_batches, planned_steps
 from fedsim.fleet.machines import Fleet, Machines, RoundOutcome
+from fedsim.fleet.network import Network
 from fedsim.fleet.selection import HISTORY, Cohort, Drawn, Population
 from fedsim.fleet.selection import all as everybody
 from fedsim.fleet.shares import shares
 from fedsim.fleet.streams import Draws, Stream, generator
 from fedsim.fleet.timetables import SYNC, Timetable
+from fedsim.topology import EdgeTable
 
 MAX_SURVEYED_ROUNDS = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 MAX_SURVEYED_FLIGHTS = 100_000  # the same limit in flights, which are simulated one by one
@@ -141,6 +143,7 @@ class Plan:
         up: int = 0,
         batches: Stream = Stream.BATCHES,
         expects_drawn: bool = False,
+        network: Network | None = None,
     ):
         """Draw what is fixed for the seed; rounds are drawn when they are asked for.
 
@@ -159,8 +162,10 @@ class Plan:
           batches: the random stream that orders the batches.
           expects_drawn: whether `expected` counts clients that are drawn, though the fleet may
             leave some of them out.
+          network: the graph of clients that have no server.
         """
         self.federation = federation
+        self.network = network
         self.expects_drawn = expects_drawn
         self.cohort = cohort
         self.seed = seed
@@ -498,7 +503,26 @@ class Plan:
             yield work
 
         saw_every_round = self.rounds <= surveyed and bound is None
-        self._members = np.flatnonzero(takes_part) if saw_every_round else self.eligible
+        if self.network is not None:  # every node of a graph mixes, also one without samples
+            self._members = np.arange(self.federation.N)
+        elif saw_every_round:
+            self._members = np.flatnonzero(takes_part)
+        else:
+            self._members = self.eligible
+
+    def there(self, work: RoundPlan) -> np.ndarray:
+        """Return which nodes of a graph take part in a round `[N]`.
+
+        A node without samples hands on what it hears.
+        """
+        there = ~self.present
+        there[work.ids] = True
+        return there
+
+    def edges(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
+        """Return the links of a round, for a plan with a network."""
+        assert self.network is not None
+        return self.network.table(work.round, self.there(work), dtype)
 
     def _largest_round(self) -> RoundPlan:
         """Return a round with the most steps and the most samples that a cohort can have.

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 from jaxtyping import Array, Float, Key
 
 from fedsim.tree import Tree
+from fedsim.types.server import Bits
 from fedsim.types.task import Batch, Shared, Task, Work
 
 POOLED = "pooled"  # trained on the samples of all clients together
@@ -70,6 +71,37 @@ class Reducer(Protocol):
     ) -> Tree: ...
 
 
+class Sent(NamedTuple):
+    """What a node sends to all who hear it."""
+
+    values: Tree  # what is mixed
+    bits: Bits | None = None  # of a message; None: those of the values
+
+
+class Gossip(NamedTuple):
+    """How ONE node of a graph mixes what it holds with what its neighbours sent.
+
+    A node's row holds its model `x`, and what the method remembers. `before` is the row that the
+    round began with; in `trained`, `x` and the rest are those after the training. What arrives is
+    Σ_j W_ij of the `values` that nodes sent, its own among them.
+
+    Attributes:
+      send: (before, trained, key) -> what it sends.
+      receive: (before, trained, sent values, mixed values) -> its next row.
+      rows: whether the rows of W must add up to one; its columns always do.
+      symmetric: whether links must go both ways.
+      always: whether nodes must mix in every round.
+      one_step: whether a round must have one local step.
+    """
+
+    send: Callable[[Tree, Tree, Key[Array, ""]], Sent]
+    receive: Callable[[Tree, Tree, Tree, Tree], Tree]
+    rows: bool = True
+    symmetric: bool = False
+    always: bool = False
+    one_step: bool = False
+
+
 class Client(NamedTuple):
     """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them.
 
@@ -88,6 +120,7 @@ class Client(NamedTuple):
       pools: the samples of all clients are trained on as those of a single one, for as many steps a
         round as one client takes, or the clients of a cohort together; None: they are not pooled.
       isolated: whether every client trains alone: nothing travels, and no shared model is trained.
+      gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -105,6 +138,7 @@ class Client(NamedTuple):
     solo: bool = False
     pools: Literal["client", "cohort"] | None = None
     isolated: bool = False
+    gossip: Gossip | None = None
 
     @property
     def not_federated(self) -> str:

@@ -1,0 +1,105 @@
+"""Clients as the nodes of a graph: each trains the model of its own row, and mixes it."""
+
+from typing import Literal
+
+from fedsim import tree
+from fedsim.clients.hooks import no_memory
+from fedsim.types import Client, Gossip, Sent
+
+MODEL = "x"  # a node's model in its row
+
+
+def send_model(before, trained, key) -> Sent:
+    """Send the model after the training."""
+    del before, key
+    return Sent({MODEL: trained[MODEL]})
+
+
+def take_mixed(before, trained, sent, mixed):
+    """Take what was mixed in place of what was sent."""
+    del before, sent
+    return {**trained, **mixed}
+
+
+def send_old_model(before, trained, key) -> Sent:
+    """Send the model before the training."""
+    del trained, key
+    return Sent({MODEL: before[MODEL]})
+
+
+def add_step(before, trained, sent, mixed):
+    """Add the step of the training to the mix of the models before it."""
+    del sent
+    step = tree.subtract(trained[MODEL], before[MODEL])
+    return {**trained, MODEL: tree.add(mixed[MODEL], step)}
+
+
+# x_i ← Σ_j W_ij y_j, where y_j is x_j after the training of node j.
+AFTER = Gossip(send_model, take_mixed)
+
+# x_i ← Σ_j W_ij x_j + (y_i − x_i)
+BEFORE = Gossip(send_old_model, add_step)
+
+
+def at_node(method: Client, mix: Literal["after", "before"]) -> Client:
+    """Return a client method whose clients are nodes of a graph.
+
+    Where a client would begin at the shared parameters, a node begins at its own.
+
+    Args:
+      method: which sends nothing but its update.
+      mix: when a method without a `gossip` of its own mixes.
+    """
+    plain = AFTER if mix == "after" else BEFORE
+
+    def named(remembered):
+        """What the method remembers, as entries of a node's row; `gossip` reads them by name."""
+        if method.memory is no_memory:
+            return {}
+        return remembered if method.gossip is not None else {"method": remembered}
+
+    def remembered(row):
+        if method.memory is no_memory:
+            return ()
+        if method.gossip is None:
+            return row["method"]
+        return {name: value for name, value in row.items() if name != MODEL}
+
+    def at_own(shared, x):
+        return {**shared, "params": x}
+
+    def memory(shared, key):
+        return {MODEL: shared["params"], **named(method.memory(shared, key))}
+
+    def start(task, shared, row, work):
+        x = row[MODEL]
+        variables, local = method.start(task, at_own(shared, x), remembered(row), work)
+        return variables, {"method": local, "x": x}
+
+    def gradient(task, variables, batch, local, shared, work):
+        shared = at_own(shared, local["x"])
+        return method.gradient(task, variables, batch, local["method"], shared, work)
+
+    def step(task, g, params, local, shared, work):
+        shared = at_own(shared, local["x"])
+        params, of_method = method.step(task, g, params, local["method"], shared, work)
+        return params, {**local, "method": of_method}
+
+    def finish(task, shared, variables, local, row, work):
+        shared = at_own(shared, row[MODEL])
+        local = local["method"]
+        message = method.finish(task, shared, variables, local, remembered(row), work)
+        return message._replace(memory={MODEL: variables["params"], **named(message.memory)})
+
+    def personal(shared, row):
+        return {"params": row[MODEL], "stats": shared["stats"]}
+
+    return method._replace(
+        memory=memory,
+        start=start,
+        gradient=gradient,
+        step=step,
+        finish=finish,
+        personal=personal,
+        gossip=method.gossip or plain,
+    )
