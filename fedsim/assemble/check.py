@@ -79,7 +79,9 @@ from fedsim.assemble.programs import (
 from fedsim.assemble.topology import (
     beside_topology,
     graph_needed,
+    node_message_bytes,
     node_statistics,
+    unfit_mix_rule,
     unfit_node,
     unusable_graphs,
 )
@@ -105,8 +107,9 @@ class CheckedScenario(NamedTuple):
     privacy: PrivacyPlan | None  # what a private scenario spends
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
-    bytes_up: int  # the most bytes that a client sends in a round
-    bytes_down: int  # the most bytes that a client receives in a round
+    # the most bytes that a client sends in a round, and receives; a node of a graph: per neighbour
+    bytes_up: int
+    bytes_down: int
     training_inputs: TrainingInputs
     trained: Training  # what `programs.training` makes of `training_inputs`
     # Start variables by seed where a model or parameters were supplied. Otherwise empty: they are
@@ -188,13 +191,19 @@ def check_scenario(
     if problems.broken:
         return UNKNOWN
     params_shapes = travelling["params"]
+    if components.network is None:
+        bytes_up = _encoded_bytes(_message(stack.updates), params_shapes, components.links)
+        bytes_down = _encoded_bytes(travelling, params_shapes, components.broadcast)
+    else:
+        bytes_up = node_message_bytes(scenario, learning.trained.client, learning.shapes)
+        bytes_down = bytes_up
     return CheckedScenario(
         model=scenario.spec.model,
         privacy=privacy,
         federations=samples.federations,
         plan_inputs=components.plan_inputs,
-        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, components.links),
-        bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast),
+        bytes_up=bytes_up,
+        bytes_down=bytes_down,
         training_inputs=learning.inputs,
         trained=learning.trained,
         shared=learning.shared,
@@ -504,6 +513,15 @@ def _check_topology(
     problems.check(unfit_node, scenario, components.client, components.network)
     problems.check(unusable_graphs, scenario, components.network, samples.N)
     problems.check(node_statistics, scenario, learning.shapes)
+    if not problems.refused("topology"):
+        problems.check(
+            unfit_mix_rule,
+            scenario,
+            components.client,
+            components.network,
+            samples.N,
+            learning.shapes,
+        )
 
 
 def _message(updates: Updates) -> Any:

@@ -240,6 +240,7 @@ def _program(
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,
+        evaluate_nodes=trained.evaluate_nodes,
     )
 
 

@@ -28,6 +28,7 @@ from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak
+from fedsim.topology import gap_of
 from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
@@ -64,6 +65,12 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     ending_bytes = sum(memory[name] for name in at_the_end)
     server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
+    if plan.network is None:
+        bytes_up = int(clients * message_bytes)
+        bytes_down = _bytes_down(experiment, rounds)
+    else:
+        bytes_up = bytes_down = _bytes_exchanged(plan, rounds)
+
     return {
         "clients": plan.federation.N,
         "clients_a_round": clients,
@@ -72,18 +79,42 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": server_steps,
-        "bytes_up_a_round": int(clients * message_bytes),
-        "bytes_down_a_round": _bytes_down(experiment, rounds),
+        "bytes_up_a_round": bytes_up,
+        "bytes_down_a_round": bytes_down,
+        "graph": graph(plan),
         "epsilon": epsilon_at_the_end(experiment),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
-        "stacked": not program.server.pipeline.folds,
+        "stacked": plan.network is not None or not program.server.pipeline.folds,
         "stacked_by": stacking(experiment),
         "memory": memory,
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
         "notes": notes(experiment),
     }
+
+
+def graph(plan: Plan) -> dict[str, Any] | None:
+    """Return links, degrees and gap of the first graph of clients without a server; else None."""
+    if plan.network is None:
+        return None
+    matrix = plan.network.first
+    heard = np.bincount(matrix.target, minlength=matrix.nodes)
+    return {
+        "links": len(matrix.target),
+        "degree_min": int(heard.min()),
+        "degree_max": int(heard.max()),
+        "gap": gap_of(matrix),
+    }
+
+
+def _bytes_exchanged(plan: Plan, rounds: Sequence[RoundPlan]) -> int:
+    """The most bytes that the nodes of a graph send in an average round."""
+    network = plan.network
+    assert network is not None
+    message = np.max(plan.cost.up / np.maximum(network.hearers, 1))
+    links = [len(network.traffic(work.round, plan.there(work))) for work in rounds]
+    return int(_mean(links) * message)
 
 
 def _mean(numbers: Sequence[float]) -> float:
@@ -288,8 +319,11 @@ def epsilon_at_the_end(experiment: Experiment) -> float | None:
 
 def stacking(experiment: Experiment) -> list[str]:
     """Return the links that hold the whole stack of a round in memory, as `server[0] krum`."""
+    spec = experiment.scenario.spec
     links = []
-    for path, section in links_of(experiment.scenario.spec):
+    if spec.topology is not None:
+        links.append(f"topology {spec.topology.kind}")
+    for path, section in links_of(spec):
         if section.family == "optimizer":
             continue
         made = factory_of(section)()

@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple, TypeVar
 from fedsim.assemble.adversary import adversary_of
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
-from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.fleet.local import batches_per_epoch, planned_steps
+from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
 
@@ -50,8 +50,16 @@ def plans_of(
             seed: _pooled_plan(federation, inputs, seed, spec.rounds)
             for seed, federation in federations.items()
         }
-    return {
-        seed: Plan(
+    plans = {}
+    for seed, federation in federations.items():
+        network = None
+        down = bytes_down
+        up = bytes_up
+        if inputs.network is not None:  # every node sends to, and receives from, each neighbour
+            network = Network(inputs.network, federation.N, seed, spec.rounds)
+            down = bytes_down * network.heard
+            up = bytes_up * network.hearers
+        plans[seed] = Plan(
             federation=federation,
             cohort=inputs.cohort,
             local=inputs.local,
@@ -61,22 +69,12 @@ def plans_of(
             labelled=labelled,
             timetable=inputs.timetable,
             fleet=inputs.fleet,
-            down=bytes_down,
-            up=bytes_up,
+            down=down,
+            up=up,
             expects_drawn=spec.privacy is not None,
-            network=_network(inputs.network, federation, seed, spec.rounds),
+            network=network,
         )
-        for seed, federation in federations.items()
-    }
-
-
-def _network(
-    settings: NetworkSettings | None, federation: Federation, seed: int, rounds: int
-) -> Network | None:
-    """Return the graphs of one seed; None: clients have a server."""
-    if settings is None:
-        return None
-    return Network(settings, federation.N, seed, rounds)
+    return plans
 
 
 def _pooled_plan(federation: Federation, inputs: PlanInputs, seed: int, rounds: int) -> Plan:

@@ -15,12 +15,14 @@ import jax.numpy as jnp
 
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
+from fedsim.assemble.topology import mix_rule_of
 from fedsim.clients import at_node, augmenting, carrying, mean_loss, sgd
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.evaluation import Evaluate, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
+from fedsim.engine.node_scores import NodeEvaluate, node_evaluator
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
@@ -84,6 +86,7 @@ class Training(NamedTuple):
     evaluate: Evaluate
     server_lanes: Lanes  # of the server's training, for rules that ask for its update
     memories: Memories  # of the method, where no stage remembers anything as well
+    evaluate_nodes: NodeEvaluate | None = None  # each model of the nodes of a graph
 
 
 class PrivacyKey(NamedTuple):
@@ -129,9 +132,12 @@ def augment_key(section: Any) -> tuple[HashableSection, ...]:
 
 def server_sections(spec: Any) -> ServerSections:
     """The sections of a scenario that decide the server's program, as keys."""
+    server = spec.server
+    if spec.topology is not None:
+        server = mix_rule_of(spec.topology) or server
     return ServerSections(
         wire=hashable_sections(spec.wire),
-        server=hashable_sections(spec.server),
+        server=hashable_sections(server),
         schedule=HashableSection(spec.schedule),
         broadcast=hashable_sections(spec.broadcast),
         privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
@@ -241,6 +247,7 @@ def training(
         evaluate=evaluation(model, row_loss, classes),
         server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
         memories=Memories(method),
+        evaluate_nodes=None if mix is None else node_evaluation(model, row_loss, classes),
     )
 
 
@@ -256,6 +263,12 @@ def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
 def evaluation(model: Model, row_loss: Callable, classes: int) -> Evaluate:
     """The program that evaluates a model, which is the same whoever trains it."""
     return evaluator(model.apply, row_loss, classes > 0)
+
+
+@functools.lru_cache(MAX_CACHED)
+def node_evaluation(model: Model, row_loss: Callable, classes: int) -> NodeEvaluate:
+    """The program that evaluates the models of all nodes."""
+    return node_evaluator(model.apply, row_loss, classes > 0)
 
 
 @functools.lru_cache(MAX_CACHED)

@@ -1,20 +1,25 @@
 """The section `topology`: its graphs for a run, what may stand beside it, and `fedsim.mixing`."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
+import jax
 import numpy as np
 
+from fedsim import tree
 from fedsim.assemble.accounting import require_whole
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.stack_inputs import argument_error, checked
 from fedsim.clients.nodes import AFTER
-from fedsim.errors import LinkError, TopologyError
+from fedsim.compose import max_bytes
+from fedsim.errors import LinkError, OrderError, TopologyError
 from fedsim.fleet.network import Network, NetworkSettings
+from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import TOPOLOGIES
 from fedsim.topology import matrix_of
-from fedsim.types import Client, Gossip
+from fedsim.types import Client, Gossip, forgetful
 
 TOPOLOGY = Annotated[Any, TOPOLOGIES]
 
@@ -39,7 +44,9 @@ def network_settings(section: Any) -> NetworkSettings:
     topology = factory_of(section)()
     is_directed = section.directed or topology.one_way
     if is_directed and section.weights not in (None, "uniform"):
-        text = f"{section.weights} is for links that go both ways; one-way ones hand out equal parts"
+        text = (
+            f"{section.weights} is for links that go both ways; one-way ones hand out equal parts"
+        )
         raise TopologyError("weights", f"{text}; remove weights, or directed")
     return NetworkSettings(
         topology=topology,
@@ -47,7 +54,16 @@ def network_settings(section: Any) -> NetworkSettings:
         every=section.every,
         redraw=section.redraw,
         fail=section.fail,
+        by_rule=section.mix_rule is not None,
     )
+
+
+def mix_rule_of(section: Any) -> list[Any]:
+    """Return the stages and the rule that nodes apply to what they hear; none by default."""
+    links = section.mix_rule
+    if links is None:
+        return []
+    return links if isinstance(links, list) else [links]
 
 
 def network_of(scenario: Scenario) -> NetworkSettings:
@@ -141,6 +157,43 @@ def _unfit_matrices(scenario: Scenario, gossip: Gossip, network: NetworkSettings
         yield ("topology", "kind"), f"{text} {what}; use client: push_sum, or an undirected graph"
 
 
+def unfit_mix_rule(
+    scenario: Scenario, client: Client, network: NetworkSettings, N: int, shapes: Any
+) -> Findings:
+    """A rule that nodes cannot apply to what they hear."""
+    section = scenario.spec.topology
+    path = ("topology", "mix_rule")
+    links = mix_rule_of(section)
+    if not links:
+        return
+    if client.gossip not in (None, AFTER) or section.mix == "before":
+        text = "takes the place of a plain mix after the training"
+        yield path, f"{text}; use client: sgd, mix: after, or remove it"
+    try:
+        index_of_rule(links)
+    except OrderError as error:
+        yield path, str(error)
+        return
+    heard = Network(network, N, scenario.spec.seeds[0], scenario.spec.rounds).heard
+    fewest = 1 + int(heard.min())
+    for link in links:
+        made = factory_of(link)()
+        yield from ((path, text) for text in _needs_server(link, made, shapes["params"]))
+        if getattr(made, "least", 1) > fewest:
+            text = f"{link.kind} needs at least {made.least} models, and some node has {fewest}"
+            yield path, f"{text}, its own among them; use a denser graph, or another rule"
+
+
+def _needs_server(link: Any, made: Any, params: Any) -> Iterator[str]:
+    """What a link asks for that a node does not have."""
+    state = jax.eval_shape(made.init, params, jax.ShapeDtypeStruct((1,), np.bool_))
+    remembers = getattr(made, "memory", forgetful) is not forgetful
+    if jax.tree.leaves(state) or remembers or getattr(made, "before", None) is not None:
+        yield f"{link.kind} remembers earlier rounds, and nodes remember only their models"
+    elif getattr(made, "needs", None) or getattr(made, "client", None):
+        yield f"{link.kind} asks for more than the models that a node hears; use another rule"
+
+
 def graph_needed(scenario: Scenario, client: Client) -> Findings:
     """A client method whose clients mix with their neighbours, without a topology."""
     if scenario.spec.topology is None and client.gossip is not None:
@@ -154,6 +207,24 @@ def node_statistics(scenario: Scenario, shapes: Any) -> Findings:
         return
     text = f"{scenario.spec.model.kind} has batch statistics, and nodes mix parameters alone"
     yield ("model",), f"{text}; use a norm without them, such as group"
+
+
+def node_message_bytes(scenario: Scenario, client: Client, shapes: Any) -> int:
+    """Return the most bytes of what a node sends to each neighbour.
+
+    Args:
+      scenario: with a topology.
+      client: the method, as the lanes run it.
+      shapes: of the start variables.
+    """
+    codec = getattr(scenario.spec.client, "codec", None)
+    if codec is not None:
+        return max_bytes(factory_of(codec)(), shapes["params"])
+    key = jax.eval_shape(jax.random.key, 0)
+    row = jax.eval_shape(client.memory, shapes, key)
+    assert client.gossip is not None
+    sent = jax.eval_shape(client.gossip.send, row, row, key)
+    return tree.payload_bytes(sent.values)
 
 
 def mixing(topology: Any, nodes: int, seed: int = 0) -> np.ndarray:

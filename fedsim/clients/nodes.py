@@ -4,15 +4,13 @@ from typing import Literal
 
 from fedsim import tree
 from fedsim.clients.hooks import no_memory
-from fedsim.types import Client, Gossip, Sent
-
-MODEL = "x"  # a node's model in its row
+from fedsim.types import NODE_MODEL, Client, Gossip, Sent
 
 
 def send_model(before, trained, key) -> Sent:
     """Send the model after the training."""
     del before, key
-    return Sent({MODEL: trained[MODEL]})
+    return Sent({NODE_MODEL: trained[NODE_MODEL]})
 
 
 def take_mixed(before, trained, sent, mixed):
@@ -24,14 +22,14 @@ def take_mixed(before, trained, sent, mixed):
 def send_old_model(before, trained, key) -> Sent:
     """Send the model before the training."""
     del trained, key
-    return Sent({MODEL: before[MODEL]})
+    return Sent({NODE_MODEL: before[NODE_MODEL]})
 
 
 def add_step(before, trained, sent, mixed):
     """Add the step of the training to the mix of the models before it."""
     del sent
-    step = tree.subtract(trained[MODEL], before[MODEL])
-    return {**trained, MODEL: tree.add(mixed[MODEL], step)}
+    step = tree.subtract(trained[NODE_MODEL], before[NODE_MODEL])
+    return {**trained, NODE_MODEL: tree.add(mixed[NODE_MODEL], step)}
 
 
 # x_i ← Σ_j W_ij y_j, where y_j is x_j after the training of node j.
@@ -63,16 +61,16 @@ def at_node(method: Client, mix: Literal["after", "before"]) -> Client:
             return ()
         if method.gossip is None:
             return row["method"]
-        return {name: value for name, value in row.items() if name != MODEL}
+        return {name: value for name, value in row.items() if name != NODE_MODEL}
 
     def at_own(shared, x):
         return {**shared, "params": x}
 
     def memory(shared, key):
-        return {MODEL: shared["params"], **named(method.memory(shared, key))}
+        return {NODE_MODEL: shared["params"], **named(method.memory(shared, key))}
 
     def start(task, shared, row, work):
-        x = row[MODEL]
+        x = row[NODE_MODEL]
         variables, local = method.start(task, at_own(shared, x), remembered(row), work)
         return variables, {"method": local, "x": x}
 
@@ -86,13 +84,13 @@ def at_node(method: Client, mix: Literal["after", "before"]) -> Client:
         return params, {**local, "method": of_method}
 
     def finish(task, shared, variables, local, row, work):
-        shared = at_own(shared, row[MODEL])
+        shared = at_own(shared, row[NODE_MODEL])
         local = local["method"]
         message = method.finish(task, shared, variables, local, remembered(row), work)
-        return message._replace(memory={MODEL: variables["params"], **named(message.memory)})
+        return message._replace(memory={NODE_MODEL: variables["params"], **named(message.memory)})
 
     def personal(shared, row):
-        return {"params": row[MODEL], "stats": shared["stats"]}
+        return {"params": row[NODE_MODEL], "stats": shared["stats"]}
 
     return method._replace(
         memory=memory,

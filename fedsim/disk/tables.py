@@ -42,6 +42,10 @@ ROUNDS = (
     "staleness_mean", "staleness_max", "epsilon", "train_loss",
     "test_loss", "test_accuracy", "test_r2", "test_mae",
     "validation_loss", "validation_accuracy", "validation_r2", "validation_mae",
+    "consensus",
+    "node_loss_mean", "node_loss_worst", "node_loss_std",
+    "node_accuracy_mean", "node_accuracy_worst", "node_accuracy_std",
+    "node_mae_mean", "node_mae_worst", "node_mae_std",
     "attack_success", "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
 )  # fmt: skip
 TIMING = (

@@ -7,14 +7,14 @@ scores and results are about.
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
-from fedsim.compose import in_bytes
 from fedsim.engine import sections
 from fedsim.engine.keys import Phase
 from fedsim.engine.memory import CLIENT, Memory
-from fedsim.engine.pipeline import WireOutput
+from fedsim.engine.neighbourhoods import mix_by_rule
+from fedsim.engine.pipeline import Contexts, WireOutput
 from fedsim.engine.server_records import (
     Aggregated,
     Counts,
@@ -28,9 +28,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
-from fedsim.types import Sent
-
-MODEL = "x"  # a node's model in its row
+from fedsim.types import NODE_MODEL, Sent, Updates
 
 
 class Mixing(Stacking):
@@ -60,34 +58,17 @@ class Mixing(Stacking):
         contexts = contexts_of(pipeline, self.task, start, slots)
         updates = sent_updates(gathered)
         wire = pipeline.arrive(updates, state, contexts)
-        arrived = wire.updates.arrived
         counts = _counts(wire, updates.arrived)
 
-        # The nodes' rows before the round, after the training, and as neighbours hear of them.
+        # The nodes' rows before the round, and after it. Once the mean is not finite, or with too
+        # few messages for the rule, nothing changes.
         nodes = edges.own.shape[0]
         before = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT])
-        node = jnp.where(arrived, slots.work.id, nodes)  # a place beyond the last writes nothing
-        trained = tree.put(before, node, gathered.rows.message.memory)
+        sent, after = self._mixed(before, gathered, wire.updates, edges, contexts)
+        unchanged = pipeline.skips(counts.usable) | ~is_finite(shared["params"])
+        after = tree.select(edges.there & ~unchanged, after, before)
 
-        key = contexts(Phase.MIXING).key
-        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(nodes))
-        gossip = pipeline.client.gossip
-        assert gossip is not None
-        own = jax.vmap(gossip.send)(before, trained, keys)
-        sent = own
-        if pipeline.wire_names:  # neighbours may hear something else than what the node holds
-            x = before[MODEL]
-            step = tree.put(tree.zeros_like(x), node, wire.updates.delta)
-            sent = jax.vmap(gossip.send)(before, {**trained, MODEL: tree.add(x, step)}, keys)
-        mixed = mix(edges, own.values, sent.values)
-        after = jax.vmap(gossip.receive)(before, trained, own.values, mixed)
-
-        # Once the mean is not finite, nothing changes any more.
-        skipped = pipeline.skips(counts.usable)
-        alive = is_finite(shared["params"])
-        after = tree.select(edges.there & ~skipped & alive, after, before)
-
-        x_mean = mean_of(after[MODEL])
+        x_mean = mean_of(after[NODE_MODEL])
         moved = tree.subtract(x_mean, shared["params"])
         output = pipeline.reduce(
             lambda state, context: (moved, state, {}),
@@ -110,9 +91,51 @@ class Mixing(Stacking):
             sections=sections.zero(updates, pipeline.client),
             counts=counts,
             memory=memory._replace(rows={CLIENT: rows, **of_stages}),
-            info={**output.info, "consensus": consensus(after[MODEL], x_mean)},
+            info={**output.info, "consensus": consensus(after[NODE_MODEL], x_mean)},
             bytes=message_bytes(sent, nodes),
         )
+
+    def _mixed(
+        self,
+        before: Tree,
+        gathered: Messages,
+        heard: Updates,
+        edges: EdgeTable,
+        contexts: Contexts,
+    ) -> tuple[Sent, Tree]:
+        """Return what the nodes send, and their rows after they have mixed it.
+
+        Args:
+          before: the nodes' rows before the round.
+          gathered: the messages of all nodes that trained.
+          heard: these messages behind the wire, as neighbours hear of them.
+          edges: the round's links.
+          contexts: the round's contexts.
+        """
+        pipeline = self.pipeline
+        gossip = pipeline.client.gossip
+        assert gossip is not None
+        nodes = edges.own.shape[0]
+        send = jax.vmap(gossip.send)
+
+        # A node without a message keeps its model. A place beyond the last node writes nothing.
+        node = jnp.where(heard.arrived, gathered.slots.work.id, nodes)
+        trained = tree.put(before, node, gathered.rows.message.memory)
+        key = contexts(Phase.MIXING).key
+        keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(nodes))
+        own = send(before, trained, keys)
+
+        sent = own
+        if pipeline.wire_names:  # an attacker may send something else than it holds
+            x = before[NODE_MODEL]
+            step = tree.put(tree.zeros_like(x), node, heard.delta)
+            sent = send(before, {**trained, NODE_MODEL: tree.add(x, step)}, keys)
+
+        if edges.near is not None:
+            mixed = mix_by_rule(pipeline, edges.near, own.values, sent.values, contexts)
+        else:
+            mixed = mix(edges, own.values, sent.values)
+        return sent, jax.vmap(gossip.receive)(before, trained, own.values, mixed)
 
 
 def mix(edges: EdgeTable, own: Tree, sent: Tree) -> Tree:
@@ -161,12 +184,11 @@ def consensus(stacked: Tree, mean: Tree) -> Float[Array, ""]:
     return jnp.mean(sum(jax.tree.leaves(squares)))
 
 
-def message_bytes(sent: Sent, nodes: int):
-    """Return the bytes of every node's message, which each who hears it receives `[n]`."""
-    if sent.bits is not None:
-        return jax.vmap(in_bytes)(sent.bits)
-    size = tree.payload_bytes(sent.values) // nodes
-    return jnp.full(nodes, size, jnp.int32)
+def message_bytes(sent: Sent, nodes: int) -> Int[Array, " n"]:
+    """Return the bytes of every node's message, which each who hears it receives."""
+    if sent.bytes is not None:
+        return sent.bytes
+    return jnp.full(nodes, tree.payload_bytes(sent.values) // nodes, jnp.int32)
 
 
 def _counts(wire: WireOutput, reported: Bool[Array, " rows"]) -> Counts:

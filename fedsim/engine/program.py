@@ -6,6 +6,7 @@ import numpy as np
 
 from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.mesh import Mesh
+from fedsim.engine.node_scores import NodeEvaluate
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.server import Server
 from fedsim.types import Task
@@ -27,3 +28,4 @@ class Program(NamedTuple):
     probe_mesh: Mesh | None = None  # lanes of the pass at the global model, where a round has one
     server_mesh: Mesh | None = None  # lanes of the server's own training, where the rule needs it
     trains_alone: bool = False  # whether no other run may train side by side
+    evaluate_nodes: NodeEvaluate | None = None  # each model of the nodes of a graph

@@ -28,6 +28,8 @@ from fedsim.engine.evaluation import (
     stacks_on_device,
 )
 from fedsim.engine.feedback import FEEDBACK
+from fedsim.engine.memory import CLIENT
+from fedsim.engine.node_scores import NODES, node_columns, node_scores
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
@@ -36,6 +38,7 @@ from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner, RoundPlan
 from fedsim.fleet.plan import UncountedClients
+from fedsim.types import NODE_MODEL
 
 EMPTY_ROUNDS = 10  # a run ends when in this many rounds in a row no update could be used
 
@@ -499,10 +502,28 @@ class Run:
           server: the server to evaluate.
           together: use all threads together, instead of this one alone.
         """
-        return {
+        tests = {
             name: self.scores(server, stacks, together=together)
             for name, stacks in self.stacks.items()
         }
+        if self.program.evaluate_nodes is not None and "test" in self.stacks:
+            tests[NODES] = self._node_scores(server)
+        return tests
+
+    def _node_scores(self, server: ServerState) -> Scores:
+        """Dispatch the evaluation of every node's own model on the test set."""
+        evaluate = self.program.evaluate_nodes
+        assert evaluate is not None
+        memory, _ = self.store.load(self.plan.members)
+        nodes = self.plan.federation.N
+        params = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT][NODE_MODEL])
+        return node_scores(
+            evaluate,
+            params,
+            server.shared["stats"],
+            stacks=self.stacks["test"],
+            rows=self.rows_of_set["test"],
+        )
 
     def scores(
         self,
@@ -562,7 +583,12 @@ class Run:
             values["epsilon"] = self.spent(self.round)
         values |= counters.info
 
+        if self.plan.network is not None:
+            values.setdefault("consensus", 0.0)  # before round 1, all nodes have one model
         for name, results in tests.items():
+            if name == NODES:
+                values |= node_columns(results, self.plan.federation.scored["test"][1])
+                continue
             _, y = self.plan.federation.scored[name]
             means = metrics(scores_by_row(results, self.rows_of_set[name]), y)
             if name == "triggered":  # samples with a backdoor's trigger

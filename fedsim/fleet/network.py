@@ -15,6 +15,7 @@ from fedsim.topology import (
     Topology,
     Weights,
     mixing_of,
+    neighbourhoods_of,
     require_connected,
     shape_of,
     table_of,
@@ -34,6 +35,7 @@ class NetworkSettings(NamedTuple):
       every: rounds from one mixing to the next.
       redraw: rounds after which a random graph is drawn again; None: never.
       fail: probability that a link is down in a round.
+      by_rule: whether a rule looks at what a node hears.
     """
 
     topology: Topology
@@ -41,6 +43,7 @@ class NetworkSettings(NamedTuple):
     every: int = 1
     redraw: int | None = None
     fail: float = 0.0
+    by_rule: bool = False
 
     @property
     def balanced(self) -> bool:
@@ -108,13 +111,47 @@ class Network:
 
     def table(self, r: int, there: Bool[np.ndarray, " n"], dtype: np.dtype) -> EdgeTable:
         """Return the mixing of a round as the device takes it; arguments as of `mixing`."""
-        return table_of(self.mixing(r, there), there, self.shape, dtype)
+        matrix = self.mixing(r, there)
+        table = table_of(matrix, there, self.shape, dtype)
+        if self.settings.by_rule:
+            table = table._replace(near=neighbourhoods_of(matrix, self.shape[0], dtype))
+        return table
 
     def traffic(self, r: int, there: Bool[np.ndarray, " n"]) -> np.ndarray:
         """Return the links over which nodes send in a round `[E, 2]`; arguments as of `mixing`."""
         matrix = self.mixing(r, there)
         used = matrix.weight > 0
         return np.stack([matrix.source[used], matrix.target[used]], axis=1)
+
+    @property
+    def first(self) -> MixingMatrix:
+        """The mixing matrix of the first graph, whose links all work."""
+        return self._matrix(0)
+
+    @property
+    def heard(self) -> np.ndarray:
+        """How many nodes each one hears in the first graph `[n]`."""
+        return np.bincount(self.first.target, minlength=self.nodes)
+
+    @property
+    def hearers(self) -> np.ndarray:
+        """By how many nodes each one is heard in the first graph `[n]`."""
+        return np.bincount(self.first.source, minlength=self.nodes)
+
+    def next_start(self, r: int, there: Bool[np.ndarray, " n"], done: np.ndarray) -> np.ndarray:
+        """Return when each node can begin its next round, in seconds `[n]`.
+
+        A node waits until all whom it hears have sent.
+
+        Args:
+          r: the round.
+          there: which nodes take part.
+          done: when each node is done with the round `[n]`.
+        """
+        source, target = self.traffic(r, there).T
+        start = done.copy()
+        np.maximum.at(start, target, done[source])
+        return start
 
     def _number(self, r: int) -> int:
         """Return the number of the graph of a round."""

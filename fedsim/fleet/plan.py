@@ -139,8 +139,8 @@ class Plan:
         *,
         timetable: Timetable = SYNC,
         fleet: Fleet = Fleet(),  # noqa: B008 (immutable)
-        down: int = 0,
-        up: int = 0,
+        down: np.ndarray | int = 0,
+        up: np.ndarray | int = 0,
         batches: Stream = Stream.BATCHES,
         expects_drawn: bool = False,
         network: Network | None = None,
@@ -194,8 +194,13 @@ class Plan:
         self.machines = Machines(fleet, clients, self.cost, seed)
         self.seconds = self.machines.seconds
 
+        # Where all nodes take equally long, none waits for another.
+        self.nodes_wait = network is not None and bool(np.ptp(self.seconds))
+
         uses_history = bool(cohort.feedback) or HISTORY in cohort.needs
-        self.pure = not (timetable.asynchronous or uses_history or self.machines.clocked)
+        self.pure = not (
+            timetable.asynchronous or uses_history or self.machines.clocked or self.nodes_wait
+        )
         self.population = self._population()
 
         if labelled:
@@ -262,6 +267,8 @@ class Plan:
             state |= {"drawn": never, "last": never}
         if self.machines.clocked:
             state |= {"clock": np.array(0.0)}
+        if self.nodes_wait:
+            state |= {"nodes": np.zeros(len(self.sizes))}
         return state
 
     def round(
@@ -311,7 +318,11 @@ class Plan:
         work = self._round_plan(r, participants, self.local.lr(r), outcome.seconds)
         if not joined.all():
             work = work._replace(uncounted=_not_joined(ids, outcome))
-        return work, self._state_after(r, state, ids, outcome.seconds)
+        if self.nodes_wait:
+            nodes = self._nodes_after(work, state["nodes"])
+            work = work._replace(seconds=float(nodes.max() - state["nodes"].max()))
+            state = {**state, "nodes": nodes}
+        return work, self._state_after(r, state, ids, work.seconds)
 
     def _drawn_clients(
         self, r: int, state: State, feedback: Mapping[str, np.ndarray]
@@ -345,6 +356,8 @@ class Plan:
     def _state_after(self, r: int, state: State, ids: np.ndarray, seconds: float) -> State:
         """Return the state after round r, which drew these clients and took so many seconds."""
         after: State = {}
+        if "nodes" in state:
+            after |= {"nodes": state["nodes"]}
         if "clock" in state:
             after |= {"clock": state["clock"] + seconds}
         if "drawn" in state:
@@ -518,6 +531,20 @@ class Plan:
         there = ~self.present
         there[work.ids] = True
         return there
+
+    def _nodes_after(self, work: RoundPlan, begins: np.ndarray) -> np.ndarray:
+        """Return when each node of a graph can begin its next round, in virtual seconds `[N]`.
+
+        Args:
+          work: the round.
+          begins: when each node begins the round `[N]`.
+        """
+        assert self.network is not None
+        there = self.there(work)
+        if not there.any():
+            return begins + work.seconds
+        done = np.where(there, begins + self.seconds, begins)
+        return self.network.next_start(work.round, there, done)
 
     def edges(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
         """Return the links of a round, for a plan with a network."""

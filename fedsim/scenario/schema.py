@@ -218,6 +218,8 @@ class KindSchema:
             required = parameter.default is parameter.empty
             if required:
                 return Annotated[Any, WRAPPED_CODECS]
+            if self.family != "codec":
+                return Annotated[Annotated[Any, WRAPPED_CODECS] | None, ByForm()]
             return Annotated[Annotated[Any, PLAIN_CODECS] | None, ByForm()]
 
         annotation = scenario_annotation(parameter.annotation)

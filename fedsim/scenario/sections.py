@@ -259,6 +259,14 @@ class Privacy(Section):
     """Orders of the Rényi divergences (`accountant: rdp`)."""
 
 
+MIX_RULE = Annotated[
+    Annotated[Any, AllowedKinds("rule")]
+    | Annotated[list[Annotated[Any, AllowedKinds("stage", "rule")]], MinLen(1)]
+    | None,
+    ByForm(),
+]
+
+
 class TopologyCommon(Section):
     """The keys of `topology` that do not depend on its kind."""
 
@@ -278,6 +286,9 @@ class TopologyCommon(Section):
     """Rounds after which a random graph is drawn again; by default never."""
     fail: ShareBelowOne = 0.0
     """Probability that a link is down in a round; its weight stays with its ends."""
+    mix_rule: MIX_RULE = None
+    """A rule in place of the weighted sum, over what a node hears and its own model: a kind, or a
+    list of stages and a rule. `[clip(norm=1), mean]` is clipped gossip. By default none."""
 
 
 class Evaluate(Section):

@@ -25,6 +25,8 @@ from fedsim.topology.spectrum import gap_of as gap_of
 from fedsim.topology.spectrum import matrix_of as matrix_of
 from fedsim.topology.spectrum import spectral_gap as spectral_gap
 from fedsim.topology.tables import EdgeTable as EdgeTable
+from fedsim.topology.tables import Neighbourhoods as Neighbourhoods
+from fedsim.topology.tables import neighbourhoods_of as neighbourhoods_of
 from fedsim.topology.tables import shape_of as shape_of
 from fedsim.topology.tables import table_of as table_of
 from fedsim.topology.weights import MixingMatrix as MixingMatrix

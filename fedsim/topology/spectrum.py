@@ -48,7 +48,7 @@ def spectral_gap(W: Float[np.ndarray, "n n"]) -> float:
 
 
 def gap_of(mixing: MixingMatrix) -> float | None:
-    """Return the gap of a mixing, of a large graph by its few largest eigenvalues; None: unknown."""
+    """Return the gap of a mixing; None: the eigenvalues of a large graph were not found."""
     if mixing.nodes <= DENSE:
         return spectral_gap(matrix_of(mixing))
     here = np.arange(mixing.nodes)

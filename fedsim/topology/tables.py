@@ -7,6 +7,14 @@ import numpy as np
 from fedsim.topology.weights import MixingMatrix
 
 
+class Neighbourhoods(NamedTuple):
+    """Whom each node hears; places beyond its neighbours have weight 0."""
+
+    source: Any  # [n, S], rising
+    weight: Any  # [n, S]
+    own: Any  # [n]
+
+
 class EdgeTable(NamedTuple):
     """Links in rows: no row has two links to the same node, so that its order makes no difference.
 
@@ -19,6 +27,7 @@ class EdgeTable(NamedTuple):
     weight: Any  # [S, C]
     own: Any  # [n]
     there: Any  # [n] whether a node takes part in the round
+    near: Neighbourhoods | None = None  # where a rule looks at them
 
 
 def shape_of(mixing: MixingMatrix) -> tuple[int, int]:
@@ -60,3 +69,22 @@ def table_of(
     target[row, column] = mixing.target
     weight[row, column] = mixing.weight
     return EdgeTable(source, target, weight, own=mixing.own.astype(dtype), there=there)
+
+
+def neighbourhoods_of(mixing: MixingMatrix, most: int, dtype: np.dtype) -> Neighbourhoods:
+    """Return whom each node hears.
+
+    Args:
+      mixing: whose links are in the order of their targets.
+      most: neighbours that any node hears, at most.
+      dtype: dtype of the weights.
+    """
+    nodes = mixing.nodes
+    heard = np.bincount(mixing.target, minlength=nodes)
+    first = np.cumsum(heard) - heard
+    place = np.arange(len(mixing.target)) - first[mixing.target]
+    source = np.full((nodes, most), nodes, np.int32)
+    weight = np.zeros((nodes, most), dtype)
+    source[mixing.target, place] = mixing.source
+    weight[mixing.target, place] = mixing.weight
+    return Neighbourhoods(source, weight, own=mixing.own.astype(dtype))

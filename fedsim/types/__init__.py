@@ -8,6 +8,7 @@ computes is a pair `(init, apply)`, in the order `(input, state, context) -> (ou
 
 from typing import TYPE_CHECKING
 
+from fedsim.types.client import NODE_MODEL as NODE_MODEL
 from fedsim.types.client import Client as Client
 from fedsim.types.client import FinishHook as FinishHook
 from fedsim.types.client import Gossip as Gossip

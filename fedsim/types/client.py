@@ -9,11 +9,12 @@ from typing import Literal, NamedTuple, Protocol
 from jaxtyping import Array, Float, Key
 
 from fedsim.tree import Tree
-from fedsim.types.server import Bits
 from fedsim.types.task import Batch, Shared, Task, Work
 
 POOLED = "pooled"  # trained on the samples of all clients together
 ALONE = "alone"  # every client trained by itself
+
+NODE_MODEL = "x"  # the model of a node of a graph, in its row of memory
 
 
 class Message(NamedTuple):
@@ -75,7 +76,7 @@ class Sent(NamedTuple):
     """What a node sends to all who hear it."""
 
     values: Tree  # what is mixed
-    bits: Bits | None = None  # of a message; None: those of the values
+    bytes: Array | None = None  # of a message; None: those of the values
 
 
 class Gossip(NamedTuple):

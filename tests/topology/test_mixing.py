@@ -6,8 +6,8 @@ import pytest
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.fleet.network import Network, NetworkSettings
-from fedsim.topology import gap_of, matrix_of, table_of
 from fedsim.topology import erdos_renyi as drawn
+from fedsim.topology import gap_of, matrix_of, table_of
 
 pi = np.pi
 

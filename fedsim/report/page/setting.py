@@ -48,7 +48,11 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     if poisons:
         steps.append(("attack on data", _chain(poisons)))
     steps.append(("model", _call(scenario["model"])))
-    steps.append(("cohort", _call(scenario["cohort"])))
+    topology = scenario.get("topology")
+    if topology:
+        steps.append(("topology", _call(topology)))
+    else:
+        steps.append(("cohort", _call(scenario["cohort"])))
 
     machines = _machines(scenario.get("fleet") or {})
     if machines:
@@ -71,7 +75,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
     if compare.get("methods"):
         steps.append(("methods", _methods(record)))
-    else:
+    elif not topology:
         steps.append(("server", _chain(scenario["server"])))
     if scenario.get("privacy"):
         steps.append(("privacy", _privacy(scenario["privacy"])))
