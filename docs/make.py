@@ -58,6 +58,7 @@ TITLES = {  # family -> heading, and its position in a scenario
     "link": ("Links", "`fleet.links`"),
     "availability": ("Availability", "`fleet.availability`"),
     "mechanism": ("Noise mechanisms", "`privacy.mechanism`"),
+    "topology": ("Topologies", "`topology:`, in place of `server:` and `cohort:`"),
     "model": ("Models", "`model:`"),
 }
 TABLES = {

@@ -19,6 +19,7 @@ from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.sample_notes import data_warnings
+from fedsim.assemble.topology import graph_in_numbers
 from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
@@ -28,7 +29,6 @@ from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak
-from fedsim.topology import gap_of
 from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
@@ -81,7 +81,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "server_steps": server_steps,
         "bytes_up_a_round": bytes_up,
         "bytes_down_a_round": bytes_down,
-        "graph": graph(plan),
+        "graph": None if plan.network is None else graph_in_numbers(plan.network),
         "epsilon": epsilon_at_the_end(experiment),
         "lanes": program.width.lanes,
         "block": program.width.block,
@@ -91,20 +91,6 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "memory": memory,
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
         "notes": notes(experiment),
-    }
-
-
-def graph(plan: Plan) -> dict[str, Any] | None:
-    """Return links, degrees and gap of the first graph of clients without a server; else None."""
-    if plan.network is None:
-        return None
-    matrix = plan.network.first
-    heard = np.bincount(matrix.target, minlength=matrix.nodes)
-    return {
-        "links": len(matrix.target),
-        "degree_min": int(heard.min()),
-        "degree_max": int(heard.max()),
-        "gap": gap_of(matrix),
     }
 
 

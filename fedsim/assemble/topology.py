@@ -18,7 +18,7 @@ from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import TOPOLOGIES
-from fedsim.topology import matrix_of
+from fedsim.topology import MixingMatrix, gap_of, matrix_of
 from fedsim.types import Client, Gossip, forgetful
 
 TOPOLOGY = Annotated[Any, TOPOLOGIES]
@@ -123,12 +123,11 @@ def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings) -> 
         yield path, f"{text}; use {', '.join(NODE_METHODS)}, or remove topology"
         return
 
-    gossip = client.gossip
-    if gossip is None:
-        gossip = AFTER
-    elif spec.topology.mix == "before":
+    gossip = client.gossip or AFTER
+    is_plain = gossip == AFTER
+    if not is_plain and spec.topology.mix == "before":
         yield ("topology", "mix"), f"{kind} says itself when it mixes; remove mix: before"
-    elif spec.client.optimizer_state == "carry":
+    if not is_plain and spec.client.optimizer_state == "carry":
         text = f"{kind} has a memory of its own"
         yield ("client", "optimizer_state"), f"{text}; write reset"
     yield from _unfit_matrices(scenario, gossip, network)
@@ -209,6 +208,18 @@ def node_statistics(scenario: Scenario, shapes: Any) -> Findings:
     yield ("model",), f"{text}; use a norm without them, such as group"
 
 
+def graph_in_numbers(network: Network) -> dict[str, Any]:
+    """Return links, degrees and gap of a run's first graph."""
+    matrix = network.first
+    heard = network.heard
+    return {
+        "links": len(matrix.target),
+        "degree_min": int(heard.min()),
+        "degree_max": int(heard.max()),
+        "gap": gap_of(matrix),
+    }
+
+
 def node_message_bytes(scenario: Scenario, client: Client, shapes: Any) -> int:
     """Return the most bytes of what a node sends to each neighbour.
 
@@ -228,7 +239,9 @@ def node_message_bytes(scenario: Scenario, client: Client, shapes: Any) -> int:
 
 
 def mixing(topology: Any, nodes: int, seed: int = 0) -> np.ndarray:
-    """Return the mixing matrix W of a topology: in round 1, nodes do x_i ← Σ_j W_ij x_j.
+    """Return the mixing matrix W of a topology, by which nodes do x_i ← Σ_j W_ij x_j.
+
+    It is that of the first graph, whose links all work.
 
     Args:
       topology: the section `topology` of a scenario: a kind, `"torus(rows=4)"`, or a mapping.
@@ -245,15 +258,23 @@ def mixing(topology: Any, nodes: int, seed: int = 0) -> np.ndarray:
     >>> mixing("star", nodes=4).round(2).tolist()[0]
     [0.25, 0.25, 0.25, 0.25]
     """
-    section = checked("mixing", "topology", topology, TOPOLOGY)
     require_whole("mixing", "nodes", nodes, least=2)
     require_whole("mixing", "seed", seed, least=0)
+    return matrix_of(first_graph(topology, nodes, seed))
+
+
+def first_graph(topology: Any, nodes: int, seed: int) -> MixingMatrix:
+    """Return the mixing matrix of a topology's first graph; arguments as of `mixing`.
+
+    Raises:
+      ScenarioError: as of `mixing`.
+    """
+    section = checked("mixing", "topology", topology, TOPOLOGY)
     try:
         network = Network(network_settings(section), nodes, seed, rounds=1)
         network.require_usable()
-        matrix = network.mixing(section.every)
+        return network.first
     except TopologyError as error:
         raise argument_error("mixing", f"topology.{error.where}", str(error)) from None
     except LinkError as error:
         raise argument_error("mixing", "topology", str(error)) from None
-    return matrix_of(matrix)

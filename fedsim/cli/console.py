@@ -174,7 +174,7 @@ def forecast(expected: Record) -> None:
         "first batch": _first_batch(expected),
     }
     if expected["graph"] is not None:
-        lines["graph"] = _graph(expected["graph"])
+        lines["graph"] = graph(expected["graph"])
     if "privacy" in expected:
         lines["privacy"] = _privacy(expected)
     if "comparison" in expected:
@@ -224,7 +224,7 @@ def _first_batch(expected: Record) -> str:
     return ", ".join(values)
 
 
-def _graph(graph: Record) -> str:
+def graph(graph: Record) -> str:
     """Return the links of nodes without a server, and how fast they mix."""
     degrees = f"{graph['degree_min']:,}"
     if graph["degree_max"] > graph["degree_min"]:

@@ -48,18 +48,21 @@ def at_node(method: Client, mix: Literal["after", "before"]) -> Client:
       method: which sends nothing but its update.
       mix: when a method without a `gossip` of its own mixes.
     """
-    plain = AFTER if mix == "after" else BEFORE
+    gossip = method.gossip
+    has_own = gossip not in (None, AFTER)
+    if not has_own:
+        gossip = AFTER if mix == "after" else BEFORE
 
     def named(remembered):
         """What the method remembers, as entries of a node's row; `gossip` reads them by name."""
         if method.memory is no_memory:
             return {}
-        return remembered if method.gossip is not None else {"method": remembered}
+        return remembered if has_own else {"method": remembered}
 
     def remembered(row):
         if method.memory is no_memory:
             return ()
-        if method.gossip is None:
+        if not has_own:
             return row["method"]
         return {name: value for name, value in row.items() if name != NODE_MODEL}
 
@@ -99,5 +102,5 @@ def at_node(method: Client, mix: Literal["after", "before"]) -> Client:
         step=step,
         finish=finish,
         personal=personal,
-        gossip=method.gossip or plain,
+        gossip=gossip,
     )

@@ -301,7 +301,7 @@ def afl() -> None:
     """One gradient step of each client, weighted against the model: agnostic federated learning."""
 
 
-@composed(UNIFORM)
+@composed(UNIFORM, client="dpsgd")
 def dpsgd() -> None:
     """Plain local training, and a mix with the neighbours' models: D-PSGD, DFedAvg."""
 

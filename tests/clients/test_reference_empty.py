@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from conftest import READERS, crossed
+from conftest import GRAPH_METHODS, READERS, crossed
 from reference import scenarios
 from reference.conditions import FULL, Condition, listed
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -29,7 +29,8 @@ OURS = lambda family: [
     name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")
 ]
 METHODS, RULES = (
-    [name for name in OURS(family) if name not in READERS] for family in ("method", "rule")
+    [name for name in OURS(family) if name not in READERS | GRAPH_METHODS]
+    for family in ("method", "rule")
 )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import crossed, sampled
+from conftest import GRAPH_METHODS, crossed, sampled
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, HARD, SHORT, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -105,8 +105,9 @@ def test_every_method_of_the_registry_has_a_reference():
         for name, factory in FAMILIES["method"].items()
         if factory.__module__.startswith("fedsim.")
     }
-    # Baselines have no messages to aggregate; their reference is in test_baselines.
-    assert {name.split("(")[0] for name in METHODS} == known - {*BASELINES}
+    # Baselines have no messages to aggregate; their reference is in test_baselines. Methods of a
+    # graph have no server; theirs is in tests/topology.
+    assert {name.split("(")[0] for name in METHODS} == known - {*BASELINES} - GRAPH_METHODS
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -1,0 +1,22 @@
+"""Decentralised SGD."""
+
+from fedsim.clients.nodes import AFTER
+from fedsim.clients.sgd import sgd
+from fedsim.compose import client
+from fedsim.types import Client
+
+
+@client
+def dpsgd() -> Client:
+    """Nodes of a graph train, then mix their models with their neighbours' (D-PSGD, DFedAvg).
+
+    y ← y − η_l ∇f_i(y; batch), from y = x_i, for the planned local steps; x_i ← Σ_j W_ij y_j.
+    Under `topology`, `sgd` is the same. With one step and `mix: before`, it is D-PSGD as published.
+
+    State: none.    Sends: one model.    Needs: a `topology`.
+
+    References:
+      Lian et al. 2017, Can Decentralized Algorithms Outperform Centralized Algorithms?,
+      arXiv:1705.09056, Algorithm 1; several steps: Sun, Li, Wang 2023, arXiv:2104.11375.
+    """
+    return sgd()._replace(gossip=AFTER)
