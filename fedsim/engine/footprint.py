@@ -185,6 +185,8 @@ def _round_shapes(
     store = jax.eval_shape(lambda shared: memories.empty(shared, capacity.members), server.shared)
     if tree.nbytes(store.rows) > limits.memory:
         cohort = capacity.blocks * program.width.block
+        if plan.network is not None:  # all nodes mix, whoever trains
+            cohort = max(cohort, plan.federation.N)
         store = jax.eval_shape(lambda shared: memories.empty(shared, cohort), server.shared)
     loaded = jax.eval_shape(memories.gather, store, server.shared, slots, start.root)
     stage_memory = {name: rows for name, rows in loaded.items() if name != CLIENT}

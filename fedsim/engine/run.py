@@ -353,12 +353,12 @@ class Run:
         plan = self.plan
         assert plan.network is not None
         cohort = dispatched.cohort
-        source = plan.network.traffic(cohort.round, plan.there(cohort))[:, 0]
-        message = np.asarray(dispatched.report.bytes, np.int64)
-        sent = np.bincount(source, minlength=plan.federation.N) * message
-        self.totals["bytes_up"] += int(sent.sum())
-        self.totals["bytes_down"] += int(sent.sum())
-        self.sent += sent
+        source, target = plan.network.traffic(cohort.round, plan.there(cohort)).T
+        size = np.asarray(dispatched.report.bytes, np.int64)[source]  # of each link's message
+        self.totals["bytes_up"] += int(size.sum())
+        self.totals["bytes_down"] += int(size.sum())
+        np.add.at(self.sent, source, size)
+        np.add.at(self.downlink.received, target, size)
 
     def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
@@ -401,7 +401,7 @@ class Run:
         """Return the WASTED columns of a round of nodes, some of which may be away."""
         if not self.plan.machines.fleet.selective:
             return {}
-        wasted = dict.fromkeys(WASTED, 0)
+        wasted: dict[str, int] = dict.fromkeys(WASTED, 0)
         if uncounted is not None:
             np.add.at(self.late, uncounted.ids[uncounted.late], 1)
             np.add.at(self.left, uncounted.ids[uncounted.left], 1)

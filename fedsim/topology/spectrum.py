@@ -1,5 +1,7 @@
 """How fast a graph mixes: its spectral gap."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
@@ -58,9 +60,10 @@ def gap_of(mixing: MixingMatrix) -> float | None:
     sparse = csr_array((values, (rows, columns)), shape=(mixing.nodes, mixing.nodes))
     start = np.random.default_rng(0).normal(size=mixing.nodes)
     try:
-        return _gap(eigs(sparse, k=2, which="LM", v0=start, return_eigenvectors=False))
+        largest: Any = eigs(sparse, k=2, which="LM", v0=start, return_eigenvectors=False)
     except ArpackNoConvergence:
         return None
+    return _gap(largest)
 
 
 def _gap(eigenvalues: np.ndarray) -> float:

@@ -186,7 +186,7 @@ REFUSED = [
     ({"kind": "ring", "redraw": 3}, 4, "redraw: draws random graphs again", "remove it"),
     ("rign", 4, "no topology 'rign'", "'ring'"),
     ("ring", 1, "nodes: should be an integer of at least 2", "found 1"),
-    ({"kind": "ring", "fail": 1.0}, 4, "fail", "< 1"),
+    ({"kind": "ring", "fail": 1.0}, 4, "fail", "from 0 to below 1"),
 ]
 
 

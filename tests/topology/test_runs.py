@@ -96,6 +96,7 @@ def test_a_complete_graph_is_fedavg_with_uniform_weights():
     assert graph.rounds["consensus"].iloc[-1] < 1e-25
 
 
+@pytest.mark.long
 def test_where_they_end():
     """Tracking and exact diffusion reach the optimum; D-PSGD stops beside it, by η."""
     inputs = problem(5)
@@ -185,7 +186,7 @@ def test_a_node_that_is_away_keeps_its_row(client):
     from fedsim.topology import matrix_of
 
     inputs = problem(6)
-    fleet = {"availability": {"kind": "bernoulli", "p": 0.6}}
+    fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}}
     path = []
     written = scenario(client, RING, rounds=4, fleet=fleet, evaluate={"every": 1})
 
@@ -193,9 +194,7 @@ def test_a_node_that_is_away_keeps_its_row(client):
         plan = experiment.plans[seed]
         path.append(plan.round(row.values["round"])[0].ids if row.values["round"] else None)
 
-    from federations import quadratic
-
-    result = fedsim.run(written, watch=watch, **quadratic(inputs))
+    result = run(inputs, written, watch=watch)
     network = network_of({"kind": "ring"}, 6, rounds=4)
     x = nodes.start(inputs)
     psi = x.copy()
@@ -216,6 +215,73 @@ def test_a_node_that_is_away_keeps_its_row(client):
         x = np.where(there[:, None], new, x)
     assert absent > 4
     np.testing.assert_allclose(models(result), x, **NEAR)
+
+
+def sign_flipped(inputs, x, malicious: int):
+    """What the nodes hold after one step of η = 0.1, and what is heard of it."""
+    held = np.array([nodes.trained(inputs, i, x[i], 0.1, 1) for i in range(len(x))])
+    heard = held.copy()
+    heard[malicious] = x[malicious] - 5 * (held[malicious] - x[malicious])
+    return held, heard
+
+
+@pytest.mark.parametrize("rule", ["trimmed_mean", "clipped_gossip", "plain"])
+def test_robust_mixing_under_an_attack(rule):
+    """Node 1 sends five times its step the other way, and goes on with its own."""
+    inputs = problem(6)
+    complete_but_one = {"kind": "listed", "edges": [[a, b] for a in range(6) for b in range(a)][1:]}
+    mix_rule = {
+        "trimmed_mean": {"kind": "trimmed_mean", "trim": 1},
+        "clipped_gossip": [{"kind": "clip", "norm": 0.3}, "mean"],
+        "plain": None,
+    }[rule]
+    attacked = {"wire": [{"kind": "sign_flip", "scale": 5.0}], "fleet": {"malicious": [1]}}
+    topology = {**complete_but_one, "mix_rule": mix_rule}
+    result = run(inputs, scenario("sgd", topology, rounds=3, **attacked))
+
+    W = fedsim.mixing(complete_but_one, nodes=6)
+    x = nodes.start(inputs)
+    for _ in range(3):
+        held, heard = sign_flipped(inputs, x, malicious=1)
+        new = []
+        for i in range(6):
+            others = [j for j in range(6) if j != i and W[i, j] > 0]
+            rows = np.array([held[i], *heard[others]])
+            if rule == "trimmed_mean":
+                new.append(np.sort(rows, axis=0)[1:-1].mean(0))
+                continue
+            away = rows - held[i]
+            length = np.linalg.norm(away, axis=1, keepdims=True)
+            if rule == "clipped_gossip":
+                away = away * np.minimum(1, 0.3 / np.maximum(length, 1e-300))
+            new.append(held[i] + W[i, [i, *others]] @ away)
+        x = np.array(new)
+    np.testing.assert_allclose(models(result), x, **NEAR)
+    assert result.rounds["malicious_reported"].iloc[-1] == 3
+
+
+def test_a_node_waits_for_its_slowest_neighbour_and_not_for_all():
+    """One slow node of a path delays the others one hop a round."""
+    inputs = problem(5)
+    result = run(
+        inputs,
+        scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1], evaluate={"every": 1}),
+    )
+    # Node 0 takes 9 s, the others 1 s. The last round to end is always node 0's own.
+    assert result.rounds["virtual_seconds"].tolist() == [0, 9, 18, 27, 36]
+
+    def watch(experiment, seed, row):
+        clocks.append(experiment.plans[seed])
+
+    clocks = []
+    run(inputs, scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1]), watch=watch)
+    plan = clocks[0]
+    state = plan.begin()
+    ready = []
+    for r in range(1, 4):
+        _, state = plan.round(r, state)
+        ready.append(state["nodes"].tolist())
+    assert ready == [[9, 9, 1, 1, 1], [18, 18, 10, 2, 2], [27, 27, 19, 11, 3]]
 
 
 def digits(**sections) -> dict:
@@ -262,6 +328,15 @@ REFUSED = [
     ({"topology": {"kind": "grid", "rows": 5}}, "topology.rows", "a divisor of data.clients"),
     ({"topology": None, "client": "push_sum"}, "client.kind", "add topology: ring"),
     ({"method": "fedadam"}, "server", "remove one of the two"),
+    ({"topology": {"kind": "ring", "mix_rule": {"kind": "krum", "f": 1}}}, "mix_rule", "denser"),
+    ({"topology": {"kind": "ring", "mix_rule": "centered_clipping(radius=1.0)"}}, "mix", "earlier"),
+    ({"topology": {"kind": "ring", "mix_rule": [{"kind": "clip", "norm": 1.0}]}}, "mix", "no rule"),
+    ({"topology": {"kind": "ring", "mix_rule": "trust"}}, "mix_rule", "asks for more"),
+    (
+        {"topology": {"kind": "ring", "mix_rule": "median"}, "client": {"kind": "push_sum"}},
+        "mix_rule",
+        "client: sgd",
+    ),
 ]
 
 
@@ -279,6 +354,30 @@ def test_a_resolved_scenario_reads_back_as_itself():
     plain = read(digits(method="dpsgd")).resolved()
     assert not {"server", "cohort", "broadcast"} & set(plain)
     assert read(plain).resolved() == plain
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("resident", [256.0, 0.0])
+def test_a_run_that_is_resumed_has_the_same_bytes(tmp_path, resident):
+    client = {"kind": "gradient_tracking", "lr": 0.1, "steps": 1}
+    speed = {"speed": {"kind": "lognormal", "sigma": 1.0}}
+    written = digits(client=client, checkpoint={"resident_mb": resident}, fleet=speed)
+    whole = fedsim.run({**written, "rounds": 4}, out=tmp_path / "whole")
+    fedsim.run({**written, "rounds": 2}, out=tmp_path / "cut")
+    cut = fedsim.run({**written, "rounds": 4}, out=tmp_path / "cut", resume=True)
+    files = ["rounds.csv", "clients.csv"]
+    for name in files:
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    same = cut.state()["client"]["x"]["W"] == whole.state()["client"]["x"]["W"]
+    assert same.all()
+
+
+@pytest.mark.long
+def test_methods_are_compared_over_a_graph():
+    written = digits(client={"lr": 0.1, "batch": 16, "steps": 1}, seeds=[0, 1])
+    compared = fedsim.compare(written, ["dpsgd", "gradient_tracking", "choco(codec=sign)"])
+    assert set(compared.rounds["method"]) == {"dpsgd", "gradient_tracking", "choco(codec=sign)"}
+    assert not compared.rounds["consensus"].isna().any()
 
 
 @pytest.mark.long
