@@ -20,6 +20,7 @@ from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.programs import ServerShape, server_sections, serving
+from fedsim.assemble.topology import resolved_topology
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, longest_first
@@ -267,6 +268,7 @@ def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: A
         "data": resolved_data(scenario, data, federation),
         "fleet": resolved_fleet(scenario),
         "cohort": resolved_cohort(scenario),
+        "topology": resolved_topology(scenario),
     }
     return scenario._replace(spec=spec.model_copy(update=sections))
 

@@ -86,7 +86,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
-        "stacked": plan.network is not None or not program.server.pipeline.folds,
+        "stacked": program.server.stacks,
         "stacked_by": stacking(experiment),
         "memory": memory,
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
@@ -230,7 +230,7 @@ def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]
     total = shapes["received"]
     messages = shapes["messages"]
     adding = _Call(1, server.aggregator.add_program, (total, messages, 0), donated=(total,))
-    if server.pipeline.folds:
+    if not server.stacks:
         arguments = (total, store, messages, start, 0)
         adding = _Call(1, server.aggregator.add_program, arguments, donated=(total, store))
     closing = _Call(1, server.update, (total, store, shapes["slots"], start), donated=store)

@@ -8,20 +8,22 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.accounting import require_whole
+from fedsim.assemble.data_files import path_of, resolved_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.stack_inputs import argument_error, checked
 from fedsim.clients.nodes import AFTER
 from fedsim.compose import max_bytes
-from fedsim.errors import LinkError, OrderError, TopologyError
+from fedsim.errors import DataError, LinkError, OrderError, TopologyError
 from fedsim.fleet.network import Network, NetworkSettings
+from fedsim.scenario.named_files import TOPOLOGY
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import TOPOLOGIES
 from fedsim.topology import MixingMatrix, gap_of, matrix_of
 from fedsim.types import Client, Gossip, forgetful
 
-TOPOLOGY = Annotated[Any, TOPOLOGIES]
+ANNOTATION = Annotated[Any, TOPOLOGIES]
 
 # Sections of a scenario with a server, and what they say.
 WITH_SERVER = {
@@ -35,13 +37,17 @@ WITH_SERVER = {
 NODE_METHODS = ("sgd", "gradient_tracking", "push_sum")
 
 
-def network_settings(section: Any) -> NetworkSettings:
+def network_settings(section: Any, **file: str) -> NetworkSettings:
     """Return what the section `topology` says of every round.
+
+    Args:
+      section: as checked.
+      **file: `path`, where the section names a file.
 
     Raises:
       TopologyError: for weights that one-way links do not have.
     """
-    topology = factory_of(section)()
+    topology = factory_of(section)(**file)
     is_directed = section.directed or topology.one_way
     if is_directed and section.weights not in (None, "uniform"):
         text = (
@@ -58,6 +64,14 @@ def network_settings(section: Any) -> NetworkSettings:
     )
 
 
+def resolved_topology(scenario: Scenario) -> Any:
+    """Return the section `topology` with the path and the hash of its file written out."""
+    section = scenario.spec.topology
+    if section is None:
+        return None
+    return section.model_copy(update=resolved_file(scenario, TOPOLOGY))
+
+
 def mix_rule_of(section: Any) -> list[Any]:
     """Return the stages and the rule that nodes apply to what they hear; none by default."""
     links = section.mix_rule
@@ -72,9 +86,13 @@ def network_of(scenario: Scenario) -> NetworkSettings:
     Raises:
       LinkError: for a kind that refuses its hyper-parameters.
       ScenarioError: as `network_settings` refuses.
+      DataError: for a file that lists no edges.
     """
     try:
-        return network_settings(scenario.spec.topology)
+        return network_settings(scenario.spec.topology, **path_of(scenario, TOPOLOGY))
+    except DataError as error:
+        error.section = TOPOLOGY
+        raise
     except TopologyError as error:
         raise scenario.error(("topology", error.where), str(error)) from None
 
@@ -269,12 +287,14 @@ def first_graph(topology: Any, nodes: int, seed: int) -> MixingMatrix:
     Raises:
       ScenarioError: as of `mixing`.
     """
-    section = checked("mixing", "topology", topology, TOPOLOGY)
+    section = checked("mixing", "topology", topology, ANNOTATION)
     try:
         network = Network(network_settings(section), nodes, seed, rounds=1)
         network.require_usable()
         return network.first
     except TopologyError as error:
         raise argument_error("mixing", f"topology.{error.where}", str(error)) from None
+    except DataError as error:
+        raise argument_error("mixing", "topology.path", str(error)) from None
     except LinkError as error:
         raise argument_error("mixing", "topology", str(error)) from None

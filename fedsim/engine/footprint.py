@@ -264,7 +264,7 @@ def _table_samples(f: Federation) -> int:
 def _rule_work(program: Program, shapes: RoundShapes) -> int:
     """Return the bytes of the largest value that a rule makes of many messages; 0 for few."""
     messages = program.capacity.blocks * program.width.block
-    if program.server.pipeline.folds or messages < MANY:
+    if not program.server.stacks or messages < MANY:
         return 0
     return largest_value_bytes(
         program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start

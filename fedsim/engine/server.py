@@ -55,6 +55,7 @@ class Server:
       memories: what the client method and stages remember of every client.
       sender: what the clients receive.
       aggregator: how their messages become one tree.
+      stacks: whether it holds all messages of a round together.
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
       needs_client_loss: whether clients send their loss at the global model.
@@ -94,6 +95,7 @@ class Server:
             self.aggregator = Summing(pipeline, task, memories, rows)
         else:
             self.aggregator = Stacking(pipeline, task, memories, rows)
+        self.stacks = isinstance(self.aggregator, Stacking)
         self.probing = Probing(pipeline, task, rows)
 
         # A wire with an attack that knows the defence depends on this pipeline's stages and rule.

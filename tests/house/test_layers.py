@@ -40,9 +40,15 @@ FAMILIES = {
     "fleet",
     "topology",
 }
-# The only imports between families: partitions read data sets, and the plan reads a federation's
-# sizes, traces of devices and graphs.
-ALLOWED = {("fleet", "data"), ("fleet", "sources"), ("fleet", "topology"), ("data", "sources")}
+# The only imports between families: partitions read data sets, graphs files, and the plan reads
+# a federation's sizes, traces of devices and graphs.
+ALLOWED = {
+    ("fleet", "data"),
+    ("fleet", "sources"),
+    ("fleet", "topology"),
+    ("data", "sources"),
+    ("topology", "sources"),
+}
 ONLY = {
     "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
     "matplotlib": {"report"},

@@ -136,7 +136,9 @@ def test_columns_of_a_directed_graph_add_up_to_one_with_links_down():
 
 @pytest.mark.parametrize("topology, nodes", [*UNDIRECTED, ("exponential", 10), ("complete", 6)])
 def test_a_table_has_every_link_once_and_no_node_twice_in_a_row(topology, nodes):
-    section = fedsim.assemble.topology.checked("", "t", topology, fedsim.assemble.topology.TOPOLOGY)
+    section = fedsim.assemble.topology.checked(
+        "", "t", topology, fedsim.assemble.topology.ANNOTATION
+    )
     settings = fedsim.assemble.topology.network_settings(section)
     network = Network(settings, nodes, seed=0, rounds=1)
     matrix = network.mixing(1)
@@ -160,6 +162,22 @@ def test_gap_of_a_large_graph_by_its_largest_eigenvalues(monkeypatch):
     exact = gap_of(network.mixing(1))
     monkeypatch.setattr("fedsim.topology.spectrum.DENSE", 5)
     assert gap_of(network.mixing(1)) == pytest.approx(exact, abs=1e-9)
+
+
+def test_edges_of_a_file(tmp_path):
+    file = tmp_path / "edges.csv"
+    file.write_text("source,target\n0,1\n1,2\n2,0\n")
+    edges = [[0, 1], [1, 2], [2, 0]]
+    for directed in (False, True):
+        listed = {"kind": "listed", "directed": directed}
+        W = fedsim.mixing({**listed, "path": str(file)}, nodes=3)
+        assert (W == fedsim.mixing({**listed, "edges": edges}, nodes=3)).all()
+
+    file.write_text("source,target\n0,1.5\n")
+    with pytest.raises(ScenarioError, match=r"topology\.path: .*line 2.*whole number"):
+        fedsim.mixing({"kind": "listed", "path": str(file)}, nodes=3)
+    with pytest.raises(ScenarioError, match="found neither; write one of them"):
+        fedsim.mixing("listed", nodes=3)
 
 
 def test_a_seed_decides_a_random_graph():

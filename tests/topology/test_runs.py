@@ -119,7 +119,7 @@ def test_push_sum_reaches_the_uniform_optimum_where_plain_mixing_does_not():
     lr = {"kind": "exponential_decay", "init_value": 0.1, "transition_steps": 300}
     lr |= {"decay_rate": 0.2}
     result = run(inputs, scenario("push_sum", DIRECTED, rounds=1500, lr=lr))
-    assert np.abs(models(result) - optimum(inputs)).max() < 1e-3
+    assert np.abs(models(result) - optimum(inputs)).max() < 5e-3
 
     # x ← W(x − η g) with the same W.
     W = fedsim.mixing(DIRECTED, nodes=5)
@@ -160,10 +160,10 @@ def test_mixing_every_few_rounds():
 
 def network_of(topology: dict, n: int, rounds: int, seed: int = 0):
     from fedsim.assemble.stack_inputs import checked
-    from fedsim.assemble.topology import TOPOLOGY, network_settings
+    from fedsim.assemble.topology import ANNOTATION, network_settings
     from fedsim.fleet.network import Network
 
-    return Network(network_settings(checked("", "t", topology, TOPOLOGY)), n, seed, rounds)
+    return Network(network_settings(checked("", "t", topology, ANNOTATION)), n, seed, rounds)
 
 
 def test_links_that_fail_and_graphs_that_are_drawn_again():
