@@ -390,7 +390,7 @@ def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:
 def _notes_on_personal_models(experiment: Experiment, plan: Plan) -> list[str]:
     """Personal models that nobody scores."""
     has_own_tests = len(plan.federation.test_holders.indices) > 0
-    if experiment.client.personal is None or has_own_tests:
+    if experiment.client.personal is None or has_own_tests or plan.network is not None:
         return []
     text = f"{experiment.scenario.spec.client.kind} has personal models"
     reason = "no client keeps samples to score them on"

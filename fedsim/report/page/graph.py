@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from fedsim.assemble.topology import first_graph
 from fedsim.errors import ScenarioError
-from fedsim.report.page.setting import call
+from fedsim.report.page.setting import topology_call
 from fedsim.report.page.svg import element
 from fedsim.topology import MixingMatrix, gap_of
 
@@ -62,7 +62,7 @@ def _caption(topology: Mapping[str, Any], matrix: MixingMatrix, edges: np.ndarra
     degrees = f"{heard.min():,}"
     if heard.max() > heard.min():
         degrees += f" to {heard.max():,}"
-    text = f"{call(topology)}: {matrix.nodes:,} nodes, {len(edges):,} edges, {degrees} to a node"
+    text = f"{topology_call(topology)}: {matrix.nodes:,} nodes, {len(edges):,} edges, {degrees} to a node"
     gap = gap_of(matrix)
     return text if gap is None else f"{text}; spectral gap {gap:.4g}"
 

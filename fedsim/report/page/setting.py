@@ -50,7 +50,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     steps.append(("model", call(scenario["model"])))
     topology = scenario.get("topology")
     if topology:
-        steps.append(("topology", call(topology)))
+        steps.append(("topology", topology_call(topology)))
     else:
         steps.append(("cohort", call(scenario["cohort"])))
 
@@ -160,6 +160,17 @@ def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
 
 def _chain(links: Sequence[Mapping[str, Any]]) -> str:
     return " → ".join(map(call, links))
+
+
+def topology_call(topology: Mapping[str, Any]) -> str:
+    """A topology as a call, `ring(fail=0.1)`, without keys that have their defaults."""
+    common = TopologyCommon.model_fields
+    shown = {
+        name: value
+        for name, value in topology.items()
+        if name not in common or value != common[name].default
+    }
+    return call(shown)
 
 
 def call(link: Mapping[str, Any]) -> str:
