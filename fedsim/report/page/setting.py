@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedsim.scenario.sections import TopologyCommon
 from fedsim.study.methods import text_of
 from fedsim.study.words import axis_name, call_of, for_display, value_in_short, variation_in_words
 
