@@ -26,6 +26,7 @@ from fedsim.assemble.feasibility import (
     too_many_rows,
     unknown_clients,
     unknown_columns,
+    unknown_groups,
     unknown_members,
     unknown_probabilities,
     unknown_shares,
@@ -178,7 +179,7 @@ def check_scenario(
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
 
     components = _check_clients(problems, components, samples)
-    _check_links(problems, components, K)
+    _check_links(problems, components, K, samples.N)
     learning = _make_learning(problems, scenario, supplied, components, samples)
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
@@ -315,7 +316,7 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     return components._replace(cohort=cohort)
 
 
-def _check_links(problems: Problems, components: Components, K: Any) -> None:
+def _check_links(problems: Problems, components: Components, K: Any, N: int) -> None:
     """Check that every link can work on a cohort of K clients, and with the other links."""
     scenario = problems.scenario
     links = components.links
@@ -324,7 +325,7 @@ def _check_links(problems: Problems, components: Components, K: Any) -> None:
         problems.check(small_cohort, link, K)
         problems.check(too_many_rows, link, K)
         if link.section.family == "rule":
-            _check_rule(problems, components, link)
+            _check_rule(problems, components, link, N)
 
     problems.check(second_codec, links)
     problems.check(linear_partners, links)
@@ -336,13 +337,14 @@ def _check_links(problems: Problems, components: Components, K: Any) -> None:
         problems.check(forgotten, scenario, link, components.client)
 
 
-def _check_rule(problems: Problems, components: Components, rule: Link) -> None:
+def _check_rule(problems: Problems, components: Components, rule: Link, N: int) -> None:
     """Check that the rule suits client method, cohort, fleet and the server's samples."""
     scenario = problems.scenario
     cohort = components.cohort
     problems.check(wrong_partners, scenario, rule, reads=[("client",), ("method",)])
     problems.check(repeated_clients, scenario, cohort, rule)
     problems.check(unknown_shares, scenario, cohort, components.fleet, rule)
+    problems.check(unknown_groups, rule, N)
     if not problems.refused("data.server"):
         compared = [("compare", "methods"), ("client", "steps")]
         problems.check(server_samples, scenario, rule, reads=compared)

@@ -149,10 +149,10 @@ def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings) -> 
         text = f"{kind} has a memory of its own"
         yield ("client", "optimizer_state"), f"{text}; write reset"
     yield from _unfit_matrices(scenario, gossip, network)
-    if gossip.always and network.every > 1:
+    if "every_round" in gossip.needs and network.every > 1:
         text = f"{kind} mixes in every round"
         yield ("topology", "every"), f"{text}; remove it, and write more client.steps"
-    if gossip.one_step and spec.client.steps != 1:
+    if "one_step" in gossip.needs and spec.client.steps != 1:
         text = f"{kind} corrects one gradient a round"
         yield ("client", "steps"), f"{text}; write client.steps: 1"
 
@@ -160,11 +160,11 @@ def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings) -> 
 def _unfit_matrices(scenario: Scenario, gossip: Gossip, network: NetworkSettings) -> Findings:
     """A graph whose matrices do not have what the method needs."""
     kind = scenario.spec.client.kind
-    if gossip.symmetric and not network.symmetric:
+    if "symmetric" in gossip.needs and not network.symmetric:
         text = f"{kind} needs links that go both ways"
         yield ("topology", "kind"), f"{text}; use an undirected graph, or push_sum"
         return
-    if not gossip.rows or network.symmetric:
+    if "rows" not in gossip.needs or network.symmetric:
         return
     fleet = scenario.spec.fleet
     may_be_away = fleet.availability is not None or fleet.dropout or fleet.deadline
@@ -252,8 +252,8 @@ def node_message_bytes(scenario: Scenario, client: Client, shapes: Any) -> int:
     key = jax.eval_shape(jax.random.key, 0)
     row = jax.eval_shape(client.memory, shapes, key)
     assert client.gossip is not None
-    sent = jax.eval_shape(client.gossip.send, row, row, key)
-    return tree.payload_bytes(sent.values)
+    values, _ = jax.eval_shape(client.gossip.send, row, row, key)
+    return tree.payload_bytes(values)
 
 
 def mixing(topology: Any, nodes: int, seed: int = 0) -> np.ndarray:

@@ -7,9 +7,10 @@ from annotated_types import Gt, Le
 from jax.flatten_util import ravel_pytree
 
 from fedsim import tree
+from fedsim.clients.nodes import NODE_MODEL
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client, in_bytes, shaped
-from fedsim.types import NODE_MODEL, Client, Codec, Gossip, Sent, no_row
+from fedsim.types import Client, Codec, Gossip, no_row
 
 
 @client
@@ -48,7 +49,7 @@ def choco(codec: Codec | None = None, gamma: Annotated[float, Gt(0), Le(1)] = 1.
 
     def send(before, trained, key):
         q, size = compressed(tree.subtract(trained[NODE_MODEL], before["x_hat"]), key)
-        return Sent({NODE_MODEL: tree.add(before["x_hat"], q)}, size)
+        return {NODE_MODEL: tree.add(before["x_hat"], q)}, size
 
     def receive(before, trained, sent, mixed):
         del before
@@ -61,5 +62,5 @@ def choco(codec: Codec | None = None, gamma: Annotated[float, Gt(0), Le(1)] = 1.
             "x_hat": sent[NODE_MODEL],
         }
 
-    gossip = Gossip(send, receive, symmetric=True, always=True)
-    return sgd()._replace(memory=memory, gossip=gossip)
+    needs = frozenset({"rows", "symmetric", "every_round"})
+    return sgd()._replace(memory=memory, gossip=Gossip(send, receive, needs))

@@ -1,9 +1,10 @@
 """Exact diffusion: no bias of heterogeneous data, for one model a link."""
 
 from fedsim import tree
+from fedsim.clients.nodes import NODE_MODEL
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import NODE_MODEL, Client, Gossip, Sent
+from fedsim.types import Client, Gossip
 
 
 @client
@@ -28,12 +29,12 @@ def exact_diffusion() -> Client:
     def send(before, trained, key):
         del key
         correction = tree.subtract(before[NODE_MODEL], before["psi"])
-        return Sent({NODE_MODEL: tree.add(trained[NODE_MODEL], correction)})
+        return {NODE_MODEL: tree.add(trained[NODE_MODEL], correction)}, None
 
     def receive(before, trained, sent, mixed):
         del before
         halves = tree.scale(tree.add(sent[NODE_MODEL], mixed[NODE_MODEL]), 0.5)
         return {**trained, NODE_MODEL: halves, "psi": trained[NODE_MODEL]}
 
-    gossip = Gossip(send, receive, symmetric=True, always=True)
-    return sgd()._replace(memory=memory, gossip=gossip)
+    needs = frozenset({"rows", "symmetric", "every_round"})
+    return sgd()._replace(memory=memory, gossip=Gossip(send, receive, needs))

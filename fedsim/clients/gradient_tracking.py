@@ -2,8 +2,9 @@
 
 from fedsim import tree
 from fedsim.clients import hooks
+from fedsim.clients.nodes import NODE_MODEL
 from fedsim.compose import client
-from fedsim.types import NODE_MODEL, Client, Gossip, Sent
+from fedsim.types import Client, Gossip
 
 
 @client
@@ -42,7 +43,7 @@ def gradient_tracking() -> Client:
 
     def send(before, trained, key):
         del before, key
-        return Sent({NODE_MODEL: trained[NODE_MODEL], "y": trained["y"]})
+        return {NODE_MODEL: trained[NODE_MODEL], "y": trained["y"]}, None
 
     def receive(before, trained, sent, mixed):
         del before, sent
@@ -54,5 +55,5 @@ def gradient_tracking() -> Client:
         gradient=hooks.gradient,
         step=step,
         finish=finish,
-        gossip=Gossip(send, receive, one_step=True),
+        gossip=Gossip(send, receive, needs=frozenset({"rows", "one_step"})),
     )

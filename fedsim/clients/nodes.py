@@ -4,13 +4,15 @@ from typing import Literal
 
 from fedsim import tree
 from fedsim.clients.hooks import no_memory
-from fedsim.types import NODE_MODEL, Client, Gossip, Sent
+from fedsim.types import Client, Gossip
+
+NODE_MODEL = "x"  # the model of a node, in its row of memory
 
 
-def send_model(before, trained, key) -> Sent:
+def send_model(before, trained, key):
     """Send the model after the training."""
     del before, key
-    return Sent({NODE_MODEL: trained[NODE_MODEL]})
+    return {NODE_MODEL: trained[NODE_MODEL]}, None
 
 
 def take_mixed(before, trained, sent, mixed):
@@ -19,10 +21,10 @@ def take_mixed(before, trained, sent, mixed):
     return {**trained, **mixed}
 
 
-def send_old_model(before, trained, key) -> Sent:
+def send_old_model(before, trained, key):
     """Send the model before the training."""
     del trained, key
-    return Sent({NODE_MODEL: before[NODE_MODEL]})
+    return {NODE_MODEL: before[NODE_MODEL]}, None
 
 
 def add_step(before, trained, sent, mixed):

@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 
+from fedsim.clients.nodes import NODE_MODEL
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import NODE_MODEL, Client, Gossip, Sent
+from fedsim.types import Client, Gossip
 
 
 @client
@@ -37,11 +38,11 @@ def push_sum() -> Client:
             return w * z + (after - z)
 
         x = jax.tree.map(pushed, before[NODE_MODEL], trained[NODE_MODEL])
-        return Sent({NODE_MODEL: x, "w": w})
+        return {NODE_MODEL: x, "w": w}, None
 
     def receive(before, trained, sent, mixed):
         del before, sent
         w = mixed["w"]
         return {**trained, NODE_MODEL: jax.tree.map(lambda x: x / w, mixed[NODE_MODEL]), "w": w}
 
-    return sgd()._replace(memory=memory, gossip=Gossip(send, receive, rows=False))
+    return sgd()._replace(memory=memory, gossip=Gossip(send, receive, needs=frozenset()))

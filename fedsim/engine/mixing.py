@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
+from fedsim.clients.nodes import NODE_MODEL
 from fedsim.engine import sections
 from fedsim.engine.keys import Phase
 from fedsim.engine.memory import CLIENT, Memory
@@ -28,7 +29,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
-from fedsim.types import NODE_MODEL, Sent, Updates
+from fedsim.types import Updates
 
 
 class Mixing(Stacking):
@@ -64,7 +65,7 @@ class Mixing(Stacking):
         # few messages for the rule, nothing changes.
         nodes = edges.own.shape[0]
         before = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT])
-        sent, after = self._mixed(before, gathered, wire.updates, edges, contexts)
+        after, sent_bytes = self._mixed(before, gathered, wire.updates, edges, contexts)
         unchanged = pipeline.skips(counts.usable) | ~is_finite(shared["params"])
         after = tree.select(edges.there & ~unchanged, after, before)
 
@@ -92,7 +93,7 @@ class Mixing(Stacking):
             counts=counts,
             memory=memory._replace(rows={CLIENT: rows, **of_stages}),
             info={**output.info, "consensus": consensus(after[NODE_MODEL], x_mean)},
-            bytes=message_bytes(sent, nodes),
+            bytes=sent_bytes,
         )
 
     def _mixed(
@@ -102,8 +103,8 @@ class Mixing(Stacking):
         heard: Updates,
         edges: EdgeTable,
         contexts: Contexts,
-    ) -> tuple[Sent, Tree]:
-        """Return what the nodes send, and their rows after they have mixed it.
+    ) -> tuple[Tree, Int[Array, " n"]]:
+        """Return the nodes' rows after they have mixed, and the bytes of each one's message.
 
         Args:
           before: the nodes' rows before the round.
@@ -123,19 +124,22 @@ class Mixing(Stacking):
         trained = tree.put(before, node, gathered.rows.message.memory)
         key = contexts(Phase.MIXING).key
         keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(nodes))
-        own = send(before, trained, keys)
+        own, own_bytes = send(before, trained, keys)
 
         sent = own
         if pipeline.wire_names:  # an attacker may send something else than it holds
             x = before[NODE_MODEL]
             step = tree.put(tree.zeros_like(x), node, heard.delta)
-            sent = send(before, {**trained, NODE_MODEL: tree.add(x, step)}, keys)
+            sent, _ = send(before, {**trained, NODE_MODEL: tree.add(x, step)}, keys)
 
         if edges.near is not None:
-            mixed = mix_by_rule(pipeline, edges.near, own.values, sent.values, contexts)
+            mixed = mix_by_rule(pipeline, edges.near, own, sent, contexts)
         else:
-            mixed = mix(edges, own.values, sent.values)
-        return sent, jax.vmap(gossip.receive)(before, trained, own.values, mixed)
+            mixed = mix(edges, own, sent)
+        after = jax.vmap(gossip.receive)(before, trained, own, mixed)
+        if own_bytes is None:
+            own_bytes = jnp.full(nodes, tree.payload_bytes(own) // nodes, jnp.int32)
+        return after, own_bytes
 
 
 def mix(edges: EdgeTable, own: Tree, sent: Tree) -> Tree:
@@ -182,13 +186,6 @@ def consensus(stacked: Tree, mean: Tree) -> Float[Array, ""]:
         mean,
     )
     return jnp.mean(sum(jax.tree.leaves(squares)))
-
-
-def message_bytes(sent: Sent, nodes: int) -> Int[Array, " n"]:
-    """Return the bytes of every node's message, which each who hears it receives."""
-    if sent.bytes is not None:
-        return sent.bytes
-    return jnp.full(nodes, tree.payload_bytes(sent.values) // nodes, jnp.int32)
 
 
 def _counts(wire: WireOutput, reported: Bool[Array, " rows"]) -> Counts:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fedsim import tree
+from fedsim.clients.nodes import NODE_MODEL
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.counters import Counters, add_round
@@ -38,7 +39,6 @@ from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner, RoundPlan
 from fedsim.fleet.plan import UncountedClients
-from fedsim.types import NODE_MODEL
 
 EMPTY_ROUNDS = 10  # a run ends when in this many rounds in a row no update could be used
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.expected import InWords
-from fedsim.scenario.schema import LR_SCHEDULES, AllowedKinds, ByForm, Section
+from fedsim.scenario.schema import LR_SCHEDULES, PLAIN_LINKS, AllowedKinds, ByForm, Section
 
 # Keys of `client` that are short for keys of `client.optimizer`.
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
@@ -259,12 +259,8 @@ class Privacy(Section):
     """Orders of the Rényi divergences (`accountant: rdp`)."""
 
 
-MIX_RULE = Annotated[
-    Annotated[Any, AllowedKinds("rule")]
-    | Annotated[list[Annotated[Any, AllowedKinds("stage", "rule")]], MinLen(1)]
-    | None,
-    ByForm(),
-]
+MIX_LINK = Annotated[Any, PLAIN_LINKS]
+MIX_RULE = Annotated[MIX_LINK | Annotated[list[MIX_LINK], MinLen(1)] | None, ByForm()]
 
 
 class TopologyCommon(Section):

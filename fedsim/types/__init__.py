@@ -8,14 +8,12 @@ computes is a pair `(init, apply)`, in the order `(input, state, context) -> (ou
 
 from typing import TYPE_CHECKING
 
-from fedsim.types.client import NODE_MODEL as NODE_MODEL
 from fedsim.types.client import Client as Client
 from fedsim.types.client import FinishHook as FinishHook
 from fedsim.types.client import Gossip as Gossip
 from fedsim.types.client import GradientHook as GradientHook
 from fedsim.types.client import Message as Message
 from fedsim.types.client import Reducer as Reducer
-from fedsim.types.client import Sent as Sent
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
 from fedsim.types.server import SERVER_SAMPLE_NEEDS as SERVER_SAMPLE_NEEDS

@@ -14,8 +14,6 @@ from fedsim.types.task import Batch, Shared, Task, Work
 POOLED = "pooled"  # trained on the samples of all clients together
 ALONE = "alone"  # every client trained by itself
 
-NODE_MODEL = "x"  # the model of a node of a graph, in its row of memory
-
 
 class Message(NamedTuple):
     """What a client returns: what it sends, and what it remembers."""
@@ -72,35 +70,24 @@ class Reducer(Protocol):
     ) -> Tree: ...
 
 
-class Sent(NamedTuple):
-    """What a node sends to all who hear it."""
-
-    values: Tree  # what is mixed
-    bytes: Array | None = None  # of a message; None: those of the values
-
-
 class Gossip(NamedTuple):
     """How ONE node of a graph mixes what it holds with what its neighbours sent.
 
-    A node's row holds its model `x`, and what the method remembers. `before` is the row that the
-    round began with; in `trained`, `x` and the rest are those after the training. What arrives is
-    Σ_j W_ij of the `values` that nodes sent, its own among them.
+    A node's row is a dictionary of its model, `x`, and of what the method remembers. `before` is
+    the row that the round began with, `trained` that after the training. What is mixed is
+    Σ_j W_ij of the values that nodes sent, its own among them.
 
     Attributes:
-      send: (before, trained, key) -> what it sends.
+      send: (before, trained, key) -> the values that it sends to all who hear it, and the bytes of
+        a message, None for those of the values.
       receive: (before, trained, sent values, mixed values) -> its next row.
-      rows: whether the rows of W must add up to one; its columns always do.
-      symmetric: whether links must go both ways.
-      always: whether nodes must mix in every round.
-      one_step: whether a round must have one local step.
+      needs: which of `rows` (of W, that add up to one, as its columns do), `symmetric` (links that
+        go both ways), `every_round` (a mixing) and `one_step` (a round) the method needs.
     """
 
-    send: Callable[[Tree, Tree, Key[Array, ""]], Sent]
+    send: Callable[[Tree, Tree, Key[Array, ""]], tuple[Tree, Array | None]]
     receive: Callable[[Tree, Tree, Tree, Tree], Tree]
-    rows: bool = True
-    symmetric: bool = False
-    always: bool = False
-    one_step: bool = False
+    needs: frozenset[str] = frozenset({"rows"})
 
 
 class Client(NamedTuple):

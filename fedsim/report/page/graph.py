@@ -62,7 +62,8 @@ def _caption(topology: Mapping[str, Any], matrix: MixingMatrix, edges: np.ndarra
     degrees = f"{heard.min():,}"
     if heard.max() > heard.min():
         degrees += f" to {heard.max():,}"
-    text = f"{topology_call(topology)}: {matrix.nodes:,} nodes, {len(edges):,} edges, {degrees} to a node"
+    numbers = f"{matrix.nodes:,} nodes, {len(edges):,} edges, {degrees} to a node"
+    text = f"{topology_call(topology)}: {numbers}"
     gap = gap_of(matrix)
     return text if gap is None else f"{text}; spectral gap {gap:.4g}"
 
@@ -86,9 +87,10 @@ def _picture(matrix: MixingMatrix, edges: np.ndarray) -> Markup:
     label = f"The graph: {matrix.nodes} nodes on a circle and the edges between them"
     return element(
         "svg",
-        element("g", *lines, class_="edges"),
-        element("g", *dots, class_="nodes"),
-        class_="graph",
+        element("g", *lines, stroke="currentColor", opacity=0.3),
+        element("g", *dots, class_="h6"),
+        width=SIZE,
+        height=SIZE,
         viewBox=f"0 0 {SIZE} {SIZE}",
         role="img",
         aria_label=label,
