@@ -177,6 +177,11 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "fedau(cutoff=2)": ({"kind": "fedau", "cutoff": 2}, absent.FedAUShort),
     "q_fair": ({"kind": "q_fair", "q": 1.5, "L": None}, rules.QFair),
     "agnostic": ({"kind": "agnostic", "lr": 0.02}, rules.Agnostic),
+    # Two groups, whose clients depend on ids, are in tests/rules/test_hierarchical.py.
+    "hierarchical": (
+        {"kind": "hierarchical", "groups": 1, "inner": {"kind": "median"}},
+        robust.Median,
+    ),
     "agnostic(lr=0.3)": ({"kind": "agnostic", "lr": 0.3}, rules.AgnosticFar),
     "median": ({"kind": "median"}, robust.Median),
     "trimmed_mean": ({"kind": "trimmed_mean", "trim": 1}, robust.TrimmedMean),
