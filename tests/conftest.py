@@ -39,7 +39,7 @@ GRAPH_METHODS = frozenset(
         "choco",
         "dfedavgm",
         "dfedsam",
-        "dpsgd",
+        "dfedavg",
         "exact_diffusion",
         "gradient_tracking",
         "push_sum",

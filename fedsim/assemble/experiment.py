@@ -281,7 +281,7 @@ def _method_name(spec: Any) -> str:
     if spec.method:
         return spec.method
     if spec.topology is not None:
-        return "dpsgd" if spec.client.kind == "sgd" else spec.client.kind
+        return "dfedavg" if spec.client.kind == "sgd" else spec.client.kind
     rule = next(section for section in spec.server if section.family == "rule")
     is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
     if not is_plain:

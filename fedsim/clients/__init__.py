@@ -29,7 +29,7 @@ from fedsim.clients.fedper import fedper as fedper
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only
-from fedsim.clients.dpsgd import dpsgd as dpsgd
+from fedsim.clients.dfedavg import dfedavg as dfedavg
 from fedsim.clients.gradient_tracking import gradient_tracking as gradient_tracking
 from fedsim.clients.push_sum import push_sum as push_sum
 from fedsim.clients.exact_diffusion import exact_diffusion as exact_diffusion

@@ -30,7 +30,7 @@ def hierarchical(
     clients that reported. With means by samples on both levels, it is their flat mean. A group in
     which too few report for the inner rule has no result.
 
-    Resists: what inner and outer rule resist, among the clients of a group and among groups.
+    Resists: nothing with means; else what the rules resist, inside a group and among groups.
     Cost: that of the inner rule for each group.
     Needs: the whole stack.
 

@@ -179,10 +179,12 @@ class Draft:
         schema["allOf"] = branches
 
         # The type stays outside, so that a key may take null as well.
-        for name, within in WITHIN_KINDS.items():
+        for noun, within in WITHIN_KINDS.items():
             if kinds is within:
                 types = schema.pop("type")
-                return {"type": types, "allOf": [self.shared(name, schema)]}
+                described = {"description": f"A {noun}.", **schema}
+                shared = self.shared(f"any_{noun.replace(' ', '_')}.within", described)
+                return {"type": types, "allOf": [shared]}
         return schema
 
     def _call(self, kinds: AllowedKinds, known: list[KindSchema]) -> Json:

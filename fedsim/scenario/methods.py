@@ -301,9 +301,9 @@ def afl() -> None:
     """One gradient step of each client, weighted against the model: agnostic federated learning."""
 
 
-@composed(UNIFORM, client="dpsgd")
-def dpsgd() -> None:
-    """Plain local training, and a mix with the neighbours' models: D-PSGD, DFedAvg."""
+@composed(UNIFORM, client="dfedavg")
+def dfedavg() -> None:
+    """Plain local training, and a mix with the neighbours' models: DFedAvg, D-PSGD."""
 
 
 @composed(UNIFORM, client="gradient_tracking")

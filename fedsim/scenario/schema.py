@@ -266,9 +266,9 @@ PLAIN_LINKS = AllowedKinds("stage", "rule", exclude=takes_rule)
 
 # Of these, a JSON Schema has one definition each: they stand within many kinds.
 WITHIN_KINDS = {
-    "codec_within": WRAPPED_CODECS,
-    "rule_within": PLAIN_RULES,
-    "link_within": PLAIN_LINKS,
+    "codec": WRAPPED_CODECS,
+    "rule": PLAIN_RULES,
+    "stage or rule": PLAIN_LINKS,
 }
 
 

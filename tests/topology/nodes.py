@@ -65,7 +65,7 @@ def trained(inputs: dict, i: int, x: np.ndarray, lr: float, steps: int, momentum
     return x
 
 
-def dpsgd(inputs, W, rounds, lr, steps, mix="after", momentum=0.0):
+def dfedavg(inputs, W, rounds, lr, steps, mix="after", momentum=0.0):
     """Lian et al. 2017 (`before`); Sun et al. 2023 (`after`, with momentum). W: round -> matrix."""
     x = start(inputs)
     n = len(x)

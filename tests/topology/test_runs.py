@@ -23,10 +23,10 @@ def matrix(topology, n: int):
     return lambda r: W
 
 
-def test_dpsgd_follows_the_paper_and_reports_consensus_bytes_and_scores():
+def test_dfedavg_follows_the_paper_and_reports_consensus_bytes_and_scores():
     inputs = problem(5)
     result = run(inputs, scenario("sgd", RING, rounds=4, steps=2, evaluate={"every": 2}))
-    x = nodes.dpsgd(inputs, matrix(RING, 5), rounds=4, lr=0.1, steps=2)
+    x = nodes.dfedavg(inputs, matrix(RING, 5), rounds=4, lr=0.1, steps=2)
     np.testing.assert_allclose(models(result), x, **NEAR)
     np.testing.assert_allclose(result.model(), x.mean(0), **NEAR)
 
@@ -70,7 +70,7 @@ def test_trajectories_of_the_papers(client, topology, n):
     if kind in ("sgd", "dfedavgm"):
         momentum = 0.0 if isinstance(client, str) else client["momentum"]
         mix = topology.get("mix", "after")
-        x = nodes.dpsgd(inputs, W, 5, lr=0.1, steps=3, mix=mix, momentum=momentum)
+        x = nodes.dfedavg(inputs, W, 5, lr=0.1, steps=3, mix=mix, momentum=momentum)
         steps = 3
     else:
         steps = 2 if kind == "push_sum" else 1
@@ -130,7 +130,7 @@ def test_push_sum_reaches_the_uniform_optimum_where_plain_mixing_does_not():
     assert np.abs(x - optimum(inputs)).max() > 0.05
 
 
-def test_choco_without_a_codec_and_push_sum_on_a_balanced_graph_are_dpsgd():
+def test_choco_without_a_codec_and_push_sum_on_a_balanced_graph_are_dfedavg():
     inputs = problem(5)
     plain = models(run(inputs, scenario("sgd", RING, rounds=4)))
     np.testing.assert_allclose(models(run(inputs, scenario("choco", RING, 4))), plain, atol=1e-12)
@@ -153,7 +153,7 @@ def test_mixing_every_few_rounds():
     inputs = problem(4)
     result = run(inputs, scenario("sgd", {"kind": "ring", "every": 3}, rounds=5))
     W = fedsim.mixing("ring", nodes=4)
-    x = nodes.dpsgd(inputs, lambda r: W if r == 3 else np.eye(4), rounds=5, lr=0.1, steps=1)
+    x = nodes.dfedavg(inputs, lambda r: W if r == 3 else np.eye(4), rounds=5, lr=0.1, steps=1)
     np.testing.assert_allclose(models(result), x, **NEAR)
     assert result.rounds["bytes_up"].iloc[-1] == 4 * 2 * nodes.D * 4
 
@@ -351,7 +351,7 @@ def test_refused_with_the_key_and_the_remedy(sections, where, remedy):
 def test_a_resolved_scenario_reads_back_as_itself():
     from fedsim.scenario import read
 
-    plain = read(digits(method="dpsgd")).resolved()
+    plain = read(digits(method="dfedavg")).resolved()
     assert not {"server", "cohort", "broadcast"} & set(plain)
     assert read(plain).resolved() == plain
 
@@ -375,8 +375,8 @@ def test_a_run_that_is_resumed_has_the_same_bytes(tmp_path, resident):
 @pytest.mark.long
 def test_methods_are_compared_over_a_graph():
     written = digits(client={"lr": 0.1, "batch": 16, "steps": 1}, seeds=[0, 1])
-    compared = fedsim.compare(written, ["dpsgd", "gradient_tracking", "choco(codec=sign)"])
-    assert set(compared.rounds["method"]) == {"dpsgd", "gradient_tracking", "choco(codec=sign)"}
+    compared = fedsim.compare(written, ["dfedavg", "gradient_tracking", "choco(codec=sign)"])
+    assert set(compared.rounds["method"]) == {"dfedavg", "gradient_tracking", "choco(codec=sign)"}
     assert not compared.rounds["consensus"].isna().any()
 
 
