@@ -32,7 +32,7 @@ from fedsim.tree import Tree
 from fedsim.types import Updates
 
 
-class Mixing(Stacking):
+class NodeMixing(Stacking):
     """Mixes the models of all nodes; arguments as of `Stacking`.
 
     Memory has a row for every node, in the order of ids, that of a node without samples too.
@@ -81,8 +81,12 @@ class Mixing(Stacking):
         rows = jax.tree.map(
             lambda stored, new: stored.at[:nodes].set(new), memory.rows[CLIENT], after
         )
+
+        # What stages remember of the nodes whose message arrived; beyond the last row nothing is
+        # written.
+        row = jnp.where(wire.updates.arrived, slots.memory_row, memory.seen.shape[0])
         of_stages = {
-            name: tree.put(memory.rows[name], slots.memory_row, remembered)
+            name: tree.put(memory.rows[name], row, remembered)
             for name, remembered in wire.updates.memory.items()
         }
         return Aggregated(

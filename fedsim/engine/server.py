@@ -19,7 +19,7 @@ from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
-from fedsim.engine.mixing import Mixing as NodeMixing
+from fedsim.engine.mixing import NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.sending import Sender

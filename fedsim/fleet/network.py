@@ -94,6 +94,10 @@ class Network:
         rows, columns = shapes.max(axis=0)
         return int(rows), int(columns)
 
+    def mixes(self, r: int) -> bool:
+        """Return whether nodes mix in a round."""
+        return r % self.settings.every == 0
+
     def mixing(self, r: int, there: Bool[np.ndarray, " n"] | None = None) -> MixingMatrix:
         """Return the mixing matrix of a round, with links that are down and nodes that are away.
 
@@ -102,7 +106,7 @@ class Network:
           there: which nodes take part; None: all.
         """
         matrix = self._matrix(self._number(r))
-        if r % self.settings.every:
+        if not self.mixes(r):
             return without(matrix, np.ones(len(matrix.source), bool))
         lost = self._down(r, matrix)
         if there is not None:

@@ -194,8 +194,10 @@ class Plan:
         self.machines = Machines(fleet, clients, self.cost, seed)
         self.seconds = self.machines.seconds
 
-        # Where all nodes take equally long, none waits for another.
-        self.nodes_wait = network is not None and bool(np.ptp(self.seconds))
+        # Where all nodes take equally long in every round, none waits for another.
+        self.nodes_wait = network is not None and (
+            bool(np.ptp(self.seconds)) or network.settings.every > 1
+        )
 
         uses_history = bool(cohort.feedback) or HISTORY in cohort.needs
         self.pure = not (
@@ -543,7 +545,10 @@ class Plan:
         there = self.there(work)
         if not there.any():
             return begins + work.seconds
-        done = np.where(there, begins + self.seconds, begins)
+        seconds = self.seconds
+        if not self.network.mixes(work.round):  # nothing is sent
+            seconds = self.steps * self.machines.speed.step
+        done = np.where(there, begins + seconds, begins)
         return self.network.next_start(work.round, there, done)
 
     def edges(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:

@@ -267,6 +267,12 @@ def test_a_node_waits_for_its_slowest_neighbour_and_not_for_all():
         inputs,
         scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1], evaluate={"every": 1}),
     )
+    rarely = scenario("sgd", {"kind": "path", "every": 2}, rounds=2, steps=[9, 1, 1, 1, 1])
+    links = {"links": {"kind": "constant", "down": 4.0 * nodes.D, "up": 4.0 * nodes.D}}
+    slow = run(inputs, {**rarely, "fleet": links, "evaluate": {"every": 1}})
+    # Node 0 has one neighbour: a second to hear it and one to be heard, where nodes mix.
+    assert slow.rounds["virtual_seconds"].tolist() == [0, 9, 20]
+
     # Node 0 takes 9 s, the others 1 s. The last round to end is always node 0's own.
     assert result.rounds["virtual_seconds"].tolist() == [0, 9, 18, 27, 36]
 
