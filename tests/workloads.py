@@ -177,6 +177,14 @@ WORKLOADS = {
         "cohort": SOME,
         "method": "fedper",
     },
+    "graph": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 4,
+        "fleet": {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1},
+        "client": {"kind": "gradient_tracking", "steps": 1},
+        "topology": {"kind": "watts_strogatz", "redraw": 2, "fail": 0.1},
+    },
 }
 
 

@@ -21,7 +21,7 @@ LARGER_IS_BETTER = ("accuracy",)
 
 NodeEvaluate = Jitted[[Any, Any, Any, Any, Any], dict[str, Array]]
 """(params of all nodes `[n, ...]`, stats, x `[b, E, ...]`, y `[b, E]`, rows that count) -> sums of
-the rows' scores by name `[n]`."""
+the scores of each batch's rows by name `[n, b]`: batches do not depend on the number of threads."""
 
 
 def node_evaluator(
@@ -31,13 +31,14 @@ def node_evaluator(
     scoring = Scoring(forward, loss, labelled)
 
     def evaluate(params, stats, x, y, rows):
-        counts = jnp.arange(x.shape[0] * x.shape[1]) < rows
+        batches = x.shape[:2]
+        counts = (jnp.arange(batches[0] * batches[1]) < rows).reshape(batches)
 
         def of_node(params):
             variables = {"params": params, "stats": stats}
             scores = lax.map(lambda batch: scoring.score(variables, *batch), (x, y))  # [b, E]
             return {
-                name: jnp.sum(jnp.where(counts, values.ravel(), 0))
+                name: jnp.sum(jnp.where(counts, values, 0), axis=1)
                 for name, values in scores.items()
                 if name in MEANS
             }
@@ -50,7 +51,7 @@ def node_evaluator(
 def node_scores(
     evaluate: NodeEvaluate, params: Any, stats: Any, stacks: list[Stack], rows: int
 ) -> list[dict[str, Array]]:
-    """Return the sums of all nodes' scores over each stack of batches `[n]`.
+    """Return the sums of all nodes' scores over each batch, stack by stack `[n, b]`.
 
     Args:
       evaluate: the program.
@@ -78,7 +79,8 @@ def node_columns(sums: list[dict[str, Array]], y: np.ndarray) -> dict[str, float
     counts = {"loss": int(labels_of(y).sum()), "hit": int(labels_of(y).sum()), "distance": y.size}
     columns = {}
     for name in sums[0]:
-        total = np.sum([np.asarray(of_stack[name], np.float64) for of_stack in sums], axis=0)
+        of_batches = [np.asarray(of_stack[name], np.float64) for of_stack in sums]
+        total = np.cumsum(np.concatenate(of_batches, axis=1), axis=1)[:, -1]  # batch after batch
         means = total / counts[name]  # [n]
         metric = MEANS[name]
         worst = means.min() if metric in LARGER_IS_BETTER else means.max()
