@@ -59,6 +59,14 @@ from fedsim.assemble.model import (
     short_batches,
     start_models,
 )
+from fedsim.assemble.nodes import (
+    beside_topology,
+    graph_needed,
+    node_statistics,
+    unfit_mix_rule,
+    unfit_node,
+    unusable_graphs,
+)
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
     local_message,
@@ -77,15 +85,7 @@ from fedsim.assemble.programs import (
     client_key,
     training,
 )
-from fedsim.assemble.topology import (
-    beside_topology,
-    graph_needed,
-    node_message_bytes,
-    node_statistics,
-    unfit_mix_rule,
-    unfit_node,
-    unusable_graphs,
-)
+from fedsim.assemble.topology import node_message_bytes
 from fedsim.assemble.wire import check_size, forgotten, linear_partners, no_downlink, second_codec
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
@@ -512,10 +512,10 @@ def _check_topology(
     if components.network is None:
         return
     problems.check(beside_topology, scenario)
-    problems.check(unfit_node, scenario, components.client, components.network)
     problems.check(unusable_graphs, scenario, components.network, samples.N)
     problems.check(node_statistics, scenario, learning.shapes)
     if not problems.refused("topology"):
+        problems.check(unfit_node, scenario, components.client, components.network, samples.N)
         problems.check(
             unfit_mix_rule,
             scenario,

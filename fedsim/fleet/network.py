@@ -46,11 +46,6 @@ class NetworkSettings(NamedTuple):
     by_rule: bool = False
 
     @property
-    def balanced(self) -> bool:
-        """Whether the rows of all mixings add up to one, as long as nobody is away."""
-        return self.weights is not None or (self.topology.one_way and not self.fail)
-
-    @property
     def symmetric(self) -> bool:
         """Whether links go both ways."""
         return self.weights is not None
@@ -141,6 +136,16 @@ class Network:
     def hearers(self) -> np.ndarray:
         """By how many nodes each one is heard in the first graph `[n]`."""
         return np.bincount(self.first.source, minlength=self.nodes)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the rows of all graphs' matrices add up to one, as their columns do."""
+        for number in self._numbers():
+            matrix = self._matrix(number)
+            rows = matrix.own + np.bincount(matrix.target, matrix.weight, self.nodes)
+            if not np.allclose(rows, 1):
+                return False
+        return True
 
     def next_start(self, r: int, there: Bool[np.ndarray, " n"], done: np.ndarray) -> np.ndarray:
         """Return when each node can begin its next round, in seconds `[n]`.

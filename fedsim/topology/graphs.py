@@ -40,7 +40,7 @@ class Topology(NamedTuple):
       random: whether the links depend on `Draw.rng`.
       period: rounds after which the links are those of `Draw.round` 0 again, by the number of
         nodes; None: they do not depend on the round.
-      one_way: whether links are one-way, though every node hears as many as hear it.
+      one_way: whether links are always one-way.
     """
 
     links: Callable[[Draw], Links]

@@ -53,6 +53,7 @@ def inputs_of(inputs):
 TRAJECTORIES = [
     ("sgd", {"kind": "torus", "rows": 3, "mix": "before"}, 9),
     ("sgd", {"kind": "exponential"}, 6),
+    ("sgd", {"kind": "ring", "directed": True}, 5),
     ({"kind": "dfedavgm", "momentum": 0.7}, {"kind": "star", "weights": "max_degree"}, 5),
     ({"kind": "sgd", "momentum": 0.7}, {"kind": "star"}, 5),
     ("gradient_tracking", {"kind": "exponential"}, 5),
