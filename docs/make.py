@@ -58,8 +58,10 @@ TITLES = {  # family -> heading, and its position in a scenario
     "link": ("Links", "`fleet.links`"),
     "availability": ("Availability", "`fleet.availability`"),
     "mechanism": ("Noise mechanisms", "`privacy.mechanism`"),
+    "topology": ("Topologies", "`topology:`, in place of `server:` and `cohort:`"),
     "model": ("Models", "`model:`"),
 }
+OPTAX = ("optimizer", "schedule")  # families with optax's own kinds
 TABLES = {
     "rounds.csv": tables.ROUNDS,
     "timing.csv": tables.TIMING,
@@ -127,7 +129,7 @@ def catalogue_page() -> str:
         borrowed = [
             kind
             for kind, f in ours.items()
-            if hasattr(optax, kind) and getdoc(f) == getdoc(getattr(optax, kind))
+            if family in OPTAX and getdoc(f) == getdoc(getattr(optax, kind, None))
         ]
         rows = [
             row(kind, f, entries[plural_of(family)][kind])

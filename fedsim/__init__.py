@@ -11,6 +11,7 @@ from fedsim._version import __version__ as __version__
 if TYPE_CHECKING:
     from fedsim.assemble import aggregate as aggregate
     from fedsim.assemble import epsilon as epsilon
+    from fedsim.assemble import mixing as mixing
     from fedsim.assemble import noise_multiplier as noise_multiplier
     from fedsim.assemble import transmit as transmit
     from fedsim.compose import aggregate_stage as aggregate_stage
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from fedsim.runs.verify import verify as verify
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import enable as enable
+    from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
 _HOME = {
@@ -63,7 +65,7 @@ _HOME = {
         "skew",
         "stage",
     ),
-    "assemble": ("aggregate", "epsilon", "noise_multiplier", "transmit"),
+    "assemble": ("aggregate", "epsilon", "mixing", "noise_multiplier", "transmit"),
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
     "models": ("as_model",),
@@ -75,6 +77,7 @@ _HOME = {
     "runs.run": ("run",),
     "runs.verify": ("verify",),
     "scenario": ("Scenario", "enable"),
+    "topology": ("spectral_gap",),
 }
 
 

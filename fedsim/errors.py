@@ -204,6 +204,18 @@ class PrivacyError(ValueError):
         super().__init__(what)
 
 
+class TopologyError(ValueError):
+    """A graph that cannot be made, or that nodes cannot mix over.
+
+    Attributes:
+      where: the key of the section `topology` to blame.
+    """
+
+    def __init__(self, where: str, what: str):
+        self.where = where
+        super().__init__(what)
+
+
 class DirectoryError(Failure, OSError):
     """A run directory that cannot be used (exit code 4)."""
 

@@ -33,6 +33,18 @@ collect_ignore = ["peers"]  # run by hand, by a Python that has other software
 OWN_FILES = {"mnist_5k.yaml"}
 # Tests that would take too long run as a fixed subset, or completely if this is set.
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
+# Client methods, and methods of the same names, that need a `topology`: tests/topology.
+GRAPH_METHODS = frozenset(
+    {
+        "choco",
+        "dfedavgm",
+        "dfedsam",
+        "dfedavg",
+        "exact_diffusion",
+        "gradient_tracking",
+        "push_sum",
+    }
+)
 READERS = frozenset({"trust", "zeno"})  # rules that read samples of the server: test_own_samples.py
 
 

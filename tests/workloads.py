@@ -207,6 +207,14 @@ WORKLOADS = {
         "method": "fedbabu(tune_steps=3)",
         "evaluate": {"personal": True},
     },
+    "graph": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 4,
+        "fleet": {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1},
+        "client": {"kind": "gradient_tracking", "steps": 1},
+        "topology": {"kind": "watts_strogatz", "redraw": 2, "fail": 0.1},
+    },
 }
 
 

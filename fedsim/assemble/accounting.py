@@ -44,10 +44,10 @@ def epsilon(
     """
     section = _privacy("epsilon", privacy)
     sampling = _cohort("epsilon", cohort).sampling
-    _require_whole("epsilon", "clients", clients, least=1)
+    require_whole("epsilon", "clients", clients, least=1)
     several = list(rounds) if isinstance(rounds, Iterable) else [rounds]
     for number in several:
-        _require_whole("epsilon", "rounds", number, least=0)
+        require_whole("epsilon", "rounds", number, least=0)
     try:
         epsilons = epsilon_after(section, sampling, clients=clients, rounds=several)
     except PrivacyError as error:
@@ -72,8 +72,8 @@ def noise_multiplier(privacy: Any, cohort: Any = "all", *, clients: int, rounds:
     """
     section = _privacy("noise_multiplier", privacy)
     sampling = _cohort("noise_multiplier", cohort).sampling
-    _require_whole("noise_multiplier", "clients", clients, least=1)
-    _require_whole("noise_multiplier", "rounds", rounds, least=0)
+    require_whole("noise_multiplier", "clients", clients, least=1)
+    require_whole("noise_multiplier", "rounds", rounds, least=0)
     try:
         return solve_noise_multiplier(section, sampling, clients=clients, rounds=rounds)
     except PrivacyError as error:
@@ -96,7 +96,7 @@ def _cohort(command: str, cohort: Any) -> Cohort:
         raise argument_error(command, "cohort", str(error)) from None
 
 
-def _require_whole(command: str, argument: str, number: Any, least: int) -> None:
+def require_whole(command: str, argument: str, number: Any, least: int) -> None:
     """Refuse what is no integer of at least `least`."""
     if not isinstance(number, Integral) or isinstance(number, bool) or number < least:
         text = f"should be an integer of at least {least}, found {number!r}"

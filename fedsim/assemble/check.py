@@ -32,6 +32,7 @@ from fedsim.assemble.feasibility import (
     too_many_rows,
     unknown_clients,
     unknown_columns,
+    unknown_groups,
     unknown_members,
     unknown_probabilities,
     unknown_shares,
@@ -65,6 +66,14 @@ from fedsim.assemble.model import (
     short_batches,
     start_models,
 )
+from fedsim.assemble.nodes import (
+    beside_topology,
+    graph_needed,
+    node_statistics,
+    unfit_mix_rule,
+    unfit_node,
+    unusable_graphs,
+)
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
     local_message,
@@ -92,6 +101,7 @@ from fedsim.assemble.programs import (
     client_key,
     training,
 )
+from fedsim.assemble.topology import node_message_bytes
 from fedsim.assemble.wire import (
     check_size,
     forgotten,
@@ -123,8 +133,9 @@ class CheckedScenario(NamedTuple):
     privacy: PrivacyPlan | None  # what a private scenario spends
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
-    bytes_up: int  # the most bytes that a client sends in a round
-    bytes_down: int  # the most bytes that a client receives in a round
+    # the most bytes that a client sends in a round, and receives; a node of a graph: per neighbour
+    bytes_up: int
+    bytes_down: int
     training_inputs: TrainingInputs
     trained: Training  # what `programs.training` makes of `training_inputs`
     # Start variables by seed where a model or parameters were supplied. Otherwise empty: they are
@@ -193,7 +204,7 @@ def check_scenario(
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
 
     components = _check_clients(problems, components, samples)
-    _check_links(problems, components, K)
+    _check_links(problems, components, K, samples.N)
     learning = _make_learning(problems, scenario, supplied, components, samples)
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
@@ -203,21 +214,28 @@ def check_scenario(
     problems.check(whole_messages, scenario, components.links, components.cohort, *of_message)
     privacy = _check_privacy(problems, components, samples, learning, travelling)
     _check_private_samples(problems, components, samples, learning)
+    _check_topology(problems, components, samples, learning)
 
     problems.raise_all()
     if problems.broken:
         return UNKNOWN
     params_shapes = travelling["params"]
-    links = with_noised_codec(scenario, components.links)
+    if components.network is None:
+        links = with_noised_codec(scenario, components.links)
+        bytes_up = _encoded_bytes(_message(stack.updates), params_shapes, links)
+        bytes_up += choice_bytes(learning.trained.client)
+        bytes_down = _encoded_bytes(travelling, params_shapes, components.broadcast)
+        bytes_down *= models_sent(learning.trained.client)
+    else:
+        bytes_up = node_message_bytes(scenario, learning.trained.client, learning.shapes)
+        bytes_down = bytes_up
     return CheckedScenario(
         model=scenario.spec.model,
         privacy=privacy,
         federations=samples.federations,
         plan_inputs=components.plan_inputs,
-        bytes_up=_encoded_bytes(_message(stack.updates), params_shapes, links)
-        + choice_bytes(learning.trained.client),
-        bytes_down=_encoded_bytes(travelling, params_shapes, components.broadcast)
-        * models_sent(learning.trained.client),
+        bytes_up=bytes_up,
+        bytes_down=bytes_down,
         training_inputs=learning.inputs,
         trained=learning.trained,
         shared=learning.shared,
@@ -330,7 +348,7 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     return components._replace(cohort=cohort)
 
 
-def _check_links(problems: Problems, components: Components, K: Any) -> None:
+def _check_links(problems: Problems, components: Components, K: Any, N: int) -> None:
     """Check that every link can work on a cohort of K clients, and with the other links."""
     scenario = problems.scenario
     links = components.links
@@ -339,7 +357,7 @@ def _check_links(problems: Problems, components: Components, K: Any) -> None:
         problems.check(small_cohort, link, K)
         problems.check(too_many_rows, link, K)
         if link.section.family == "rule":
-            _check_rule(problems, components, link)
+            _check_rule(problems, components, link, N)
 
     all_links = problems.attempt(with_noised_codec, scenario, links)
     problems.check(second_codec, all_links)
@@ -352,13 +370,14 @@ def _check_links(problems: Problems, components: Components, K: Any) -> None:
         problems.check(forgotten, scenario, link, components.client)
 
 
-def _check_rule(problems: Problems, components: Components, rule: Link) -> None:
+def _check_rule(problems: Problems, components: Components, rule: Link, N: int) -> None:
     """Check that the rule suits client method, cohort, fleet and the server's samples."""
     scenario = problems.scenario
     cohort = components.cohort
     problems.check(wrong_partners, scenario, rule, reads=[("client",), ("method",)])
     problems.check(repeated_clients, scenario, cohort, rule)
     problems.check(unknown_shares, scenario, cohort, components.fleet, rule)
+    problems.check(unknown_groups, rule, N)
     if not problems.refused("data.server"):
         compared = [("compare", "methods"), ("client", "steps")]
         problems.check(server_samples, scenario, rule, reads=compared)
@@ -386,6 +405,7 @@ def _make_learning(
         classes=samples.classes,
         client=client_key(scenario.spec.client),
         augment=augment_key(scenario.spec.data),
+        mix=None if scenario.spec.topology is None else scenario.spec.topology.mix,
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -561,6 +581,29 @@ def _check_private_samples(
     )
     if components.rule is not None:
         problems.check(private_reports, scenario, components.cohort, components.rule)
+
+
+def _check_topology(
+    problems: Problems, components: Components, samples: _Samples, learning: _Learning
+) -> None:
+    """Check that clients can be the nodes of the scenario's graph, if it has one."""
+    scenario = problems.scenario
+    problems.check(graph_needed, scenario, components.client)
+    if components.network is None:
+        return
+    problems.check(beside_topology, scenario)
+    problems.check(unusable_graphs, scenario, components.network, samples.N)
+    problems.check(node_statistics, scenario, learning.shapes)
+    if not problems.refused("topology"):
+        problems.check(unfit_node, scenario, components.client, components.network, samples.N)
+        problems.check(
+            unfit_mix_rule,
+            scenario,
+            components.client,
+            components.network,
+            samples.N,
+            learning.shapes,
+        )
 
 
 def _message(updates: Updates) -> Any:

@@ -11,8 +11,10 @@ from fedsim.assemble.machines import cohort_of, fleet_of
 from fedsim.assemble.plans import PlanInputs
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.rates import client_rate
+from fedsim.assemble.topology import network_of
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
+from fedsim.fleet.network import NetworkSettings
 from fedsim.scenario.reader import KeyPath
 from fedsim.types import Client, Rule
 
@@ -27,6 +29,7 @@ class Components(NamedTuple):
     client: Client
     broadcast: list[Link]
     links: list[Link]  # of `wire` and `server`
+    network: NetworkSettings | None  # of clients that have no server
 
     @property
     def rule(self) -> Link | None:
@@ -40,7 +43,14 @@ class Components(NamedTuple):
         local = self.local
         if all_known(local, self.client):
             local = local._replace(phases=self.client.phases)
-        return PlanInputs(self.cohort, self.timetable, self.fleet, local, pools)
+        return PlanInputs(
+            cohort=self.cohort,
+            timetable=self.timetable,
+            fleet=self.fleet,
+            local=local,
+            pools=pools,
+            network=self.network,
+        )
 
 
 def make_components(problems: Problems) -> Components:
@@ -77,7 +87,16 @@ def make_components(problems: Problems) -> Components:
         client=client,
         broadcast=broadcast,
         links=links,
+        network=_network(problems),
     )
+
+
+def _network(problems: Problems) -> NetworkSettings | None:
+    """Return the settings of a graph in place of a server; None: there is none."""
+    scenario = problems.scenario
+    if scenario.spec.topology is None:
+        return None
+    return problems.attempt(network_of, scenario, reads=[("topology",)])
 
 
 def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:

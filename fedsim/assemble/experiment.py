@@ -21,6 +21,7 @@ from fedsim.assemble.model import start_variables
 from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
+from fedsim.assemble.topology import resolved_topology
 from fedsim.data import Federation
 from fedsim.engine.bank import shapes_of_models
 from fedsim.engine.mesh import mesh
@@ -64,7 +65,10 @@ class Experiment(NamedTuple):
             stop_on_skipped=spec.on_impossible == "stop",
             # A run without rounds, or without a shared model, has nothing to aggregate. A private
             # one adds noise in every round, whoever comes.
-            needs_aggregation=spec.rounds > 0 and not self.client.isolated and spec.privacy is None,
+            needs_aggregation=spec.rounds > 0
+            and not self.client.isolated
+            and spec.privacy is None
+            and spec.topology is None,
         )
         clients_scores = None
         if spec.evaluate.personal:
@@ -256,6 +260,7 @@ def _program(
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,
         tuning_mesh=tuning_mesh,
+        evaluate_nodes=trained.evaluate_nodes,
     )
 
 
@@ -282,6 +287,7 @@ def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: A
         "data": resolved_data(scenario, data, federation),
         "fleet": resolved_fleet(scenario),
         "cohort": resolved_cohort(scenario),
+        "topology": resolved_topology(scenario),
     }
     return scenario._replace(spec=spec.model_copy(update=sections))
 
@@ -293,6 +299,8 @@ def _method_name(spec: Any) -> str:
     """
     if spec.method:
         return spec.method
+    if spec.topology is not None:
+        return "dfedavg" if spec.client.kind == "sgd" else spec.client.kind
     rule = next(section for section in spec.server if section.family == "rule")
     is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
     if not is_plain:

@@ -191,6 +191,26 @@ def small_cohort(link: Link, K: int) -> Findings:
     yield (*link.path, *names[:1]), f"{text}; {remedy}"
 
 
+def unknown_groups(link: Link, N: int) -> Findings:
+    """Groups of clients that do not exist, or that leave a client out."""
+    groups = getattr(link.section, "groups", None)
+    if link.section.kind != "hierarchical" or groups is None:
+        return
+    path = (*link.path, "groups")
+    if isinstance(groups, int):
+        if groups > N:
+            yield path, f"{N} clients cannot be split into {groups} groups; lower it"
+        return
+    listed = {client for group in groups for client in group}
+    beyond = sorted(client for client in listed if client >= N)
+    if beyond:
+        yield path, f"there is no client {beyond[0]} (clients are 0 to {N - 1}); remove it"
+        return
+    left_out = next((client for client in range(N) if client not in listed), None)
+    if left_out is not None:
+        yield path, f"client {left_out} is in no group; name every client once"
+
+
 def too_many_rows(link: Link, K: int) -> Findings:
     """A rule that cannot take as many rows as a nominal cohort of K clients has.
 

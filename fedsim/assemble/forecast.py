@@ -19,6 +19,7 @@ from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.sample_notes import data_warnings
+from fedsim.assemble.topology import graph_in_numbers
 from fedsim.compose import max_bytes
 from fedsim.compose.contract import row_in_hooks
 from fedsim.engine.bank import one_model
@@ -66,6 +67,12 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     ending_bytes = sum(memory[name] for name in at_the_end)
     server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
+    if plan.network is None:
+        bytes_up = int(clients * message_bytes)
+        bytes_down = _bytes_down(experiment, rounds)
+    else:
+        bytes_up = bytes_down = _bytes_exchanged(plan, rounds)
+
     return {
         "clients": plan.federation.N,
         "clients_a_round": clients,
@@ -74,19 +81,29 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": server_steps,
-        "bytes_up_a_round": int(clients * message_bytes),
-        "bytes_down_a_round": _bytes_down(experiment, rounds),
+        "bytes_up_a_round": bytes_up,
+        "bytes_down_a_round": bytes_down,
+        "graph": None if plan.network is None else graph_in_numbers(plan.network),
         "epsilon": epsilon_at_the_end(experiment),
         "samples_epsilon": epsilon_of_samples(experiment),
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
-        "stacked": not program.server.pipeline.folds,
+        "stacked": program.server.stacks,
         "stacked_by": stacking(experiment),
         "memory": memory,
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
         "notes": notes(experiment),
     }
+
+
+def _bytes_exchanged(plan: Plan, rounds: Sequence[RoundPlan]) -> int:
+    """The most bytes that the nodes of a graph send in an average round."""
+    network = plan.network
+    assert network is not None
+    message = np.max(plan.cost.up / np.maximum(network.hearers, 1))
+    links = [len(network.traffic(work.round, plan.there(work))) for work in rounds]
+    return int(_mean(links) * message)
 
 
 def _mean(numbers: Sequence[float]) -> float:
@@ -217,7 +234,7 @@ def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]
     total = shapes["received"]
     messages = shapes["messages"]
     adding = _Call(1, server.aggregator.add_program, (total, messages, 0), donated=(total,))
-    if server.pipeline.folds:
+    if not server.stacks:
         arguments = (total, store, messages, start, 0)
         adding = _Call(1, server.aggregator.add_program, arguments, donated=(total, store))
     closing = _Call(1, server.update, (total, store, shapes["slots"], start), donated=store)
@@ -326,8 +343,11 @@ def epsilon_of_samples(experiment: Experiment) -> SampleEpsilon | None:
 
 def stacking(experiment: Experiment) -> list[str]:
     """Return the links that hold the whole stack of a round in memory, as `server[0] krum`."""
+    spec = experiment.scenario.spec
     links = []
-    for path, section in links_of(experiment.scenario.spec):
+    if spec.topology is not None:
+        links.append(f"topology {spec.topology.kind}")
+    for path, section in links_of(spec):
         if section.family == "optimizer":
             continue
         made = factory_of(section)()
@@ -408,7 +428,7 @@ def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:
 def _notes_on_personal_models(experiment: Experiment, plan: Plan) -> list[str]:
     """Personal models that nobody scores."""
     has_own_tests = len(plan.federation.test_holders.indices) > 0
-    if experiment.client.personal is None or has_own_tests:
+    if experiment.client.personal is None or has_own_tests or plan.network is not None:
         return []
     text = f"{experiment.scenario.spec.client.kind} has personal models"
     reason = "no client keeps samples to score them on"

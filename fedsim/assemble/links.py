@@ -55,14 +55,14 @@ def factory_of(section: Any) -> Callable:
 
 
 def _hyper_parameters(factory: Callable, section: Any) -> dict[str, Any]:
-    """The keys of a section that are parameters of its factory; a codec's section as a codec."""
+    """The keys of a section that are parameters of its factory; sections of links as links."""
     values = {}
     for name in inspect.signature(factory).parameters:
         if name not in type(section).model_fields:
             continue
         value = getattr(section, name)
-        is_codec = getattr(value, "family", "") == "codec"
-        values[name] = factory_of(value)() if is_codec else value
+        is_link = getattr(value, "family", "") in ("codec", "rule")
+        values[name] = factory_of(value)() if is_link else value
     return values
 
 

@@ -6,6 +6,7 @@ from fedsim.assemble.adversary import adversary_of
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.fleet.local import batches_per_epoch, planned_steps
+from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
 
@@ -21,6 +22,7 @@ class PlanInputs(NamedTuple):
     local: Local  # how much a client trains
     # whether all samples are pooled, and whose steps a round then takes
     pools: Literal["client", "cohort"] | None = None
+    network: NetworkSettings | None = None  # the graph of clients without a server
 
 
 def plans_of(
@@ -49,8 +51,16 @@ def plans_of(
             seed: _pooled_plan(federation, inputs, seed, spec.rounds)
             for seed, federation in federations.items()
         }
-    return {
-        seed: Plan(
+    plans = {}
+    for seed, federation in federations.items():
+        network = None
+        down = bytes_down
+        up = bytes_up
+        if inputs.network is not None:  # every node sends to, and receives from, each neighbour
+            network = Network(inputs.network, federation.N, seed, spec.rounds)
+            down = bytes_down * network.heard
+            up = bytes_up * network.hearers
+        plans[seed] = Plan(
             federation=federation,
             cohort=inputs.cohort,
             local=inputs.local,
@@ -60,13 +70,13 @@ def plans_of(
             labelled=labelled,
             timetable=inputs.timetable,
             fleet=inputs.fleet,
-            down=bytes_down,
-            up=bytes_up,
+            down=down,
+            up=up,
             expects_drawn=spec.privacy is not None,
             canaries=0 if audit is None else audit.canaries,
+            network=network,
         )
-        for seed, federation in federations.items()
-    }
+    return plans
 
 
 def _pooled_plan(federation: Federation, inputs: PlanInputs, seed: int, rounds: int) -> Plan:

@@ -8,14 +8,15 @@ compiled once: seeds, learning rates, and all rules behind one client method.
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
-from fedsim.clients import augmenting, carrying, mean_loss, sgd, tuning
+from fedsim.assemble.topology import mix_rule_of
+from fedsim.clients import at_node, augmenting, carrying, mean_loss, sgd, tuning
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
 from fedsim.engine.deviation import Deviations
@@ -23,6 +24,7 @@ from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.evaluation import Evaluate, bank_evaluator, evaluator
 from fedsim.engine.lanes import Lanes
 from fedsim.engine.memory import Memories
+from fedsim.engine.node_scores import NodeEvaluate, node_evaluator
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
@@ -73,6 +75,7 @@ class TrainingInputs(NamedTuple):
     classes: int
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
+    mix: Literal["after", "before"] | None = None  # how clients without a server mix
 
 
 class Training(NamedTuple):
@@ -86,6 +89,7 @@ class Training(NamedTuple):
     server_lanes: Lanes  # of the server's training, for rules that ask for its update
     memories: Memories  # of the method, where no stage remembers anything as well
     tuning: Lanes | None  # of the training before a score, for methods that have one
+    evaluate_nodes: NodeEvaluate | None = None  # each model of the nodes of a graph
 
 
 class PrivacyKey(NamedTuple):
@@ -136,9 +140,12 @@ def augment_key(section: Any) -> tuple[HashableSection, ...]:
 
 def server_sections(spec: Any) -> ServerSections:
     """The sections of a scenario that decide the server's program, as keys."""
+    server = spec.server
+    if spec.topology is not None:
+        server = mix_rule_of(spec.topology) or server
     return ServerSections(
         wire=hashable_sections(spec.wire),
-        server=hashable_sections(spec.server),
+        server=hashable_sections(server),
         schedule=HashableSection(spec.schedule),
         broadcast=hashable_sections(spec.broadcast),
         privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
@@ -215,6 +222,7 @@ def training(
     classes: int,
     client: HashableSection,
     augment: tuple[HashableSection, ...] = (),
+    mix: Literal["after", "before"] | None = None,
 ) -> Training:
     """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
@@ -246,6 +254,8 @@ def training(
         method = method._replace(stats="pooled")
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
+    if mix is not None:
+        method = at_node(method, mix)
 
     return Training(
         client=method,
@@ -256,6 +266,7 @@ def training(
         server_lanes=Lanes(sgd()._replace(shares=method.shares), server_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
+        evaluate_nodes=None if mix is None else node_evaluation(model, row_loss, classes),
     )
 
 
@@ -293,6 +304,12 @@ def evaluation(model: Model, row_loss: Callable, classes: int, bank: bool) -> Ev
     """
     make = bank_evaluator if bank else evaluator
     return make(model.apply, row_loss, classes > 0)
+
+
+@functools.lru_cache(MAX_CACHED)
+def node_evaluation(model: Model, row_loss: Callable, classes: int) -> NodeEvaluate:
+    """The program that evaluates the models of all nodes."""
+    return node_evaluator(model.apply, row_loss, classes > 0)
 
 
 @functools.lru_cache(MAX_CACHED)

@@ -175,6 +175,8 @@ def forecast(expected: Record) -> None:
         "memory": _memory(expected),
         "first batch": _first_batch(expected),
     }
+    if expected["graph"] is not None:
+        lines["graph"] = graph(expected["graph"])
     if "privacy" in expected:
         lines["privacy"] = _privacy(expected)
     if "dp_sgd" in expected:
@@ -224,6 +226,15 @@ def _memory(expected: Record) -> str:
 def _first_batch(expected: Record) -> str:
     values = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
     return ", ".join(values)
+
+
+def graph(graph: Record) -> str:
+    """Return the links of nodes without a server, and how fast they mix."""
+    degrees = f"{graph['degree_min']:,}"
+    if graph["degree_max"] > graph["degree_min"]:
+        degrees += f" to {graph['degree_max']:,}"
+    text = f"{graph['links']:,} links, {degrees} to a node"
+    return text if graph["gap"] is None else f"{text}, spectral gap {graph['gap']:.4g}"
 
 
 def _privacy(expected: Record) -> str:

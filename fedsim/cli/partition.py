@@ -4,11 +4,15 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from fedsim.cli import options
+from fedsim.errors import TopologyError
+
+if TYPE_CHECKING:
+    from fedsim.scenario import Scenario
 
 
 @click.command("partition")
@@ -64,11 +68,26 @@ def partition_command(
         print(f"seed {seed} (partition.csv has all {len(partitions)})\n")
     width, only_ascii = width_and_ascii(sys.stdout)
     print(text(partition, width, only_ascii))
+    if scenario.spec.topology is not None:
+        print(f"graph    {_graph(scenario, seed, len(partition.counts.clients))}")
     for note in notes:
         print(f"note: {note}")
     print(f"{folder}/  partition.png  partition.svg  partition.csv")
     if split is not None:
         print(f"{split}  seed {seed}: which client holds which sample")
+
+
+def _graph(scenario: "Scenario", seed: int, nodes: int) -> str:
+    """Return the graph of clients without a server in numbers."""
+    from fedsim.assemble.topology import graph_in_numbers, network_of
+    from fedsim.cli import console
+    from fedsim.fleet.network import Network
+
+    network = Network(network_of(scenario), nodes, seed, rounds=1)
+    try:
+        return console.graph(graph_in_numbers(network))
+    except TopologyError as error:
+        raise scenario.error(("topology", error.where), str(error)) from None
 
 
 def width_and_ascii(stream: TextIO) -> tuple[int, bool]:

@@ -47,7 +47,15 @@ from fedsim.clients.propfair import propfair as propfair
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only
+from fedsim.clients.dfedavg import dfedavg as dfedavg
+from fedsim.clients.gradient_tracking import gradient_tracking as gradient_tracking
+from fedsim.clients.push_sum import push_sum as push_sum
+from fedsim.clients.exact_diffusion import exact_diffusion as exact_diffusion
+from fedsim.clients.choco import choco as choco
+from fedsim.clients.dfedavgm import dfedavgm as dfedavgm
+from fedsim.clients.dfedsam import dfedsam as dfedsam
 from fedsim.clients.hooks import carrying as carrying
 from fedsim.clients.hooks import tuning as tuning
+from fedsim.clients.nodes import at_node as at_node
 from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name

@@ -44,6 +44,7 @@ from fedsim.compose.decorators import schedule as schedule
 from fedsim.compose.decorators import skew as skew
 from fedsim.compose.decorators import speed as speed
 from fedsim.compose.decorators import timetable as timetable
+from fedsim.compose.decorators import topology as topology
 from fedsim.compose.links import aggregate_stage as aggregate_stage
 from fedsim.compose.links import attack as attack
 from fedsim.compose.links import codec as codec

@@ -339,3 +339,16 @@ def timetable(factory: F) -> F:
       factory: `(hyper-parameters) -> fedsim.fleet.Timetable`.
     """
     return register("timetable", factory)
+
+
+def topology(factory: F) -> F:
+    """Decorator: your own graph of nodes that learn without a server, as a kind of `topology`.
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.topology.Topology`, whose `links(draw)` are the pairs
+        (from, to) of a graph of `draw.nodes` nodes.
+
+    Returns:
+      The factory, unchanged.
+    """
+    return register("topology", factory)

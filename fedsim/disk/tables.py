@@ -49,6 +49,10 @@ ROUNDS = (
     *(f"client_mae_{name}" for name in OF_CLIENTS),
     *(f"personal_accuracy_{name}" for name in OF_CLIENTS),
     *(f"personal_mae_{name}" for name in OF_CLIENTS),
+    "consensus",
+    "node_loss_mean", "node_loss_worst", "node_loss_std",
+    "node_accuracy_mean", "node_accuracy_worst", "node_accuracy_std",
+    "node_mae_mean", "node_mae_worst", "node_mae_std",
     "attack_success", "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
 )  # fmt: skip
 TIMING = (

@@ -187,6 +187,8 @@ def _round_shapes(
     store = jax.eval_shape(lambda shared: memories.empty(shared, capacity.members), server.shared)
     if tree.nbytes(store.rows) > limits.memory:
         cohort = capacity.blocks * program.width.block
+        if plan.network is not None:  # all nodes mix, whoever trains
+            cohort = max(cohort, plan.federation.N)
         store = jax.eval_shape(lambda shared: memories.empty(shared, cohort), server.shared)
     loaded = jax.eval_shape(memories.gather, store, server.shared, slots, start.root)
     stage_memory = {name: rows for name, rows in loaded.items() if name != CLIENT}
@@ -225,6 +227,10 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
     mixing = None
     if plan.timetable.mixing is not None:
         mixing = Mixing(program.server.pipeline.shared_params(server.shared), number)
+    edges = None
+    if plan.network is not None:
+        everybody = np.ones(plan.federation.N, bool)
+        edges = shapes_of(plan.network.table(1, everybody, program.dtype))
     return RoundStart(
         server=server,
         root=jax.eval_shape(jax.random.key, 0),
@@ -235,6 +241,7 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
         server_samples=samples,
         reference=reference,
         mixing=mixing,
+        edges=edges,
     )
 
 
@@ -260,7 +267,7 @@ def _table_samples(f: Federation) -> int:
 def _rule_work(program: Program, shapes: RoundShapes) -> int:
     """Return the bytes of the largest value that a rule makes of many messages; 0 for few."""
     messages = program.capacity.blocks * program.width.block
-    if program.server.pipeline.folds or messages < MANY:
+    if not program.server.stacks or messages < MANY:
         return 0
     return largest_value_bytes(
         program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start

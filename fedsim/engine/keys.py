@@ -24,6 +24,7 @@ class Phase(IntEnum):
     REFERENCE = 11  # root of the server's own training, in round 0
     GRADIENT = 12  # noise on the gradients of a client's steps
     TUNING = 13  # root of the training before a score, in round 0
+    MIXING = 14  # what nodes of a graph send each other
 
 
 def round_key(root, round, phase: Phase):

@@ -92,6 +92,7 @@ class RoundState(NamedTuple):
     start: RoundStart
     broadcast: Broadcast  # what the clients received
     cohort: RoundPlan | None  # None: the run does not take part
+    remembered: np.ndarray  # ids of the clients whose memory is loaded
     memory: Memory
     memory_rows: np.ndarray  # of the cohort's clients
     received: Any = None  # messages so far: a `Sum`, or `Messages` that are gathered

@@ -219,7 +219,7 @@ def save(
             continue
 
         run = state.run
-        run.store.save(state.cohort.ids, update.memory)
+        run.store.save(state.remembered, update.memory)
         if run.versions is not None:
             run.versions.add(state.cohort.round, update.server.shared)
         dispatched.append(
@@ -254,7 +254,14 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
         ids = cohort.ids
         mixing = _mixing_of(run, run_cohort)
         server, broadcast = run.server_programs.sender.broadcast(server, run.root, number)
-    memory, memory_rows = run.store.load(ids)
+    edges = None
+    remembered = ids
+    if run_cohort is not None and run_cohort.plan.network is not None:
+        edges = run_cohort.plan.edges(run_cohort.cohort, run.samples.dtype)
+        remembered = run_cohort.plan.members
+    memory, memory_rows = run.store.load(remembered)
+    if edges is not None:  # all nodes mix, whoever trains
+        memory_rows = memory_rows[ids]
 
     start = RoundStart(
         server=server,
@@ -265,12 +272,14 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
         expected=run.expected,
         server_samples=run.server_samples,
         mixing=mixing,
+        edges=edges,
     )
     return RoundState(
         run=run,
         start=start,
         broadcast=broadcast,
         cohort=cohort,
+        remembered=remembered,
         memory=memory,
         memory_rows=memory_rows,
     )

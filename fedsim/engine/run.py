@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fedsim import tree
+from fedsim.clients.nodes import NODE_MODEL
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.bank import GROUPS, models_of, one_model
 from fedsim.engine.clock import compile_seconds
@@ -32,7 +33,9 @@ from fedsim.engine.evaluation import (
     stacks_on_device,
 )
 from fedsim.engine.feedback import FEEDBACK
+from fedsim.engine.memory import CLIENT
 from fedsim.engine.moves import Moves
+from fedsim.engine.node_scores import NODES, node_columns, node_scores
 from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
@@ -41,6 +44,7 @@ from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.tuning import Tuner
 from fedsim.engine.versions import Versions
 from fedsim.fleet import Plan, Planner, RoundPlan
+from fedsim.fleet.plan import UncountedClients
 
 EMPTY_ROUNDS = 10  # a run ends when in this many rounds in a row no update could be used
 
@@ -247,7 +251,13 @@ class Run:
             self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         cohort = capacity.blocks * self.program.width.block
+        if self.plan.network is not None:  # all nodes mix, whoever trains
+            cohort = max(cohort, N)
         return OnDisk(memories, self.initial, capacity=cohort, N=N, folder=self.folder)
+
+    def _first_rows(self, ids: np.ndarray) -> Any:
+        """Return the rows that clients start with `[len(ids), ...]`."""
+        return self.program.server.memories.fresh(self.initial, self.key, ids)
 
     def state(self, server: ServerState, plays: bool) -> RunState:
         """Return what the run brings to a round.
@@ -282,6 +292,8 @@ class Run:
         self.share = share
         if self.round < 0:
             self.round = 0
+            if self.plan.network is not None:
+                self.store.fill(self._first_rows)
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server), self.score_clients(self.server, 0))
         elif self.status == "running" and self.round == self.rounds:
@@ -359,6 +371,10 @@ class Run:
     def _count_sent(self, dispatched: DispatchedRound) -> None:
         """Count the bytes that the clients of a round sent, lost messages included."""
         ids = dispatched.cohort.ids
+        if self.plan.network is not None:
+            self._count_exchanged(dispatched)
+            np.add.at(self.joined, ids, 1)
+            return
         sent = np.full(len(ids), dispatched.loss_bytes, np.int64)
         for by_slot in dispatched.sent_bytes:
             sent += np.asarray(by_slot, np.int64)[: len(ids)]
@@ -379,6 +395,18 @@ class Run:
             cluster = np.concatenate(by_block)[: len(ids)]
         self.moves.add(self.round, ids, cluster)
 
+    def _count_exchanged(self, dispatched: DispatchedRound) -> None:
+        """Count the bytes that nodes sent each other: a message for every link of the round."""
+        plan = self.plan
+        assert plan.network is not None
+        cohort = dispatched.cohort
+        source, target = plan.network.traffic(cohort.round, plan.there(cohort)).T
+        size = np.asarray(dispatched.report.bytes, np.int64)[source]  # of each link's message
+        self.totals["bytes_up"] += int(size.sum())
+        self.totals["bytes_down"] += int(size.sum())
+        np.add.at(self.sent, source, size)
+        np.add.at(self.downlink.received, target, size)
+
     def _count_received(self, dispatched: DispatchedRound) -> dict[str, int]:
         """Count what everybody received whom the round drew, and the work of those who dropped out.
 
@@ -387,6 +415,8 @@ class Run:
         """
         cohort = dispatched.cohort
         uncounted = cohort.uncounted
+        if self.plan.network is not None:  # nodes that are away receive nothing
+            return self._away(uncounted)
         size = None if dispatched.received_bytes is None else int(dispatched.received_bytes)
         if uncounted is None:
             received = self.downlink.deliver(cohort.ids, size)
@@ -414,6 +444,19 @@ class Run:
             "steps_wasted": int(uncounted.steps.sum()),
             "bytes_wasted": received_by_uncounted + sent_by_uncounted,
         }
+
+    def _away(self, uncounted: UncountedClients | None) -> dict[str, int]:
+        """Return the WASTED columns of a round of nodes, some of which may be away."""
+        if not self.plan.machines.fleet.selective:
+            return {}
+        wasted: dict[str, int] = dict.fromkeys(WASTED, 0)
+        if uncounted is not None:
+            np.add.at(self.late, uncounted.ids[uncounted.late], 1)
+            np.add.at(self.left, uncounted.ids[uncounted.left], 1)
+            wasted["clients_late"] = int(uncounted.late.sum())
+            wasted["clients_left"] = int(uncounted.left.sum())
+            wasted["steps_wasted"] = int(uncounted.steps.sum())
+        return wasted
 
     def _malicious_reports(self, cohort: RoundPlan) -> dict[str, int]:
         """Return how many clients that reported are malicious; nothing in a run without them."""
@@ -507,10 +550,28 @@ class Run:
           server: the server to evaluate.
           together: use all threads together, instead of this one alone.
         """
-        return {
+        tests = {
             name: self.scores(server, stacks, together=together)
             for name, stacks in self.stacks.items()
         }
+        if self.program.evaluate_nodes is not None and "test" in self.stacks:
+            tests[NODES] = self._node_scores(server)
+        return tests
+
+    def _node_scores(self, server: ServerState) -> Scores:
+        """Dispatch the evaluation of every node's own model on the test set."""
+        evaluate = self.program.evaluate_nodes
+        assert evaluate is not None
+        memory, _ = self.store.load(self.plan.members)
+        nodes = self.plan.federation.N
+        params = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT][NODE_MODEL])
+        return node_scores(
+            evaluate,
+            params,
+            server.shared["stats"],
+            stacks=self.stacks["test"],
+            rows=self.rows_of_set["test"],
+        )
 
     def score_clients(self, server: ServerState, round: int) -> dict[str, float | None]:
         """Score the clients on samples of their own -> columns; none unless the scenario asks.
@@ -583,7 +644,12 @@ class Run:
             values["epsilon"] = self.spent(self.round)
         values |= counters.info
 
+        if self.plan.network is not None:
+            values.setdefault("consensus", 0.0)  # before round 1, all nodes have one model
         for name, results in tests.items():
+            if name == NODES:
+                values |= node_columns(results, self.plan.federation.scored["test"][1])
+                continue
             _, y = self.plan.federation.scored[name]
             means = metrics(self.row_scores(results, self.rows_of_set[name]), y)
             if name == "triggered":  # samples with a backdoor's trigger

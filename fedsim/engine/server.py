@@ -19,6 +19,7 @@ from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
+from fedsim.engine.mixing import NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.sending import Sender
@@ -54,6 +55,7 @@ class Server:
       memories: what the client method and stages remember of every client.
       sender: what the clients receive.
       aggregator: how their messages become one tree.
+      stacks: whether it holds all messages of a round together.
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
       needs_client_loss: whether clients send their loss at the global model.
@@ -88,10 +90,13 @@ class Server:
             memories = Memories(client, pipeline.remembering)
         self.memories = memories
 
-        if pipeline.folds:
+        if pipeline.client.gossip is not None:
+            self.aggregator = NodeMixing(pipeline, task, memories, rows)
+        elif pipeline.folds:
             self.aggregator = Summing(pipeline, task, memories, rows)
         else:
             self.aggregator = Stacking(pipeline, task, memories, rows)
+        self.stacks = isinstance(self.aggregator, Stacking)
         self.probing = Probing(pipeline, task, rows)
 
         # A wire with an attack that knows the defence depends on this pipeline's stages and rule.

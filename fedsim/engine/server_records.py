@@ -15,6 +15,7 @@ from fedsim.engine.pipeline import Contexts, Pipeline, ProcessedRows
 from fedsim.engine.sections import SectionSums
 from fedsim.engine.server_samples import ServerSamples, server_loss
 from fedsim.engine.slots import Slots
+from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
 from fedsim.types import Context, Info, Mixing, Shared, Task, Updates
 
@@ -41,6 +42,7 @@ class RoundStart(NamedTuple):
     reference: Tree | None = None  # the server's own update, where the rule asks for it
     # what the round's only client trained from, where the schedule mixes models
     mixing: Mixing | None = None
+    edges: EdgeTable | None = None  # the round's links, where nodes of a graph have no server
 
 
 class Messages(NamedTuple):

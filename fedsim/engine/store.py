@@ -5,6 +5,7 @@ programs do not see the difference. A checkpoint stores a dictionary of arrays a
 name.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fedsim.engine.memory import Memories, Memory
 from fedsim.types import Shared
 
 SPARE = 1 << 26  # bytes of dead rows that a file may hold before it is rewritten
+FILLED_ROWS = 1024  # that are made at a time
 
 
 class Resident:
@@ -47,6 +49,14 @@ class Resident:
         """Save the memory after that round."""
         del ids
         self.memory = memory
+
+    def fill(self, rows: Callable[[np.ndarray], Any]) -> None:
+        """Give every member its first row; (ids) -> their rows."""
+        filled = rows(self.members)
+        stored = jax.tree.map(
+            lambda leaf, new: leaf.at[: len(self.members)].set(new), self.memory.rows, filled
+        )
+        self.memory = Memory(stored, self.memory.seen.at[: len(self.members)].set(True))
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
         """Return what a checkpoint stores.
@@ -127,6 +137,13 @@ class OnDisk:
         changed = (rows != self.loaded[:K]).any(axis=1) | is_new
         saved = np.asarray(memory.seen)[:K] & changed
         self.file.append(ids[saved], rows[saved])
+
+    def fill(self, rows: Callable[[np.ndarray], Any]) -> None:
+        """Give every client its first row, as `Resident.fill`."""
+        N = len(self.file.offset)
+        for first in range(0, N, FILLED_ROWS):
+            ids = np.arange(first, min(first + FILLED_ROWS, N))
+            self.file.append(ids, row_bytes(jax.tree.map(np.asarray, rows(ids))))
 
     def arrays(self, portable: bool = False) -> dict[str, np.ndarray]:
         """Return what a checkpoint stores, as `Resident.arrays`."""

@@ -29,11 +29,13 @@ from fedsim.fleet.local import (
     poisson_sizes,
 )
 from fedsim.fleet.machines import Fleet, Machines, RoundOutcome
+from fedsim.fleet.network import Network
 from fedsim.fleet.selection import HISTORY, Cohort, Drawn, Population
 from fedsim.fleet.selection import all as everybody
 from fedsim.fleet.shares import shares
 from fedsim.fleet.streams import Draws, Stream, generator
 from fedsim.fleet.timetables import SYNC, Timetable
+from fedsim.topology import EdgeTable
 
 MAX_SURVEYED_ROUNDS = 1000  # rounds whose cohorts are drawn before the run, for shapes and memory
 MAX_SURVEYED_FLIGHTS = 100_000  # the same limit in flights, which are simulated one by one
@@ -148,11 +150,12 @@ class Plan:
         *,
         timetable: Timetable = SYNC,
         fleet: Fleet = Fleet(),  # noqa: B008 (immutable)
-        down: int = 0,
-        up: int = 0,
+        down: np.ndarray | int = 0,
+        up: np.ndarray | int = 0,
         batches: Stream = Stream.BATCHES,
         expects_drawn: bool = False,
         canaries: int = 0,
+        network: Network | None = None,
     ):
         """Draw what is fixed for the seed; rounds are drawn when they are asked for.
 
@@ -172,8 +175,10 @@ class Plan:
           expects_drawn: whether `expected` counts clients that are drawn, though the fleet may
             leave some of them out.
           canaries: how many clients are canaries.
+          network: the graph of clients that have no server.
         """
         self.federation = federation
+        self.network = network
         self.expects_drawn = expects_drawn
         self.cohort = cohort
         self.seed = seed
@@ -206,8 +211,15 @@ class Plan:
         self.machines = Machines(fleet, clients, self.cost, seed)
         self.seconds = self.machines.seconds
 
+        # Where all nodes take equally long in every round, none waits for another.
+        self.nodes_wait = network is not None and (
+            bool(np.ptp(self.seconds)) or network.settings.every > 1
+        )
+
         uses_history = bool(cohort.feedback) or HISTORY in cohort.needs
-        self.pure = not (timetable.asynchronous or uses_history or self.machines.clocked)
+        self.pure = not (
+            timetable.asynchronous or uses_history or self.machines.clocked or self.nodes_wait
+        )
         self.population = self._population()
 
         if labelled:
@@ -276,6 +288,8 @@ class Plan:
             state |= {"drawn": never, "last": never}
         if self.machines.clocked:
             state |= {"clock": np.array(0.0)}
+        if self.nodes_wait:
+            state |= {"nodes": np.zeros(len(self.sizes))}
         return state
 
     def round(
@@ -330,7 +344,11 @@ class Plan:
         work = self._round_plan(r, participants, self.local.lr(r), outcome.seconds)
         if not joined.all():
             work = work._replace(uncounted=_not_joined(ids, outcome))
-        return work, self._state_after(r, state, drawn, outcome.seconds)
+        if self.nodes_wait:
+            nodes = self._nodes_after(work, state["nodes"])
+            work = work._replace(seconds=float(nodes.max() - state["nodes"].max()))
+            state = {**state, "nodes": nodes}
+        return work, self._state_after(r, state, drawn, work.seconds)
 
     def _drawn_clients(
         self, r: int, state: State, feedback: Mapping[str, np.ndarray]
@@ -364,6 +382,8 @@ class Plan:
     def _state_after(self, r: int, state: State, ids: np.ndarray, seconds: float) -> State:
         """Return the state after round r, which drew these clients and took so many seconds."""
         after: State = {}
+        if "nodes" in state:
+            after |= {"nodes": state["nodes"]}
         if "clock" in state:
             after |= {"clock": state["clock"] + seconds}
         if "drawn" in state:
@@ -564,7 +584,43 @@ class Plan:
             yield work
 
         saw_every_round = self.rounds <= surveyed and bound is None
-        self._members = np.flatnonzero(takes_part) if saw_every_round else self.eligible
+        if self.network is not None:  # every node of a graph mixes, also one without samples
+            self._members = np.arange(self.federation.N)
+        elif saw_every_round:
+            self._members = np.flatnonzero(takes_part)
+        else:
+            self._members = self.eligible
+
+    def there(self, work: RoundPlan) -> np.ndarray:
+        """Return which nodes of a graph take part in a round `[N]`.
+
+        A node without samples hands on what it hears.
+        """
+        there = ~self.present
+        there[work.ids] = True
+        return there
+
+    def _nodes_after(self, work: RoundPlan, begins: np.ndarray) -> np.ndarray:
+        """Return when each node of a graph can begin its next round, in virtual seconds `[N]`.
+
+        Args:
+          work: the round.
+          begins: when each node begins the round `[N]`.
+        """
+        assert self.network is not None
+        there = self.there(work)
+        if not there.any():
+            return begins + work.seconds
+        seconds = self.seconds
+        if not self.network.mixes(work.round):  # nothing is sent
+            seconds = self.steps * self.machines.speed.step
+        done = np.where(there, begins + seconds, begins)
+        return self.network.next_start(work.round, there, done)
+
+    def edges(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
+        """Return the links of a round, for a plan with a network."""
+        assert self.network is not None
+        return self.network.table(work.round, self.there(work), dtype)
 
     def _largest_round(self) -> RoundPlan:
         """Return a round with the most steps and the most samples that a cohort can have.

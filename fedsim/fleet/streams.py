@@ -29,6 +29,8 @@ class Stream(IntEnum):
     PHASES = 22  # batches of a client's other phases than the one that the scenario asks for
     TUNING = 23  # batches of the training before a score
     CLIENT_VALIDATION = 24  # clients' own samples that are scored while a run lasts
+    TOPOLOGY = 26  # random graphs
+    LINKS_DOWN = 27  # links of a graph that fail in a round
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

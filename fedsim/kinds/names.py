@@ -32,6 +32,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "link",
         "availability",
         "mechanism",
+        "topology",
         "method",
     )
 }

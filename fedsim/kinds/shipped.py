@@ -31,11 +31,16 @@ PACKAGES = (
     "rules",
     "sources",
     "stages",
+    "topology",
 )
 
 
 class Codec:
     """Stands for `fedsim.types.Codec` in the signature of a codec that is made of another one."""
+
+
+class Rule:
+    """Stands for `fedsim.types.Rule` in the signature of a rule that is made of other ones."""
 
 
 # The names that may be in the annotation of a hyper-parameter.
@@ -56,13 +61,24 @@ TYPES: dict[str, Any] = {
     "MaxLen": MaxLen,
     "MinLen": MinLen,
     "Codec": Codec,
+    "Rule": Rule,
 }
 
 
 def is_codec(annotation: Any) -> bool:
     """Whether a parameter is another codec, or None."""
+    return _names(annotation, "Codec")
+
+
+def is_rule(annotation: Any) -> bool:
+    """Whether a parameter is another rule, or None."""
+    return _names(annotation, "Rule")
+
+
+def _names(annotation: Any, noun: str) -> bool:
+    """Whether an annotation is one of `fedsim.types`, alone or as an alternative."""
     alternatives = (annotation, *get_args(annotation))
-    return any(getattr(each, "__name__", "") == "Codec" for each in alternatives)
+    return any(getattr(each, "__name__", "") == noun for each in alternatives)
 
 
 class Shipped:

@@ -54,3 +54,4 @@ from fedsim.rules.zeno import zeno as zeno
 from fedsim.rules.residual_reweighting import residual_reweighting as residual_reweighting
 from fedsim.rules.lasa import lasa as lasa
 from fedsim.rules.fldetector import fldetector as fldetector
+from fedsim.rules.hierarchical import hierarchical as hierarchical

@@ -95,10 +95,11 @@ SCENARIO = {
     },
     "model": {"kind": str, "loss?": optional(str)},
     "fleet?": {"malicious?": malicious},
-    "cohort": LINK,
+    "cohort?": LINK,
     "client": {"kind": str, "lr": anything, "batch": anything},
     "wire?": [LINK],
-    "server": [LINK],
+    "server?": [LINK],
+    "topology?": optional(LINK),
     "evaluate": {
         "every": positive,
         "last": positive,

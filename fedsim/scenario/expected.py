@@ -37,6 +37,7 @@ SECTIONS_OF = {
     "link": "fleet.links",
     "availability": "fleet.availability",
     "mechanism": "privacy.mechanism",
+    "topology": "topology",
     "method": "method",
 }
 

@@ -24,7 +24,13 @@ import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.scenario.catalogue import aliases_of
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.keys import short_field
-from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section, is_union
+from fedsim.scenario.schema import (
+    WITHIN_KINDS,
+    AllowedKinds,
+    KindSchema,
+    is_section,
+    is_union,
+)
 from fedsim.scenario.sections import CLIENT_SGD, METHODS, Spec
 
 Json = dict[str, Any]
@@ -171,6 +177,14 @@ class Draft:
         if not kinds.default:
             schema["required"] = ["kind"]
         schema["allOf"] = branches
+
+        # The type stays outside, so that a key may take null as well.
+        for noun, within in WITHIN_KINDS.items():
+            if kinds is within:
+                types = schema.pop("type")
+                described = {"description": f"A {noun}.", **schema}
+                shared = self.shared(f"any_{noun.replace(' ', '_')}.within", described)
+                return {"type": types, "allOf": [shared]}
         return schema
 
     def _call(self, kinds: AllowedKinds, known: list[KindSchema]) -> Json:

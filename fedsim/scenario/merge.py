@@ -64,7 +64,8 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
 
     positions = document.positions
     links = document.values.get("server", [])
-    if isinstance(links, list):  # else the schema refuses it
+    mixes_only = document.values.get("topology") is not None and _is_mean(fragment["server"])
+    if isinstance(links, list) and not mixes_only:  # else the schema refuses it
         is_rule = section.family == "rule"
         replaced_links = [] if _sends_nothing(others) else links
         links_of_method = fragment["server"]
@@ -208,6 +209,11 @@ def _server(
     if not keep_optimizers:
         tail = [(i, link) for i, link in tail if families[i] != "optimizer"]
     return [*head, *((None, link) for link in fragment), *tail]
+
+
+def _is_mean(links: list[dict]) -> bool:
+    """Whether a method's server list is a mean alone, in whose place nodes of a graph mix."""
+    return [link["kind"] for link in links] == ["mean"]
 
 
 def _without_weights(link: dict) -> dict:

@@ -35,6 +35,8 @@ class Scenario(NamedTuple):
             plain.pop("privacy")
         if self.spec.client.dp_sgd is None:
             plain["client"].pop("dp_sgd")
+        if self.spec.topology is None:
+            plain.pop("topology")
         # The runs of a comparison may differ in the number of their clients.
         if plain["data"]["clients"] is None:
             plain["data"].pop("clients")
@@ -42,6 +44,10 @@ class Scenario(NamedTuple):
         if self.spec.cohort.kind == "listed":
             cohort = plain["cohort"]
             plain["cohort"] = {key: cohort[key] for key in cohort if cohort[key] is not None}
+        # Nodes of a graph have no server.
+        if self.spec.topology is not None:
+            for name in ("cohort", "broadcast", "server"):
+                plain.pop(name)
         return _kind_first(plain)
 
     def hash(self) -> str:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import PydanticCustomError, core_schema
 
 from fedsim.kinds import ALIASES, FAMILIES, registrations
-from fedsim.kinds.shipped import Shipped, is_codec
+from fedsim.kinds.shipped import Shipped, is_codec, is_rule
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.docs import docs_of
 
@@ -212,12 +212,16 @@ class KindSchema:
         return model
 
     def _annotation(self, parameter: inspect.Parameter) -> Any:
-        """Return what a parameter may be in a scenario; codecs and schedules become sections."""
+        """Return what a parameter may be in a scenario; other kinds become sections."""
+        if is_rule(parameter.annotation):
+            return Annotated[Annotated[Any, PLAIN_RULES] | None, ByForm()]
         if is_codec(parameter.annotation):
             # `error_feedback(codec)` requires one; `top_k(values=None)` does not.
             required = parameter.default is parameter.empty
             if required:
                 return Annotated[Any, WRAPPED_CODECS]
+            if self.family != "codec":
+                return Annotated[Annotated[Any, WRAPPED_CODECS] | None, ByForm()]
             return Annotated[Annotated[Any, PLAIN_CODECS] | None, ByForm()]
 
         annotation = scenario_annotation(parameter.annotation)
@@ -239,6 +243,12 @@ def needs_codec(factory: Callable) -> bool:
     return any(is_codec(p.annotation) and p.default is p.empty for p in parameters)
 
 
+def takes_rule(factory: Callable) -> bool:
+    """Whether a parameter of a factory may be a rule."""
+    parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    return any(is_rule(p.annotation) for p in parameters)
+
+
 # Learning rates over time. The key `schedule` of a scenario is something else: a `timetable`.
 LR_SCHEDULES = AllowedKinds("schedule")
 
@@ -247,6 +257,19 @@ WRAPPED_CODECS = AllowedKinds("codec", exclude=needs_codec)
 
 # What the values of a sparsifier may be encoded by: a codec that is not made of another one.
 PLAIN_CODECS = AllowedKinds("codec", exclude=takes_codec)
+
+# What a rule may be made of: rules that are not made of others.
+PLAIN_RULES = AllowedKinds("rule", exclude=takes_rule)
+
+# What nodes of a graph may apply to what they hear.
+PLAIN_LINKS = AllowedKinds("stage", "rule", exclude=takes_rule)
+
+# Of these, a JSON Schema has one definition each: they stand within many kinds.
+WITHIN_KINDS = {
+    "codec": WRAPPED_CODECS,
+    "rule": PLAIN_RULES,
+    "stage or rule": PLAIN_LINKS,
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.expected import InWords
-from fedsim.scenario.schema import LR_SCHEDULES, AllowedKinds, ByForm, Section
+from fedsim.scenario.schema import LR_SCHEDULES, PLAIN_LINKS, AllowedKinds, ByForm, Section
 
 # Keys of `client` that are short for keys of `client.optimizer`.
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
@@ -305,6 +305,34 @@ class Privacy(Section):
     default none."""
 
 
+MIX_LINK = Annotated[Any, PLAIN_LINKS]
+MIX_RULE = Annotated[MIX_LINK | Annotated[list[MIX_LINK], MinLen(1)] | None, ByForm()]
+
+
+class TopologyCommon(Section):
+    """The keys of `topology` that do not depend on its kind."""
+
+    weights: Literal["metropolis", "max_degree", "uniform"] | None = None
+    """How much a neighbour counts: 1/(1 + the larger of both degrees) (`metropolis`, the default),
+    1/(1 + the largest degree) (`max_degree`), or 1/(1 + the degree) on regular graphs (`uniform`).
+    One-way links hand out equal parts."""
+    directed: bool = False
+    """Whether links are one-way (`ring`, `erdos_renyi`, `listed`) and weights are equal parts of
+    what a node hands out: then W's columns add up to one, not its rows."""
+    mix: Literal["after", "before"] = "after"
+    """Whether a node trains and then mixes what was trained (`after`), or its step is added to the
+    mix of the models that the round began with (`before`)."""
+    every: Count = 1
+    """Rounds of training from one mixing to the next."""
+    redraw: Count | None = None
+    """Rounds after which a random graph is drawn again; by default never."""
+    fail: ShareBelowOne = 0.0
+    """Probability that a link is down in a round; its weight stays with its ends."""
+    mix_rule: MIX_RULE = None
+    """A rule in place of the weighted sum, over what a node hears and its own model: a kind, or a
+    list of stages and a rule. `[clip(norm=1), mean]` is clipped gossip. By default none."""
+
+
 class Evaluate(Section):
     """`evaluate`."""
 
@@ -429,6 +457,7 @@ LISTS_OF_LINKS: dict[str, Any] = {
     "server": ServerList,
 }
 MODELS = AllowedKinds("model", common=ModelCommon)
+TOPOLOGIES = AllowedKinds("topology", common=TopologyCommon)
 METHODS = AllowedKinds("method", "rule")  # a rule as a method replaces only the rule
 
 
@@ -470,6 +499,8 @@ class Spec(Section):
     privacy: Annotated[Privacy | None, ByForm()] = None
     """Differential privacy: every update is clipped, and noise is added to their mean. By default
     none."""
+    topology: Annotated[Annotated[Any, TOPOLOGIES] | None, ByForm()] = None
+    """The graph over which clients mix their models, in place of a server. By default none."""
     evaluate: Evaluate = EMPTY
     """When the model is scored, and which score counts."""
     compare: Compare = EMPTY

@@ -17,6 +17,8 @@ MAX_BYTES = 1 << 30  # of a file
 MAX_NUMBER = 2**31 - 1  # of a client or a round
 CLIENT = "client"
 ROUND = "round"
+SOURCE = "source"
+TARGET = "target"
 
 
 class Trace(NamedTuple):
@@ -100,13 +102,7 @@ def participations_of(path: str, sha256: str | None) -> Participations:
     """
     with opened(path, sha256, MAX_BYTES) as file:
         table = _read(file, {ROUND: 1, CLIENT: 0}, noun="whole number")
-        for column, index in enumerate(table.indices):
-            values = table.values[:, column]
-            wrong = (values % 1 != 0) | (values > MAX_NUMBER)
-            for i in np.flatnonzero(np.isfinite(values) & wrong).tolist():
-                fault = f"{values[i]:g} is not a whole number up to {MAX_NUMBER}"
-                table.faults.add(table.lines[i], index, fault)
-        table.faults.raise_any()
+        _require_whole_numbers(table)
         if not len(table.values):
             raise DataError(
                 "no rows below the header; every round has a row for each of its clients"
@@ -121,6 +117,26 @@ def participations_of(path: str, sha256: str | None) -> Participations:
                 "number the rounds 1, 2, 3, ..."
             )
         return Participations(rounds, clients, np.array(table.lines))
+
+
+def edges_of(path: str, sha256: str | None) -> np.ndarray:
+    """Read the edges of a graph from a CSV with the columns `source` and `target` `[E, 2]`.
+
+    Both columns hold whole numbers.
+
+    Args:
+      path: the file, plain or gzipped.
+      sha256: the expected hash of its content; None: any.
+
+    Raises:
+      DataError: naming lines and columns, for a file that is not such a table.
+    """
+    with opened(path, sha256, MAX_BYTES) as file:
+        table = _read(file, {SOURCE: 0, TARGET: 0}, noun="whole number")
+        _require_whole_numbers(table)
+        if not len(table.values):
+            raise DataError("no rows below the header; every edge has a row")
+        return table.values.astype(np.int64)
 
 
 def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> np.ndarray:
@@ -177,6 +193,21 @@ def _read(
             cells.frombytes(np.stack(block, axis=1).tobytes())
     values = np.frombuffer(cells).reshape(len(lines), len(columns))
     return _Table(texts, values, lines, faults, indices)
+
+
+def _require_whole_numbers(table: _Table) -> None:
+    """Refuse a table whose columns of numbers have others than whole ones.
+
+    Raises:
+      DataError: with all faults of the table so far.
+    """
+    for column, index in enumerate(table.indices):
+        values = table.values[:, column]
+        wrong = (values % 1 != 0) | (values > MAX_NUMBER)
+        for i in np.flatnonzero(np.isfinite(values) & wrong).tolist():
+            fault = f"{values[i]:g} is not a whole number up to {MAX_NUMBER}"
+            table.faults.add(table.lines[i], index, fault)
+    table.faults.raise_any()
 
 
 def _require_columns(header: list[str], required: list[str]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fedsim.types.client import Bank as Bank
 from fedsim.types.client import Client as Client
 from fedsim.types.client import FinishHook as FinishHook
+from fedsim.types.client import Gossip as Gossip
 from fedsim.types.client import GradientHook as GradientHook
 from fedsim.types.client import Grouping as Grouping
 from fedsim.types.client import LocalPhase as LocalPhase

@@ -139,6 +139,26 @@ class Bank(NamedTuple):
     over_round: bool = False
 
 
+class Gossip(NamedTuple):
+    """How ONE node of a graph mixes what it holds with what its neighbours sent.
+
+    A node's row is a dictionary of its model, `x`, and of what the method remembers. `before` is
+    the row that the round began with, `trained` that after the training. What is mixed is
+    Σ_j W_ij of the values that nodes sent, its own among them.
+
+    Attributes:
+      send: (before, trained, key) -> the values that it sends to all who hear it, and the bytes of
+        a message, None for those of the values.
+      receive: (before, trained, sent values, mixed values) -> its next row.
+      needs: which of `rows` (of W, that add up to one, as its columns do), `symmetric` (links that
+        go both ways), `every_round` (a mixing) and `one_step` (a round) the method needs.
+    """
+
+    send: Callable[[Tree, Tree, Key[Array, ""]], tuple[Tree, Array | None]]
+    receive: Callable[[Tree, Tree, Tree, Tree], Tree]
+    needs: frozenset[str] = frozenset({"rows"})
+
+
 class Client(NamedTuple):
     """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them.
 
@@ -171,6 +191,7 @@ class Client(NamedTuple):
         parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
       model: the scenario's model -> the model that is trained and scored in its place; the same one
         for the same model.
+      gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -199,6 +220,8 @@ class Client(NamedTuple):
     def sends_stats(self) -> bool:
         """Whether running statistics travel."""
         return self.stats != "kept" and not self.isolated
+
+    gossip: Gossip | None = None
 
     @property
     def not_federated(self) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import crossed, sampled
+from conftest import GRAPH_METHODS, crossed, sampled
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, HARD, SHORT, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -119,8 +119,10 @@ def test_every_method_of_the_registry_has_a_reference():
         if factory.__module__.startswith("fedsim.")
     }
     # Baselines have no messages to aggregate; their reference is in test_baselines.
-    # Servers with several models, or with one for each client: test_clusters.
-    assert {name.split("(")[0] for name in METHODS} == known - {*BASELINES} - SEVERAL_MODELS
+    # Servers with several models, or with one for each client: test_clusters. Methods of a graph
+    # have no server; theirs is in tests/topology.
+    others = {*BASELINES} | SEVERAL_MODELS | GRAPH_METHODS
+    assert {name.split("(")[0] for name in METHODS} == known - others
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -37,6 +37,10 @@ CASES = {
     "mean, expected clients": case(
         {"kind": "mean", "weights": "uniform", "denominator": "expected"}, (TWICE, [4.5, 0.25])
     ),
+    # (1 (1, 0) + 2 (3, 4)) / 3 and ((2, 2) + 3 (0, -1) + 2 (10, -6)) / 6, of 3 and 6 samples
+    "hierarchical": case(
+        {"kind": "hierarchical", "groups": [[0, 1, 2], [3, 4, 5]]}, (FIRST, [29 / 9, -5 / 9])
+    ),
     # efforts 1, 2, 4, 1, 2: Σ w e / Σ w = 2, and Σ w x/e / Σ w = (15, -4)/10
     "nova": case({"kind": "nova"}, (TWICE, [3, -0.8])),
     # mean (3, 1/6), Σ‖x‖² = 179 with the fourth twice: 179 / (2 · 6 · (9.02778 + 1)) = 1.48753

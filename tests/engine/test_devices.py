@@ -46,7 +46,7 @@ def test_cores_and_devices_change_no_byte(cores, devices):
 
 @pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
 def test_cores_and_devices_change_no_byte_where_rounds_depend_on_earlier_ones(cores, devices):
-    names = ["fedbuff", "power_of_choice", "trust", "zeno", "private"]
+    names = ["fedbuff", "power_of_choice", "trust", "zeno", "private", "graph"]
     assert elsewhere(cores, devices, names) == digests_of(names)
 
 
@@ -55,7 +55,9 @@ def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
     assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)
 
 
-@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice"])
+@pytest.mark.parametrize(
+    "name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice", "graph"]
+)
 @pytest.mark.parametrize("edit", ["checkpoint.rounds=1", "checkpoint.rounds=3"])
 def test_commits_change_no_byte(name, edit, tmp_path):
     assert digest(run(name)) == digest(run(name, edits=[edit], out=tmp_path / "run"))

@@ -107,6 +107,7 @@ SECTIONS = {
     "Fleet": "fleet",
     "Malicious": "fleet.malicious",
     "Evaluate": "evaluate",
+    "TopologyCommon": "topology",
     "Numerics": "numerics",
     "Checkpoint": "checkpoint",
     "Compare": "compare",

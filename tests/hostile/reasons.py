@@ -38,9 +38,12 @@ REASONS = {  # why they need no bound -> the integers
         rule: trimmed_mean.trim krum.f krum.neighbours multi_krum.f multi_krum.select
         multi_krum.neighbours mean_around_median.f phocas.f bulyan.f minimum_diameter.f
         smallest_eigenvalue.f covariance_filter.f divide_and_conquer.f monna.f zeno.f
+        hierarchical.groups
         stage: mix_neighbours.f adaptive_robust_clip.f
         schedule: warmup_cosine_decay_schedule.warmup_steps
         timetable: fedbuff.concurrency fedasync.concurrency
+        topology: barabasi_albert.m grid.rows torus.rows listed.edges regular.degree
+        watts_strogatz.k
         section: data.server.samples fleet.malicious fleet.malicious.count fleet.malicious.ids
     """,
     CAPPED: """
@@ -68,7 +71,7 @@ REASONS = {  # why they need no bound -> the integers
         timetable: fedbuff.threshold fedasync.threshold semi_sync.threshold
         availability: label_dependent.period lognormal.period
         method: fedau.cutoff
-        section: evaluate.every evaluate.last checkpoint.rounds
+        section: evaluate.every evaluate.last checkpoint.rounds topology.every topology.redraw
     """,
     SEED: """
         dataset: fcube.seed synthetic.seed leaf_synthetic.seed gaussian_blobs.seed

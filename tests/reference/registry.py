@@ -257,6 +257,11 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "delta_fl": ({"kind": "delta_fl", "theta": 0.35}, rules.DeltaFL),
     "fedmgda": ({"kind": "fedmgda", "epsilon": 1.0, "weights": "uniform"}, rules.FedMGDA),
     "agnostic": ({"kind": "agnostic", "lr": 0.02}, rules.Agnostic),
+    # Two groups, whose clients depend on ids, are in tests/rules/test_hierarchical.py.
+    "hierarchical": (
+        {"kind": "hierarchical", "groups": 1, "inner": {"kind": "median"}},
+        robust.Median,
+    ),
     "agnostic(lr=0.3)": ({"kind": "agnostic", "lr": 0.3}, rules.AgnosticFar),
     "median": ({"kind": "median"}, robust.Median),
     "trimmed_mean": ({"kind": "trimmed_mean", "trim": 1}, robust.TrimmedMean),

@@ -80,6 +80,7 @@ TABLE = {
     "robust_learning_rate": Law({"threshold": 4}, sampled=True, equivariant=False, scales=True),
     "trust": Law(resists=4, equivariant=False, unanimous=False),
     "zeno": Law({"f": 3}, resists=3, equivariant=False),
+    "hierarchical": Law({"groups": 1}, sampled=True),  # more groups: test_hierarchical.py
 }
 VOTES = "robust_learning_rate"  # one client is no majority
 AT_LENGTH = [

@@ -5,7 +5,7 @@ import inspect
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import READERS, TESTS, sampled
+from conftest import GRAPH_METHODS, READERS, TESTS, sampled
 
 import fedsim
 from fedsim.assemble import build
@@ -282,6 +282,10 @@ def test_every_shipped_link_keeps_the_contract(family, kind):
         scenario["data"] |= {"server": {"samples": 10}}
     if kind in PARTNERS:
         scenario["client"] = {"kind": PARTNERS[kind]}
+    if kind in GRAPH_METHODS:
+        scenario = {key: scenario[key] for key in scenario if key not in ("wire", "server")}
+        scenario["topology"] = "ring"
+        scenario["client"] = {"kind": kind, "steps": 1}
     scenario = read(scenario)
     with numerics(scenario):
         sound = check_scenario(scenario, None, None, None, None, federations_of)

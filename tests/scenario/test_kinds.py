@@ -8,7 +8,15 @@ from inspect import getdoc, signature
 import pytest
 
 from fedsim.kinds import FAMILIES
-from fedsim.kinds.shipped import FILE, PACKAGES, Shipped, described, is_codec, load_factories
+from fedsim.kinds.shipped import (
+    FILE,
+    PACKAGES,
+    Shipped,
+    described,
+    is_codec,
+    is_rule,
+    load_factories,
+)
 from fedsim.scenario import read, schema, sections
 from fedsim.scenario.annotations import item_of, kinds_of
 from fedsim.scenario.shorthand import call_of
@@ -36,9 +44,12 @@ def test_the_file_has_the_order_of_registration():
 
 def test_a_kind_has_the_signature_and_docstring_of_its_factory():
     load_factories()
-    typed = lambda annotation: (
-        "codec" if is_codec(annotation) else annotation
-    )  # the annotation of codecs is written as a noun
+
+    def typed(annotation):  # those of codecs and rules are written as nouns
+        if is_codec(annotation):
+            return "codec"
+        return "rule" if is_rule(annotation) else annotation
+
     plain = lambda parameters: [
         (p.name, typed(p.annotation), p.default) for p in parameters.values()
     ]

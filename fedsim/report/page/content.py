@@ -22,6 +22,7 @@ from fedsim.report.page import (
 )
 from fedsim.report.page import clients as clients_page
 from fedsim.report.page.along import along
+from fedsim.report.page.graph import graph
 from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import headline, numbers
 from fedsim.report.page.render import rendered
@@ -125,6 +126,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "client_tables": clients_page.tables(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(first.table("partition")),
+        "graph": graph(first.record["scenario"], first.table("partition")),
         "time": times_of(_tables(sources, "timing"), context.order),
         "again": [_command(source.record) for source in sources],
         "provenance": [_provenance(source) for source in sources],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedsim.scenario.sections import TopologyCommon
 from fedsim.study.methods import text_of
 from fedsim.study.words import axis_name, call_of, for_display, value_in_short, variation_in_words
 
@@ -47,20 +48,24 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     steps: list[Step] = [("data", _data(data, vary))]
     if poisons:
         steps.append(("attack on data", _chain(poisons)))
-    steps.append(("model", _call(scenario["model"])))
-    steps.append(("cohort", _call(scenario["cohort"])))
+    steps.append(("model", call(scenario["model"])))
+    topology = scenario.get("topology")
+    if topology:
+        steps.append(("topology", topology_call(topology)))
+    else:
+        steps.append(("cohort", call(scenario["cohort"])))
 
     machines = _machines(scenario.get("fleet") or {})
     if machines:
         steps.append(("machines", machines))
     if "schedule" in scenario:
-        steps.append(("schedule", _call(scenario["schedule"])))
+        steps.append(("schedule", call(scenario["schedule"])))
     client = scenario["client"]
     steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
     if client.get("dp_sgd"):
         steps.append(("privacy of samples", _dp_sgd(client)))
     if scenario.get("broadcast"):
-        steps.append(("broadcast", _call(scenario["broadcast"][0])))
+        steps.append(("broadcast", call(scenario["broadcast"][0])))
 
     wire = scenario.get("wire") or []
     malicious = scenario.get("fleet", {}).get("malicious") or 0
@@ -73,7 +78,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
     if compare.get("methods"):
         steps.append(("methods", _methods(record)))
-    else:
+    elif not topology:
         steps.append(("server", _chain(scenario["server"])))
     if scenario.get("privacy"):
         steps.append(("privacy", _privacy(scenario["privacy"])))
@@ -135,7 +140,7 @@ def _machines(fleet: Mapping[str, Any]) -> str:
     texts = []
     for name in ("speed", "links", "availability"):
         if fleet.get(name):
-            texts.append(f"{name} {_call(fleet[name])}")
+            texts.append(f"{name} {call(fleet[name])}")
 
     dropout = fleet.get("dropout") or 0.0
     if isinstance(dropout, Mapping):
@@ -169,14 +174,25 @@ def _clients(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
 
 def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
     varied = any(path == "data.partition" or path.startswith("data.partition.") for path in vary)
-    return "partition as varied" if varied else _call(data["partition"])
+    return "partition as varied" if varied else call(data["partition"])
 
 
 def _chain(links: Sequence[Mapping[str, Any]]) -> str:
-    return " → ".join(map(_call, links))
+    return " → ".join(map(call, links))
 
 
-def _call(link: Mapping[str, Any]) -> str:
+def topology_call(topology: Mapping[str, Any]) -> str:
+    """A topology as a call, `ring(fail=0.1)`, without keys that have their defaults."""
+    common = TopologyCommon.model_fields
+    shown = {
+        name: value
+        for name, value in topology.items()
+        if name not in common or value != common[name].default
+    }
+    return call(shown)
+
+
+def call(link: Mapping[str, Any]) -> str:
     """A link as a call, `krum(f=6)`, without parameters that are empty or mappings."""
     arguments = []
     for name, value in for_display(link).items():

@@ -1,0 +1,91 @@
+"""Graphs: who hears whom, as an array of links."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from fedsim.errors import TopologyError
+
+Links = Int[np.ndarray, "E 2"]
+"""(from, to): node `to` hears node `from`; rising by `to`, then by `from`."""
+
+SHOWN = 8  # nodes of a part that a message names
+
+
+class Draw(NamedTuple):
+    """What a graph is drawn from.
+
+    Attributes:
+      nodes: n; nodes are 0 … n − 1.
+      directed: whether links are one-way, where the kind has one-way links.
+      round: the round, from 0.
+      rng: of the seed, and of the graph where it is drawn again and again.
+    """
+
+    nodes: int
+    directed: bool
+    round: int
+    rng: np.random.Generator
+
+
+class Topology(NamedTuple):
+    """A way to draw a graph.
+
+    Attributes:
+      links: draw -> its links.
+      random: whether the links depend on `Draw.rng`.
+      period: rounds after which the links are those of `Draw.round` 0 again, by the number of
+        nodes; None: they do not depend on the round.
+      one_way: whether links are always one-way.
+    """
+
+    links: Callable[[Draw], Links]
+    random: bool = False
+    period: Callable[[int], int] | None = None
+    one_way: bool = False
+
+
+def both_ways(edges: np.ndarray) -> Links:
+    """Return the links of undirected edges `[E, 2]`."""
+    return one_way(np.concatenate([edges, edges[:, ::-1]]))
+
+
+def one_way(links: np.ndarray) -> Links:
+    """Return links in order, each once, without those from a node to itself."""
+    links = np.asarray(links, np.int64).reshape(-1, 2)
+    links = links[links[:, 0] != links[:, 1]]
+    by_target = np.unique(links[:, ::-1], axis=0)
+    return by_target[:, ::-1]
+
+
+def require_connected(links: Links, nodes: int, where: str = "kind") -> None:
+    """Refuse a graph in which some node never hears of another.
+
+    Args:
+      links: of the graph, or of all graphs of a run together.
+      nodes: n.
+      where: the key that decides the links.
+
+    Raises:
+      TopologyError: naming the nodes of the smallest part.
+    """
+    ones = np.ones(len(links), bool)
+    adjacency = coo_array((ones, (links[:, 0], links[:, 1])), shape=(nodes, nodes))
+    parts, part_of = connected_components(adjacency.tocsr(), connection="strong")
+    if parts == 1:
+        return
+    smallest = np.argmin(np.bincount(part_of))
+    members = np.flatnonzero(part_of == smallest)
+    named = ", ".join(map(str, members[:SHOWN].tolist()))
+    if len(members) > SHOWN:
+        named += ", ..."
+    noun = "node" if len(members) == 1 else "nodes"
+    text = (
+        f"the graph is not connected: it has {parts} parts that do not hear of each other, "
+        f"one of them {noun} {named}; add edges, or choose another seed or kind"
+    )
+    raise TopologyError(where, text)

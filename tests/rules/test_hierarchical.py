@@ -1,0 +1,98 @@
+"""Two levels: what is a flat mean, what two rules make of groups, and what is refused."""
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.errors import ScenarioError
+
+ROWS = np.random.default_rng(0).normal(size=(7, 4))
+SAMPLES = np.array([3, 1, 0, 5, 2, 2, 4])
+
+
+@pytest.mark.parametrize("groups", [2, 3, 7, [[6, 0, 3], [1, 2], [4, 5]]])
+def test_a_mean_of_means_is_the_flat_mean(groups):
+    link = {"kind": "hierarchical", "groups": groups}
+    flat = fedsim.aggregate("mean", ROWS, weights=SAMPLES)
+    np.testing.assert_allclose(
+        fedsim.aggregate(link, ROWS, weights=SAMPLES), flat, rtol=0, atol=1e-12
+    )
+
+
+def test_one_group_is_its_rule_bit_for_bit():
+    for inner in (None, "mean(weights=uniform)", "median", "trimmed_mean(trim=2)"):
+        link = {"kind": "hierarchical", "groups": 1, "inner": inner}
+        alone = fedsim.aggregate(inner or "mean", ROWS, weights=SAMPLES)
+        assert (fedsim.aggregate(link, ROWS, weights=SAMPLES) == alone).all()
+
+
+def test_two_rules_by_hand():
+    """Seven clients in three groups of 3, 2 and 2; the third one does not report."""
+    link = {"kind": "hierarchical", "groups": 3, "inner": "median", "outer": "mean"}
+    rows = [ROWS[[0, 1]], ROWS[[3, 4]], ROWS[[5, 6]]]
+    medians = np.array([np.median(group, axis=0) for group in rows])
+    wanted = np.array([4, 7, 6]) @ medians / 17
+    np.testing.assert_allclose(fedsim.aggregate(link, ROWS, weights=SAMPLES), wanted, atol=1e-12)
+
+    link = {**link, "inner": "mean", "outer": "median"}
+    means = [SAMPLES[k] @ ROWS[k] / SAMPLES[k].sum() for k in ([0, 1], [3, 4], [5, 6])]
+    np.testing.assert_allclose(
+        fedsim.aggregate(link, ROWS, weights=SAMPLES), np.median(means, axis=0), atol=1e-12
+    )
+
+
+def test_a_group_with_too_few_has_no_result():
+    link = {"kind": "hierarchical", "groups": [[0, 1, 3, 4], [2, 5, 6]], "inner": "trimmed_mean"}
+    weights = np.where(np.arange(7) == 5, 0, SAMPLES)  # one of the second group is left
+    sorted_rows = np.sort(ROWS[[0, 1, 3, 4]], axis=0)
+    np.testing.assert_allclose(
+        fedsim.aggregate(link, ROWS, weights=weights), sorted_rows[1:-1].mean(0), atol=1e-12
+    )
+
+
+def written(server, **sections) -> dict:
+    return {
+        "name": "edges",
+        "rounds": 3,
+        "data": {"kind": "digits", "clients": 8, "partition": "dirichlet(alpha=1.0)"},
+        "client": {"lr": 0.3, "batch": 16, "steps": 3},
+        "numerics": {"dtype": "float64"},
+        "server": server,
+        **sections,
+    }
+
+
+def test_a_run_behind_edges_is_fedavg():
+    flat = fedsim.run(written(["mean"])).model()
+    edges = fedsim.run(written([{"kind": "hierarchical", "groups": 3}])).model()
+    np.testing.assert_allclose(edges["W"], flat["W"], rtol=0, atol=1e-12)
+
+
+@pytest.mark.long
+def test_a_state_of_each_group_and_partial_participation():
+    """Centered clipping remembers the last aggregate of its group."""
+    link = {"kind": "hierarchical", "groups": 2, "inner": "centered_clipping(radius=0.05)"}
+    cohort = {"kind": "listed", "rounds": [[0, 1, 2], [3, 4], [5, 6, 7]]}
+    result = fedsim.run(written([link], cohort=cohort))
+    assert result.status == "done"
+    last = result.state()["server"]
+    assert last  # the states of both groups are kept by name
+
+
+REFUSED = [
+    ({"groups": 9}, "8 clients cannot be split into 9 groups"),
+    ({"groups": [[0, 1], [2, 3]]}, "client 4 is in no group"),
+    ({"groups": [[0, 1, 2, 3, 8], [4, 5, 6, 7]]}, "there is no client 8"),
+    ({"groups": [[0, 1, 2, 3], [3, 4, 5, 6, 7]]}, "client 3 is listed twice"),
+    ({"groups": 0}, "groups"),
+    ({"groups": 2, "inner": "trust"}, "inner: the rule trust asks for more"),
+    ({"groups": 2, "inner": {"kind": "hierarchical", "groups": 2}}, "hierarchical"),
+]
+
+
+@pytest.mark.parametrize("parameters, problem", REFUSED)
+def test_refused_with_the_key_and_the_remedy(parameters, problem):
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run(written([{"kind": "hierarchical", **parameters}]))
+    assert "server[0]" in str(error.value)
+    assert problem in str(error.value)

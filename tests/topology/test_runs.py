@@ -1,0 +1,403 @@
+"""Runs over a graph: trajectories against plain loops, and what they have in common with FedAvg."""
+
+import numpy as np
+import pytest
+
+import fedsim
+from topology import nodes
+from topology.nodes import models, optimum, problem, run, scenario
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+NEAR = {"rtol": 1e-9, "atol": 1e-9}
+RING = {"kind": "ring"}
+DIRECTED = {
+    "kind": "listed",
+    "directed": True,
+    "edges": [[0, 1], [0, 2], [0, 3], [1, 2], [2, 3], [3, 4], [4, 0], [4, 1]],
+}
+
+
+def matrix(topology, n: int):
+    W = fedsim.mixing(topology, nodes=n)
+    return lambda r: W
+
+
+def test_dfedavg_follows_the_paper_and_reports_consensus_bytes_and_scores():
+    inputs = problem(5)
+    result = run(inputs, scenario("sgd", RING, rounds=4, steps=2, evaluate={"every": 2}))
+    x = nodes.dfedavg(inputs, matrix(RING, 5), rounds=4, lr=0.1, steps=2)
+    np.testing.assert_allclose(models(result), x, **NEAR)
+    np.testing.assert_allclose(result.model(), x.mean(0), **NEAR)
+
+    first, _, last = result.rounds.to_dict("records")
+    assert first["consensus"] == 0
+    assert last["consensus"] == pytest.approx(((x - x.mean(0)) ** 2).sum(1).mean(), rel=1e-9)
+    assert last["bytes_up"] == last["bytes_down"] == 4 * 5 * 2 * nodes.D * 4
+    assert result.clients["bytes_up"].tolist() == [4 * 2 * nodes.D * 4] * 5
+
+    # The loss of each node's own model, on the samples of all.
+    losses = [
+        np.mean([0.5 * (z - a) @ H @ (z - a) for H, a in zip(*inputs_of(inputs), strict=True)])
+        for z in x
+    ]
+    assert last["node_loss_mean"] == pytest.approx(np.mean(losses), rel=1e-9)
+    assert last["node_loss_worst"] == pytest.approx(np.max(losses), rel=1e-9)
+    assert last["node_loss_std"] == pytest.approx(np.std(losses), rel=1e-6)
+
+
+def inputs_of(inputs):
+    return inputs["H"], inputs["a"]
+
+
+TRAJECTORIES = [
+    ("sgd", {"kind": "torus", "rows": 3, "mix": "before"}, 9),
+    ("sgd", {"kind": "exponential"}, 6),
+    ("sgd", {"kind": "ring", "directed": True}, 5),
+    ({"kind": "dfedavgm", "momentum": 0.7}, {"kind": "star", "weights": "max_degree"}, 5),
+    ({"kind": "sgd", "momentum": 0.7}, {"kind": "star"}, 5),
+    ("gradient_tracking", {"kind": "exponential"}, 5),
+    ("push_sum", DIRECTED, 5),
+    ("exact_diffusion", {"kind": "grid", "rows": 2}, 6),
+    ({"kind": "choco", "codec": {"kind": "top_k", "k": 1}, "gamma": 0.3}, {"kind": "path"}, 5),
+]
+
+
+@pytest.mark.parametrize("client, topology, n", TRAJECTORIES)
+def test_trajectories_of_the_papers(client, topology, n):
+    inputs = problem(n)
+    kind = client if isinstance(client, str) else client["kind"]
+    W = matrix(topology, n)
+    if kind in ("sgd", "dfedavgm"):
+        momentum = 0.0 if isinstance(client, str) else client["momentum"]
+        mix = topology.get("mix", "after")
+        x = nodes.dfedavg(inputs, W, 5, lr=0.1, steps=3, mix=mix, momentum=momentum)
+        steps = 3
+    else:
+        steps = 2 if kind == "push_sum" else 1
+        x = {
+            "gradient_tracking": lambda: nodes.tracking(inputs, W, 5, 0.1),
+            "push_sum": lambda: nodes.push(inputs, W, 5, 0.1, steps),
+            "exact_diffusion": lambda: nodes.diffusion(inputs, W, 5, 0.1),
+            "choco": lambda: nodes.choco(inputs, W, 5, 0.1, 0.3, nodes.largest),
+        }[kind]()
+    result = run(inputs, scenario(client, topology, rounds=5, steps=steps))
+    np.testing.assert_allclose(models(result), x, **NEAR)
+    np.testing.assert_allclose(result.model(), x.mean(0), **NEAR)
+
+
+def test_a_complete_graph_is_fedavg_with_uniform_weights():
+    inputs = problem(4, sizes=[1, 3, 2, 5])
+    uniform = {"kind": "mean", "weights": "uniform"}
+    without = {key: value for key, value in scenario("sgd", None, 3, steps=2).items() if value}
+    server = run(inputs, {**without, "server": [uniform]})
+    graph = run(inputs, scenario("sgd", "complete", 3, steps=2))
+    np.testing.assert_allclose(graph.model(), server.model(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(models(graph), np.tile(server.model(), (4, 1)), rtol=0, atol=1e-12)
+    assert graph.rounds["consensus"].iloc[-1] < 1e-25
+
+
+@pytest.mark.long
+def test_where_they_end():
+    """Tracking and exact diffusion reach the optimum; D-PSGD stops beside it, by η."""
+    inputs = problem(5)
+    best = optimum(inputs)
+    away = {}
+    for client, lr in [("sgd", 0.1), ("sgd", 0.05), ("gradient_tracking", 0.1)]:
+        result = run(inputs, scenario(client, RING, rounds=600, lr=lr))
+        away[client, lr] = np.abs(result.model() - best).max()
+    assert away["gradient_tracking", 0.1] < 1e-9
+    assert away["sgd", 0.1] > 1e-2
+    assert 0.3 < away["sgd", 0.05] / away["sgd", 0.1] < 0.7
+
+    result = run(inputs, scenario("exact_diffusion", RING, rounds=600))
+    np.testing.assert_allclose(models(result), np.tile(best, (5, 1)), atol=1e-9)
+
+
+@pytest.mark.long
+def test_push_sum_reaches_the_uniform_optimum_where_plain_mixing_does_not():
+    inputs = problem(5)
+    lr = {"kind": "exponential_decay", "init_value": 0.1, "transition_steps": 300}
+    lr |= {"decay_rate": 0.2}
+    result = run(inputs, scenario("push_sum", DIRECTED, rounds=1500, lr=lr))
+    assert np.abs(models(result) - optimum(inputs)).max() < 5e-3
+
+    # x ← W(x − η g) with the same W.
+    W = fedsim.mixing(DIRECTED, nodes=5)
+    x = nodes.start(inputs)
+    for r in range(1500):
+        step = 0.1 * 0.2 ** (r / 300)
+        x = W @ (x - step * np.array([nodes.gradient(inputs, i, x[i]) for i in range(5)]))
+    assert np.abs(x - optimum(inputs)).max() > 0.05
+
+
+def test_choco_without_a_codec_and_push_sum_on_a_balanced_graph_are_dfedavg():
+    inputs = problem(5)
+    plain = models(run(inputs, scenario("sgd", RING, rounds=4)))
+    np.testing.assert_allclose(models(run(inputs, scenario("choco", RING, 4))), plain, atol=1e-12)
+    pushed = run(inputs, scenario("push_sum", RING, 4))
+    np.testing.assert_allclose(models(pushed), plain, atol=1e-12)
+    np.testing.assert_allclose(pushed.state()["client"]["w"], 1, atol=1e-12)
+    still = run(inputs, scenario({"kind": "dfedsam", "rho": 0.0}, RING, 4))
+    np.testing.assert_allclose(models(still), plain, atol=1e-12)
+
+
+def test_choco_sends_what_its_codec_makes():
+    inputs = problem(5)
+    client = {"kind": "choco", "codec": {"kind": "top_k", "k": 1}, "gamma": 0.3}
+    result = run(inputs, scenario(client, RING, rounds=3))
+    index_bits = 2  # ⌈log2 3⌉
+    assert result.rounds["bytes_up"].iloc[-1] == 3 * 5 * 2 * -(-(32 + index_bits) // 8)
+
+
+def test_mixing_every_few_rounds():
+    inputs = problem(4)
+    result = run(inputs, scenario("sgd", {"kind": "ring", "every": 3}, rounds=5))
+    W = fedsim.mixing("ring", nodes=4)
+    x = nodes.dfedavg(inputs, lambda r: W if r == 3 else np.eye(4), rounds=5, lr=0.1, steps=1)
+    np.testing.assert_allclose(models(result), x, **NEAR)
+    assert result.rounds["bytes_up"].iloc[-1] == 4 * 2 * nodes.D * 4
+
+
+def network_of(topology: dict, n: int, rounds: int, seed: int = 0):
+    from fedsim.assemble.stack_inputs import checked
+    from fedsim.assemble.topology import ANNOTATION, network_settings
+    from fedsim.fleet.network import Network
+
+    return Network(network_settings(checked("", "t", topology, ANNOTATION)), n, seed, rounds)
+
+
+def test_links_that_fail_and_graphs_that_are_drawn_again():
+    from fedsim.topology import matrix_of
+
+    inputs = problem(6)
+    topology = {"kind": "erdos_renyi", "p": 0.6, "redraw": 2, "fail": 0.3}
+    result = run(inputs, scenario("gradient_tracking", topology, rounds=6))
+    network = network_of(topology, 6, rounds=6)
+    x = nodes.tracking(inputs, lambda r: matrix_of(network.mixing(r)), rounds=6, lr=0.1)
+    np.testing.assert_allclose(models(result), x, **NEAR)
+
+    links = sum((network.mixing(r).weight > 0).sum() for r in range(1, 7))
+    assert result.rounds["bytes_up"].iloc[-1] == links * 2 * nodes.D * 4
+
+
+@pytest.mark.parametrize("client", ["sgd", "exact_diffusion", "push_sum"])
+def test_a_node_that_is_away_keeps_its_row(client):
+    """Its weight falls back to both ends; who is there is read from the run."""
+    from fedsim.topology import matrix_of
+
+    inputs = problem(6)
+    fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}}
+    path = []
+    written = scenario(client, RING, rounds=4, fleet=fleet, evaluate={"every": 1})
+
+    def watch(experiment, seed, row):
+        plan = experiment.plans[seed]
+        path.append(plan.round(row.values["round"])[0].ids if row.values["round"] else None)
+
+    result = run(inputs, written, watch=watch)
+    network = network_of({"kind": "ring"}, 6, rounds=4)
+    x = nodes.start(inputs)
+    psi = x.copy()
+    absent = 0
+    for r in range(1, 5):
+        there = np.isin(np.arange(6), path[r])
+        absent += (~there).sum()
+        W = matrix_of(network.mixing(r, there))
+        np.testing.assert_allclose(W.sum(0), 1, atol=1e-12)
+        y = x.copy()
+        for i in np.flatnonzero(there):
+            y[i] = nodes.trained(inputs, i, x[i], 0.1, 1)
+        if client == "exact_diffusion":
+            new = (np.eye(6) + W) / 2 @ np.where(there[:, None], y + x - psi, 0)
+            psi = np.where(there[:, None], y, psi)
+        else:
+            new = W @ y
+        x = np.where(there[:, None], new, x)
+    assert absent > 4
+    np.testing.assert_allclose(models(result), x, **NEAR)
+
+
+def sign_flipped(inputs, x, malicious: int):
+    """What the nodes hold after one step of η = 0.1, and what is heard of it."""
+    held = np.array([nodes.trained(inputs, i, x[i], 0.1, 1) for i in range(len(x))])
+    heard = held.copy()
+    heard[malicious] = x[malicious] - 5 * (held[malicious] - x[malicious])
+    return held, heard
+
+
+@pytest.mark.parametrize("rule", ["trimmed_mean", "clipped_gossip", "plain"])
+def test_robust_mixing_under_an_attack(rule):
+    """Node 1 sends five times its step the other way, and goes on with its own."""
+    inputs = problem(6)
+    complete_but_one = {"kind": "listed", "edges": [[a, b] for a in range(6) for b in range(a)][1:]}
+    mix_rule = {
+        "trimmed_mean": {"kind": "trimmed_mean", "trim": 1},
+        "clipped_gossip": [{"kind": "clip", "norm": 0.3}, "mean"],
+        "plain": None,
+    }[rule]
+    attacked = {"wire": [{"kind": "sign_flip", "scale": 5.0}], "fleet": {"malicious": [1]}}
+    topology = {**complete_but_one, "mix_rule": mix_rule}
+    result = run(inputs, scenario("sgd", topology, rounds=3, **attacked))
+
+    W = fedsim.mixing(complete_but_one, nodes=6)
+    x = nodes.start(inputs)
+    for _ in range(3):
+        held, heard = sign_flipped(inputs, x, malicious=1)
+        new = []
+        for i in range(6):
+            others = [j for j in range(6) if j != i and W[i, j] > 0]
+            rows = np.array([held[i], *heard[others]])
+            if rule == "trimmed_mean":
+                new.append(np.sort(rows, axis=0)[1:-1].mean(0))
+                continue
+            away = rows - held[i]
+            length = np.linalg.norm(away, axis=1, keepdims=True)
+            if rule == "clipped_gossip":
+                away = away * np.minimum(1, 0.3 / np.maximum(length, 1e-300))
+            new.append(held[i] + W[i, [i, *others]] @ away)
+        x = np.array(new)
+    np.testing.assert_allclose(models(result), x, **NEAR)
+    assert result.rounds["malicious_reported"].iloc[-1] == 3
+
+
+def test_a_node_waits_for_its_slowest_neighbour_and_not_for_all():
+    """One slow node of a path delays the others one hop a round."""
+    inputs = problem(5)
+    result = run(
+        inputs,
+        scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1], evaluate={"every": 1}),
+    )
+    rarely = scenario("sgd", {"kind": "path", "every": 2}, rounds=2, steps=[9, 1, 1, 1, 1])
+    links = {"links": {"kind": "constant", "down": 4.0 * nodes.D, "up": 4.0 * nodes.D}}
+    slow = run(inputs, {**rarely, "fleet": links, "evaluate": {"every": 1}})
+    # Node 0 has one neighbour: a second to hear it and one to be heard, where nodes mix.
+    assert slow.rounds["virtual_seconds"].tolist() == [0, 9, 20]
+
+    # Node 0 takes 9 s, the others 1 s. The last round to end is always node 0's own.
+    assert result.rounds["virtual_seconds"].tolist() == [0, 9, 18, 27, 36]
+
+    def watch(experiment, seed, row):
+        clocks.append(experiment.plans[seed])
+
+    clocks = []
+    run(inputs, scenario("sgd", "path", rounds=4, steps=[9, 1, 1, 1, 1]), watch=watch)
+    plan = clocks[0]
+    state = plan.begin()
+    ready = []
+    for r in range(1, 4):
+        _, state = plan.round(r, state)
+        ready.append(state["nodes"].tolist())
+    assert ready == [[9, 9, 1, 1, 1], [18, 18, 10, 2, 2], [27, 27, 19, 11, 3]]
+
+
+def digits(**sections) -> dict:
+    return {
+        "name": "digits",
+        "rounds": 3,
+        "data": {"kind": "digits", "clients": 12, "partition": "dirichlet(alpha=0.1)"},
+        "client": {"lr": 0.1, "batch": 16},
+        "topology": "ring",
+        **sections,
+    }
+
+
+def test_a_node_without_samples_hands_on_what_it_hears():
+    data = {"kind": "digits", "clients": 40, "partition": "dirichlet_client(alpha=0.05)"}
+    result = fedsim.run(digits(data=data, numerics={"dtype": "float64"}))
+    empty = (result.partition.groupby("client")["samples"].sum() == 0).sum()
+    assert result.rounds["bytes_up"].iloc[-1] == 3 * 40 * 2 * 650 * 4
+    W = result.state()["client"]["x"]["W"]
+    assert W.shape[0] == 40
+    np.testing.assert_allclose(W.mean(0), result.model()["W"], atol=1e-12)
+    del empty
+
+
+REFUSED = [
+    ({"server": ["median"]}, "server", "remove one of the two"),
+    ({"cohort": "uniform(size=2)"}, "cohort", "remove one of the two"),
+    ({"broadcast": ["cast"]}, "broadcast", "remove one of the two"),
+    ({"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}}, "privacy", "remove one"),
+    ({"schedule": "fedbuff"}, "schedule", "use schedule: sync"),
+    ({"wire": ["sign"]}, "wire[0]", "kind: choco, codec: sign"),
+    ({"evaluate": {"diagnostics": True}}, "evaluate.diagnostics", "consensus"),
+    ({"client": "scaffold"}, "client.kind", "remove topology"),
+    ({"client": "local_only"}, "client.kind", "remove topology"),
+    ({"client": "gradient_tracking"}, "client.steps", "write client.steps: 1"),
+    ({"topology": "hypercube"}, "topology.kind", "change data.clients"),
+    ({"topology": {"kind": "star", "directed": True}}, "topology.kind", "push_sum"),
+    ({"topology": {"kind": "exponential", "fail": 0.1}}, "topology.kind", "push_sum"),
+    ({"topology": "exponential", "client": "exact_diffusion"}, "topology.kind", "undirected"),
+    ({"topology": "exponential", "client": "choco"}, "topology.kind", "undirected"),
+    ({"topology": "exponential", "fleet": {"dropout": 0.1}}, "topology.kind", "push_sum"),
+    ({"topology": {"kind": "ring", "every": 2}, "client": "choco"}, "topology.every", "steps"),
+    ({"topology": {"kind": "ring", "mix": "before"}, "client": "push_sum"}, "topology.mix", "rem"),
+    ({"topology": {"kind": "grid", "rows": 5}}, "topology.rows", "a divisor of data.clients"),
+    ({"topology": None, "client": "push_sum"}, "client.kind", "add topology: ring"),
+    ({"method": "fedadam"}, "server", "remove one of the two"),
+    ({"topology": {"kind": "ring", "mix_rule": {"kind": "krum", "f": 1}}}, "mix_rule", "denser"),
+    ({"topology": {"kind": "ring", "mix_rule": "centered_clipping(radius=1.0)"}}, "mix", "earlier"),
+    ({"topology": {"kind": "ring", "mix_rule": [{"kind": "clip", "norm": 1.0}]}}, "mix", "no rule"),
+    ({"topology": {"kind": "ring", "mix_rule": "trust"}}, "mix_rule", "asks for more"),
+    (
+        {"topology": {"kind": "ring", "mix_rule": "median"}, "client": {"kind": "push_sum"}},
+        "mix_rule",
+        "client: sgd",
+    ),
+]
+
+
+@pytest.mark.parametrize("sections, where, remedy", REFUSED)
+def test_refused_with_the_key_and_the_remedy(sections, where, remedy):
+    with pytest.raises(fedsim.ScenarioError) as error:
+        fedsim.run(digits(**sections))
+    lines = str(error.value).splitlines()
+    assert any(where in line and remedy in line for line in lines), lines
+
+
+def test_a_resolved_scenario_reads_back_as_itself():
+    from fedsim.scenario import read
+
+    plain = read(digits(method="dfedavg")).resolved()
+    assert not {"server", "cohort", "broadcast"} & set(plain)
+    assert read(plain).resolved() == plain
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("resident", [256.0, 0.0])
+def test_a_run_that_is_resumed_has_the_same_bytes(tmp_path, resident):
+    client = {"kind": "gradient_tracking", "lr": 0.1, "steps": 1}
+    speed = {"speed": {"kind": "lognormal", "sigma": 1.0}}
+    written = digits(client=client, checkpoint={"resident_mb": resident}, fleet=speed)
+    whole = fedsim.run({**written, "rounds": 4}, out=tmp_path / "whole")
+    fedsim.run({**written, "rounds": 2}, out=tmp_path / "cut")
+    cut = fedsim.run({**written, "rounds": 4}, out=tmp_path / "cut", resume=True)
+    files = ["rounds.csv", "clients.csv"]
+    for name in files:
+        assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    same = cut.state()["client"]["x"]["W"] == whole.state()["client"]["x"]["W"]
+    assert same.all()
+
+
+@pytest.mark.long
+def test_methods_are_compared_over_a_graph():
+    written = digits(client={"lr": 0.1, "batch": 16, "steps": 1}, seeds=[0, 1])
+    compared = fedsim.compare(written, ["dfedavg", "gradient_tracking", "choco(codec=sign)"])
+    assert set(compared.rounds["method"]) == {"dfedavg", "gradient_tracking", "choco(codec=sign)"}
+    assert not compared.rounds["consensus"].isna().any()
+
+
+@pytest.mark.long
+def test_blocks_lanes_and_the_disk_change_no_bit(tmp_path):
+    results = []
+    for numerics, resident in [({}, 256.0), ({"block": 5, "lanes": 5}, 256.0), ({}, 0.0)]:
+        client = {"kind": "gradient_tracking", "lr": 0.1, "steps": 1}
+        written = digits(client=client, checkpoint={"resident_mb": resident}, rounds=4)
+        written["numerics"] = {"lanes": 5, **numerics}
+        results.append(fedsim.run(written))
+    for other in results[1:]:
+        assert (other.model()["W"] == results[0].model()["W"]).all()
+        x, y = (each.state()["client"] for each in (results[0], other))
+        assert (x["x"]["W"] == y["x"]["W"]).all()
+        assert (x["y"]["W"] == y["y"]["W"]).all()
+        assert other.rounds.equals(results[0].rounds)
