@@ -8,12 +8,13 @@ from fedsim.study.words import variation_in_words
 
 MOST = 6  # methods and variations that have a sentence each
 
-ONE = "at least {low}"
-SEVERAL = "at least {low} to {high} in {runs} runs"
 SHOWN = (
-    "Audit{of}: what the aggregates tell of canaries needs an ε of {found} "
-    "({confidence:.4g} % confidence{each}); the accountant allows {upper}."
+    "Audit{of}: canaries show {found} ({confidence:.4g} % confidence{each}); the accountant allows "
+    "{upper}."
 )
+NOTHING = "no ε above 0"
+ONE = "an ε of at least {low:.3g}"
+SEVERAL = "an ε of at least {low:.3g} to {high:.3g} in {runs} runs"
 ALL = "Audit: summary.csv has the lower bounds on ε of {runs} runs, beside the accountant's ε."
 ABOVE = (
     "Audit{of}: in {above} of {runs} runs the lower bound is above the accountant's ε, which "
@@ -24,25 +25,27 @@ ABOVE = (
 def audit_lines(
     summary: Sequence[Record], words: Callable[[str], str] = variation_in_words
 ) -> list[str]:
-    """Return what canaries show of every method and variation; none where nothing was audited.
+    """Return what canaries show of every method and variation, by rising ε of the accountant.
 
-    A lower bound holds with its confidence for one run, so that of several runs each is told.
+    A lower bound holds with its confidence for one run, so that of several runs each is told. There
+    are no sentences where nothing was audited.
 
     Args:
       summary: rows of `summary.csv`.
       words: returns a variation in words.
 
     >>> row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 1.25, "epsilon_confidence": 0.95}
-    >>> audit_lines([row])[0].partition("; ")[::2]
-    ('Audit: what the aggregates tell of canaries needs an ε of at least 1.25 (95 % confidence)',
-     'the accountant allows 4.')
+    >>> for line in audit_lines([row]):
+    ...     print(line)
+    Audit: canaries show an ε of at least 1.25 (95 % confidence); the accountant allows 4.
     """
     audited = [row for row in summary if row.get("epsilon_low") is not None]
     groups = grouped(audited, key=lambda row: (row["method"], variation_of(row)))
     lines = []
     if len(groups) > MOST:
         lines.append(ALL.format(runs=len(audited)))
-    for (method, variation), rows in groups.items():
+    for method, variation in sorted(groups, key=lambda name: _upper(groups[name])):
+        rows = groups[method, variation]
         of = ""
         if len(groups) > 1:
             of = f" of {method}, {words(variation)}" if variation else f" of {method}"
@@ -52,19 +55,29 @@ def audit_lines(
     return lines
 
 
+def _upper(rows: Sequence[Record]) -> float:
+    """The accountant's ε, which is the same for all runs that have done as many rounds."""
+    return max(row["epsilon"] for row in rows)
+
+
 def _shown(rows: Sequence[Record], of: str) -> str:
     """Both bounds of one method under one variation."""
     lows = [row["epsilon_low"] for row in rows]
-    low = f"{min(lows):.3g}"
-    high = f"{max(lows):.3g}"
-    found = ONE if low == high else SEVERAL
-    upper = max(row["epsilon"] for row in rows)
+    low = min(lows)
+    high = max(lows)
+    if high == 0:
+        found = NOTHING
+    elif low == high:
+        found = ONE
+    else:
+        found = SEVERAL
+    upper = _upper(rows)
     return SHOWN.format(
         of=of,
         found=found.format(low=low, high=high, runs=len(rows)),
         confidence=100 * rows[0]["epsilon_confidence"],
         each=" each" if len(rows) > 1 else "",
-        upper="∞" if math.isinf(upper) else f"{upper:.4g}",
+        upper="any" if math.isinf(upper) else f"{upper:.4g}",
     )
 
 

@@ -7,6 +7,7 @@ from fedsim.study.claims import HOLDS, Claim, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.holding import holds
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
+from fedsim.study.price import price_headline
 from fedsim.study.standings import LEVEL, Standing, too_few
 from fedsim.study.words import is_attack, others_of
 
@@ -53,7 +54,8 @@ class Clause(NamedTuple):
 def headline(findings: Findings) -> Sentence:
     """Return the headline: who leads.
 
-    If something varies, it is who leads where the baseline does worst, and where it does best.
+    If something varies, it is who leads where the baseline does worst, and where it does best. If
+    what varies does not concern the baseline, it is where the others do.
     """
     by_variation = findings.distinct
     methods = {standing.method for group in by_variation.values() for standing in group}
@@ -63,7 +65,8 @@ def headline(findings: Findings) -> Sentence:
         ((variation, group),) = by_variation.items()
         sentence = _of_one_variation(variation, group, findings)
     else:
-        sentence = _of_several_variations(by_variation, findings)
+        price = price_headline(by_variation, findings)
+        sentence = price or _of_several_variations(by_variation, findings)
     return sentence.after(_no_difference(by_variation))
 
 
@@ -159,12 +162,21 @@ def _capitalised(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _baseline_worth(group: Group, findings: Findings) -> float:
-    """How well the baseline does, or the best method if it has no score: larger is better."""
+def _baseline_worth(group: Group, findings: Findings) -> tuple[float, float]:
+    """How well the baseline does, then the best of the others: larger is better.
+
+    If the baseline has no score, it is the best method that counts.
+    """
     mean = group[0].mean
     base = _baseline(group, findings)
     if base is not None and base.mean is not None:
         mean = base.mean
+    others = [standing.mean for standing in group if standing is not base]
+    return _worth(mean, findings), _worth(others[0] if others else None, findings)
+
+
+def _worth(mean: float | None, findings: Findings) -> float:
+    """A mean score as a number that is larger for better ones; 0 where there is none."""
     if mean is None:
         return 0.0
     return mean if findings.rising else -mean

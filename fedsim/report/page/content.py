@@ -191,11 +191,8 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
         shown = numbers(result.runs, rounds, over)
     return {
         "headline": lines[0],
-        "lines": [
-            *lines[1:],
-            *audit_lines(result.runs, context.words),
-            *endings.notes([(s.label, s.record) for s in sources]),
-        ],
+        "audited": audit_lines(result.runs, context.words),
+        "lines": [*lines[1:], *endings.notes([(s.label, s.record) for s in sources])],
         "numbers": shown,
         "dots": dots,
     }
