@@ -5,8 +5,12 @@ import pytest
 from test_lanes import X64, ragged
 
 import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import notes
 from fedsim.engine.own_scores import distribution
 from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -71,6 +75,23 @@ def test_clients_train_before_they_are_scored_also_new_ones(test):
         assert row["personal_accuracy"] == pytest.approx(hit.mean())
         got = result.model(client=k)
         np.testing.assert_allclose(got["W"], mine["W"], rtol=1e-9, atol=1e-12)
+
+
+def test_a_note_says_that_new_clients_have_nothing_to_train_on():
+    sections = {"name": "own", "rounds": 1, "method": "fine_tune"}
+    blobs = {"kind": "gaussian_blobs", "samples": 200, "clients": 10, "test": {"clients": 0.2}}
+    said = []
+    for share in (0.0, 0.3):
+        checked = read({**sections, "data": {**blobs, "client_test": share}})
+        with numerics(checked):
+            said.append([note for note in notes(build(checked)) if "never train" in note])
+    assert said == [
+        [
+            "2 clients never train, and are scored on all their samples: fine_tune has none of"
+            " theirs to train on first; set data.client_test"
+        ],
+        [],
+    ]
 
 
 @pytest.mark.long
