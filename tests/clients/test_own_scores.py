@@ -104,8 +104,8 @@ def test_no_steps_before_a_score_leave_the_shared_model():
 def test_training_before_a_score_is_the_same_in_any_blocks():
     client = {"kind": "fine_tune", "tune_steps": 5}
     whole = run(client)
-    for numerics in ({"lanes": 3, "block": 5}, {"lanes": 1, "block": 2}):
-        other = run(client, numerics={**X64, **numerics}).clients["personal_loss"]
+    for width in ({"lanes": 3, "block": 5}, {"lanes": 1, "block": 2}):
+        other = run(client, numerics={**X64, **width}).clients["personal_loss"]
         np.testing.assert_allclose(other, whole.clients["personal_loss"], rtol=1e-12)
 
 
