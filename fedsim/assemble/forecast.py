@@ -426,14 +426,20 @@ def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:
 
 
 def _notes_on_personal_models(experiment: Experiment, plan: Plan) -> list[str]:
-    """Personal models that nobody scores."""
-    has_own_tests = len(plan.federation.test_holders.indices) > 0
-    if experiment.client.personal is None or has_own_tests or plan.network is not None:
+    """Personal models that nobody scores, or that new clients cannot make their own."""
+    f = plan.federation
+    if experiment.client.personal is None or plan.network is not None:
         return []
-    text = f"{experiment.scenario.spec.client.kind} has personal models"
-    reason = "no client keeps samples to score them on"
-    remedy = "set data.client_test for personal_accuracy in clients.csv"
-    return [f"{text}, and {reason}; {remedy}"]
+    kind = experiment.scenario.spec.client.kind
+    if not len(f.test_holders.indices):
+        reason = "no client keeps samples to score them on"
+        remedy = "set data.client_test for personal_accuracy in clients.csv"
+        return [f"{kind} has personal models, and {reason}; {remedy}"]
+    if experiment.client.tuning is not None and f.adapting is None and f.held_out.any():
+        text = f"{int(f.held_out.sum())} clients never train, and are scored on all their samples"
+        reason = f"{kind} has none of theirs to train on first"
+        return [f"{text}: {reason}; set data.client_test"]
+    return []
 
 
 def _resident_bytes() -> int:

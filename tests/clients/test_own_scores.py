@@ -5,8 +5,12 @@ import pytest
 from test_lanes import X64, ragged
 
 import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import notes
 from fedsim.engine.own_scores import distribution
 from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -73,6 +77,23 @@ def test_clients_train_before_they_are_scored_also_new_ones(test):
         np.testing.assert_allclose(got["W"], mine["W"], rtol=1e-9, atol=1e-12)
 
 
+def test_a_note_says_that_new_clients_have_nothing_to_train_on():
+    sections = {"name": "own", "rounds": 1, "method": "fine_tune"}
+    blobs = {"kind": "gaussian_blobs", "samples": 200, "clients": 10, "test": {"clients": 0.2}}
+    said = []
+    for share in (0.0, 0.3):
+        checked = read({**sections, "data": {**blobs, "client_test": share}})
+        with numerics(checked):
+            said.append([note for note in notes(build(checked)) if "never train" in note])
+    assert said == [
+        [
+            "2 clients never train, and are scored on all their samples: fine_tune has none of"
+            " theirs to train on first; set data.client_test"
+        ],
+        [],
+    ]
+
+
 @pytest.mark.long
 def test_no_steps_before_a_score_leave_the_shared_model():
     clients = run({"kind": "fine_tune", "tune_steps": 0}).clients
@@ -83,8 +104,8 @@ def test_no_steps_before_a_score_leave_the_shared_model():
 def test_training_before_a_score_is_the_same_in_any_blocks():
     client = {"kind": "fine_tune", "tune_steps": 5}
     whole = run(client)
-    for numerics in ({"lanes": 3, "block": 5}, {"lanes": 1, "block": 2}):
-        other = run(client, numerics={**X64, **numerics}).clients["personal_loss"]
+    for width in ({"lanes": 3, "block": 5}, {"lanes": 1, "block": 2}):
+        other = run(client, numerics={**X64, **width}).clients["personal_loss"]
         np.testing.assert_allclose(other, whole.clients["personal_loss"], rtol=1e-12)
 
 
