@@ -36,13 +36,13 @@ def faults(site: Path) -> list[str]:
     """A line for every dead link, and for everything that a page loads from elsewhere."""
     files = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
     pages = {name: _page(site / name) for name in sorted(files) if name.endswith(".html")}
-    found = [
-        fault for name, page in pages.items() for fault in _faults_of(name, page, pages, files)
-    ]
+    lines: list[str] = []
+    for name, page in pages.items():
+        lines += _faults_of(name, page, pages, files)
     for name in sorted(files):
         if name.endswith(".css") and STYLE_ADDRESS.search((site / name).read_text("utf-8")):
-            found.append(f"{name}: loads something from elsewhere")
-    return found
+            lines.append(f"{name}: loads something from elsewhere")
+    return lines
 
 
 def _page(path: Path) -> Page:
@@ -87,7 +87,7 @@ def _faults_of(
 
 
 def _target(where: str, path: str) -> str:
-    """The name of what a link leads to; one that begins with a slash is that of the site's root."""
+    """The name of the file that a link leads to; a slash in front is the root of the site."""
     if not path:
         return where
     if path.startswith("/"):

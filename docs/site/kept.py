@@ -28,12 +28,12 @@ Kind = tuple[str, str]  # its family, and its name
 @functools.cache
 def records() -> dict[str, dict[str, Any]]:
     """Folder in reports -> the `run.json` of every kept run that has a page."""
-    found = {}
+    kept = {}
     for page in sorted(ROOT.glob("reports/*/report.html")):
         if _is_kept(page.parent.name):
             text = page.with_name("run.json").read_text(encoding="utf-8")
-            found[page.parent.name] = json.loads(text)
-    return found
+            kept[page.parent.name] = json.loads(text)
+    return kept
 
 
 def _is_kept(folder: str) -> bool:

@@ -29,12 +29,12 @@ WIDTH = 96  # of docstrings: a line that ends although the next word fits was en
 def places() -> dict[tuple[str, str], str]:
     """Family and kind -> the place of its page."""
     catalogue(None)  # registers them
-    found = {}
+    by_kind = {}
     for family in make.TITLES:
         for kind, factory in sorted(FAMILIES[family].items()):
             if factory.__module__.startswith("fedsim."):
-                found[family, kind] = f"catalogue/{plural_of(family)}/{kind}.md"
-    return found
+                by_kind[family, kind] = f"catalogue/{plural_of(family)}/{kind}.md"
+    return by_kind
 
 
 def linked(markdown: str) -> str:

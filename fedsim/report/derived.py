@@ -15,7 +15,7 @@ from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import CostPicture, cost_pictures
 from fedsim.report.pictures.scores import axis_of
 from fedsim.report.ranking import all_methods
-from fedsim.report.results import Row, rows_of
+from fedsim.report.results import Row, errors_in, metric_of, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_scores
 from fedsim.study.cost_axes import AXES
@@ -130,7 +130,8 @@ def _summary_tables(
     compared = None if compare is None else rows_of(compare)
     rounds = _present(frames, "rounds")
     markdown = tables.markdown(tables.for_paper(summary, compare, score, rounds=rounds))
-    latex = paper_table(runs, compared, score, record["scenario"])
+    errors = errors_in(rounds, metric_of(runs))
+    latex = paper_table(runs, compared, score, record["scenario"], errors=errors)
     return {
         "tables/summary.tex": in_latex(latex, mark).encode(),
         "tables/summary.md": in_markdown(markdown, mark).encode(),

@@ -20,6 +20,7 @@ from fedsim.report.layout import (
     number,
     word,
 )
+from fedsim.report.paper_columns import Errors, costs, differences, errors_of_models, tuned
 from fedsim.report.ranking import order_of
 from fedsim.report.results import grouped_by, metric_of
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
@@ -30,7 +31,6 @@ from fedsim.study.summary import (
     in_words,
     is_federated,
     larger_is_better,
-    median_to_target,
 )
 from fedsim.types.client import ALONE, POOLED
 
@@ -74,13 +74,15 @@ def paper_table(
     score: str,
     scenario: Mapping[str, Any],
     spread: str = "sd",
+    errors: Errors | None = None,
 ) -> str:
     """LaTeX with booktabs, below a comment that says what the table is and where it fits.
 
     Methods are in the order of `order_of`. The best mean of a column is bold; a dagger marks those
     that could not be told apart from it (sign-flip test under the same seeds, after Holm over all
-    pairs of a column). Where nothing varies there are further columns, as many as fit: difference
-    to the baseline, its p, what was tuned, rounds and bytes to the target.
+    pairs of a column). Where nothing varies there are further columns, as many as fit: R² and MAE
+    of models that predict numbers, difference to the baseline, its p, what was tuned, rounds and
+    bytes to the target.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -88,7 +90,9 @@ def paper_table(
       score: `final`, `best` or `mean_last_k`.
       scenario: resolved, for its name and for what varies.
       spread: `sd` or `interval`.
+      errors: R² and MAE by name, by variation and method; left out: of models of classes.
     """
+    errors = errors or {}
     baseline = next((row["baseline"] for row in compare or ()), None)
     methods = order_of(summary, baseline, score)
     groups = grouped_by(summary, "variant")
@@ -104,18 +108,22 @@ def paper_table(
         scores.append(_scores(methods, rows, score, spread))
     columns = _score_columns(heads, scores)
     further = []
+    least = 2  # further columns, for which long names are broken
     if not varied:
-        further += _differences(methods, compare)
-        further += _tuned(methods, summary)
-        further += _costs(methods, summary)
+        further += errors_of_models(methods, errors)
+        least += len(further)
+        further += differences(methods, compare)
+        further += tuned(methods, summary)
+        further += costs(methods, summary)
 
-    names, blocks = _laid_out(methods, varied or ["method"], columns, further)
+    names, blocks = _laid_out(methods, varied or ["method"], columns, further, least)
     points = layout.points_of(*([names, *block] for block in blocks))
     comment = [
         *_description(summary, score, scenario, spread),
         *_marks(summary, scores),
         *_order(baseline, varied),
         *_outside(summary),
+        *_elsewhere(errors, varied),
         _fit(points),
     ]
     lines = [f"% {line}" for line in comment] + layout.tabular(names, blocks)
@@ -140,6 +148,7 @@ def _laid_out(
     heads: Sequence[str],
     scores: Sequence[Column],
     further: Sequence[Column],
+    least: int,
 ) -> tuple[Column, list[list[Column]]]:
     """Names, and the columns beside them in blocks; names are broken where that helps.
 
@@ -148,12 +157,13 @@ def _laid_out(
       heads: lines above the names.
       scores: the columns of scores.
       further: columns that may be left out.
+      least: how many of them are worth broken names.
     """
     unbroken = layout.names_column(methods, heads)
     broken = layout.names_column(methods, heads, broken=True)
     if len(scores) == 1:
         columns = [*scores, *further]
-        enough = min(len(further), 2)
+        enough = min(len(further), least)
         names = broken
         if len(layout.fitting(unbroken, columns)) > enough:
             names = unbroken
@@ -310,74 +320,6 @@ def _ending(entry: Score) -> str:
     return "not run" if entry.not_run else "failed"
 
 
-def _differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[Column]:
-    """Differences to the baseline, and their p; empty for a method of which no run has ended."""
-    if not compare or len(methods) < 2:
-        return []
-    rows = {row["method"]: row for row in compare}
-    digits = layout.digits_of([rows[method]["sd"] for method in methods if method in rows])
-    differences = []
-    p_values = []
-    for method in methods:
-        row = rows.get(method, {})
-        if row.get("difference") is not None:
-            differences.append(number(row["difference"], digits, sign=True))
-        elif row.get("baseline") == method:
-            differences.append(word("baseline"))
-        else:
-            differences.append(word(""))
-
-        p = row.get("p_adjusted")
-        p_values.append(word("") if p is None else _p(p))
-    return [Column(NUMBER, ["difference"], differences), Column(NUMBER, ["p (Holm)"], p_values)]
-
-
-def _p(p: float) -> list[Fragment]:
-    """A p value with three decimals; a smaller one as `<0.001`."""
-    if p >= 0.001:
-        return number(p, 3)
-    (integer, points), fraction = number(0.001, 3)
-    return [(f"$<${integer}", points + SIGN), fraction]
-
-
-def _tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
-    """A column per path that was tuned, with the value that every method chose."""
-    values: dict[str, dict[str, str]] = {}  # by path and method
-    for row in summary:
-        for setting in str(row.get("tuned") or "").split(", "):
-            path, _, value = setting.partition("=")
-            if value:
-                values.setdefault(path, {})[row["method"]] = plain(value)
-    columns = []
-    for path, chosen in values.items():
-        cells = [word(chosen.get(method, "")) for method in methods]
-        columns.append(Column(("r",), [path], cells))
-    return columns
-
-
-def _costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
-    """Rounds and megabytes to the target, medians over all runs.
-
-    Cells are empty where half of a method's runs or more did not reach the target.
-    """
-    runs = grouped_by(summary, "method")
-    columns = []
-    for name, unit, title, form in (
-        ("rounds_to_target", 1, "rounds", ".0f"),
-        ("bytes_to_target", 1e6, "MB", ".3g"),
-    ):
-        texts = []
-        for method in methods:
-            median, _ = median_to_target(runs[(method,)], name)
-            text = ""
-            if math.isfinite(median):
-                text = f"{median / unit:{form}}"
-            texts.append(text)
-        if any(texts):
-            columns.append(Column(("r",), [title], [word(text) for text in texts]))
-    return columns
-
-
 def _description(
     summary: Sequence[Row], score: str, scenario: Mapping[str, Any], spread: str
 ) -> list[str]:
@@ -434,6 +376,14 @@ def _outside(summary: Sequence[Row]) -> list[str]:
         if not is_federated(row):
             listed[row["method"]] = f"{plain(row['method'])} ({reasons[row[NOT_FEDERATED]]})"
     return [f"Last, not federated methods: {', '.join(listed.values())}."] if listed else []
+
+
+def _elsewhere(errors: Errors, varied: Sequence[str]) -> list[str]:
+    """Where R² and MAE are, for which a table of variations has no space."""
+    if not errors or not varied:
+        return []
+    names = dict.fromkeys(name for means in errors.values() for name in means)
+    return [f"{' and '.join(names)} by variation: fedsim export DIR --format csv."]
 
 
 def _fit(points: float) -> str:

@@ -15,7 +15,7 @@ from fedsim.errors import DirectoryError
 from fedsim.report import tables
 from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
-from fedsim.report.results import rows_of
+from fedsim.report.results import errors_in, metric_of, rows_of
 from fedsim.report.workbook import workbook
 from fedsim.runs.derive import contents
 from fedsim.runs.directory import sound_record
@@ -151,13 +151,15 @@ def _paper_table(source: Source, spread: str) -> str:
     record = source.record
     with reporting_table_errors(source.path):
         summary = by_setting(record, {"summary": _summary(source)})["summary"]
+        rows = rows_of(summary)
         compare = source.read("compare")
         return paper_table(
-            summary=rows_of(summary),
+            summary=rows,
             compare=None if compare is None else rows_of(compare),
             score=record.get("score", "final"),
             scenario=record["scenario"],
             spread=spread,
+            errors=errors_in(source.read("rounds"), metric_of(rows)),
         )
 
 

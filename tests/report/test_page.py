@@ -90,10 +90,10 @@ class Visit:
     def __init__(self, browser, file, **how):
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
         self.page = self.context.new_page()
-        self.said = []
+        self.messages = []
         self.asked = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(f"file://{file}")
 
@@ -282,12 +282,12 @@ def test_names_are_inert_in_every_file(out):
     texts = [path for path in out.rglob("*") if path.suffix in (".csv", ".html", ".svg", ".md")]
     assert len(texts) >= 12
     for path in texts:
-        said = path.read_text()
+        text = path.read_text()
         if path.suffix == ".csv":
-            for row in csv.reader(said.splitlines()):
+            for row in csv.reader(text.splitlines()):
                 assert not [cell for cell in row if cell[:1] in "=+@" and cell], path
         else:
-            assert "<script>window" not in said and "<img src=x" not in said, path
+            assert "<script>window" not in text and "<img src=x" not in text, path
     assert set(read_table(out, "summary")["method"]) == {"mean", "median", HOSTILE, "=cmd()"}
     assert fedsim.verify(out).equal
 
@@ -332,7 +332,7 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
     (tmp_path / "page.yaml").write_text(json.dumps({**SCENARIO, "rounds": 1, "seeds": 1}))
     run = [sys.executable, "-m", "fedsim.cli", "run", "page.yaml"]
     options = ["--out", "out", "--open", "--force"]
-    for path, said in (
+    for path, printed in (
         (f"{browser.parent}:{os.environ['PATH']}", ""),
         ("/nowhere", "out/report.html: open it in a browser\n"),
     ):
@@ -340,7 +340,7 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
         done = subprocess.run(
             [*run, *options], cwd=tmp_path, capture_output=True, text=True, env=environment
         )
-        assert (done.returncode, done.stderr) == (0, said)
+        assert (done.returncode, done.stderr) == (0, printed)
     for _ in range(50):  # it is not waited for
         if not (browser.parent / "opened").exists():
             time.sleep(0.1)
@@ -358,7 +358,7 @@ def test_axes_hold_what_is_drawn_on_them():
 def test_opens_without_a_request_or_a_word(chromium, out):
     for how in ({}, {"color_scheme": "dark"}, {"locale": "de-DE"}):
         with Visit(chromium, out / "report.html", **how) as visit:
-            assert visit.said == [] and visit.asked == [f"file://{out}/report.html"]
+            assert visit.messages == [] and visit.asked == [f"file://{out}/report.html"]
             assert visit.page.evaluate("window.hit") is None
             assert visit.page.locator(".lead").is_visible()
             assert visit.page.locator(".sentences li").count() >= 2
@@ -396,7 +396,7 @@ def test_toggle_zoom_axis_and_sort_work(chromium, out):
         rising = here.evaluate(column)
         head.click()
         assert rising == sorted(rising) and here.evaluate(column) == sorted(rising, reverse=True)
-        assert visit.said == [] and here.evaluate("window.hit") is None
+        assert visit.messages == [] and here.evaluate("window.hit") is None
 
 
 def test_everything_is_reached_by_the_keyboard(chromium, out):
@@ -482,9 +482,9 @@ def test_charts_of_a_metric_are_looked_at_together(chromium, out):
 
 def test_the_script_cuts_axes_as_the_still_pictures_are_cut(chromium, out):
     """Under attack the losses of the mean squeeze those of the others."""
-    said = []
+    marks = []
     for script in (True, False):
         with Visit(chromium, out / "report.html", java_script_enabled=script) as visit:
-            said.append(visit.page.locator("text.beyond").all_text_contents())
-    assert said[0] == said[1]
-    assert any(" mean beyond, axis cut" in text for text in said[0])
+            marks.append(visit.page.locator("text.beyond").all_text_contents())
+    assert marks[0] == marks[1]
+    assert any(" mean beyond, axis cut" in text for text in marks[0])

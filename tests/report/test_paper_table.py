@@ -15,6 +15,7 @@ from fedsim.report.ranking import order_of
 from fedsim.report.results import rows_of
 from fedsim.runs.export import exported
 from fedsim.study.pairing import against
+from fedsim.study.regression import mean_errors
 
 LONG = [
     "mean",
@@ -164,6 +165,27 @@ def test_the_comment_says_what_it_is():
     assert row[3] == f"\\,$\\pm$\\,{half:.3f}"
     for line in made(rows).splitlines()[:4]:
         assert line.startswith("% ")
+
+
+def test_a_regression_has_r2_and_mae():
+    rows = summary(["base", "good"], seeds=3, metric="test_loss")
+    rounds = []
+    for row in rows:
+        rounds.append({**row, "round": 1, "test_r2": 0.5 - row["seed"] / 10, "test_mae": 12.25})
+    tex = made(rows, errors=mean_errors(rounds, "test_loss"))
+    head, *lines = body(tex)
+    assert head[1:4] == [
+        "\\multicolumn{3}{c}{test loss}",
+        "\\multicolumn{2}{c}{R$^2$}",
+        "\\multicolumn{2}{c}{MAE}",
+    ]
+    assert [line[4:8] for line in lines] == [["0", "4000", "12", "25"]] * 2
+    assert "difference" in " ".join(head)
+
+    varied = summary(["base", "good"], shares(2), metric="test_loss")
+    errors = {("fleet.malicious=0", "base"): {"R²": 0.5, "MAE": 1.0}}
+    tex = made(varied, ["fleet.malicious"], errors=errors)
+    assert "% R² and MAE by variation: fedsim export DIR --format csv." in tex
 
 
 def test_variations_are_columns_each_with_its_value():

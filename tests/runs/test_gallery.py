@@ -135,7 +135,7 @@ def test_cards_are_filtered_sorted_and_inert_in_a_browser(runs, chromium, tmp_pa
     assert HOSTILE not in page.read_text()
     with Visit(chromium, page) as visit:
         assert visit.page.evaluate("window.hit") is None
-        assert visit.asked == [f"file://{page}"] and visit.said == []
+        assert visit.asked == [f"file://{page}"] and visit.messages == []
         shown = (
             "Array.from(document.querySelectorAll('article:not([hidden]) h2'), h => h.innerText)"
         )

@@ -185,7 +185,9 @@ def _worst_first(column: Column, score: ClientScore) -> list[Any]:
 
     def rank(client: Any) -> tuple[bool, float]:
         number = column.numbers[client]
-        return (True, 0.0) if np.isnan(number) else (False, sign * number)
+        if np.isnan(number):
+            return True, 0.0
+        return False, sign * number
 
     return sorted(column.numbers, key=rank)
 
@@ -197,13 +199,18 @@ def _mean(rows: pd.DataFrame, values: np.ndarray) -> dict[Any, float]:
         numbers = of_clients.setdefault(client, [])
         if not np.isnan(value):
             numbers.append(value)
-    return {client: statistics.fmean(v) if v else np.nan for client, v in of_clients.items()}
+    means = {}
+    for client, numbers in of_clients.items():
+        means[client] = statistics.fmean(numbers or [np.nan])
+    return means
 
 
 def _cell(column: Column, client: Any) -> Cell:
     """The cell of a client; empty where it has no number."""
     value = column.numbers.get(client, np.nan)
-    return EMPTY if np.isnan(value) else (f"{value:{column.form}}", value)
+    if np.isnan(value):
+        return EMPTY
+    return f"{value:{column.form}}", value
 
 
 def _caption(score: ClientScore, first: str, context: Context, named: bool, seeds: int) -> str:

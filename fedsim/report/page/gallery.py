@@ -9,9 +9,10 @@ from markupsafe import Markup
 
 from fedsim.report.mark import unfinished_mark
 from fedsim.report.page.charts import METRICS
-from fedsim.report.page.content import Result, Source, curves_of, lines_of, result_of
+from fedsim.report.page.content import curves_of
 from fedsim.report.page.endings import ENDED
 from fedsim.report.page.render import rendered
+from fedsim.report.page.sources import Result, Source, lines_of, result_of
 from fedsim.report.results import grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.summary import in_words, is_federated, larger_is_better
@@ -86,12 +87,11 @@ def card_of(entry: Entry, number: int) -> dict[str, Any]:
     result = result_of(sources)
     score = _best(result)
     started = str(record.get("started", ""))
-    mark = unfinished_mark(record) or ENDED.get(record["status"], f"ended as {record['status']}")
     return {
         "name": entry.name,
         "link": entry.link,
         "state": entry.state,
-        "mark": "" if entry.state == "finished" else mark,
+        "mark": _mark(entry),
         "headline": lines_of(sources, result)[0],
         "score": score,
         "started": started,
@@ -101,23 +101,33 @@ def card_of(entry: Entry, number: int) -> dict[str, Any]:
     }
 
 
+def _mark(entry: Entry) -> str:
+    """How a run that is not finished stands or ended; empty for one that is."""
+    if entry.state == "finished":
+        return ""
+    record = entry.source.record
+    unfinished = unfinished_mark(record)
+    return unfinished or ENDED.get(record["status"], f"ended as {record['status']}")
+
+
 def _best(result: Result) -> Score | None:
     """The best mean score; None if no run has one."""
     context = result.context
     runs = [row for row in result.runs if is_federated(row)] or result.runs
     means: dict[str, float] = {}
+    best = max if larger_is_better(context.metric) else min
     for (method, _), rows in grouped_by(runs, "method", "variant").items():
         values = [row[context.score] for row in rows if _is_number(row.get(context.score))]
         if values:
             mean = statistics.fmean(values)
-            best = max if larger_is_better(context.metric) else min
             means[method] = best(means.get(method, mean), mean)
     if not means:
         return None
-    sign = 1 if larger_is_better(context.metric) else -1
-    method = max(means, key=lambda name: sign * means[name])
-    named = method if len(context.order) > 1 else ""
-    return Score(means[method], in_words(context.metric), named)
+    method = best(means, key=lambda name: means[name])
+    metric = in_words(context.metric)
+    if len(context.order) == 1:
+        return Score(means[method], metric, "")
+    return Score(means[method], metric, method)
 
 
 def _is_number(value: Any) -> bool:
@@ -140,8 +150,10 @@ def _picture(source: Source, result: Result, number: int) -> Picture:
     panel = groups[0]["panels"].shown[0]
     # Names of clips are those of a page of its own.
     drawn = Markup(panel["picture"].replace(f"clip{panel['id']}", f"clip{number}"))
-    label = result.context.words(variant) if variant else ""
-    return Picture(drawn, f"{groups[0]['title']}, {label}" if label else groups[0]["title"])
+    caption = groups[0]["title"]
+    if variant:
+        caption = f"{caption}, {result.context.words(variant)}"
+    return Picture(drawn, caption)
 
 
 def _setting(entry: Entry, result: Result) -> str:

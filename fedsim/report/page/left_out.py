@@ -55,8 +55,8 @@ def _picture(table: pd.DataFrame, score: ClientScore, context: Context) -> Strip
         return None
 
     x = strips.cut_axis(numbers, share=score.share)
-    what = f"{score.words} of the final model on the clients' own samples"
-    label = f"{what}, mean over the seeds and 95 % interval"
+    scored = f"{score.words} of the final model on the clients' own samples"
+    label = f"{scored}, mean over the seeds and 95 % interval"
     keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]
     return strips.marks_picture(rows, x, label, keys=keys)
 

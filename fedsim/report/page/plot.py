@@ -80,14 +80,17 @@ def curves_picture(
         drawn = [line, *drawn, _target_label(target, y.at(target), label_above)]
 
     for curve, positions in courses:
-        for side in beyond(curve, y.low, y.high) if len(positions) else []:
-            drawn.append(_cut_mark(curve.name, side))
+        if len(positions):
+            drawn += [_cut_mark(curve.name, side) for side in beyond(curve, y.low, y.high)]
+    title = across.name
+    if across.log:
+        title = f"{title}, logarithmic"
     frame = element("rect", x=LEFT, y=TOP, width=WIDTH - LEFT - RIGHT, height=HEIGHT - TOP - BOTTOM)
     clip = f"clip{chart}"
     return element(
         "svg",
         element("clipPath", frame, id=clip),
-        *_grid(x, y, f"{across.name}, logarithmic" if across.log else across.name),
+        *_grid(x, y, title),
         element("g", *drawn, class_="plot", clip_path=f"url(#{clip})"),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
@@ -107,15 +110,20 @@ def _series(course: Course, classes: str, x: Axis, y: Axis) -> Markup:
     elements = []
     if not np.array_equal(curve.low, curve.high):
         outline = path([*points(curve.high), *points(curve.low)[::-1]], x, y)
-        elements.append(element("path", class_="band", d=f"{outline}Z" if outline else ""))
+        if outline:
+            outline += "Z"
+        elements.append(element("path", class_="band", d=outline))
     elements.append(element("path", class_="line", d=path(points(curve.mean), x, y)))
     return element("g", *elements, class_=f"series {classes}", data_name=curve.name)
 
 
 def _cut_mark(name: str, side: int) -> Markup:
     """The name of a method whose curve leaves an axis that is cut: above it (1) or below (-1)."""
-    arrow = "\N{BLACK UP-POINTING TRIANGLE}" if side > 0 else "\N{BLACK DOWN-POINTING TRIANGLE}"
-    y = TOP + 12 if side > 0 else HEIGHT - BOTTOM - 6
+    arrow = "\N{BLACK DOWN-POINTING TRIANGLE}"
+    y = HEIGHT - BOTTOM - 6
+    if side > 0:
+        arrow = "\N{BLACK UP-POINTING TRIANGLE}"
+        y = TOP + 12
     text = f"{arrow} {name} beyond, axis cut"
     return element("text", text, class_="beyond", x=LEFT + 6, y=y)
 
@@ -126,12 +134,13 @@ def _target_line(height: float) -> Markup:
 
 def _target_label(target: float, height: float, above: bool) -> Markup:
     """The target's name at the right end of its line, above or below it."""
+    baseline = height - 5 if above else height + 14
     return element(
         "text",
         f"target {target:g}",
         class_="target",
         x=WIDTH - RIGHT - 4,
-        y=height - 5 if above else height + 14,
+        y=baseline,
         text_anchor="end",
     )
 

@@ -1,7 +1,7 @@
 """How methods are told apart: one colour and one dash each, the same in every picture.
 
-They follow from the rank of a method in the order of the result. The first eight methods are drawn
-strongly, the others are pale.
+They follow from the rank of a method in the order of the result. The first eight, the
+baseline and the best, are drawn strongly; the others are pale, except on a front of costs.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,144 @@
+"""What the page is made of: runs and comparisons, and their results taken together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from fedsim.report.context import Context, context_of
+from fedsim.report.mark import unfinished_mark
+from fedsim.report.page.outcome import headline
+from fedsim.report.ranking import all_methods
+from fedsim.report.results import Row, metric_of, rows_of
+from fedsim.study.cost_axes import AXES
+from fedsim.study.findings import findings_of
+from fedsim.study.standings import Standing, chance_levels, standings
+from fedsim.study.verdict import verdict
+
+
+class Source(NamedTuple):
+    """A run or a comparison.
+
+    Attributes:
+      record: the content of its `run.json`, as far as it is known.
+      tables: its tables by name.
+      label: the name of its rows, where several runs share the page; else empty.
+    """
+
+    record: Mapping[str, Any]
+    tables: Mapping[str, pd.DataFrame]
+    label: str = ""
+
+    def table(self, name: str) -> pd.DataFrame | None:
+        """One of its tables; None where there is none, or an empty one."""
+        table = self.tables.get(name)
+        if table is None or not len(table):
+            return None
+        if self.label and "method" in table:
+            return table.assign(method=self.label)
+        return table
+
+
+class Result(NamedTuple):
+    """The results of all sources together.
+
+    Attributes:
+      context: what all pictures know, from the scenario of the first source.
+      runs: rows of `summary.csv`.
+      compared: rows of `compare.csv`; none where nothing is compared, or runs have not ended.
+      baseline: the method that the others are compared with, if any.
+      spent: rows of `bytes.csv` and `seconds.csv` by name; none for several sources.
+      chance: the accuracy of guessing, by variation.
+      standings: the standings of methods, by variation.
+    """
+
+    context: Context
+    runs: list[Row]
+    compared: list[Row]
+    baseline: str | None
+    spent: dict[str, list[Row]]
+    chance: dict[str, float]
+    standings: dict[str, list[Standing]]
+
+
+def result_of(sources: Sequence[Source]) -> Result:
+    """The results of runs and comparisons, from their tables."""
+    record = sources[0].record
+    score = record.get("score", "final")
+    summary = tables_of(sources, "summary")
+    runs = []
+    if summary is not None and score in summary:
+        runs = rows_of(summary)
+    compared = []
+    if not unfinished_mark(record):
+        compared = rows_in(only_table(sources, "compare"))
+    baseline = record.get("baseline") if len(sources) == 1 else None
+    others = [tables_of(sources, "rounds"), tables_of(sources, "clients")]
+    order = all_methods(runs, others, baseline, score)
+    chance = chance_levels(only_table(sources, "partition"), metric_of(runs))
+    return Result(
+        context=context_of(record["scenario"], runs, score, order),
+        runs=runs,
+        compared=compared,
+        baseline=baseline,
+        spent={axis.table: rows_in(only_table(sources, axis.table)) for axis in AXES},
+        chance=chance,
+        standings=standings(compared, runs, baseline or "", score, chance),
+    )
+
+
+def lines_of(sources: Sequence[Source], result: Result) -> list[str]:
+    """The headline, and further sentences of a comparison."""
+    context = result.context
+    over = not unfinished_mark(sources[0].record)
+    lines = _verdict(sources, result, over)
+    if lines:
+        return lines
+    rounds = rounds_of_one(sources, result)
+    guessing = result.chance.get("")
+    return [headline(result.runs, rounds, context.order, context.score, guessing, over)]
+
+
+def rounds_of_one(sources: Sequence[Source], result: Result) -> list[Row]:
+    """The rows of `rounds.csv` where there is only one method."""
+    return rows_in(tables_of(sources, "rounds")) if len(result.context.order) <= 1 else []
+
+
+def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]:
+    """The sentences of a comparison; none for runs that are not compared.
+
+    Args:
+      sources: runs and comparisons.
+      result: the results of all of them.
+      over: whether the runs have ended.
+    """
+    stored = sources[0].record.get("verdict")
+    if stored and len(sources) == 1:
+        return list(stored)
+    if not result.baseline or not result.runs:
+        return []
+
+    context = result.context
+    tables = {"compare": result.compared, "summary": result.runs}
+    findings = findings_of(tables, result.baseline, context.score, context.scenario, result.chance)
+    lines: list[str] = [*verdict(findings).lines]
+    if not over:
+        lines[0] = f"So far: {lines[0]}"
+    return lines
+
+
+def tables_of(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
+    """The rows of all sources' tables; None where no source has any."""
+    tables = [source.table(name) for source in sources]
+    present = [table for table in tables if table is not None]
+    return pd.concat(present, ignore_index=True) if present else None
+
+
+def only_table(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
+    """The table of the only source; None where there are several."""
+    return sources[0].table(name) if len(sources) == 1 else None
+
+
+def rows_in(table: pd.DataFrame | None) -> list[Row]:
+    """The rows of a table; none where there is no table."""
+    return [] if table is None else rows_of(table)

@@ -1,0 +1,97 @@
+"""Further columns of a paper's table: errors of models, differences, what was tuned, costs."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedsim.report import layout
+from fedsim.report.latex import plain
+from fedsim.report.layout import NUMBER, SIGN, Column, Fragment, number, word
+from fedsim.report.results import grouped_by
+from fedsim.study.summary import median_to_target
+
+Row = dict[str, Any]
+Errors = Mapping[tuple[str, str], Mapping[str, float]]
+"""R² and MAE by name, by variation and method"""
+
+
+def errors_of_models(methods: Sequence[str], errors: Errors) -> list[Column]:
+    """R² and MAE, with four significant digits of the largest; none of models of classes."""
+    names = dict.fromkeys(name for means in errors.values() for name in means)
+    columns = []
+    for name in names:
+        means = [errors.get(("", method), {}).get(name) for method in methods]
+        largest = max((abs(mean) for mean in means if mean is not None), default=0.0)
+        magnitude = math.floor(math.log10(largest or 1.0))
+        digits = min(max(3 - magnitude, 1), 4)
+        cells = [word("") if mean is None else number(mean, digits) for mean in means]
+        columns.append(Column(NUMBER, [name], cells))
+    return columns
+
+
+def differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[Column]:
+    """Differences to the baseline, and their p; empty for a method of which no run has ended."""
+    if not compare or len(methods) < 2:
+        return []
+    rows = {row["method"]: row for row in compare}
+    digits = layout.digits_of([rows[method]["sd"] for method in methods if method in rows])
+    cells = []
+    p_values = []
+    for method in methods:
+        row = rows.get(method, {})
+        if row.get("difference") is not None:
+            cells.append(number(row["difference"], digits, sign=True))
+        elif row.get("baseline") == method:
+            cells.append(word("baseline"))
+        else:
+            cells.append(word(""))
+
+        p = row.get("p_adjusted")
+        p_values.append(word("") if p is None else _p(p))
+    return [Column(NUMBER, ["difference"], cells), Column(NUMBER, ["p (Holm)"], p_values)]
+
+
+def _p(p: float) -> list[Fragment]:
+    """A p value with three decimals; a smaller one as `<0.001`."""
+    if p >= 0.001:
+        return number(p, 3)
+    (integer, points), fraction = number(0.001, 3)
+    return [(f"$<${integer}", points + SIGN), fraction]
+
+
+def tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
+    """A column per path that was tuned, with the value that every method chose."""
+    values: dict[str, dict[str, str]] = {}  # by path and method
+    for row in summary:
+        for setting in str(row.get("tuned") or "").split(", "):
+            path, _, value = setting.partition("=")
+            if value:
+                values.setdefault(path, {})[row["method"]] = plain(value)
+    columns = []
+    for path, chosen in values.items():
+        cells = [word(chosen.get(method, "")) for method in methods]
+        columns.append(Column(("r",), [path], cells))
+    return columns
+
+
+def costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
+    """Rounds and megabytes to the target, medians over all runs.
+
+    Cells are empty where half of a method's runs or more did not reach the target.
+    """
+    runs = grouped_by(summary, "method")
+    columns = []
+    for name, unit, title, form in (
+        ("rounds_to_target", 1, "rounds", ".0f"),
+        ("bytes_to_target", 1e6, "MB", ".3g"),
+    ):
+        texts = []
+        for method in methods:
+            median, _ = median_to_target(runs[(method,)], name)
+            text = ""
+            if math.isfinite(median):
+                text = f"{median / unit:{form}}"
+            texts.append(text)
+        if any(texts):
+            columns.append(Column(("r",), [title], [word(text) for text in texts]))
+    return columns
