@@ -6,6 +6,8 @@ else would leave them, or would make one client's data move more than its own up
 
 from typing import Any
 
+import jax
+
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
@@ -19,6 +21,9 @@ INDEPENDENT = ("bernoulli", "lognormal", "markov")
 
 # Mechanisms that the accountant knows.
 MECHANISMS = ("gaussian", "tree", "banded", "blt")
+
+# Cohorts that the accountant knows.
+SAMPLERS = ("all", "poisson", "uniform", "cyclic", "separated", "cyclic_poisson")
 
 # Stages that noise a client's message before it leaves.
 LOCAL = ("local_gaussian", "local_laplace")
@@ -91,6 +96,19 @@ def private_statistics(scenario: Scenario, shapes: Any) -> Findings:
     yield ("model",), f"{text}, and {NOISED_ALONE}; use a norm without them, such as group"
 
 
+def private_precision(scenario: Scenario, shapes: Any) -> Findings:
+    """Parameters in half precision, in which noise would have few values and no tails."""
+    spec = scenario.spec
+    has_noise = spec.privacy is not None or spec.client.dp_sgd is not None
+    if not has_noise and not any(link.kind in LOCAL for link in spec.wire):
+        return
+    for leaf in jax.tree.leaves(shapes["params"]):
+        if leaf.dtype.itemsize < 4:
+            text = f"has parameters in {leaf.dtype}, and noise with so few values protects nothing"
+            yield ("model",), f"{text}; use parameters in float32 or float64"
+            return
+
+
 def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings:
     """A cohort or a fleet of which nobody can tell how often a client takes part."""
     spec = scenario.spec
@@ -104,7 +122,7 @@ def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings
         yield ("schedule",), f"{text}, which no accountant counts; use schedule: sync"
     if cohort.sampling is None:
         text = f"no accountant counts how {spec.cohort.kind} draws clients"
-        yield ("cohort",), f"{text}; use poisson, uniform or all"
+        yield ("cohort",), f"{text}; use one of {', '.join(SAMPLERS)}"
     yield from _private_fleet(spec, fleet)
 
 
