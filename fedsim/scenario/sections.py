@@ -147,8 +147,8 @@ class ClientCommon(Section):
     """Passes over the client's samples per round (1 unless `steps` is given)."""
     shuffle: Annotated[bool | Literal["poisson"], ByForm()] = True
     """How batches are made: `true` cuts them from a new order of the samples in every epoch,
-    `false` from the order of the file. Of `poisson`, every batch is a sample of its own: each of the
-    client's n samples is in it with probability batch / n, by itself, so that its size varies."""
+    `false` from the order of the file. Under `poisson`, each of a client's n samples is in a batch
+    with probability batch / n, by itself, so that batches differ in size."""
     drop_last: bool = False
     """Leave out a last batch that is not full (a client with fewer samples than `batch` keeps its
     only one)."""

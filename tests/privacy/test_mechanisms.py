@@ -16,7 +16,9 @@ from fedsim.kinds import FAMILIES
 
 D = 3
 CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
-ROOTS = [case for case in CASES if case["fn"] == "matrix_factorisation" and case["params"]["n"] < 256]
+ROOTS = [
+    case for case in CASES if case["fn"] == "matrix_factorisation" and case["params"]["n"] < 256
+]
 # Two rounds back, all are remembered; and θ = (½, 0), ω = (¼, ⅛).
 BLT = {"buffers": 2, "decay": [0.5, 0.0], "scale": [0.25, 0.125]}
 COEFFICIENTS = {
@@ -71,8 +73,12 @@ def test_sums_over_rounds_are_as_noisy_as_their_oracle_says(case):
         variances = (np.cumsum(impulse, axis=0) ** 2).sum(axis=1)
         sensitivity = numbers["sensitivity"]
         rel = 1e-4  # in float32
-        assert sensitivity * np.sqrt(variances.mean()) == pytest.approx(numbers["rmse_mean"], rel=rel)
-        assert sensitivity * np.sqrt(variances.max()) == pytest.approx(numbers["max_se_root"], rel=rel)
+        assert sensitivity * np.sqrt(variances.mean()) == pytest.approx(
+            numbers["rmse_mean"], rel=rel
+        )
+        assert sensitivity * np.sqrt(variances.max()) == pytest.approx(
+            numbers["max_se_root"], rel=rel
+        )
 
 
 def impulses(kind: str, rounds: int, **options) -> np.ndarray:

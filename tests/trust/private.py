@@ -1,7 +1,7 @@
 """Row 20: noise in full precision, ε never below a lower bound of it, and always a banner.
 
-The lower bound is dp-accounting's optimistic estimate. Its usual one, which is pessimistic, as ours,
-should be nearly the same. Banners are looked for on pages and in what a run prints.
+The lower bound is dp-accounting's optimistic estimate. Its usual one is pessimistic, as ours
+is, and should be nearly the same. Banners are looked for on pages and in what a run prints.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
