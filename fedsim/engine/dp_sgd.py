@@ -19,7 +19,7 @@ def dp_sgd(
     """Return what makes the gradients of a local step private, for `Task.private`.
 
     g = (Σ_j g_j · min(1, C / ‖g_j‖₂) + N(0, (zC)² I)) / b, where g_j is the gradient of sample j of
-    the batch, and b the expected size of a batch, whoever is in it. Batches are Poisson samples
+    the batch, and b the expected size of a batch, whoever is in it. Batches are Poisson
     (`Local.poisson`); an empty one has the noise alone. A gradient that is not finite counts as 0,
     because no factor bounds it. The reported loss is the mean over the batch, without noise.
 

@@ -159,7 +159,8 @@ class ClientCommon(Section):
     round."""
     dp_sgd: Annotated[DpSgd | None, ByForm()] = None
     """Differential privacy of every sample of a client: the gradient of each sample is clipped, and
-    their sum gets noise, in every local step. Batches are then Poisson samples. By default none."""
+    their sum gets noise, in every local step. Batches are then drawn as by `shuffle: poisson`. By
+    default none."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):

@@ -1,4 +1,4 @@
-"""Batches that are Poisson samples: who is in them, where they are cut, and what is counted."""
+"""Poisson batches: who is in them, where they are cut, and what is counted."""
 
 import numpy as np
 import pytest

@@ -9,6 +9,7 @@ from scipy import stats
 
 import fedsim
 from fedsim.assemble.forecast import epsilon_of_samples
+from fedsim.clients import sgd
 from fedsim.errors import ScenarioError
 
 SIZES = (5, 0, 9, 1)
@@ -256,6 +257,17 @@ def test_images_are_changed_before_their_gradients_are_clipped():
     assert result.status == "done"
 
 
+@fedsim.client
+def peeking():
+    """Weighs every loss by the mean label of the batch."""
+
+    def gradient(task, variables, batch, local, shared, work):
+        weight = lambda outputs, row: task.loss(outputs, row.y) * batch.y.mean()
+        return task.value_and_grad(variables, batch, lambda _, outputs, row: weight(outputs, row))
+
+    return sgd()._replace(gradient=gradient)
+
+
 PRIVATE_CLIENT = SMALL["client"]
 IMAGES = {"kind": "digits", "clients": 12}
 METHODS = "use one such as sgd, fedprox or scaffold"
@@ -308,6 +320,10 @@ REFUSED = {
         "client.kind: fedsgd looks at the samples of a batch besides its gradient",
     ),
     "a teacher": ({"method": "fedntd"}, "client.kind: fedntd looks at the samples of a batch"),
+    "an objective that sees the whole batch": (
+        {"client": {**PRIVATE_CLIENT, "kind": "peeking"}},
+        "client.kind: peeking looks at the samples of a batch besides its gradient",
+    ),
     "features": (
         {"method": "moon", "model": "mlp"},
         "client.kind: moon looks at the samples of a batch",
@@ -353,4 +369,4 @@ def test_a_resolved_scenario_repeats_the_run_and_tells_its_batches():
 def test_what_is_foretold_is_what_a_client_spends_that_always_comes():
     result = fedsim.run({**SMALL, "cohort": "all"})
     foretold = epsilon_of_samples(result.experiment)
-    assert foretold.epsilon == result.clients["epsilon"].max()
+    assert foretold["epsilon"] == result.clients["epsilon"].max()
