@@ -65,7 +65,6 @@ from fedsim.assemble.privacy import (
     private_cohort,
     private_link,
     private_numbers,
-    private_precision,
     private_rule,
     private_statistics,
 )
@@ -183,7 +182,6 @@ def check_scenario(
     travelling = _check_training(problems, components, samples, learning)
     stack = _check_hooks(problems, components, samples.N, K, learning.trained, travelling)
     _check_shares(problems, components, samples)
-    problems.check(private_precision, scenario, learning.shapes)
     problems.check(local_message, scenario, components.links, components.client, learning.shapes)
     privacy = _check_privacy(problems, components, samples, learning)
     _check_private_samples(problems, components, samples, learning)

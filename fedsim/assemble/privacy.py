@@ -6,8 +6,6 @@ else would leave them, or would make one client's data move more than its own up
 
 from typing import Any
 
-import jax
-
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
@@ -94,19 +92,6 @@ def private_statistics(scenario: Scenario, shapes: Any) -> Findings:
         return
     text = f"{scenario.spec.model.kind} has batch statistics that clients send as well"
     yield ("model",), f"{text}, and {NOISED_ALONE}; use a norm without them, such as group"
-
-
-def private_precision(scenario: Scenario, shapes: Any) -> Findings:
-    """Parameters in half precision, in which noise would have few values and no tails."""
-    spec = scenario.spec
-    has_noise = spec.privacy is not None or spec.client.dp_sgd is not None
-    if not has_noise and not any(link.kind in LOCAL for link in spec.wire):
-        return
-    for leaf in jax.tree.leaves(shapes["params"]):
-        if leaf.dtype.itemsize < 4:
-            text = f"has parameters in {leaf.dtype}, and noise with so few values protects nothing"
-            yield ("model",), f"{text}; use parameters in float32 or float64"
-            return
 
 
 def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings:
