@@ -170,6 +170,17 @@ WORKLOADS = {
             "mechanism": {"kind": "banded", "bands": 3},
         },
     },
+    "dp_sgd": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "client": {
+            "lr": 0.2,
+            "batch": 4,
+            "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0, "microbatch": 3},
+        },
+    },
     "fedper": {
         "data": {**DIGITS, "client_test": 0.2},
         "model": MLP,

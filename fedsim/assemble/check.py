@@ -92,6 +92,7 @@ from fedsim.assemble.private_samples import (
     private_method,
     private_model,
     private_reports,
+    with_gradients,
 )
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.programs import (
@@ -426,6 +427,7 @@ def _make_learning(
     activations = problems.attempt(
         activation_bytes, scenario, model, supplied, federation, widths, shapes
     )
+    activations = problems.attempt(with_gradients, scenario, activations, shapes, widths)
     for each in federations.values():
         problems.check(short_batches, scenario, model, each, components.local)
     return _Learning(
@@ -571,14 +573,8 @@ def _check_private_samples(
     problems.check(private_batches, scenario)
     problems.check(private_method, scenario, components.client)
     problems.check(private_model, scenario, learning.inputs.model, learning.shapes)
-    problems.check(
-        private_gradient,
-        scenario,
-        learning.trained,
-        learning.shapes,
-        samples.federation,
-        components.local,
-    )
+    federation = samples.federation
+    problems.check(private_gradient, scenario, learning.trained, learning.shapes, federation)
     if components.rule is not None:
         problems.check(private_reports, scenario, components.cohort, components.rule)
 

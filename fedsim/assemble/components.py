@@ -140,7 +140,7 @@ def _local_of(section: Any) -> Local:
 
 
 def _cap_of(section: Any) -> int | None:
-    """Return the samples of a Poisson sample at most; None where nothing bounds them."""
+    """Return the samples of a Poisson batch at most; None where nothing bounds them."""
     if section.shuffle != "poisson" or section.batch == "full":
         return None
     if section.dp_sgd is not None and section.dp_sgd.cap is not None:

@@ -312,19 +312,14 @@ def epsilon_at_the_end(experiment: Experiment) -> float | None:
     return experiment.spent(experiment.scenario.spec.rounds)
 
 
-class SampleEpsilon(NamedTuple):
-    """What DP-SGD spends on the samples of one client that takes part in all rounds."""
-
-    client: str
-    samples: int
-    epsilon: float
-
-
-def epsilon_of_samples(experiment: Experiment) -> SampleEpsilon | None:
+def epsilon_of_samples(experiment: Experiment) -> dict[str, Any] | None:
     """Return what DP-SGD spends on a client that it protects little; None without DP-SGD.
 
     It is the client with the largest q √T, of T steps on batches with a share q of its samples: for
     small q, ε grows with it.
+
+    Returns:
+      `client`, its number of `samples`, and their `epsilon` if it takes part in all rounds.
     """
     if experiment.samples_spent is None:
         return None
@@ -334,11 +329,11 @@ def epsilon_of_samples(experiment: Experiment) -> SampleEpsilon | None:
     shares = np.array([plan.local.chance(n) for n in sizes.tolist()])
     least = int((shares * np.sqrt(steps)).argmax())
     samples = int(sizes[least])
-    return SampleEpsilon(
-        client=str(plan.federation.client_names[plan.eligible[least]]),
-        samples=samples,
-        epsilon=experiment.samples_spent(int(steps[least]), samples),
-    )
+    return {
+        "client": str(plan.federation.client_names[plan.eligible[least]]),
+        "samples": samples,
+        "epsilon": experiment.samples_spent(int(steps[least]), samples),
+    }
 
 
 def stacking(experiment: Experiment) -> list[str]:

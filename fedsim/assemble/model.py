@@ -388,9 +388,7 @@ def short_batches(scenario: Scenario, net: Model, federation: Federation, local:
     drop_last = scenario.spec.client.drop_last
     short = sizes < rows if drop_last else sizes % rows != 0
     if net.mixes_rows and local.poisson:
-        text = (
-            "mixes the rows of a batch without looking at mask, and Poisson batches differ in size"
-        )
+        text = "mixes the rows of a batch without looking at mask, and Poisson batches are not full"
         yield ("model",), f"{text}; write client.shuffle: true and client.drop_last: true"
     elif net.mixes_rows and short.any():
         client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)

@@ -21,6 +21,9 @@ INDEPENDENT = ("bernoulli", "lognormal", "markov")
 # Mechanisms that the accountant knows.
 MECHANISMS = ("gaussian", "tree", "banded", "blt", *DISTRIBUTED)
 
+# Cohorts that the accountant knows.
+SAMPLERS = ("all", "poisson", "uniform", "cyclic", "separated", "cyclic_poisson")
+
 # Stages that noise a client's message before it leaves.
 LOCAL = ("local_gaussian", "local_laplace")
 
@@ -121,7 +124,7 @@ def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings
         yield ("schedule",), f"{text}, which no accountant counts; use schedule: sync"
     if cohort.sampling is None:
         text = f"no accountant counts how {spec.cohort.kind} draws clients"
-        yield ("cohort",), f"{text}; use poisson, uniform or all"
+        yield ("cohort",), f"{text}; use one of {', '.join(SAMPLERS)}"
     yield from _private_fleet(spec, fleet)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from fedsim import tree
 from fedsim.assemble.hooks import training_shapes
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
@@ -107,45 +107,42 @@ def private_method(scenario: Scenario, client: Client) -> Findings:
 
 
 def private_gradient(
-    scenario: Scenario, trained: Training, shared: Any, federation: Federation, local: Local
+    scenario: Scenario, trained: Training, shared: Any, federation: Federation
 ) -> Findings:
     """A gradient hook that takes more than one gradient of a batch, or looks at the batch itself.
 
-    It is traced on a batch without samples: what it takes of them, it takes by `value_and_grad`.
+    It is traced on a batch without samples: what it takes of them, it takes by `value_and_grad`,
+    where an objective sees one sample at a time.
     """
     if scenario.spec.client.dp_sgd is None or trained.client.probe is not None:
         return
     path = ("client", "kind")
     kind = scenario.spec.client.kind
     remedy = "use one such as sgd, fedprox or scaffold"
-    rows = local.widest(federation.sizes)
-    batch, work = training_shapes(scenario, trained, federation, rows)
+    one_sample, work = training_shapes(scenario, trained, federation, rows=1)
     gradients = 0
-
-    def value_and_grad(variables: Any, batch: Batch, objective: Any = None) -> Any:
-        del objective  # sees one sample at a time
-        nonlocal gradients
-        gradients += 1
-        loss = jnp.zeros((), work.lr.dtype)
-        return (loss, variables["stats"]), variables["params"]
 
     def look(*arguments: Any, **keys: Any) -> Any:
         del arguments, keys
         raise ContractError("looks at the samples of a batch")
 
-    hidden = batch._replace(x=None, y=None, mask=None)
-    task = trained.task._replace(
-        value_and_grad=value_and_grad, per_sample=look, apply=look, features=look
-    )
+    def step(shared: Any, work: Any, sample: Batch) -> Any:
+        def value_and_grad(variables: Any, batch: Batch, objective: Any = None) -> Any:
+            del batch
+            nonlocal gradients
+            gradients += 1
+            return trained.task.value_and_grad(variables, sample, objective)
 
-    def step(shared: Any, work: Any, key: Any, number: Any) -> Any:
-        row = trained.client.memory(shared, key)
+        task = trained.task._replace(
+            value_and_grad=value_and_grad, per_sample=look, apply=look, features=look
+        )
+        hidden: Any = sample._replace(x=None, y=None, mask=None)
+        row = trained.client.memory(shared, sample.key)
         variables, local = trained.client.start(task, shared, row, work)
-        batch = hidden._replace(key=key, step=number)
-        return trained.client.gradient(task, variables, batch, local, shared, work)
+        return trained.client.gradient(task, variables, hidden, local, shared, work)
 
     try:
-        jax.eval_shape(step, shared, work, batch.key, batch.step)
+        jax.eval_shape(step, shared, work, one_sample)
     except Exception:  # whatever a hook makes of samples that are not there
         text = f"{kind} looks at the samples of a batch besides its gradient"
         yield path, f"{text}, which has no noise; {remedy}"
@@ -153,6 +150,22 @@ def private_gradient(
     if gradients > 1:
         text = f"{kind} takes {gradients} gradients of a batch in a step, and epsilon counts one"
         yield path, f"{text}; {remedy}"
+
+
+def with_gradients(scenario: Scenario, activations: int, shapes: Any, widths: set[int]) -> int:
+    """Return bytes of the largest value on a lane, which may be the gradients of many samples.
+
+    Args:
+      scenario: as read.
+      activations: bytes of the largest value that the model makes of a batch.
+      shapes: of the start variables.
+      widths: numbers of rows that a batch may have.
+    """
+    section = scenario.spec.client.dp_sgd
+    if section is None:
+        return activations
+    held = min(section.microbatch or max(widths), max(widths))
+    return max(activations, held * tree.nbytes(shapes["params"]))
 
 
 def private_model(scenario: Scenario, model: Model, shapes: Any) -> Findings:

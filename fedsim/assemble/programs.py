@@ -291,7 +291,7 @@ def _private_gradients(section: Any) -> Callable:
     return dp_sgd(
         clip=keys.clip,
         noise_multiplier=keys.noise_multiplier,
-        batch=None if section.batch == "full" else section.batch,
+        expected=None if section.batch == "full" else section.batch,
         microbatch=keys.microbatch,
     )
 

@@ -245,10 +245,10 @@ def _privacy(expected: Record) -> str:
 
 def _dp_sgd(expected: Record) -> str:
     z = f"noise multiplier {expected['dp_sgd']['noise_multiplier']:.4g}"
-    client, samples, epsilon = expected["samples_epsilon"]
-    whose = f"of each of the {samples:,} samples of client {client}"
-    after = "if it takes part in all rounds"
-    return f"{z}, epsilon {epsilon:.4g} {whose} {after}, delta {expected['dp_sgd']['delta']:g}"
+    client = expected["samples_epsilon"]
+    whose = f"of each of the {client['samples']:,} samples of client {client['client']}"
+    epsilon = f"epsilon {client['epsilon']:.4g} {whose} if it takes part in all rounds"
+    return f"{z}, {epsilon}, delta {expected['dp_sgd']['delta']:g}"
 
 
 def _cells(comparison: Record) -> str:

@@ -14,20 +14,19 @@ from fedsim.types import Batch, Objective, Task, Work
 
 
 def dp_sgd(
-    clip: float, noise_multiplier: float, batch: int | None, microbatch: int | None = None
+    clip: float, noise_multiplier: float, expected: int | None, microbatch: int | None = None
 ) -> Callable[[Task, Key[Array, ""], Work], Task]:
     """Return what makes the gradients of a local step private, for `Task.private`.
 
     g = (Σ_j g_j · min(1, C / ‖g_j‖₂) + N(0, (zC)² I)) / b, where g_j is the gradient of sample j of
-    the batch, and b the expected size of a batch, which is the same whoever is in it. Batches are
-    Poisson samples (`Local.poisson`), and an empty one has the noise alone. A gradient that is not
-    finite counts as 0, because no factor bounds it. The reported loss is that of the batch, without
-    noise.
+    the batch, and b the expected size of a batch, whoever is in it. Batches are Poisson
+    (`Local.poisson`); an empty one has the noise alone. A gradient that is not finite counts as 0,
+    because no factor bounds it. The reported loss is the mean over the batch, without noise.
 
     Args:
       clip: C.
       noise_multiplier: z; 0 draws no noise.
-      batch: expected samples of a batch, at most those of the client; None: all of them.
+      expected: b, or all samples of a client that has fewer; None: all of every client.
       microbatch: samples whose gradients are held at a time; None: those of the batch.
 
     References:
@@ -35,14 +34,14 @@ def dp_sgd(
     """
 
     def private(task: Task, key: Key[Array, ""], work: Work) -> Task:
-        expected = work.samples if batch is None else jnp.minimum(batch, work.samples)
+        size = work.samples if expected is None else jnp.minimum(expected, work.samples)
 
         def value_and_grad(variables: Tree, batch: Batch, objective: Objective | None = None):
             loss, total = _clipped_sum(task, variables, batch, objective, clip, microbatch)
             if noise_multiplier > 0:
                 noise = tree.normal(total, key)
                 total = tree.add(total, tree.scale(noise, noise_multiplier * clip))
-            return (loss, variables["stats"]), tree.over(total, expected)
+            return (loss, variables["stats"]), tree.over(total, size)
 
         return task._replace(value_and_grad=value_and_grad)
 

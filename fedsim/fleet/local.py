@@ -17,7 +17,7 @@ class Local(NamedTuple):
     """How much a client trains in a round, and in which order it visits its samples.
 
     Attributes:
-      batch: samples in a batch, the expected number in a Poisson sample; None: all samples of the
+      batch: samples in a batch, the expected number in a Poisson batch; None: all samples of the
         client.
       epochs: passes over the samples; exactly one of `epochs` and `steps` is given.
       steps: local steps, one number for all clients or a list with one per client.
@@ -25,9 +25,9 @@ class Local(NamedTuple):
       drop_last: whether an incomplete last batch is left out.
       lr: round, from 1 -> the clients' learning rate.
       rate: local step, from 0 -> learning rate, which then replaces `lr`; None: `lr` counts.
-      poisson: whether every batch is a Poisson sample: each of the n samples is in it by itself,
+      poisson: whether batches are Poisson batches: each of the n samples is in one by itself,
         with probability batch / n.
-      cap: samples of a Poisson sample at most, of more so many are drawn; None: no bound.
+      cap: samples of a Poisson batch at most, of more so many are drawn; None: no bound.
       phases: the phases of a client method that has several, in order.
     """
 
@@ -57,7 +57,7 @@ class Local(NamedTuple):
         return largest if bound is None else min(bound, largest)
 
     def chance(self, n: int) -> float:
-        """Return the probability of each of n samples to be in a Poisson sample."""
+        """Return the probability of each of n samples to be in a Poisson batch."""
         return 1.0 if self.batch is None else min(self.batch / n, 1.0)
 
 
@@ -84,21 +84,21 @@ def planned_steps(sizes: np.ndarray, local: Local) -> np.ndarray:
 
 
 def poisson_sizes(n: int, steps: int, local: Local, rng: np.random.Generator) -> np.ndarray:
-    """Draw how many of n samples are in each Poisson sample `[steps]`, before any is cut."""
+    """Draw how many of n samples are in each Poisson batch `[steps]`, before any is cut."""
     return rng.binomial(n, local.chance(n), steps)
 
 
 def poisson_batches(
     rows: np.ndarray, steps: int, local: Local, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw Poisson samples, each of them a number of rows and then so many rows, all alike.
+    """Draw Poisson batches: for each of them a number of rows, and then so many of the rows.
 
-    Rows that are in a sample by themselves are binomially many, and any set of as many is equally
-    likely. Of more rows than the cap, as many as the cap are drawn.
+    Where each row is in a batch by itself, the number of rows is binomial, and all sets of as many
+    rows are equally likely. Of more rows than the cap, as many as the cap are drawn.
 
     Args:
       rows: the client's sample rows `[n]`.
-      steps: samples to draw.
+      steps: batches to draw.
       local: says how large they are.
       rng: draws them.
 

@@ -531,7 +531,7 @@ class Plan:
         return np.unique(state["version"]).tolist()
 
     def cut_batches(self, work: RoundPlan) -> int:
-        """Return how many Poisson samples of a round's clients were cut at the cap."""
+        """Return how many Poisson batches of a round's clients were cut at the cap."""
         if self.local.cap is None:
             return 0
         cut = 0

@@ -64,7 +64,7 @@ def sample_epsilon_after(
 
 
 def _chance_of_cut(samples: int, rate: float, cap: int) -> float:
-    """Return the probability that a sample finds no room: at least `cap` others are in the batch."""
+    """Return the probability that a sample finds no room: `cap` others are in the batch."""
     from scipy.special import bdtrc
 
     others = samples - 1

@@ -6,11 +6,15 @@ from typing import Any
 
 PRIVATE = (
     "Privacy is simulated, not for release: the noise is pseudo-random and in {dtype}, and epsilon "
-    "supposes exact Gaussians. Scores are not part of what epsilon covers. Neighbouring data differ in "
-    "{unit}."
+    "supposes exact numbers. Scores are not part of what epsilon covers. Neighbouring data differ "
+    "in {unit}."
 )
 CLIENT = "one client"
 SAMPLE = "one sample of one client"
+MESSAGE = "what one client sends in a round"
+
+# Links that noise a client's message before it leaves.
+LOCAL = ("local_gaussian", "local_laplace")
 
 
 def private_mark(columns: Iterable[str], scenario: Mapping[str, Any]) -> str:
@@ -25,6 +29,8 @@ def private_mark(columns: Iterable[str], scenario: Mapping[str, Any]) -> str:
         units.append(CLIENT)
     if _has_dp_sgd(scenario):
         units.append(SAMPLE)
+    if any(link["kind"] in LOCAL for link in scenario.get("wire") or []):
+        units.append(MESSAGE)
     if not units:
         return ""
     return PRIVATE.format(dtype=scenario["numerics"]["dtype"], unit=", or in ".join(units))

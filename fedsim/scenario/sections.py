@@ -148,8 +148,8 @@ class ClientCommon(Section):
     """Passes over the client's samples per round (1 unless `steps` is given)."""
     shuffle: Annotated[bool | Literal["poisson"], ByForm()] = True
     """How batches are made: `true` cuts them from a new order of the samples in every epoch,
-    `false` from the order of the file. Of `poisson`, every batch is a sample of its own: each of the
-    client's n samples is in it with probability batch / n, by itself, so that its size varies."""
+    `false` from the order of the file. Under `poisson`, each of a client's n samples is in a batch
+    with probability batch / n, by itself, so that batches differ in size."""
     drop_last: bool = False
     """Leave out a last batch that is not full (a client with fewer samples than `batch` keeps its
     only one)."""
@@ -160,7 +160,8 @@ class ClientCommon(Section):
     round."""
     dp_sgd: Annotated[DpSgd | None, ByForm()] = None
     """Differential privacy of every sample of a client: the gradient of each sample is clipped, and
-    their sum gets noise, in every local step. Batches are then Poisson samples. By default none."""
+    their sum gets noise, in every local step. Batches are then drawn as by `shuffle: poisson`. By
+    default none."""
     statistics: Literal["averaged", "pooled"] = "averaged"
     """Running statistics of a model that has them (batch normalisation): the mean of the clients'
     variances, or the variance of all their values together, which also counts how far the clients'

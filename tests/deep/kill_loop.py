@@ -49,6 +49,21 @@ SCENARIOS = {
         "broadcast": ["cast"],
         "wire": [FEEDBACK],
     },
+    "private": {
+        "method": None,
+        "cohort": {"kind": "cyclic", "size": 4},
+        "privacy": {
+            "clip": {"kind": "adaptive", "count_std": 1.0},
+            "noise_multiplier": 1.0,
+            "delta": 1e-5,
+            "mechanism": {"kind": "banded", "bands": 2},
+        },
+    },
+    "dp_sgd": {
+        "method": None,
+        "client": {"batch": 4, "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0}},
+        "rounds": 60,
+    },
     "resnet": {"method": None, "model": {"kind": "resnet", "depth": 8}, "rounds": 20},
 }
 

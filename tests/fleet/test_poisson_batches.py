@@ -1,4 +1,4 @@
-"""Batches that are Poisson samples: who is in them, where they are cut, and what is counted."""
+"""Poisson batches: who is in them, where they are cut, and what is counted."""
 
 import numpy as np
 import pytest
@@ -70,9 +70,8 @@ def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
     private = {"clip": 1.0, "noise_multiplier": 1.0, "cap": 2}
     client = {"lr": 0.1, "batch": 2, "steps": 6, "dp_sgd": private}
     fleet = {"stragglers": {"share": 0.5, "work": "partial"}}
-    plan = fedsim.run({**SCENARIO, "client": client, "fleet": fleet, "rounds": 1}).experiment.plans[
-        0
-    ]
+    result = fedsim.run({**SCENARIO, "client": client, "fleet": fleet, "rounds": 1})
+    plan = result.experiment.plans[0]
     wide = plan.local._replace(cap=100)
     work, _ = plan.round(1)
     cut = 0
@@ -88,7 +87,7 @@ def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
 @pytest.mark.parametrize(
     ("client", "text"),
     [
-        ({"shuffle": "poison"}, "client.shuffle: should be true or false or 'poisson'"),
+        ({"shuffle": "poison"}, "client.shuffle: should be true or false or poisson, found"),
         ({"drop_last": True}, "client.drop_last: Poisson batches are not cut from an epoch"),
     ],
 )

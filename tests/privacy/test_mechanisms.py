@@ -1,9 +1,12 @@
 """The noise of every mechanism by hand: what its rounds are made of, and how they covary."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import TESTS
 from numpy.testing import assert_allclose
 from test_private_runs import SCENARIO, context, leaves, privacy, rows_of
 
@@ -12,6 +15,10 @@ from fedsim import tree
 from fedsim.kinds import FAMILIES
 
 D = 3
+CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+ROOTS = [
+    case for case in CASES if case["fn"] == "matrix_factorisation" and case["params"]["n"] < 256
+]
 # Two rounds back, all are remembered; and θ = (½, 0), ω = (¼, ⅛).
 BLT = {"buffers": 2, "decay": [0.5, 0.0], "scale": [0.25, 0.125]}
 COEFFICIENTS = {
@@ -50,6 +57,43 @@ def test_a_toeplitz_matrix_makes_independent_draws_of_the_noise(kind):
     c = COEFFICIENTS[kind]
     C = np.array([[c[i - j] if i >= j else 0 for j in range(6)] for i in range(6)])
     assert_allclose(C @ noises(kind, 6, **OPTIONS[kind]), independent(6), atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ROOTS, ids=[case["name"] for case in ROOTS])
+def test_sums_over_rounds_are_as_noisy_as_their_oracle_says(case):
+    """Times the sensitivity of one round: the root of the mean variance, and of the largest."""
+    n = case["params"]["n"]
+    wanted = {
+        "gaussian": ({}, case["expected"]["identity_B=A,C=I"]),
+        "banded": ({"bands": n}, case["expected"]["sqrt_toeplitz"]),
+    }
+    for kind, (options, numbers) in wanted.items():
+        impulse = impulses(kind, n, **options)  # of the noise [n, n]
+        variances = (np.cumsum(impulse, axis=0) ** 2).sum(axis=1)
+        sensitivity = numbers["sensitivity"]
+        rel = 1e-4  # in float32
+        assert sensitivity * np.sqrt(variances.mean()) == pytest.approx(
+            numbers["rmse_mean"], rel=rel
+        )
+        assert sensitivity * np.sqrt(variances.max()) == pytest.approx(
+            numbers["max_se_root"], rel=rel
+        )
+
+
+def impulses(kind: str, rounds: int, **options) -> np.ndarray:
+    """C⁻¹: how much of the draw of every round is in the noise of each `[rounds, rounds]`."""
+    drawn = np.array([tree.normal(jnp.zeros(2 * rounds), key(t)) for t in range(1, rounds + 1)])
+    mechanism = FAMILIES["mechanism"][kind](**options)
+    like = jnp.zeros(2 * rounds)
+    state = mechanism.init(like)
+    draw = jax.jit(mechanism.draw)
+    noise = []
+    for t in range(1, rounds + 1):
+        row, state = draw(like, state, context(())._replace(key=key(t), round=jnp.int32(t)))
+        noise.append(row)
+    # noise = C⁻¹ drawn, in more coordinates than rounds
+    return np.linalg.lstsq(drawn.T.astype(float), np.array(noise, float).T, rcond=None)[0].T
 
 
 # Rounds whose draws are in the sum over rounds 1 to t: 2^ℓ rounds end with the node of level ℓ.

@@ -83,7 +83,8 @@ REFUSED = {
     "an asynchronous server": ({"schedule": "fedbuff"}, "schedule: fedbuff lets clients"),
     "drawn by samples": (
         {"cohort": {"kind": "weighted", "size": 3}},
-        "cohort: no accountant counts how weighted draws clients",
+        "cohort: no accountant counts how weighted draws clients; use one of all, poisson, "
+        "uniform, cyclic, separated, cyclic_poisson",
     ),
     "drawn by losses": (
         {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 6}},

@@ -19,7 +19,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from trust import ROOT, stale, table
 
-CHEAPEST = (15, 13, 17, 21, 18, 10, 16, 22, 25, 3, 14, 12, 11, 1, 2, 5, 6, 8, 19, 7, 9, 24, 4, 23)
+CHEAPEST = (
+    *(15, 13, 17, 21, 18, 20, 10, 16, 22, 25, 3, 14),
+    *(12, 11, 1, 2, 5, 6, 8, 19, 7, 9, 24, 4, 23),
+)
 
 
 def main() -> None:

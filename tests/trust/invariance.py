@@ -19,12 +19,13 @@ from trust.table import Figure
 
 RERUN = ("full_batch", "scaffold", "median", "mime", "together")
 # Workloads of the matrix: methods and rules; schedules; codecs with memory; cohorts with feedback;
-# larger models.
+# private runs; larger models.
 CELLS = (
     *("full_batch", "scaffold", "median", "mime"),
     *("fedbuff", "semi_sync"),
     *("codec", "diana"),
     *("oort", "divfl"),
+    *("private", "dp_sgd"),
     *("transformer", "resnet"),
 )
 PROCESSES = ((1, 1), (2, 1), (1, 2), (2, 4))  # cores, devices

@@ -191,8 +191,15 @@ ROWS: dict[int, Row] = {
     20: Row(
         "Differential privacy states honestly what it guarantees",
         "no half-precision noise; epsilon at least the reference's; always a banner",
-        None,
-        waits="waits for privacy: there is no differential privacy in fedsim yet",
+        "private:honest",
+        (
+            "fedsim/assemble/privacy.py",
+            "fedsim/engine/dp_sgd.py",
+            "fedsim/mechanisms",
+            "fedsim/privacy",
+            "fedsim/report/mark.py",
+            "fedsim/rules/private_mean.py",
+        ),
     ),
     21: Row(
         "CSV files read back as they were written (pandas, the csv module)",

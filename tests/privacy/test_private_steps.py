@@ -1,0 +1,46 @@
+"""A private run against plain NumPy: who came, clipped updates, the expected size, half a step."""
+
+import numpy as np
+from numpy.testing import assert_allclose
+from test_dp_sgd import SCENARIO, SIZES, ended, gradients, run, samples, vector
+
+CLIP = 0.3
+SETTING = {
+    "cohort": {"kind": "poisson", "rate": 0.5},
+    "client": {"lr": 0.5, "batch": "full", "steps": 2},
+    "server": ["mean", {"kind": "sgd", "lr": 0.5}],
+    "privacy": {"clip": CLIP, "noise_multiplier": 0.4, "delta": 1e-5},
+}
+OWN = [slice(start, start + n) for start, n in zip(np.cumsum([0, *SIZES]), SIZES, strict=False)]
+
+
+def update(model: np.ndarray, rows: slice) -> np.ndarray:
+    """Two full steps on a client's samples, shortened to the bound."""
+    data = samples()
+    y = model
+    for _ in range(2):
+        g = gradients(y[:12].reshape(4, 3), y[12:], data.x[rows], data.y[rows])
+        y = y - 0.5 * g.mean(axis=0)
+    length = np.linalg.norm(y - model)
+    return (y - model) * min(1, CLIP / length)
+
+
+def test_half_a_step_along_the_noised_mean_over_those_expected():
+    """The noise of a round is what clients that stay where they are move the model by."""
+    rounds = SCENARIO["rounds"]
+    standing = {**SETTING, "client": {**SETTING["client"], "lr": 0.0}}
+    models = [ended(run(**standing, rounds=r)) for r in range(rounds + 1)]
+    noise = np.diff(models, axis=0)
+    assert (np.abs(noise).max(axis=1) > 0).all()
+
+    result = run(**SETTING)
+    plan = result.experiment.plans[0]
+    model = vector(result.experiment.shared[0]["params"])
+    came = []
+    for r in range(1, rounds + 1):
+        ids = plan.round(r)[0].ids.tolist()
+        updates = [update(model, OWN[i]) for i in ids]
+        came.append(len(ids))
+        model = model + 0.5 * sum(updates, np.zeros(15)) / 1.5 + noise[r - 1]
+    assert_allclose(ended(result), model, rtol=1e-10)
+    assert len(set(came)) > 1

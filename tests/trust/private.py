@@ -1,0 +1,220 @@
+"""Row 20: noise in full precision, ε never below a lower bound of it, and always a banner.
+
+The lower bound is dp-accounting's optimistic estimate. Its usual one is pessimistic, as ours
+is, and should be nearly the same. Banners are looked for on pages and in what a run prints.
+"""
+
+import contextlib
+import io
+import itertools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy import stats
+
+import fedsim
+from fedsim.cli.entry import main as command
+from fedsim.privacy import sample_epsilon_after
+from trust.table import Figure
+
+# ε may be below a lower bound by rounding alone, and differ from another upper bound by so much of
+# itself.
+ROUNDING = 1e-6
+CLOSE = 2e-3
+SETTINGS = 120
+INTERVAL = 1e-3  # of dp-accounting's grid
+# Numbers in half precision have at most so many values.
+HALF_VALUES = 1 << 16
+HALF_DRAWS = 200_000
+MARK = "Privacy is simulated, not for release"
+
+PRIVACY = {"clip": 0.5, "noise_multiplier": 1.5, "delta": 1e-5}
+BUFFERS = {"kind": "blt", "buffers": 2, "decay": [0.9, 0.3], "scale": [0.2, 0.25]}
+DP_SGD = {"clip": 0.5, "noise_multiplier": 1.5}
+LOCAL = {"norm": 0.5, "epsilon": 2.0}
+STANDING = {"lr": 0.0, "batch": "full"}
+# Where the noise is -> sections of a scenario
+NOISED: dict[str, dict[str, Any]] = {
+    "gaussian": {"privacy": PRIVACY},
+    "tree": {"privacy": {**PRIVACY, "mechanism": "tree"}},
+    "banded": {"privacy": {**PRIVACY, "mechanism": "banded"}},
+    "blt": {"privacy": {**PRIVACY, "mechanism": BUFFERS}},
+    "adaptive": {"privacy": {**PRIVACY, "clip": {"kind": "adaptive", "count_std": 2.0}}},
+    "dp_sgd": {"client": {"lr": 1.0, "batch": "full", "steps": 1, "dp_sgd": DP_SGD}},
+    "local_gaussian": {"wire": [{"kind": "local_gaussian", **LOCAL, "delta": 1e-5}]},
+    "local_laplace": {"wire": [{"kind": "local_laplace", **LOCAL}]},
+}
+
+
+def honest(quick: bool) -> Figure:
+    """Measure noise, ε and banners."""
+    noise, fine = noises(50_000 if quick else 1_000_000)
+    fine_halves = halves(HALF_DRAWS)
+    below, lowest, highest = epsilons(8 if quick else SETTINGS)
+    shown, plain = banners(quick)
+    text = (
+        f"{noise}; in float32 also for a model in bfloat16 with {fine_halves} of {len(NOISED)}; ε of "
+        f"{SETTINGS} settings (Poisson samples, all clients, samples of a client in batches that "
+        f"are cut or not): {below} below dp-accounting's lower bound, {lowest:+.1e} to "
+        f"{highest:+.1e} of itself from its upper bound; "
+        f"banner on page and terminal of {shown} private runs and in {plain} without privacy"
+    )
+    met = (
+        fine
+        and fine_halves == len(NOISED)
+        and below == 0
+        and max(-lowest, highest) < CLOSE
+        and shown == f"{len(NOISED)} of {len(NOISED)}"
+        and plain == "0 of 1"
+    )
+    return Figure(text, met)
+
+
+def scenario(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a run in which noise alone moves the model, except for what the bias learns."""
+    common = {
+        "name": name,
+        "rounds": 1,
+        "data": {"clients": 4, "test": 0.0},
+        "model": "logistic",
+        "client": STANDING,
+        "server": ["mean"],
+    }
+    return {**common, **NOISED.get(name, {}), **changes}
+
+
+def silent(features: int) -> fedsim.Arrays:
+    """Samples from which no weight can learn."""
+    return fedsim.Arrays(np.zeros((40, features), np.float32), np.arange(40) % 10)
+
+
+def noises(draws: int) -> tuple[str, bool]:
+    """Return what was drawn, in words, and whether it is as fine and as normal as it should be."""
+    fewest = draws
+    dtypes = set()
+    p_values = []
+    for name in NOISED:
+        drawn = weights_of(fedsim.run(scenario(name), data=silent(draws // 10)))
+        dtypes.add(str(drawn.dtype))
+        fewest = min(fewest, len(np.unique(drawn)))
+        if name != "local_laplace":
+            scaled = drawn.astype(np.float64)
+            p_values.append(stats.kstest(scaled / scaled.std(), "norm").pvalue)
+    worst = min(p_values)
+    text = (
+        f"noise of {', '.join(NOISED)}: {', '.join(sorted(dtypes))}, at least {fewest:,} values in "
+        f"{draws:,} draws, p of the worst of {len(p_values)} KS tests {worst:.3f}"
+    )
+    return text, dtypes == {"float32"} and fewest > draws / 4 and worst > 1e-3 / len(p_values)
+
+
+def weights_of(result: fedsim.Result) -> np.ndarray:
+    """Return how far each weight moved, without the biases."""
+    start = result.experiment.shared[0]["params"]
+    return np.ravel(np.asarray(result.model()["W"]) - np.asarray(start["W"]))
+
+
+def halves(draws: int) -> int:
+    """Return with how many kinds of noise a model in half precision gets noise in float32."""
+
+    def init(key):
+        del key
+        return {"W": jnp.zeros((draws // 10, 10), jnp.bfloat16)}
+
+    def apply(params, x):
+        return x.astype(jnp.bfloat16) @ params["W"].astype(jnp.bfloat16)
+
+    fine = 0
+    for name in NOISED:
+        drawn = weights_of(
+            fedsim.run(scenario(name), data=silent(draws // 10), model=(init, apply))
+        )
+        fine += drawn.dtype == np.float32 and len(np.unique(drawn)) > HALF_VALUES
+    return fine
+
+
+def epsilons(count: int) -> tuple[int, float, float]:
+    """Compare ε with dp-accounting's, in random settings.
+
+    Returns:
+      How many are below its lower bound, and the least and the largest distance from its upper
+      bound, as shares of it.
+    """
+    rng = np.random.default_rng(20)
+    below = 0
+    distances = []
+    for number in range(count):
+        z = float(np.exp(rng.uniform(np.log(0.7), np.log(8))))
+        q = float(np.exp(rng.uniform(np.log(0.005), np.log(0.5))))
+        T = int(np.exp(rng.uniform(0, np.log(200))))
+        delta = float(10 ** rng.uniform(-8, -3))
+        samples = int(rng.integers(20, 500))
+        kind = number % 4
+        # No batch is cut, or some are.
+        cap = max(int(1.5 * samples * q), 1) if kind == 3 else samples
+        if kind < 2:
+            cohort = "all" if kind else {"kind": "poisson", "rate": q}
+            privacy = {"noise_multiplier": z, "delta": delta}
+            found = fedsim.epsilon(privacy, cohort, clients=1000, rounds=T)
+        else:
+            found = sample_epsilon_after(
+                T, noise_multiplier=z, samples=samples, rate=q, cap=cap, delta=delta
+            )
+        # A bound that is cut spends no less than one that is not.
+        rate = 1.0 if kind == 1 else q
+        least = of_dp_accounting(gaussian(z, rate, pessimistic=False), T, delta)
+        most = of_dp_accounting(gaussian(z, rate, pessimistic=True), T, delta)
+        if kind == 3:
+            cut = pld.from_truncated_subsampled_gaussian_mechanism(samples, q, cap, z, INTERVAL)
+            most = of_dp_accounting(cut, T, delta)
+        below += found < least - ROUNDING
+        if most > 1e-3:
+            distances.append(found / most - 1)
+    return below, min(distances), max(distances)
+
+
+def gaussian(z: float, rate: float, pessimistic: bool) -> pld.PrivacyLossDistribution:
+    """Return the losses of one release, rounded up or down."""
+    return pld.from_gaussian_mechanism(
+        z,
+        sampling_prob=rate,
+        value_discretization_interval=INTERVAL,
+        pessimistic_estimate=pessimistic,
+        use_connect_dots=pessimistic,
+    )
+
+
+def of_dp_accounting(release: pld.PrivacyLossDistribution, T: int, delta: float) -> float:
+    """Return ε of T releases."""
+    return release.self_compose(T).get_epsilon_for_delta(delta)
+
+
+def banners(quick: bool) -> tuple[str, str]:
+    """Return in how many private runs, and in how many others, page and terminal have the mark."""
+    names = list(itertools.islice(NOISED, 2 if quick else None))
+    shown = sum(is_marked(scenario(name, data=BLOBS)) for name in names)
+    plain = is_marked(scenario("plain", data=BLOBS))
+    private = shown + (len(NOISED) - len(names) if quick else 0)
+    return f"{private} of {len(NOISED)}", f"{int(plain)} of 1"
+
+
+BLOBS = {"kind": "gaussian_blobs", "samples": 100, "clients": 4}
+
+
+def is_marked(values: dict[str, Any]) -> bool:
+    """Whether page and terminal of a run have the mark."""
+    import yaml
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scenario.yaml"
+        path.write_text(yaml.safe_dump(values))
+        out = Path(folder) / "run"
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+            command(["run", str(path), "--out", str(out)])
+        page = (out / "report.html").read_text()
+        return MARK in printed.getvalue() and MARK in page
