@@ -39,9 +39,14 @@ FAMILIES = {
     "mechanisms",
     "fleet",
 }
-# The only imports between families: partitions read data sets, and the plan reads a federation's
-# sizes and traces of devices.
-ALLOWED = {("fleet", "data"), ("fleet", "sources"), ("data", "sources")}
+# The only imports between families: partitions read data sets, the plan reads a federation's sizes
+# and traces of devices, and noise of clients travels in a codec.
+ALLOWED = {
+    ("fleet", "data"),
+    ("fleet", "sources"),
+    ("data", "sources"),
+    ("mechanisms", "codecs"),
+}
 ONLY = {
     "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
     "matplotlib": {"report"},
