@@ -70,23 +70,36 @@ def test_coordinates_that_left_the_range_are_counted():
     assert int(wraps(total, 4)) == 3
 
 
-def test_a_run_has_the_mean_up_to_rounding_whatever_the_blocks():
-    """Of one round: within 1/(2s); with fine integers the mean to 10⁻⁶; all cut in any way."""
+def test_a_run_has_the_mean_up_to_rounding():
+    """Of one round: within 1/(2s), and b bits for each parameter."""
     coarse = run(rounds=1)
     plain = run(link=None, rounds=1)
     assert np.abs(leaves(coarse) - leaves(plain)).max() <= 0.5 / LINK["scale"] + 1e-6
     assert not np.array_equal(leaves(coarse), leaves(plain))
     assert coarse.rounds[WRAPPED].iloc[1] == 0
 
-    fine = run({**LINK, "bits": 32, "scale": 2.0**24}, rounds=1)
-    assert_allclose(leaves(fine), leaves(plain), atol=1e-6)
-
-    in_blocks = run(rounds=1, edits=["numerics.block=2", "numerics.lanes=2"])
-    assert_array_equal(leaves(in_blocks), leaves(run(rounds=1, edits=["numerics.lanes=2"])))
-
     parameters = leaves(plain).size
     messages = coarse.rounds["clients_reported"].iloc[1]
     assert coarse.rounds["bytes_up"].iloc[1] == messages * -(-LINK["bits"] * parameters // 8)
+
+
+@pytest.mark.long
+def test_fine_integers_have_the_mean_to_six_digits():
+    fine = run({**LINK, "bits": 32, "scale": 2.0**24}, rounds=1)
+    assert_allclose(leaves(fine), leaves(run(link=None, rounds=1)), atol=1e-6)
+
+
+@pytest.mark.long
+def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
+    scenario = {**SCENARIO, "wire": [LINK], "numerics": {"lanes": 2}}
+    whole = fedsim.run(scenario)
+    in_blocks = fedsim.run(scenario, edits=["numerics.block=2"])
+    assert_array_equal(leaves(in_blocks), leaves(whole))
+
+    fedsim.run({**scenario, "rounds": 1}, out=tmp_path / "run")
+    resumed = fedsim.run(scenario, out=tmp_path / "run", resume=True)
+    assert_array_equal(leaves(resumed), leaves(whole))
+    assert resumed.rounds[WRAPPED].tolist() == whole.rounds[WRAPPED].tolist()
 
 
 @pytest.mark.long

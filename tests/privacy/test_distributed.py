@@ -247,6 +247,7 @@ def test_a_run_has_the_noise_of_z_and_spends_what_the_accountant_says():
     assert rounds["bytes_up"].iloc[1] == 8 * padded(len(moved)) * 18 // 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_noise_it_is_the_mean_of_clipped_updates_up_to_rounding(kind):
     """In the norm, by the slack of rounding for each message; here of 2²⁴ integers."""
