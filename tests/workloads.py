@@ -181,6 +181,19 @@ WORKLOADS = {
             "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0, "microbatch": 3},
         },
     },
+    "distributed": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 4,
+        "cohort": {"kind": "uniform", "size": 10},
+        "privacy": {
+            "mechanism": "distributed_skellam",
+            "clip": 0.5,
+            "noise_multiplier": 1.0,
+            "delta": 1e-5,
+            "accountant": "rdp",
+        },
+    },
     "fedper": {
         "data": {**DIGITS, "client_test": 0.2},
         "model": MLP,

@@ -29,7 +29,7 @@ def epsilon(
 
     Args:
       privacy: the section `privacy` of a scenario, a mapping with a `noise_multiplier`; ε does not
-        depend on `clip`, which may be left out.
+        depend on `clip`, which may be left out. Noise of clients needs `mechanism.dimension`.
       cohort: the section `cohort`: a kind, `"poisson(rate=0.01)"`, or a mapping.
       clients: how many clients can be drawn: those with samples.
       rounds: a number of rounds, or several; `blt` is optimised for the largest.

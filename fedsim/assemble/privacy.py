@@ -70,7 +70,10 @@ def private_link(scenario: Scenario, link: Link) -> Findings:
     kind = link.section.kind
     if isinstance(made, Codec) and made.linear:
         text = f"{kind} sends payloads, which cannot be clipped before they are summed"
-        yield link.path, f"{text}; use a codec that is decoded row by row"
+        remedy = "use a codec that is decoded row by row"
+        if made.wraps is not None:
+            remedy = f"remove it, privacy.mechanism: {DISTRIBUTED[0]} sends such sums"
+        yield link.path, f"{text}; {remedy}"
     elif isinstance(made, Codec | Stage | RowStage) and remembers(made):
         text = f"{kind} has a memory of earlier updates, which would leave with later ones"
         yield link.path, f"{text}; use a link without one, or remove privacy"

@@ -5,6 +5,7 @@ from typing import Annotated
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import mechanism
+from fedsim.limits import MAX_INTEGER
 from fedsim.mechanisms.distributed import distributed
 from fedsim.mechanisms.integers import skellam
 from fedsim.privacy import Mechanism as Accounted
@@ -15,8 +16,8 @@ from fedsim.types import Mechanism
 def distributed_skellam(
     bits: Annotated[int, Ge(2), Le(24)] = 16,
     granularity: Annotated[float, Gt(0), Le(1e6)] | None = None,
-    shares: Annotated[int, Ge(1)] | None = None,
-    dimension: Annotated[int, Ge(1)] | None = None,
+    shares: Annotated[int, Ge(1), Le(MAX_INTEGER)] | None = None,
+    dimension: Annotated[int, Ge(1), Le(MAX_INTEGER)] | None = None,
 ) -> Mechanism:
     """Skellam noise that clients add in shares to integers, of which the server sees the sum.
 
@@ -27,10 +28,11 @@ def distributed_skellam(
     `distributed_skellam/wrapped`.
 
     ε is by Rényi divergences (`accountant: rdp`) and covers the rounding, which makes it larger
-    than that of `gaussian` with the same z. Neighbours differ in whether a client sends its update
-    or 0, with noise in either case. All clients are taken to add their noise, and the server to see
-    the sum alone. A client that leaves takes its share along, so that a round with fewer messages
-    than shares is skipped, as secure aggregation gives up below a threshold.
+    than that of `gaussian` with the same z; behind the cohort `uniform` it is by a bound for any
+    release, which may be twice that for Gaussian noise. Neighbours differ in whether a client sends
+    its update or 0, with noise in either case. All clients are taken to add their noise, and the
+    server to see the sum alone. A client that leaves takes its share along, so that a round with
+    fewer messages than shares is skipped, as secure aggregation gives up below a threshold.
 
     Bits: b times the parameters, padded to a power of two.
     Cost: O(d log d) per client.

@@ -66,6 +66,7 @@ def epsilon_after(
     if z is None:
         text = "is not there; fedsim.noise_multiplier finds the one that privacy.epsilon asks for"
         raise PrivacyError("noise_multiplier", text)
+    distributed.require_known_noise(section, sampling, clients)
     dp_accounting()
 
     several = list(rounds) if isinstance(rounds, Sequence) else [rounds]

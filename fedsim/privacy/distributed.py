@@ -49,7 +49,7 @@ def lattice_of(mechanism: Mechanism, noise_multiplier: float) -> Lattice:
     """Return the integers of a mechanism whose shares and dimension are known.
 
     Raises:
-      PrivacyError: for too few bits, or a granularity for which the noise is not known.
+      PrivacyError: for too few bits, or integers so fine that the noise cannot be drawn.
     """
     shares = mechanism.shares
     d = mechanism.dimension
@@ -59,14 +59,12 @@ def lattice_of(mechanism: Mechanism, noise_multiplier: float) -> Lattice:
         granularity = _granularity(mechanism.bits, noise_multiplier, shares, d)
     c = 1 / granularity
     slack = d / 4 + c + math.sqrt(d) / 2
-    lattice = Lattice(
-        granularity=granularity,
-        slack=slack,
-        norm=math.sqrt(c * c + slack),
-        std=noise_multiplier * c / math.sqrt(shares),
-    )
-    _require_known_noise(mechanism, lattice)
-    return lattice
+    std = noise_multiplier * c / math.sqrt(shares)
+    if std > MAX_STD * (1 + 1e-9):
+        text = f"a client's noise has the std {std:g} in units of it; at most {MAX_STD:g}"
+        least = granularity * std / MAX_STD
+        raise PrivacyError("mechanism.granularity", f"{text}; write at least {least:.3g}")
+    return Lattice(granularity, slack, norm=math.sqrt(c * c + slack), std=std)
 
 
 def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> float:
@@ -89,17 +87,25 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
     return max(granularity, least, LEAST_GRANULARITY)
 
 
-def _require_known_noise(mechanism: Mechanism, lattice: Lattice) -> None:
-    """Refuse a share of the noise that cannot be drawn, or of which no ε is known."""
-    std = lattice.std
-    if std > MAX_STD * (1 + 1e-9):
-        text = f"a client's noise has the std {std:g} in units of it; at most {MAX_STD:g}"
-        least = lattice.granularity * std / MAX_STD
-        raise PrivacyError("mechanism.granularity", f"{text}; write at least {least:.3g}")
-    if mechanism.kind == "distributed_discrete_gaussian" and 0 < std < MIN_STD:
+def require_known_noise(settings: Settings, sampling: Sampling, clients: int) -> None:
+    """Refuse shares of noise of whose sum no ε is known.
+
+    Raises:
+      PrivacyError: for integers that are too coarse; and as of `lattice_of` and `with_counts`.
+    """
+    z = settings.noise_multiplier
+    if settings.mechanism.kind not in DISTRIBUTED or not z:
+        return
+    std = lattice_of(with_counts(settings.mechanism, sampling, clients), z).std
+    if _is_unknown(settings.mechanism.kind, std):
         text = f"a client's noise has the std {std:.3g} in integers, and its sums are known from"
         remedy = "write more bits or a smaller granularity, or use distributed_skellam"
         raise PrivacyError("mechanism", f"{text} {MIN_STD:g}; {remedy}")
+
+
+def _is_unknown(kind: str, std: float) -> bool:
+    """Whether nothing is known about the sum of a client's noise with others'."""
+    return kind == "distributed_discrete_gaussian" and std < MIN_STD
 
 
 def with_counts(mechanism: Mechanism, sampling: Sampling, clients: int) -> Mechanism:
@@ -186,6 +192,8 @@ def _divergences(
     l2 = moved * lattice.norm
     l1 = min(math.sqrt(d) * l2, l2 * l2)  # of integers
     std = lattice.std * math.sqrt(shares)
+    if _is_unknown(mechanism.kind, lattice.std):
+        return np.full(len(orders), np.inf)
     if mechanism.kind == "distributed_skellam":
         return skellam(np.array(orders), l1, l2, std)
     tau = sum_divergence(lattice.std, size)

@@ -25,10 +25,10 @@ def require_accountable(section: Settings, sampling: Sampling | None, clients: i
         raise PrivacyError("cohort", f"{text}; use {SAMPLERS}")
     if clients < 1:
         raise PrivacyError("clients", f"expected an integer of at least 1, found {clients}")
+    require_distributed(section, sampling)
     if sampling.kind == "uniform" and section.accountant == "pld":
         text = "pld knows no samples of a fixed size, as uniform draws them"
         raise PrivacyError("accountant", f"{text}; write rdp, or the cohort poisson")
-    require_distributed(section, sampling)
     _require_independent_noise(section.mechanism, sampling)
 
 

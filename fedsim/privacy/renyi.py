@@ -84,7 +84,8 @@ def of_subset(order: int, rdp: np.ndarray, rate: float) -> float:
     factors = np.full(len(j), math.log(2))
     factors[0] = min(math.log(4) + _log_expm1(float(rdp[0])) - rdp[0], math.log(2))
     logs = j * math.log(rate) + binomials + (j - 1) * rdp[: len(j)] + factors
-    return float(logsumexp([0.0, *logs])) / (order - 1)
+    total: Any = logsumexp([0.0, *logs])
+    return float(total) / (order - 1)
 
 
 def _log_expm1(x: float) -> float:

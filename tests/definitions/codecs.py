@@ -234,6 +234,12 @@ def of_fetch() -> Checks:
     yield [memory.momentum, memory.error], [[[0, 1]], [[0, 1]]]
 
 
+def of_secure_aggregation() -> Checks:
+    # quarters, and 31.75 is the last that 8 bits hold: 32 is 128 quarters, which is read as −128
+    link = {"kind": "secure_aggregation", "bits": 8, "scale": 4}
+    yield arrivals(link, [3, -4.1, 0.3, 31.75, 32, -100]), [[3, -4, 0.25, 31.75, -32, 28], [48]]
+
+
 CASES = {
     "cast": of_cast,
     "top_k": of_top_k,
@@ -254,5 +260,6 @@ CASES = {
     "product_quantise": of_product_quantise,
     "count_sketch": of_count_sketch,
     "count_sketch, k": of_fetch,
+    "secure_aggregation": of_secure_aggregation,
 }
 """By the codec's name, and what is special behind a comma."""

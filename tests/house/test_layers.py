@@ -41,13 +41,14 @@ FAMILIES = {
     "topology",
 }
 # The only imports between families: partitions read data sets, graphs files, and the plan reads
-# a federation's sizes, traces of devices and graphs.
+# a federation's sizes, traces of devices and graphs. Noise of clients travels in a codec.
 ALLOWED = {
     ("fleet", "data"),
     ("fleet", "sources"),
     ("fleet", "topology"),
     ("data", "sources"),
     ("topology", "sources"),
+    ("mechanisms", "codecs"),
 }
 ONLY = {
     "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
