@@ -13,7 +13,7 @@ def canary_scores(run: Run) -> np.ndarray:
     """Return how much every canary seems to have sent in all rounds of a run `[canaries]`.
 
     It is ⟨d, s⟩ for the canary's direction d and the sum s of all aggregates over C/m, without what
-    honest clients added: for a canary that is in, the rounds that it joined, plus the noise of all
+    other clients added: for a canary that is in, the rounds that it joined, plus the noise of all
     rounds and the shares of other canaries. Differential privacy holds against those who see every
     aggregate and know all other clients' updates, and they can compute it.
     """

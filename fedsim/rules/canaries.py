@@ -26,7 +26,7 @@ def planting(width: int | None = None) -> Stage:
     """Return the stage in which canaries send their direction in place of an update.
 
     Its state is the bound C that the rule clips by. Random directions are nearly orthogonal to each
-    other and to honest updates, so that a canary leaves its own trace.
+    other and to other updates, so that a canary leaves its own trace.
 
     Args:
       width: rows at a time, as in `lift`.

@@ -386,19 +386,20 @@ COMPARED = {
     "rules": "compare",
     "optimisers": "compare",
     **dict.fromkeys(("worst_case", "breakdown", "known_results", "backdoor_rules"), "robust"),
+    "eps_front": "privacy",
 }
 LARGE = (
     "clients.csv",
     "partition.csv",
     "timing.csv",
     "figures/",
-)  # of those under robust not kept either
+)  # of those under robust and privacy not kept either
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=[pytest.mark.long] * (place == "robust"))
+        pytest.param(n, marks=[pytest.mark.long] * (place in ("robust", "privacy")))
         for n, place in COMPARED.items()
     ],
 )
@@ -433,7 +434,7 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     gone = set(record["files"]) - set(
         files
     )  # models and commits are not kept, where others could look for them
-    large = LARGE if COMPARED[name] == "robust" else ()
+    large = LARGE if COMPARED[name] in ("robust", "privacy") else ()
     assert all(
         file.startswith(("checkpoints/", *large)) or file.endswith(".safetensors") for file in gone
     )

@@ -8,7 +8,13 @@ import numpy as np
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import cut_up, within
-from fedsim.report.pictures.scores import axis_of, by_rest, half_interval, is_geometric
+from fedsim.report.pictures.scores import (
+    axis_of,
+    by_rest,
+    drawable,
+    half_interval,
+    is_geometric,
+)
 from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.summary import in_words, is_share, worst
@@ -175,7 +181,7 @@ def _curve(
     Returns:
       Rank, and x and y of the end of a pale curve, for its number.
     """
-    rows = [row for row in rows if row["mean"] is not None and abs(row["mean"]) <= FARTHEST]
+    rows = drawable(rows)
     strong = rank < marks.STRONG
     look = marks.line_of(rank)
     x = np.array([row[path] for row in rows], float)

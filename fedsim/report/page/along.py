@@ -11,7 +11,13 @@ from fedsim.report.page.scales import Axis, axis, short
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.pictures.looks import curve_class
-from fedsim.report.pictures.scores import axis_of, by_rest, half_interval, is_geometric
+from fedsim.report.pictures.scores import (
+    axis_of,
+    by_rest,
+    drawable,
+    half_interval,
+    is_geometric,
+)
 from fedsim.report.results import Row
 from fedsim.study.breakdown import MIN_VALUES
 from fedsim.study.summary import grouped, in_words, is_share
@@ -44,18 +50,19 @@ def along(compared: Sequence[Row], context: Context) -> Along | None:
       context: what is shown.
     """
     axis_path = axis_of(context.scenario)
-    rows = [row for row in compared if row["mean"] is not None]
+    rows = drawable(compared)
     values = sorted({row[axis_path] for row in rows if axis_path in row})
     if axis_path is None or len(values) < MIN_VALUES:
         return None
 
+    methods = context.ordered([row["method"] for row in rows])
+    context = context.including(methods)
     name = axis_name(axis_path, context.scenario)
     x = _lower_axis(values)
     pictures = []
     for rest, group in by_rest(rows, axis_path).items():
         title = context.words(rest) if rest else ""
         pictures.append((title, _picture(group, axis_path, name, x, values, context)))
-    methods = context.ordered([row["method"] for row in rows])
     names = [(method, curve_class(context.rank_of(method))) for method in methods]
     return Along(in_words(context.metric), name, names, pictures)
 

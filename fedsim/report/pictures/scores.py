@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.report.results import Row
+from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import MIN_VALUES, without_path
 from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import grouped
@@ -42,6 +43,11 @@ def is_geometric(values: Sequence[float]) -> bool:
 def by_rest(rows: Sequence[Row], path: str) -> dict[str, list[Row]]:
     """The rows of `compare.csv` by what varies apart from the axis."""
     return grouped(rows, key=lambda row: without_path(row["variant"], path))
+
+
+def drawable(rows: Sequence[Row]) -> list[Row]:
+    """The rows of `compare.csv` with a mean that fits on an axis; a run that diverged has none."""
+    return [row for row in rows if row["mean"] is not None and abs(row["mean"]) <= FARTHEST]
 
 
 def half_interval(row: Row) -> float:
