@@ -35,7 +35,7 @@ MAX_LISTED_CLIENTS = 100_000  # beyond, tables of clients list only those that t
 REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
 
 # What is said of a score of all clients, behind its name.
-OF_CLIENTS = ("mean", "samples", "p10", "p50", "p90", "worst", "std")
+OF_CLIENTS = ["mean", "samples", "p10", "p50", "p90", "worst", "std"]
 
 # The columns of the tables, in their order; `files.yaml` says what they mean.
 ROUNDS = (
