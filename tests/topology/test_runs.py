@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reference.scenarios import consecutive
 
 import fedsim
 from topology import nodes
