@@ -69,14 +69,19 @@ def test_a_run_behind_edges_is_fedavg():
 
 
 @pytest.mark.long
-def test_a_state_of_each_group_and_partial_participation():
-    """Centered clipping remembers the last aggregate of its group."""
-    link = {"kind": "hierarchical", "groups": 2, "inner": "centered_clipping(radius=0.05)"}
+def test_a_group_remembers_as_its_rule_does():
+    """Centered clipping starts from its last aggregate."""
+    inner = {"kind": "centered_clipping", "radius": 0.05}
     cohort = {"kind": "listed", "rounds": [[0, 1, 2], [3, 4], [5, 6, 7]]}
-    result = fedsim.run(written([link], cohort=cohort))
-    assert result.status == "done"
-    last = result.state()["server"]
-    assert last  # the states of both groups are kept by name
+    alone = fedsim.run(written([inner], cohort=cohort)).model()
+    one = {"kind": "hierarchical", "groups": 1, "inner": inner}
+    grouped = fedsim.run(written([one], cohort=cohort)).model()
+    assert (grouped["W"] == alone["W"]).all()
+
+    # A group whose clients do not come keeps its state, and has no say.
+    two = {**one, "groups": [[0, 1, 2, 5, 6, 7], [3, 4]]}
+    apart = fedsim.run(written([two], cohort=cohort)).model()
+    assert not np.allclose(apart["W"], alone["W"])
 
 
 REFUSED = [

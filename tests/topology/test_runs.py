@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reference.scenarios import consecutive
 
 import fedsim
 from topology import nodes
@@ -302,15 +303,22 @@ def digits(**sections) -> dict:
     }
 
 
-def test_a_node_without_samples_hands_on_what_it_hears():
-    data = {"kind": "digits", "clients": 40, "partition": "dirichlet_client(alpha=0.05)"}
-    result = fedsim.run(digits(data=data, numerics={"dtype": "float64"}))
-    empty = (result.partition.groupby("client")["samples"].sum() == 0).sum()
-    assert result.rounds["bytes_up"].iloc[-1] == 3 * 40 * 2 * 650 * 4
-    W = result.state()["client"]["x"]["W"]
-    assert W.shape[0] == 40
-    np.testing.assert_allclose(W.mean(0), result.model()["W"], atol=1e-12)
-    del empty
+@pytest.mark.parametrize("client", ["sgd", "exact_diffusion", "gradient_tracking"])
+def test_a_node_without_samples_hands_on_what_it_hears(client):
+    """Nodes 1 and 4 have no samples: their gradient is zero."""
+    inputs = problem(6, sizes=[1, 0, 2, 1, 0, 3])
+    inputs["H"][[1, 4]] = 0
+    written = scenario(client, RING, rounds=4, data={"clients": 6})
+    result = run(inputs, written, partition=consecutive((1, 0, 2, 1, 0, 3)))
+    W = matrix(RING, 6)
+    x = {
+        "sgd": lambda: nodes.dfedavg(inputs, W, 4, lr=0.1, steps=1),
+        "exact_diffusion": lambda: nodes.diffusion(inputs, W, 4, 0.1),
+        "gradient_tracking": lambda: nodes.tracking(inputs, W, 4, 0.1),
+    }[client]()
+    np.testing.assert_allclose(models(result), x, **NEAR)
+    models_of_a_link = 2 if client == "gradient_tracking" else 1
+    assert result.rounds["bytes_up"].iloc[-1] == 4 * 6 * 2 * models_of_a_link * nodes.D * 4
 
 
 REFUSED = [
