@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import jax
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
@@ -17,7 +17,7 @@ SHARED, PERSONAL = range(2)
 def ditto(
     lam: Annotated[float, Ge(0)] = 0.1,
     personal_lr: Annotated[float, Ge(0)] | None = None,
-    personal_steps: Annotated[int, Ge(1)] = 5,
+    personal_steps: Annotated[int, Ge(1), Le(100_000)] = 5,
 ) -> Client:
     """Plain local training, and a personal model that is regularised towards the shared one.
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
@@ -17,7 +17,7 @@ WEIGHTS, LOCAL = range(2)
 
 @client
 def fedala(
-    weight_steps: Annotated[int, Ge(1)] = 10,
+    weight_steps: Annotated[int, Ge(1), Le(100_000)] = 10,
     weight_lr: Annotated[float, Ge(0)] = 1.0,
     personal: list[str] | None = None,
 ) -> Client:

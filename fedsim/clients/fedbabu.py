@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
@@ -13,7 +13,7 @@ from fedsim.types import Client, Tuning
 
 
 @client
-def fedbabu(tune_steps: Annotated[int, Ge(0)] = 10, personal: list[str] | None = None) -> Client:
+def fedbabu(tune_steps: Annotated[int, Ge(0), Le(100_000)] = 10, personal: list[str] | None = None) -> Client:
     """A shared body, trained under the head of the start model, which nobody moves or sends.
 
     y ← y − η_l ∇f_i(y; batch) from y = x, in the leaves of the body alone; the client sends the

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
@@ -15,7 +15,7 @@ from fedsim.types import Client, Model
 
 
 @client
-def fedem(components: Annotated[int, Ge(1)] = 3) -> Client:
+def fedem(components: Annotated[int, Ge(1), Le(1000)] = 3) -> Client:
     """K models that all clients train, and for every client its own weights of them.
 
     With ℓ_m(s) the loss of sample s at θ_m and q_m(s) ∝ π_im e^{−ℓ_m(s)} at the models that were

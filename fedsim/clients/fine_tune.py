@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
@@ -11,7 +11,7 @@ from fedsim.types import Client, Tuning
 
 
 @client
-def fine_tune(tune_steps: Annotated[int, Ge(0)] = 10) -> Client:
+def fine_tune(tune_steps: Annotated[int, Ge(0), Le(100_000)] = 10) -> Client:
     """Plain local training; a client's own model is the shared one after steps on its own samples.
 
     Training: y ← y − η_l ∇f_i(y; batch), from y = x, as in `sgd`. For `personal_accuracy` alone,

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import jax
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
@@ -15,7 +15,7 @@ from fedsim.types import Client, LocalPhase
 def pfedme(
     lam: Annotated[float, Gt(0)] = 15.0,
     personal_lr: Annotated[float, Ge(0)] = 0.01,
-    personal_steps: Annotated[int, Ge(1)] = 5,
+    personal_steps: Annotated[int, Ge(1), Le(100_000)] = 5,
 ) -> Client:
     """A personal model that solves the client's task near the local one, which moves towards it.
 

@@ -251,7 +251,7 @@ def sum_divergence(std: float, summands: int) -> float:
     """Return τ = 10 Σ_{0<k<n} exp(−2π²σ² k/(k + 1)) of n discrete Gaussians with std parameter σ.
 
     >>> sum_divergence(1.0, 1)
-    0
+    0.0
     """
     k = np.arange(1, summands)
     return 10 * math.fsum(np.exp(-2 * math.pi**2 * std**2 * k / (k + 1)))

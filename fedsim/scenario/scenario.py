@@ -35,6 +35,8 @@ class Scenario(NamedTuple):
             plain.pop("privacy")
         if self.spec.client.dp_sgd is None:
             plain["client"].pop("dp_sgd")
+        if self.spec.client.statistics == "averaged":
+            plain["client"].pop("statistics")
         if self.spec.topology is None:
             plain.pop("topology")
         # The runs of a comparison may differ in the number of their clients.

@@ -42,9 +42,14 @@ REASONS = {  # why they need no bound -> the integers
         stage: mix_neighbours.f adaptive_robust_clip.f
         schedule: warmup_cosine_decay_schedule.warmup_steps
         timetable: fedbuff.concurrency fedasync.concurrency
+        client: ifca.clusters hypcluster.clusters cfl.clusters
+        method: ifca.clusters hypcluster.clusters cfl.clusters
+        mechanism: distributed_skellam.shares distributed_skellam.dimension
+        distributed_discrete_gaussian.shares distributed_discrete_gaussian.dimension
         topology: barabasi_albert.m grid.rows torus.rows listed.edges regular.degree
         watts_strogatz.k
         section: data.server.samples fleet.malicious fleet.malicious.count fleet.malicious.ids
+        Audit.canaries
     """,
     CAPPED: """
         dataset: leaf.vocabulary text.vocabulary tff_hdf5.vocabulary tff_hdf5.first_clients
@@ -52,7 +57,7 @@ REASONS = {  # why they need no bound -> the integers
         rule: divide_and_conquer.coordinates
         stage: bucket.size
         codec: count_sketch.k low_rank.rank qsgd.bucket top_k.k rand_k.k
-        section: client.batch evaluate.clients
+        section: client.batch evaluate.clients DpSgd.cap DpSgd.microbatch
     """,
     COUNTER: """
         skew: concept_shift.every

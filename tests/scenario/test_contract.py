@@ -282,6 +282,8 @@ def test_every_shipped_link_keeps_the_contract(family, kind):
         scenario["data"] |= {"server": {"samples": 10}}
     if kind in PARTNERS:
         scenario["client"] = {"kind": PARTNERS[kind]}
+    if kind == "fedbn":
+        scenario["client"] = {"kind": kind, "personal": ["b"]}
     if kind in GRAPH_METHODS:
         scenario = {key: scenario[key] for key in scenario if key not in ("wire", "server")}
         scenario["topology"] = "ring"
