@@ -20,7 +20,7 @@ from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.evaluation import Evaluate, evaluator
-from fedsim.engine.lanes import Lanes
+from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
@@ -226,9 +226,6 @@ def training(
     client_task = plain_task
     if augment:
         client_task = plain_task._replace(augment=_augmentation(augment))
-    server_task = client_task
-    if section.dp_sgd is not None:
-        client_task = client_task._replace(private=_private_gradients(section))
 
     def fresh_optimizer_state(params):
         return client_task.optimizer(jnp.zeros(())).init(params)
@@ -240,10 +237,10 @@ def training(
     return Training(
         client=method,
         task=client_task,
-        lanes=Lanes(method, client_task),
+        lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(method.probe or mean_loss, plain_task),
         evaluate=evaluation(model, row_loss, classes),
-        server_lanes=Lanes(sgd()._replace(shares=method.shares), server_task),
+        server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
         memories=Memories(method),
     )
 
@@ -256,9 +253,11 @@ def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
     return augmenting(dict(zip(names, changes, strict=True)))
 
 
-def _private_gradients(section: Any) -> Callable:
-    """`client.dp_sgd`, as a change of what a local step works on."""
+def _private_gradients(section: Any) -> Private | None:
+    """`client.dp_sgd` of a client section."""
     keys = section.dp_sgd
+    if keys is None:
+        return None
     return dp_sgd(
         clip=keys.clip,
         noise_multiplier=keys.noise_multiplier,

@@ -57,9 +57,9 @@ def honest(quick: bool) -> Figure:
     below, lowest, highest = epsilons(8 if quick else SETTINGS)
     shown, plain = banners(quick)
     text = (
-        f"{noise}; in float32 also for a model in bfloat16 with {fine_halves} of {len(NOISED)}; ε of "
-        f"{SETTINGS} settings (Poisson samples, all clients, samples of a client in batches that "
-        f"are cut or not): {below} below dp-accounting's lower bound, {lowest:+.1e} to "
+        f"{noise}; in float32 also for a model in bfloat16 with {fine_halves} of {len(NOISED)}; "
+        f"ε of {SETTINGS} settings (clients drawn by Poisson or all, samples of a client in batches "
+        f"that are cut or not): {below} below dp-accounting's lower bound, {lowest:+.1e} to "
         f"{highest:+.1e} of itself from its upper bound; "
         f"banner on page and terminal of {shown} private runs and in {plain} without privacy"
     )
