@@ -58,7 +58,7 @@ def honest(quick: bool) -> Figure:
     shown, plain = banners(quick)
     text = (
         f"{noise}; in float32 also for a model in bfloat16 with {fine_halves} of {len(NOISED)}; "
-        f"ε of {SETTINGS} settings (clients drawn by Poisson or all, samples of a client in batches "
+        f"ε of {SETTINGS} settings (clients by Poisson or all, samples of a client in batches "
         f"that are cut or not): {below} below dp-accounting's lower bound, {lowest:+.1e} to "
         f"{highest:+.1e} of itself from its upper bound; "
         f"banner on page and terminal of {shown} private runs and in {plain} without privacy"
