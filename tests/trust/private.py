@@ -25,7 +25,7 @@ from trust.table import Figure
 # itself.
 ROUNDING = 1e-6
 CLOSE = 2e-3
-SETTINGS = 120
+SETTINGS = 60
 INTERVAL = 1e-3  # of dp-accounting's grid
 # Numbers in half precision have at most so many values.
 HALF_VALUES = 1 << 16
@@ -54,11 +54,12 @@ def honest(quick: bool) -> Figure:
     """Measure noise, ε and banners."""
     noise, fine = noises(50_000 if quick else 1_000_000)
     fine_halves = halves(HALF_DRAWS)
-    below, lowest, highest = epsilons(8 if quick else SETTINGS)
+    settings = 8 if quick else SETTINGS
+    below, lowest, highest = epsilons(settings)
     shown, plain = banners(quick)
     text = (
         f"{noise}; in float32 also for a model in bfloat16 with {fine_halves} of {len(NOISED)}; "
-        f"ε of {SETTINGS} settings (clients by Poisson or all, samples of a client in batches "
+        f"ε of {settings} settings (clients by Poisson or all, samples of a client in batches "
         f"that are cut or not): {below} below dp-accounting's lower bound, {lowest:+.1e} to "
         f"{highest:+.1e} of itself from its upper bound; "
         f"banner on page and terminal of {shown} private runs and in {plain} without privacy"
