@@ -255,7 +255,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     plan = of_first_seed(experiment.plans)
     client = experiment.client
     shared = one_model(client, of_first_seed(experiment.shared))
-    plain_task = program.task
+    task = program.task
     number = program.dtype.type
 
     id = int(plan.eligible[0])
@@ -275,9 +275,6 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(shared, work, x, y, mask, key):
         batch = Batch(x, y, mask, key, jnp.int32(0))
-        task = plain_task
-        if task.private is not None:
-            task = task.private(task, key, work)
         row = row_in_hooks(client, client.memory(shared, key))
         variables, local = client.start(task, shared, row, work)
         (loss, stats), gradient = client.gradient(task, variables, batch, local, shared, work)

@@ -22,7 +22,7 @@ from fedsim.engine.bank import BankServer
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.evaluation import Evaluate, bank_evaluator, evaluator
-from fedsim.engine.lanes import Lanes
+from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
 from fedsim.engine.node_scores import NodeEvaluate, node_evaluator
 from fedsim.engine.pipeline import Pipeline
@@ -242,9 +242,6 @@ def training(
     client_task = plain_task
     if augment:
         client_task = plain_task._replace(augment=_augmentation(augment))
-    server_task = client_task
-    if section.dp_sgd is not None:
-        client_task = client_task._replace(private=_private_gradients(section))
 
     def fresh_optimizer_state(params):
         return client_task.optimizer(jnp.zeros(())).init(params)
@@ -260,10 +257,10 @@ def training(
     return Training(
         client=method,
         task=client_task,
-        lanes=Lanes(method, client_task),
+        lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
         evaluate=evaluation(model, row_loss, classes, method.bank is not None),
-        server_lanes=Lanes(sgd()._replace(shares=method.shares), server_task),
+        server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
         evaluate_nodes=None if mix is None else node_evaluation(model, row_loss, classes),
@@ -285,9 +282,11 @@ def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
     return augmenting(dict(zip(names, changes, strict=True)))
 
 
-def _private_gradients(section: Any) -> Callable:
-    """`client.dp_sgd`, as a change of what a local step works on."""
+def _private_gradients(section: Any) -> Private | None:
+    """`client.dp_sgd` of a client section."""
     keys = section.dp_sgd
+    if keys is None:
+        return None
     return dp_sgd(
         clip=keys.clip,
         noise_multiplier=keys.noise_multiplier,

@@ -16,7 +16,7 @@ from fedsim.types import Batch, Objective, Task, Work
 def dp_sgd(
     clip: float, noise_multiplier: float, expected: int | None, microbatch: int | None = None
 ) -> Callable[[Task, Key[Array, ""], Work], Task]:
-    """Return what makes the gradients of a local step private, for `Task.private`.
+    """Return what makes the gradients of a local step private, for `engine.lanes`.
 
     g = (Σ_j g_j · min(1, C / ‖g_j‖₂) + N(0, (zC)² I)) / b, where g_j is the gradient of sample j of
     the batch, and b the expected size of a batch, whoever is in it. Batches are Poisson

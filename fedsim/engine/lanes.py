@@ -33,6 +33,9 @@ Bank = tuple[Shared, ...]
 Keys = tuple[tuple[Key[Array, ""], ...], Int[Array, ""] | int]
 """The root key of every run, and the round."""
 
+Private = Callable[[Task, Key[Array, ""], Work], Task]
+"""(task, key of a local step, work) -> the task with gradients that are private."""
+
 PerLane = Callable[[Slots, Int[Array, " L"]], tuple[Tree, int | None]]
 """(slot table, slots on the lanes `[L]`) -> (a tree for the lanes, its `in_axes` in a vmap)."""
 
@@ -99,11 +102,13 @@ class Lanes:
     Args:
       client: the hooks.
       task: what there is to learn.
+      private: makes the gradients of every local step private; None: they are as they are.
     """
 
-    def __init__(self, client: Client, task: Task):
+    def __init__(self, client: Client, task: Task, private: Private | None = None):
         self.client = client
         self.task = task
+        self.private = private
 
     def shapes(self, bank: Bank, memory: Tree, queues: Queues, slots: Slots) -> tuple[Lane, Rows]:
         """Return the shapes of what the lanes carry `[L]`, and of one row of the stack."""
@@ -236,7 +241,7 @@ class Lanes:
         if self.task.augment is not None:
             augment = round_key(root, round, Phase.AUGMENT)
         gradient = None
-        if self.task.private is not None:
+        if self.private is not None:
             gradient = round_key(root, round, Phase.GRADIENT)
         return Noise(round_key(root, round, Phase.CLIENT), augment, gradient)
 
@@ -275,8 +280,8 @@ class Lanes:
         # The gradient and the step.
         work = work._replace(lr=task.rate(work.lr, lane.step))
         work = with_phase(work, self.client.phases, lane.step)
-        if task.private is not None:
-            task = task.private(task, noise.gradient, work)
+        if self.private is not None:
+            task = self.private(task, noise.gradient, work)
         variables = lane.variables
         (loss, stats), g = self.client.gradient(task, variables, batch, lane.local, shared, work)
         params, local = self.client.step(task, g, variables["params"], lane.local, shared, work)

@@ -88,8 +88,6 @@ class Task(NamedTuple):
     features: Callable[[Tree, Array], Array] | None = None  # the model's, where it has them
     # (key, x of a batch) -> x that is trained on
     augment: Callable[[Key[Array, ""], Array], Array] | None = None
-    # (task, key of a local step, work) -> the task with gradients that are private
-    private: "Callable[[Task, Key[Array, ''], Work], Task] | None" = None
 
 
 class Work(NamedTuple):
