@@ -9,6 +9,7 @@ import numpy as np
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.topology import mix_rule_of
+from fedsim.clients import hooks
 from fedsim.clients.nodes import AFTER
 from fedsim.errors import OrderError, TopologyError
 from fedsim.fleet.network import Network, NetworkSettings
@@ -67,9 +68,11 @@ def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings, N: 
     if client.not_federated:
         yield path, f"{kind} is a baseline in which nothing is mixed; remove topology"
         return
+    sends_update_alone = client.finish is hooks.finish and client.memory is hooks.no_memory
     has_models = client.bank or client.sends or client.personal
-    if client.reduce or client.probe or client.shares or has_models:
-        text = f"{kind} needs a server that sends more, or less, than one model"
+    others = client.reduce or client.probe or client.shares or has_models
+    if client.gossip is None and (others or not sends_update_alone):
+        text = f"{kind} needs a server: its clients send or remember something else than a model"
         yield path, f"{text}; use {', '.join(NODE_METHODS)}, or remove topology"
         return
 

@@ -47,7 +47,7 @@ def at_node(method: Client, mix: Literal["after", "before"]) -> Client:
     Where a client would begin at the shared parameters, a node begins at its own.
 
     Args:
-      method: which sends nothing but its update.
+      method: which sends and remembers nothing but its model, or has a `gossip`.
       mix: when a method without a `gossip` of its own mixes.
     """
     gossip = method.gossip
