@@ -208,6 +208,8 @@ def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
     try:
         with located_hooks(scenario, ("client",), section):
             check_shares(trained.client, shapes["params"])
+            # What a client remembers may depend on the names of the leaves as well.
+            jax.eval_shape(trained.client.memory, shapes, jax.eval_shape(jax.random.key, 0))
     except ScenarioError:
         raise
     except ValueError as error:

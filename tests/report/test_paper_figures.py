@@ -12,6 +12,7 @@ from fedsim.report.figures import marks
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
+from fedsim.report.pictures.scores import axis_of
 from fedsim.study.breakdown import breakdown_point
 
 SCENARIO = {
@@ -60,7 +61,7 @@ def table(means, path="fleet.malicious", values=SHARES, **more):
 
 def scores_of(rows, scenario, start=None, order=()):
     """Figures of the scores against the axis, with the break-down points that follow."""
-    path = figures.axis_of(scenario)
+    path = axis_of(scenario)
     starts = []
     if start is not None:
         starts = [{"round": 0, "variant": r["variant"], r["metric"]: start} for r in rows]
@@ -219,7 +220,7 @@ def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
     ],
 )
 def test_scores_are_drawn_where_exactly_one_axis_is_numeric(vary, path):
-    assert figures.axis_of({"compare": {"vary": vary}}) == path and figures.axis_of({}) is None
+    assert axis_of({"compare": {"vary": vary}}) == path and axis_of({}) is None
 
 
 def test_runs_without_a_mean_leave_a_gap():
