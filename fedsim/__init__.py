@@ -1,6 +1,13 @@
 """fedsim: a federated-learning simulator.
 
-Clients are stacked on one axis and vmapped; results are honest frames.
+Clients are stacked on one axis and vmapped; results are data frames. To begin with:
+
+- `run(scenario)` trains, and returns a `Result`; `compare(scenario, methods)` a `Comparison`.
+- `rule`, `stage`, `client`, `method`, `attack`, `model`, `partition` ... make a function a kind.
+- `as_model`, `Arrays`: a model and data of your own; `aggregate`, `transmit`: one step alone.
+- `verify`, `diff`, `load_model`: run directories.
+
+`help(fedsim.run)` and so on say more; `dir(fedsim)` lists all names.
 """
 
 from importlib import import_module

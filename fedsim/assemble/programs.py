@@ -30,6 +30,7 @@ from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
+from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.stages.discount import discount
@@ -186,9 +187,13 @@ def registered_model(
       tokens: what the model must know about samples that are tokens.
 
     Raises:
+      TypeError: for a user's factory that returns a network.
       ValueError: for tokens, where the model takes numbers.
     """
     build = factory_of(section.section)()
+    if isinstance(build, Model) or library_of(build):
+        form = "return a function that makes one, lambda shape, outputs: NETWORK"
+        raise TypeError(f"the factory returned a network; {form}")
     reads_tokens = "tokens" in inspect.signature(build).parameters
     if tokens is not None and not reads_tokens:
         text = f"{section.section.kind} takes numbers, and these samples are tokens"

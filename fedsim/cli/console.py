@@ -1,9 +1,9 @@
 """The terminal: results on stdout."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +16,9 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
 from fedsim.study.words import variation_in_words, words_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @contextlib.contextmanager
@@ -64,9 +67,9 @@ def table(result: Result, out: Path) -> None:
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
-def _print_private_mark(rounds: Iterable[str], scenario: dict[str, Any]) -> None:
-    """Say that runs are private in simulation alone, if they are; `rounds` has their columns."""
-    if text := private_mark(rounds, scenario):
+def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
+    """Say that runs are private in simulation alone, if they are; nothing where no round ended."""
+    if not rounds.empty and (text := private_mark(rounds, scenario)):
         print(f"\n{text}")
 
 
@@ -75,7 +78,11 @@ def _score(value: float | None) -> str:
 
 
 def _megabytes(size: int | None) -> str:
-    return "" if size is None else f"{size / 1e6:.2f}"
+    """Megabytes with two decimals, or with two significant digits where those would be zeros."""
+    if size is None:
+        return ""
+    megabytes = size / 1e6
+    return f"{megabytes:.2f}" if megabytes >= 0.1 else f"{megabytes:.2g}"
 
 
 def verdict(comparison: Comparison, out: Path) -> None:

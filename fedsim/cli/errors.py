@@ -78,6 +78,8 @@ def _meant_as_option(error: click.ClickException, context: click.Context) -> str
     if takes_edits and all(edits):
         meant = [_meant_as_edit(*edit.groups()) for edit in edits if edit]
         return "; ".join(dict.fromkeys(meant))
+    if context.info_name == "list":
+        return f"write one family at a time, fedsim list {words[0]}"
     if context.info_name != "compare":
         return ""
     if any("/" in word for word in words):

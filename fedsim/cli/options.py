@@ -4,6 +4,7 @@ import difflib
 import errno
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ from fedsim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
+
+# What the environment of a Linux desktop has, or names a browser.
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
 class Seeds(click.ParamType):
@@ -232,5 +236,10 @@ def enable(plugins: tuple[str, ...]) -> None:
 
 def show_page(path: Path) -> None:
     """Show a page in the user's browser; if there is none, print its path."""
-    if not path.is_file() or click.launch(str(path)) != 0:
+    if not path.is_file() or not _has_screen() or click.launch(str(path)) != 0:
         click.echo(f"{path}: open it in a browser", err=True)
+
+
+def _has_screen() -> bool:
+    """Whether a browser can be shown; without a screen, Linux's launcher fails unnoticed."""
+    return sys.platform != "linux" or any(map(os.environ.get, SCREENS))

@@ -64,6 +64,8 @@ def register(family: str, factory: F) -> F:
     for parameter in inspect.signature(factory).parameters.values():
         if parameter.annotation is inspect.Parameter.empty:
             text = f"hyper-parameter '{parameter.name}' needs a type annotation"
+            if parameter.default is inspect.Parameter.empty:
+                text += "; if it is data, it belongs to the function that the factory returns"
             raise RegistrationError(f"{family} {name}: {text}")
 
     before = FAMILIES[family].get(name)

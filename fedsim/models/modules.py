@@ -71,7 +71,8 @@ def linen(module: Any, example: Callable | None) -> Model:
     if example is None:
         raise ValueError(
             "model: a linen module needs a sample; "
-            "give as_model(..., shape=) its shape without the batch"
+            "give as_model(..., shape=) its shape without the batch, "
+            "or return build(shape, outputs) from a kind of model"
         )
     names = accepted_names(type(module).__call__, 2)
 

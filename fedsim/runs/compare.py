@@ -24,7 +24,7 @@ from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfini
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import resolve_design
-from fedsim.runs.run import seed_edits
+from fedsim.runs.run import seed_edits, texts_of
 from fedsim.runs.sweep import Partitioner, Sweep, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
@@ -198,8 +198,7 @@ def _all_edits(
     edits: str | Sequence[str], seeds: int | Sequence[int] | None, metric: str | None
 ) -> tuple[str, ...]:
     """Edits of the scenario, with those that have an argument of their own."""
-    edits = (edits,) if isinstance(edits, str) else tuple(edits)
-    edits += seed_edits(seeds)
+    edits = texts_of(edits) + seed_edits(seeds)
     if metric is not None:
         edits += (f"evaluate.metric={metric}",)
     return edits

@@ -247,7 +247,12 @@ class Comparison(Tables):
         return reasons
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tables and models into a folder; a file is replaced as a whole or not at all."""
+        """Write tables and models into a folder; a file is replaced as a whole or not at all.
+
+        The folder is made if there is none.
+        """
+        with files.reporting_os_errors(Path(path)):
+            Path(path).mkdir(parents=True, exist_ok=True)
         labels = [label_of(outcome.cell.key_columns) for outcome in self.outcomes]
         self.write(RunFiles(Path(path), names_of(labels)))
 

@@ -41,6 +41,8 @@ COUNTED = (  # the keys of `describe_arrays`
 CLIENTS = 100
 SAMPLES_PER_CLIENT = 10
 
+MANY_TEXTS = 100  # different texts of a column that are no classes
+
 
 class Samples(NamedTuple):
     """Samples that could be read.
@@ -96,6 +98,10 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
 
     section |= scenario.document.values["data"]
     notes = _notes(section, guessed)
+    if summary is not None and summary.note:
+        notes.append(summary.note)
+    if problems and summary is not None and section["kind"] == "csv":
+        notes += _about_text(summary, section)
     if counted["clients"] is None and not problems:
         most = counted["rows"] // SAMPLES_PER_CLIENT
         section.setdefault("clients", max(min(CLIENTS, most), 1))
@@ -115,6 +121,18 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         "yaml": text,
         "notes": notes,
     }
+
+
+def _about_text(summary: Summary, section: dict[str, Any]) -> list[str]:
+    """How the next tokens of a column of texts are learned, where the target is such a column."""
+    for column in summary.columns:
+        is_target = column["name"] == section["target"]
+        if is_target and column["type"] == "text" and column["distinct"] > MANY_TEXTS:
+            source = f"path: {section['path']}, column: {column['name']}"
+            return [
+                f"to learn the next character or word: {{kind: text, {source}, client: COLUMN}}"
+            ]
+    return []
 
 
 def _summary(section: dict[str, Any], edits: list[str]) -> Summary | None:
@@ -157,7 +175,8 @@ def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, st
     if summary is None:
         return {}
     given = {edit.partition("=")[0] for edit in edits}
-    guessed = guess_columns([column["name"] for column in summary.columns])
+    ids = {column["name"] for column in summary.columns if column["distinct"] == summary.rows}
+    guessed = guess_columns([column["name"] for column in summary.columns], ids)
     if summary.decimal_comma:
         guessed["decimal"] = ","
     return {key: value for key, value in guessed.items() if key not in given}

@@ -291,7 +291,12 @@ class Result(Tables):
         self._client_models[self.method, seed] = partial(_client_model, run, numerics)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tables and models into a folder; a file is replaced as a whole or not at all."""
+        """Write tables and models into a folder; a file is replaced as a whole or not at all.
+
+        The folder is made if there is none.
+        """
+        with files.reporting_os_errors(Path(path)):
+            Path(path).mkdir(parents=True, exist_ok=True)
         labels = [self._label(method) for method, _ in self._models]
         self.write(RunFiles(Path(path), names_of(labels)))
 

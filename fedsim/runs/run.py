@@ -6,7 +6,7 @@ import inspect
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
@@ -156,8 +156,7 @@ def run(
     )
     if data is not None:
         scenario = _with_supplied_data(scenario)
-    edits = (edits,) if isinstance(edits, str) else tuple(edits)
-    all_edits = (*edits, *seed_edits(seeds))
+    all_edits = (*texts_of(edits), *seed_edits(seeds))
     checked = read_checked(
         scenario, all_edits, data_roots, device, given=options.given, method=method
     )
@@ -183,6 +182,18 @@ def _require_build_options(names: Iterable[str]) -> None:
             continue
         remedy = "a key of the scenario is changed by edits=['KEY=VALUE']"
         raise TypeError(renamed(f"fedsim.run.{name}") or f"fedsim.run has no {name}=; {remedy}")
+
+
+def texts_of(edits: str | Sequence[str]) -> tuple[str, ...]:
+    """Edits as a tuple.
+
+    Raises:
+      TypeError: for a mapping, with the texts that it was meant as.
+    """
+    if isinstance(edits, Mapping):
+        texts = [f"{path}={value}" for path, value in edits.items()]
+        raise TypeError(f"edits are texts; write edits={texts}")
+    return (edits,) if isinstance(edits, str) else tuple(edits)
 
 
 def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:

@@ -224,12 +224,12 @@ def _remedy_of_value(spot: Spot, value: Any) -> str:
         remedy = meant("number", *families, value=str(value))
         return f"; {remedy}" if remedy else ""
 
+    if remedy := meant(_word_for(value), f"value:{where}", value=str(value)):
+        return f"; {remedy}"
     item = item_of(spot.annotation)
     kinds_of_items = kinds_of(item) if item is not None else None
     if kinds_of_items is not None:
         return _remedy_of_links(where, value, kinds_of_items)
-    if remedy := meant(_word_for(value), f"value:{where}", value=str(value)):
-        return f"; {remedy}"
     if not isinstance(value, str):
         return ""
     if near := nearest(value, literal_words(spot.annotation), MIN_SIMILARITY):
@@ -273,6 +273,8 @@ def _missing(document: Document, spot: Spot) -> str:
     *above, key = spot.path
     expected = type_in_words(spot.annotation)
     link = value_at(document.values, above)
+    if above == ["method"] and isinstance(link, dict) and set(link) == {"kind"}:
+        link = str(link["kind"])
     if not isinstance(link, str):
         return f"is missing; write {key}: with {expected}"
 

@@ -105,6 +105,8 @@ _IN_WORDS = {
         "a second document or a directive (--- or %); a scenario is one document, remove it"
     ),
 }
+# Endings of files that are data, never scenarios.
+DATA_FILES = (".csv", ".csv.gz", ".tsv", ".parquet", ".xlsx", ".npz", ".h5", ".hdf5")
 _BEGINS = " (it begins in line "
 
 
@@ -151,6 +153,10 @@ def text_of(path: Path) -> str:
     if len(content) > MAX_BYTES:
         raise ScenarioError([Problem("", TOO_LARGE)], str(path))
 
+    if path.name.lower().endswith(DATA_FILES):
+        command = f"fedsim data describe {path.name}"
+        text = f"is a data file, not a scenario; {command} prints the section that reads it"
+        raise ScenarioError([Problem("", text)], str(path))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

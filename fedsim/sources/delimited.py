@@ -26,6 +26,7 @@ POINT = "."
 COMMA = ","
 PARSERS = {POINT: parse_number, COMMA: parse_comma_number}  # by the decimal separator
 SAVE = "save the table as UTF-8"
+ZIP = b"PK\x03\x04"  # how zip files begin, workbooks among them
 
 
 class Dialect(NamedTuple):
@@ -75,7 +76,10 @@ def unpacked(file: BinaryIO, errors: str = "strict") -> Iterator[tuple[io.TextIO
       errors: how bytes that are not UTF-8 are decoded, as Python's codecs call it.
     """
     max_characters = MAX_BYTES
-    packed = file.read(2) == GZIP
+    begin = file.read(len(ZIP))
+    if begin == ZIP:
+        raise DataError("is a workbook or another zip file, not text; write kind: xlsx, or npz")
+    packed = begin.startswith(GZIP)
     if packed:
         size = file.seek(0, io.SEEK_END)
         max_characters = min(max_characters, max(MAX_RATIO * size, SMALL_BYTES))

@@ -3,7 +3,7 @@
 import contextlib
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,17 +95,20 @@ def kind_of(path: str) -> str:
                 raise DataError(
                     f"{path}: is a file of a set of kind {row.kind}; describe its folder, {folder}"
                 )
+    elif data_path.has(r"(.*/)?[^/]+\.txt"):
+        raise DataError(f"{path}: {FOLDER_OF_TEXTS}")
     formats = ", ".join(f"{row.kind} ({row.example})" for row in FORMATS)
     raise DataError(f"{path}: unknown data format; known are {formats}; see fedsim explain KIND")
 
 
-def guess_columns(names: Sequence[str]) -> dict[str, str]:
+def guess_columns(names: Sequence[str], ids: Collection[str] = ()) -> dict[str, str]:
     """Guess the target column and the client column of a table by their names.
 
     The target is a column with a usual name for labels, or else the last one.
 
     Args:
       names: the names of all columns.
+      ids: those with another value in every row: they name samples, not clients.
     """
     by_lower_name = {name.lower(): name for name in reversed(names)}
     targets = [by_lower_name[name] for name in LABELS if name in by_lower_name]
@@ -113,7 +116,7 @@ def guess_columns(names: Sequence[str]) -> dict[str, str]:
     keys = {"target": target}
     for name in CLIENTS:
         client = by_lower_name.get(name, target)
-        if client != target:
+        if client != target and client not in ids:
             keys["client"] = client
             break
     return keys
@@ -185,6 +188,10 @@ FORMATS = (
     Format("tff_hdf5", "FILE.h5", _named(r"[^/]*\.(h5|hdf5)"), reads_file=True, reads_folder=True),
     Format("leaf", "train/*.json with users and user_data", _is_leaf, reads_folder=True),
     Format("imagefolder", "CLASS/IMAGE.png", _named(IMAGES), reads_folder=True),
+)
+FOLDER_OF_TEXTS = (
+    "is a folder of texts; write them into one table, a row per text, such as texts.csv with the "
+    "columns client and text: data: {kind: text, path: texts.csv, column: text}"
 )
 UNREADABLE = {  # pattern of files that have no reader -> what to do
     r".*\.(pkl|pickle|pt|pth|joblib|p)": (

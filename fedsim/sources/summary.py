@@ -54,12 +54,14 @@ class Summary(NamedTuple):
       rows: the number of rows that were read.
       problems: name of a column, or an empty text for whole rows -> a line.
       decimal_comma: whether some column has numbers with a decimal comma.
+      note: a sentence about the file; empty if there is nothing to say.
     """
 
     columns: list[dict[str, Any]]
     rows: int
     problems: dict[str, str]
     decimal_comma: bool = False
+    note: str = ""
 
 
 class Column:
@@ -281,7 +283,8 @@ def _of_sheet(table: Sheet) -> Summary:
         raise DataError(EMPTY)
     faults = Faults("row", table.names)
     used = set(range(len(table.names)))
-    return _of_chunks(table.chunks(faults, used), parse_number, faults, {})
+    summary = _of_chunks(table.chunks(faults, used), parse_number, faults, {})
+    return summary._replace(note=table.about_others())
 
 
 def _of_chunks(

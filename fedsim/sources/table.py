@@ -165,7 +165,10 @@ def xlsx(
     """
     del standardize
     with opened(path, sha256) as file, sheet_in(file, sheet) as table:
-        roles = assign_roles(table.names, target, client, drop, columns)
+        try:
+            roles = assign_roles(table.names, target, client, drop, columns)
+        except DataError as error:
+            raise DataError(*error.lines, *filter(None, [table.about_others()])) from None
         faults = Faults("row", table.names)
         chunks = table.chunks(faults, roles.used())
         return arrays_of(read_table(chunks, roles, faults, parse_number), missing)

@@ -39,6 +39,7 @@ class Sheet:
       title: the sheet's name.
       rows: opens the values of its rows, from the first on.
       counts: what was counted in it.
+      others: the titles of the workbook's other sheets.
 
     Attributes:
       names: the names of the columns, in order.
@@ -47,8 +48,15 @@ class Sheet:
       DataError: for merged cells in the table.
     """
 
-    def __init__(self, title: str, rows: Callable[[], Iterator[Row]], counts: SheetCounts):
+    def __init__(
+        self,
+        title: str,
+        rows: Callable[[], Iterator[Row]],
+        counts: SheetCounts,
+        others: Sequence[str] = (),
+    ):
         self.title = title
+        self.others = others
         self.rows = rows
         self.counts = counts
         self.header = 0  # the number of the first row with values
@@ -84,6 +92,12 @@ class Sheet:
                 size = CHUNK_ROWS
         if chunk:
             yield chunk, numbers
+
+    def about_others(self) -> str:
+        """Which sheet is read, where there are others; else empty."""
+        if not self.others:
+            return ""
+        return f"sheet {self.title!a} is read, and not {_listed(self.others)}; sheet: chooses"
 
     def _read_header(self, number: int, row: Row) -> None:
         self.header = number
@@ -178,7 +192,8 @@ def sheet_in(file: BinaryIO, sheet: int | str, warn: bool = True) -> Iterator[Sh
             with _sound():
                 yield from chosen.iter_rows(values_only=True)
 
-        yield Sheet(title, rows, counts)
+        others = [sheet.title for sheet in workbook.worksheets if sheet.title != chosen.title]
+        yield Sheet(title, rows, counts, others)
     if warn and counts.formulas:
         noun = "formula" if counts.formulas == 1 else "formulas"
         text = f"sheet {title!a} holds {counts.formulas:,} {noun}"

@@ -158,8 +158,8 @@ def test_the_rows_are_those_that_a_run_writes_and_give_the_same_counts_back(scen
 
 def test_a_file_of_several_seeds_gives_the_first_one(tmp_path):
     result = fedsim.run({**BLOBS, "rounds": 0, "seeds": [3, 7]})
-    result.save(tmp_path)
-    held = counts_of_rows(pd.read_csv(tmp_path / "partition.csv"))
+    result.save(tmp_path / "a folder/of its own")
+    held = counts_of_rows(pd.read_csv(tmp_path / "a folder/of its own/partition.csv"))
     first = federations_of(read({**BLOBS, "seeds": [3]}), None, np.dtype("float32"))[3]
     assert np.array_equal(held.samples, first.label_counts())
 

@@ -336,7 +336,7 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
         (f"{browser.parent}:{os.environ['PATH']}", ""),
         ("/nowhere", "out/report.html: open it in a browser\n"),
     ):
-        environment = {**os.environ, "PATH": path}
+        environment = {**os.environ, "PATH": path, "DISPLAY": ":0"}
         done = subprocess.run(
             [*run, *options], cwd=tmp_path, capture_output=True, text=True, env=environment
         )

@@ -9,6 +9,7 @@ import pytest
 from directories import finished
 
 import fedsim
+from fedsim.assemble import programs
 from fedsim.errors import ScenarioError
 
 SCENARIO = {
@@ -66,6 +67,25 @@ def test_an_unannotated_hyper_parameter_is_refused():
         @fedsim.rule
         def bare(a=1):
             return lambda updates, context: updates.delta
+
+
+def test_data_among_hyper_parameters_are_refused_with_their_place():
+    with pytest.raises(fedsim.compose.RegistrationError, match="the function that the factory ret"):
+
+        @fedsim.partition
+        def shuffled(rng, labels):
+            return labels
+
+
+def test_a_model_kind_that_returns_a_network_is_told_what_to_return(monkeypatch):
+    from flax import linen
+
+    class Bare:
+        section = None
+
+    monkeypatch.setattr(programs, "factory_of", lambda section: lambda: linen.Dense(10))
+    with pytest.raises(TypeError, match="returned a network; return a function that makes one"):
+        programs.registered_model(Bare(), (4,), 10, (), None)  # pyright: ignore
 
 
 def test_names_cannot_be_taken_twice():

@@ -212,6 +212,25 @@ def test_blanks_are_counted_and_filled(tmp_path):
         describe(str(tmp_path / "w.npz"))
 
 
+def test_ids_of_samples_are_no_clients(tmp_path):
+    """A column with another value in every row is passed over for one that repeats."""
+    path = tmp_path / "t.csv"
+    rows = [f"p{row},{'AB'[row % 2]},{row / 2},{row % 3}" for row in range(30)]
+    path.write_text("patient,hospital,age,y\n" + "\n".join(rows))
+    told = describe(str(path), ["drop=[patient]"])
+    assert told["data"]["client"] == "hospital" and told["clients"]["count"] == 2
+
+
+def test_texts_are_told_how_they_are_read(tmp_path):
+    (tmp_path / "books").mkdir()
+    (tmp_path / "books/anna.txt").write_text("by the sea")
+    with pytest.raises(DataError, match="is a folder of texts; write them into one table"):
+        describe(str(tmp_path / "books"))
+    path = tmp_path / "t.csv"
+    path.write_text("author,text\n" + "".join(f"a,line {row}\n" for row in range(200)))
+    assert any("{kind: text, path: " in note for note in describe(str(path))["notes"])
+
+
 def summary(path, *edits) -> tuple[dict, dict]:
     told = describe(str(path), edits)
     assert json.loads(json.dumps(told)) == told

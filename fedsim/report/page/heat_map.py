@@ -18,7 +18,7 @@ COLUMN = 18  # units of a column, at least, in a narrow picture
 CUT = 18  # characters of a name, at most
 LINE = 11  # units that a line of text takes
 LABEL = 7  # units of a character of a label
-CLIENT = 6.4  # units of a character of a client's name that stands upright
+CLIENT = 7.2  # units of a character of a client's name that stands upright
 LETTER = 6.6  # units of a character of a client's name that lies flat, with some space
 
 

@@ -183,8 +183,16 @@ def _ending(standing: Standing | None) -> str:
 
 
 def _brief(value: float, sign: str = "") -> str:
-    """A number with three decimals, a large one with three digits."""
+    """A number with three decimals, a large one with three digits.
+
+    A difference that would be zeros has one digit.
+
+    >>> _brief(0.25), _brief(0.25, sign="+"), _brief(-0.0003, sign="+")
+    ('0.250', '+0.250', '-0.0003')
+    """
     form = ".3f" if abs(value) < 1000 else ".3g"
+    if sign and abs(value) < 0.0005:
+        form = ".1g"
     return f"{value:{sign}{form}}"
 
 

@@ -71,7 +71,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     malicious = scenario.get("fleet", {}).get("malicious") or 0
     has_attackers = bool(malicious or "fleet.malicious" in vary)
     name = "attack" if wire and has_attackers else "wire"
-    steps.append((name, _chain(wire) or "as sent"))
+    chain = "as varied" if "wire" in vary else _chain(wire)
+    steps.append((name, chain or "as sent"))
     if has_attackers and (wire or poisons):
         share = variation_in_words(f"fleet.malicious={malicious}") if malicious else "as varied"
         steps.append(("malicious", share))

@@ -18,6 +18,7 @@ from fedsim.report.pictures.cut import without_outlier
 BEGIN = 1.5
 END = 98.5
 BASE_LINES = 4  # dashes of the baseline's lines, b0 to b3
+FEW_TICKS = 3  # that have space on any screen
 SHAPES = (
     element("circle", r="5"),
     element("rect", x="-4.5", y="-4.5", width="9", height="9"),
@@ -321,10 +322,11 @@ def _strip(inside: Sequence[Markup], label: str) -> Markup:
 
 
 def _foot(x: Axis) -> Markup:
-    """The numbers of the axis; every other one is hidden where there is little space."""
+    """The numbers of the axis; of many, every other one is hidden where there is little space."""
+    ticks = x.ticks()
     numbers = []
-    for index, tick in enumerate(x.ticks()):
-        hidden = {"class_": "odd"} if index % 2 else {}
+    for index, tick in enumerate(ticks):
+        hidden = {"class_": "odd"} if index % 2 and len(ticks) > FEW_TICKS else {}
         numbers.append(
             element(
                 "text", short(tick), x=_percent(x.at(tick)), y="13", text_anchor="middle", **hidden
