@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
 from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, run_footprint
-from fedsim.assemble.model import start_variables
+from fedsim.assemble.model import starts_by_seed
 from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.data import Federation
@@ -29,6 +28,7 @@ from fedsim.engine.threads import useful_threads
 from fedsim.errors import DeviceError
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
+from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client
 
@@ -178,7 +178,9 @@ def build(
     )
     check_memory(scenario, footprint.bytes_by_purpose)
     with allocations(scenario, footprint.bytes_by_purpose):
-        shared = jax.block_until_ready(inputs.shared or _start_variables(scenario, inputs, params))
+        model = inputs.training_inputs.model
+        made = inputs.shared or starts_by_seed(scenario, model, inputs.trained, params)
+        shared = jax.block_until_ready(made)
 
     return Experiment(
         scenario=_resolved(scenario, inputs, layout.width, data),
@@ -221,7 +223,8 @@ def _program(
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
     samples = max(len(x) for x, _ in scored.values())
-    evaluation_threads = useful_threads(samples * tree.nbytes(inputs.shapes["params"]))
+    model_bytes = tree.nbytes(with_all_leaves(inputs.shapes)["params"])
+    evaluation_threads = useful_threads(samples * model_bytes)
 
     return Program(
         mesh=mesh(trained.lanes, lane_devices, layout.shards),
@@ -244,13 +247,6 @@ def _with_privacy(scenario: Scenario, privacy: PrivacyPlan) -> Scenario:
     """Return a scenario with the section `privacy` as it was resolved."""
     spec = scenario.spec.model_copy(update={"privacy": privacy.section})
     return scenario._replace(spec=spec)
-
-
-def _start_variables(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
-    """Return the start variables by seed; `params`: start parameters in place of the model's."""
-    model = inputs.training_inputs.model
-    for_seed = partial(start_variables, scenario, model, inputs.trained, params=params)
-    return {seed: for_seed(seed) for seed in scenario.spec.seeds}
 
 
 def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:

@@ -23,6 +23,7 @@ from fedsim.compose import max_bytes
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
+from fedsim.engine.frozen import bound, with_frozen, without_frozen
 from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
@@ -51,7 +52,6 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     Call it inside `numerics`.
     """
     plan = of_first_seed(experiment.plans)
-    shared = of_first_seed(experiment.shared)
     program = experiment.program
     rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
     clients = _mean([len(work.ids) for work in rounds])
@@ -68,7 +68,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "clients": plan.federation.N,
         "clients_a_round": clients,
         "samples": int(plan.sizes.sum()),
-        "parameters": sum(leaf.size for leaf in jax.tree.leaves(shared["params"])),
+        **_parameters(experiment),
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": server_steps,
@@ -86,6 +86,24 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     }
 
 
+def _parameters(experiment: Experiment) -> dict[str, int]:
+    """How many numbers the model has, and how many of them are trained, frozen and sent."""
+    shared, frozen = without_frozen(of_first_seed(experiment.shared))
+    params = shared["params"]
+    trained = _numbers_in(params)
+    return {
+        "parameters": trained + _numbers_in(frozen),
+        "parameters_trained": trained,
+        "parameters_frozen": _numbers_in(frozen),
+        "parameters_sent": _numbers_in(shared_leaves(experiment.client, params)),
+    }
+
+
+def _numbers_in(params: Any) -> int:
+    """How many numbers a tree holds."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
 def _mean(numbers: Sequence[float]) -> float:
     """The mean; 0 where there are none."""
     return statistics.mean(numbers) if numbers else 0
@@ -94,7 +112,7 @@ def _mean(numbers: Sequence[float]) -> float:
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
-    shared = of_first_seed(experiment.shared)
+    shared, _ = without_frozen(of_first_seed(experiment.shared))
     client = experiment.client
     codec = experiment.program.server.sender.codec
     counted = downlink(client, codec, shared, plan.federation.N)
@@ -152,7 +170,8 @@ def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call
 
     stacks_by_set, _, _ = evaluation_stacks(plan.federation, program.evaluation_threads)
     for stacks in stacks_by_set.values():
-        arguments = (shapes["server"].shared, *shapes_of(stacks[0]))
+        variables = with_frozen(shapes["server"].shared, shapes["start"].frozen)
+        arguments = (variables, *shapes_of(stacks[0]))
         calls.append(_Call(program.evaluation_threads, program.evaluate, arguments))
 
     if program.probe_mesh is not None:
@@ -172,6 +191,7 @@ def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
         slots=shapes["slots"],
         data=shapes["data"],
         keys=((start.root,), start.round),
+        frozen=start.frozen,
     )
     buffers = (shapes["lane"], shapes["rows"])
     arguments = (inputs, *buffers, integer, integer, integer)
@@ -185,7 +205,8 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     integer = Shape((), np.int32)
     start = shapes["start"]
     plan = of_first_seed(experiment.plans)
-    queues, slots, lane, rows = probe_pass(program, plan, shapes["server"].shared).shapes
+    shared = shapes["server"].shared
+    queues, slots, lane, rows = probe_pass(program, plan, shared, start.frozen).shapes
     inputs = LaneInputs(
         bank=_bank(experiment, shapes),
         memory=(),
@@ -193,6 +214,7 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
         slots=slots,
         data=shapes["data"],
         keys=((start.root,), start.round),
+        frozen=start.frozen,
     )
     arguments = (inputs, lane, rows, integer, integer, integer)
     return _Call(
@@ -233,8 +255,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     program = experiment.program
     plan = of_first_seed(experiment.plans)
     client = experiment.client
-    shared = of_first_seed(experiment.shared)
-    task = program.task
+    start = of_first_seed(experiment.shared)
     number = program.dtype.type
 
     id = int(plan.eligible[0])
@@ -250,7 +271,9 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     )
 
     @functools.partial(jax.jit, compiler_options=QUICKLY)
-    def step(shared, work, x, y, mask, key):
+    def step(start, work, x, y, mask, key):
+        shared, frozen = without_frozen(start)
+        task = bound(program.task, frozen)
         batch = Batch(x, y, mask, key, jnp.int32(0))
         row = client.memory(shared, key)
         variables, local = client.start(task, shared, row, work)
@@ -265,7 +288,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     train = plan.federation.train
     x = train.x[index[0]]
     y = train.y[index[0]]
-    loss, gradient, update = step(shared, client_work, x, y, mask, jax.random.key(0))
+    loss, gradient, update = step(start, client_work, x, y, mask, jax.random.key(0))
     return {
         "loss": float(loss),
         "largest_gradient": float(gradient),

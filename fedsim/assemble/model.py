@@ -17,6 +17,7 @@ from fedsim.assemble.problems import Findings
 from fedsim.assemble.programs import (
     HashableSection,
     Training,
+    partly_frozen,
     registered_model,
     stored_model,
     user_model,
@@ -28,9 +29,10 @@ from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
+from fedsim.models.freezing import FROZEN, with_all_leaves, with_params
 from fedsim.models.modules import required_arguments
 from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.sections import MODELS
+from fedsim.scenario.sections import MODELS, ModelCommon
 from fedsim.types import Model
 
 Shape: Any = jax.ShapeDtypeStruct
@@ -86,11 +88,16 @@ def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> 
     fit = _fit_of(federation, supplied.loss)
     with model_errors(scenario, supplied.model, federation):
         if supplied.model is None:
-            section = HashableSection(scenario.spec.model, {"loss"})
+            section = HashableSection(scenario.spec.model, set(ModelCommon.model_fields))
             expects = tuple(fit.expects.items())
             net = registered_model(section, fit.shape, fit.outputs, expects, fit.tokens)
         else:
             net = _supplied_model(supplied, fit)
+
+    section = scenario.spec.model
+    if section.freeze or section.train:
+        freeze = section.freeze and tuple(section.freeze)
+        net = partly_frozen(net, freeze, tuple(section.train or ()))
 
     stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
@@ -224,9 +231,7 @@ def start_models(
             return {}, _start_shapes(scenario, net, trained, params=None)
 
         _check_size(scenario, net, trained, supplied.params)
-        shared = {
-            seed: start_variables(scenario, net, trained, seed, supplied.params) for seed in seeds
-        }
+        shared = starts_by_seed(scenario, net, trained, supplied.params)
         return shared, shared[seeds[0]]
 
 
@@ -247,15 +252,36 @@ def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) 
     model_bytes = 0
     with contextlib.suppress(Exception):
         shapes = _start_shapes(scenario, net, trained, params)
-        model_bytes = tree.nbytes(shapes["params"])
+        model_bytes = tree.nbytes(with_all_leaves(shapes)["params"])
     seeds = len(scenario.spec.seeds)
     check_memory(scenario, {"start_models": seeds * model_bytes, "server": 3 * model_bytes})
+
+
+def starts_by_seed(
+    scenario: Scenario, net: Model, trained: Training, params: Any
+) -> dict[int, dict[str, Any]]:
+    """Return `start_variables` by seed; frozen leaves that are equal are held once."""
+    starts: dict[int, dict[str, Any]] = {}
+    for seed in scenario.spec.seeds:
+        start = start_variables(scenario, net, trained, seed, params)
+        if FROZEN in start and starts:
+            first = next(iter(starts.values()))
+            start = {**start, FROZEN: jax.tree.map(_one_of, first[FROZEN], start[FROZEN])}
+        starts[seed] = start
+    return starts
+
+
+def _one_of(first: jax.Array, other: jax.Array) -> jax.Array:
+    """The first of two leaves where they are equal, so that the other one is freed."""
+    return first if first is other or bool(jnp.array_equal(first, other)) else other
 
 
 def start_variables(
     scenario: Scenario, net: Model, trained: Training, seed: int, params: Any
 ) -> dict[str, Any]:
     """Return what the server sends first: `params`, `stats`, and the client method's `aux`.
+
+    Where leaves are frozen, they come with them, as the section `frozen`, which is not sent.
 
     Raises:
       ScenarioError: for parameters that are not floats, or do not fit the model.
@@ -266,12 +292,13 @@ def start_variables(
             lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
         )
         try:
-            tree.stack([variables["params"], supplied])  # which compares structures and shapes
+            own = with_all_leaves(variables)["params"]
+            tree.stack([own, supplied])  # which compares structures and shapes
         except ValueError as error:
             raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
-        variables = {**variables, "params": supplied}
+        variables = with_params(variables, supplied)
 
-    _require_floats(scenario, variables["params"])
+    _require_floats(scenario, with_all_leaves(variables)["params"])
     variables = jax.tree.map(jnp.asarray, variables)
     with located_hooks(scenario, ("client",), scenario.spec.client):
         aux = trained.client.aux(trained.task, variables["params"])

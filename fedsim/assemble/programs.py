@@ -26,6 +26,7 @@ from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
+from fedsim.models.freezing import freezing
 from fedsim.rules.mean import mean
 from fedsim.rules.private_mean import Bound, private_mean
 from fedsim.stages.discount import discount
@@ -184,6 +185,14 @@ def registered_model(
 def stored_model(model: Model, scale: float) -> Model:
     """A model that reads features as they are stored; cached, so that it is compiled once."""
     return reading(model, scale)
+
+
+@functools.lru_cache(MAX_CACHED)
+def partly_frozen(
+    model: Model, freeze: tuple[str, ...] | None, train: tuple[str, ...] | None
+) -> Model:
+    """A model of which only some leaves are trained; cached, so that it is compiled once."""
+    return freezing(model, freeze, train)
 
 
 @functools.lru_cache(MAX_CACHED)

@@ -13,6 +13,7 @@ from jax import lax
 
 from fedsim.engine.evaluation import Scoring, labels_of
 from fedsim.engine.final import client_means, remembered
+from fedsim.engine.frozen import with_frozen, without_frozen
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
@@ -61,7 +62,7 @@ def personal_scores(run: Run, chosen: np.ndarray) -> tuple[dict[str, np.ndarray]
     batches = int(np.clip(CALL_BYTES // batch_bytes, 1, len(ids)))  # in a call
 
     score = scorer(client.personal, Scoring(task.apply, task.loss, task.classes > 0))
-    shared = run.program.server.sender.shown(run.server)
+    shared = with_frozen(run.program.server.sender.shown(run.server), run.frozen)
     by_call = []
     for begin in range(0, len(ids), batches):
         # The last call repeats the last batch: calls of one shape are compiled once.
@@ -109,13 +110,17 @@ def scorer(personal: Callable, scoring: Scoring) -> Jitted:
       scoring: scores a batch.
 
     Returns:
-      (shared, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`.
+      (shared and frozen variables, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`) -> scores by name
+      `[n, E]`.
     """
 
     def score(shared: Any, rows: Any, x: Any, y: Any) -> Any:
+        shared, frozen = without_frozen(shared)
+
         def of_batch(batch):
             row, x, y = batch
-            return scoring.score(personal(shared, row), x, y)
+            variables = with_frozen(personal(shared, row), frozen)
+            return scoring.score(variables, x, y)
 
         return lax.map(of_batch, (rows, x, y))
 

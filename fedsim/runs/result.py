@@ -7,14 +7,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import numpy as np
 import pandas as pd
 
 from fedsim.assemble import Experiment
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
-from fedsim.engine.final import final_state
+from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.run import Run
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
@@ -263,7 +261,7 @@ class Result(Tables):
             self.reasons[seed] = run.reason
         for name in TABLE_COLUMNS:
             self.records[name] += journal.records.get(name, [])
-        self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
+        self._models[self.method, seed] = final_variables(run)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
 
     def save(self, path: str | os.PathLike[str]) -> None:

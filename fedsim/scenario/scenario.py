@@ -33,6 +33,9 @@ class Scenario(NamedTuple):
             plain.pop("schedule")
         if self.spec.privacy is None:
             plain.pop("privacy")
+        for key in ("freeze", "train"):
+            if plain["model"][key] is None:
+                plain["model"].pop(key)
         # The runs of a comparison may differ in the number of their clients.
         if plain["data"]["clients"] is None:
             plain["data"].pop("clients")

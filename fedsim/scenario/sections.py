@@ -151,10 +151,16 @@ class ClientCommon(Section):
 
 
 class ModelCommon(Section):
-    """The key of `model` that does not depend on its kind."""
+    """The keys of `model` that do not depend on its kind."""
 
     loss: Literal["cross_entropy", "squared"] | None = None
     """Loss of a sample; by default cross-entropy for classes, squared error for targets."""
+    freeze: list[Annotated[str, MinLen(1)]] | None = None
+    """Leaves that keep their start values: nobody trains, sends or stores them. By their full names
+    or by the parts between dots, as `[layer0]`, `[W]`, `["*"]`; `*` matches any letters. By default
+    none, or all where `train` names some."""
+    train: list[Annotated[str, MinLen(1)]] | None = None
+    """Leaves that are trained although `freeze` names them, as `freeze: ["*"], train: [last]`."""
 
 
 class Malicious(Section):
