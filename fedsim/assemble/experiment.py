@@ -19,6 +19,7 @@ from fedsim.assemble.memory import allocations, check_memory, run_footprint
 from fedsim.assemble.model import starts_by_seed
 from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.programs import ServerShape, server_sections, serving
+from fedsim.assemble.weights import resolved_model
 from fedsim.data import Federation
 from fedsim.engine.mesh import mesh
 from fedsim.engine.pack import Packer, Width, longest_first
@@ -255,7 +256,7 @@ def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: A
     spec = scenario.spec
     sections = {
         "numerics": spec.numerics.model_copy(update=width._asdict()),
-        "model": inputs.model,
+        "model": resolved_model(scenario, inputs.model),
         "data": resolved_data(scenario, data, federation),
         "fleet": resolved_fleet(scenario),
         "cohort": resolved_cohort(scenario),

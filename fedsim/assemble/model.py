@@ -22,6 +22,7 @@ from fedsim.assemble.programs import (
     stored_model,
     user_model,
 )
+from fedsim.assemble.weights import with_weights
 from fedsim.compose.shapes import ContractError, OutputsError, reported
 from fedsim.data import Federation
 from fedsim.engine.footprint import largest_value_bytes
@@ -93,6 +94,8 @@ def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> 
             net = registered_model(section, fit.shape, fit.outputs, expects, fit.tokens)
         else:
             net = _supplied_model(supplied, fit)
+
+        net = with_weights(scenario, net)
 
     section = scenario.spec.model
     if section.freeze or section.train:

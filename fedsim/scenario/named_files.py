@@ -9,7 +9,8 @@ DATA = ("data",)
 PARTITION = ("data", "partition")
 FLEET = (("fleet", "speed"), ("fleet", "links"), ("fleet", "availability"))
 COHORT = ("cohort",)
-FILES: tuple[SectionKey, ...] = (DATA, PARTITION, *FLEET, COHORT)
+WEIGHTS = ("model", "weights")
+FILES: tuple[SectionKey, ...] = (DATA, PARTITION, *FLEET, COHORT, WEIGHTS)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:
