@@ -59,6 +59,7 @@ TITLES = {  # family -> heading, and its position in a scenario
     "availability": ("Availability", "`fleet.availability`"),
     "mechanism": ("Noise mechanisms", "`privacy.mechanism`"),
     "model": ("Models", "`model:`"),
+    "adapter": ("Adapters", "`model.adapter`"),
 }
 TABLES = {
     "rounds.csv": tables.ROUNDS,

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
+from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.misfit import with_samples
 from fedsim.assemble.problems import Findings
@@ -21,6 +22,7 @@ from fedsim.assemble.programs import (
     registered_model,
     stored_model,
     user_model,
+    with_adapter,
 )
 from fedsim.assemble.weights import with_weights
 from fedsim.compose.shapes import ContractError, OutputsError, reported
@@ -97,13 +99,26 @@ def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> 
 
         net = with_weights(scenario, net)
 
-    section = scenario.spec.model
-    if section.freeze or section.train:
-        freeze = section.freeze and tuple(section.freeze)
-        net = partly_frozen(net, freeze, tuple(section.train or ()))
+        net = _partly_trained(scenario.spec.model, net)
 
     stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
+
+
+def _partly_trained(section: Any, net: Model) -> Model:
+    """The model with its adapter, and with frozen leaves.
+
+    With an adapter, all leaves but its own are frozen unless `train` names them.
+    """
+    adapter_leaves: tuple[str, ...] = ()
+    if section.adapter is not None:
+        adapter = HashableSection(section.adapter)
+        net = with_adapter(net, adapter)
+        adapter_leaves = factory_of(section.adapter)().leaves
+    if not (section.freeze or section.train or adapter_leaves):
+        return net
+    freeze = None if section.freeze is None else tuple(section.freeze)
+    return partly_frozen(net, freeze, tuple(section.train or ()), adapter_leaves)
 
 
 class _Fit(NamedTuple):

@@ -12,7 +12,12 @@ from fedsim.types import Model
 FROZEN = "frozen"  # the section of the variables that holds the frozen leaves
 
 
-def freezing(model: Model, freeze: Sequence[str] | None, train: Sequence[str] | None) -> Model:
+def freezing(
+    model: Model,
+    freeze: Sequence[str] | None,
+    train: Sequence[str],
+    adapter_leaves: Sequence[str] = (),
+) -> Model:
     """Return a model whose variables have the frozen leaves in a section of their own.
 
     `params` has the trained leaves alone, and `frozen` the others; each has None where the other
@@ -21,21 +26,22 @@ def freezing(model: Model, freeze: Sequence[str] | None, train: Sequence[str] | 
     Args:
       model: the model.
       freeze: patterns over the names of leaves, as `tree.matches_any` takes them. None: all leaves
-        where `train` names some, else none.
+        where `train` names some and there is no adapter, else none.
       train: exceptions: leaves that are trained although `freeze` names them.
+      adapter_leaves: names of the leaves of an adapter. All others are frozen, too, unless `train`
+        names them.
 
     Raises:
       ValueError: when it is started, for a pattern that no leaf has, and where all leaves are
         frozen.
     """
     if freeze is None:
-        freeze = ["*"] if train else []
-    patterns = (freeze, train or [])
+        freeze = ["*"] if train and not adapter_leaves else []
 
     def init(key):
         variables = model.init(key)
         params = variables["params"]
-        is_frozen = frozen_mask(params, *patterns)
+        is_frozen = frozen_mask(params, freeze, train, adapter_leaves)
         is_trained = jax.tree.map(lambda frozen: not frozen, is_frozen)
         return {
             **variables,
@@ -56,7 +62,9 @@ def freezing(model: Model, freeze: Sequence[str] | None, train: Sequence[str] | 
     )
 
 
-def frozen_mask(params: Tree, freeze: Sequence[str], train: Sequence[str]) -> Tree:
+def frozen_mask(
+    params: Tree, freeze: Sequence[str], train: Sequence[str], adapter_leaves: Sequence[str] = ()
+) -> Tree:
     """Return a bool for every leaf: whether it is frozen; arguments as of `freezing`.
 
     Raises:
@@ -67,7 +75,10 @@ def frozen_mask(params: Tree, freeze: Sequence[str], train: Sequence[str]) -> Tr
     tree.require_leaves(names, train, key="train")
 
     def is_frozen(name: str) -> bool:
-        return tree.matches_any(name, freeze) and not tree.matches_any(name, train)
+        if tree.matches_any(name, train):
+            return False
+        is_base = bool(adapter_leaves) and name.split(".")[-1] not in adapter_leaves
+        return is_base or tree.matches_any(name, freeze)
 
     if all(map(is_frozen, names)):
         remedy = "write in train which leaves are trained"

@@ -33,7 +33,7 @@ class Scenario(NamedTuple):
             plain.pop("schedule")
         if self.spec.privacy is None:
             plain.pop("privacy")
-        for key in ("freeze", "train", "weights"):
+        for key in ("freeze", "train", "adapter", "weights"):
             if plain["model"][key] is None:
                 plain["model"].pop(key)
         # The runs of a comparison may differ in the number of their clients.
