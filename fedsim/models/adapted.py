@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from fedsim import tree
-from fedsim.kinds.names import tag_of
+from fedsim.compose import tag_of
 from fedsim.tree import Tree
 from fedsim.types import Adapter, Model
 

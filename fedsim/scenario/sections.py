@@ -170,7 +170,7 @@ class ModelCommon(Section):
     none, or all where `train` names some."""
     train: list[Annotated[str, MinLen(1)]] | None = None
     """Leaves that are trained although `freeze` names them, as `freeze: ["*"], train: [last]`."""
-    adapter: Annotated[Any, AllowedKinds("adapter")] | None = None
+    adapter: Annotated[Annotated[Any, AllowedKinds("adapter")] | None, ByForm()] = None
     """Small trained leaves next to the weights, which are then frozen, with all other leaves that
     `train` does not name. By default none."""
     weights: Annotated[Annotated[str, MinLen(1)] | Weights | None, ByForm()] = None
