@@ -149,8 +149,25 @@ def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
             call.at_once * temporary.compiled_bytes(call.program, *call.shapes) for call in calls
         )
         process = _resident_bytes()  # which has the compiled programs now
-    memory = {"process": process, **footprint.bytes_by_purpose, "temporary": temporary_bytes}
+
+    # The process holds the frozen leaves already: those of all seeds, each once.
+    frozen_bytes = _held_frozen_bytes(experiment)
+    memory = {
+        "process": process - frozen_bytes,
+        **footprint.bytes_by_purpose,
+        "frozen": frozen_bytes,
+        "temporary": temporary_bytes,
+    }
     return memory, footprint.message
+
+
+def _held_frozen_bytes(experiment: Experiment) -> int:
+    """Bytes of the frozen leaves of all seeds, which may have them in common."""
+    held = {}
+    for start in experiment.shared.values():
+        _, frozen = without_frozen(start)
+        held |= {id(leaf): leaf.nbytes for leaf in jax.tree.leaves(frozen)}
+    return sum(held.values())
 
 
 class _Call(NamedTuple):
