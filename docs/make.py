@@ -60,6 +60,7 @@ TITLES = {  # family -> heading, and its position in a scenario
     "mechanism": ("Noise mechanisms", "`privacy.mechanism`"),
     "topology": ("Topologies", "`topology:`, in place of `server:` and `cohort:`"),
     "model": ("Models", "`model:`"),
+    "adapter": ("Adapters", "`model.adapter`"),
 }
 OPTAX = ("optimizer", "schedule")  # families with optax's own kinds
 TABLES = {

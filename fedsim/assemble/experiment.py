@@ -17,11 +17,12 @@ from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
 from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, check_rows_of_all, run_footprint
-from fedsim.assemble.model import start_variables
+from fedsim.assemble.model import starts_by_seed
 from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.assemble.topology import resolved_topology
+from fedsim.assemble.weights import resolved_model
 from fedsim.data import Federation
 from fedsim.engine.bank import shapes_of_models
 from fedsim.engine.mesh import mesh
@@ -33,6 +34,7 @@ from fedsim.engine.threads import useful_threads
 from fedsim.errors import DeviceError
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
+from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client
 
@@ -193,7 +195,9 @@ def build(
     )
     check_memory(scenario, footprint.bytes_by_purpose)
     with allocations(scenario, footprint.bytes_by_purpose):
-        shared = jax.block_until_ready(inputs.shared or _start_variables(scenario, inputs, params))
+        model = inputs.training_inputs.model
+        made = inputs.shared or starts_by_seed(scenario, model, inputs.trained, params)
+        shared = jax.block_until_ready(made)
 
     return Experiment(
         scenario=_resolved(scenario, inputs, layout.width, data),
@@ -243,7 +247,8 @@ def _program(
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
     samples = max(len(x) for x, _ in scored.values())
-    evaluation_threads = useful_threads(samples * tree.nbytes(inputs.shapes["params"]))
+    model_bytes = tree.nbytes(with_all_leaves(inputs.shapes)["params"])
+    evaluation_threads = useful_threads(samples * model_bytes)
 
     return Program(
         mesh=mesh(trained.lanes, lane_devices, layout.shards),
@@ -270,20 +275,13 @@ def _with_privacy(scenario: Scenario, privacy: PrivacyPlan) -> Scenario:
     return scenario._replace(spec=spec)
 
 
-def _start_variables(scenario: Scenario, inputs: CheckedScenario, params: Any) -> dict[int, Any]:
-    """Return the start variables by seed; `params`: start parameters in place of the model's."""
-    model = inputs.training_inputs.model
-    for_seed = partial(start_variables, scenario, model, inputs.trained, params=params)
-    return {seed: for_seed(seed) for seed in scenario.spec.seeds}
-
-
 def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:
     """Return the scenario with what the build decided written out."""
     federation = of_first_seed(inputs.federations)
     spec = scenario.spec
     sections = {
         "numerics": spec.numerics.model_copy(update=width._asdict()),
-        "model": inputs.model,
+        "model": resolved_model(scenario, inputs.model),
         "data": resolved_data(scenario, data, federation),
         "fleet": resolved_fleet(scenario),
         "cohort": resolved_cohort(scenario),

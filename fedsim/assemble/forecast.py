@@ -26,6 +26,7 @@ from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
+from fedsim.engine.frozen import bound, with_frozen, without_frozen
 from fedsim.engine.lanes import LaneInputs, with_phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
@@ -54,7 +55,6 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     Call it inside `numerics`.
     """
     plan = of_first_seed(experiment.plans)
-    shared = of_first_seed(experiment.shared)
     program = experiment.program
     rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
     clients = _mean([len(work.ids) for work in rounds])
@@ -77,7 +77,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "clients": plan.federation.N,
         "clients_a_round": clients,
         "samples": int(plan.sizes.sum()),
-        "parameters": sum(leaf.size for leaf in jax.tree.leaves(shared["params"])),
+        **_parameters(experiment),
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": server_steps,
@@ -104,6 +104,24 @@ def _bytes_exchanged(plan: Plan, rounds: Sequence[RoundPlan]) -> int:
     message = np.max(plan.cost.up / np.maximum(network.hearers, 1))
     links = [len(network.traffic(work.round, plan.there(work))) for work in rounds]
     return int(_mean(links) * message)
+
+
+def _parameters(experiment: Experiment) -> dict[str, int]:
+    """How many numbers the model has, and how many of them are trained, frozen and sent."""
+    shared, frozen = without_frozen(of_first_seed(experiment.shared))
+    params = shared["params"]
+    trained = _numbers_in(params)
+    return {
+        "parameters": trained + _numbers_in(frozen),
+        "parameters_trained": trained,
+        "parameters_frozen": _numbers_in(frozen),
+        "parameters_sent": _numbers_in(shared_leaves(experiment.client, params)),
+    }
+
+
+def _numbers_in(params: Any) -> int:
+    """How many numbers a tree holds."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
 def _mean(numbers: Sequence[float]) -> float:
@@ -151,8 +169,25 @@ def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
             call.at_once * temporary.compiled_bytes(call.program, *call.shapes) for call in calls
         )
         process = _resident_bytes()  # which has the compiled programs now
-    memory = {"process": process, **footprint.bytes_by_purpose, "temporary": temporary_bytes}
+
+    # The process holds the frozen leaves already: those of all seeds, each once.
+    frozen_bytes = _held_frozen_bytes(experiment)
+    memory = {
+        "process": process - frozen_bytes,
+        **footprint.bytes_by_purpose,
+        "frozen": frozen_bytes,
+        "temporary": temporary_bytes,
+    }
     return memory, footprint.message
+
+
+def _held_frozen_bytes(experiment: Experiment) -> int:
+    """Bytes of the frozen leaves of all seeds, which may have them in common."""
+    held = {}
+    for start in experiment.shared.values():
+        _, frozen = without_frozen(start)
+        held |= {id(leaf): leaf.nbytes for leaf in jax.tree.leaves(frozen)}
+    return sum(held.values())
 
 
 class _Call(NamedTuple):
@@ -172,7 +207,8 @@ def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call
 
     stacks_by_set, _, _ = evaluation_stacks(plan.federation, program.evaluation_threads)
     for stacks in stacks_by_set.values():
-        arguments = (shapes["server"].shared, *shapes_of(stacks[0]))
+        variables = with_frozen(shapes["server"].shared, shapes["start"].frozen)
+        arguments = (variables, *shapes_of(stacks[0]))
         calls.append(_Call(program.evaluation_threads, program.evaluate, arguments))
 
     if program.probe_mesh is not None:
@@ -192,6 +228,7 @@ def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
         slots=shapes["slots"],
         data=shapes["data"],
         keys=((start.root,), start.round),
+        frozen=start.frozen,
     )
     buffers = (shapes["lane"], shapes["rows"])
     arguments = (inputs, *buffers, integer, integer, integer)
@@ -205,7 +242,8 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     integer = Shape((), np.int32)
     start = shapes["start"]
     plan = of_first_seed(experiment.plans)
-    queues, slots, lane, rows = probe_pass(program, plan, shapes["server"].shared).shapes
+    shared = shapes["server"].shared
+    queues, slots, lane, rows = probe_pass(program, plan, shared, start.frozen).shapes
     inputs = LaneInputs(
         bank=(shapes["server"].shared,),
         memory=(),
@@ -213,6 +251,7 @@ def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
         slots=slots,
         data=shapes["data"],
         keys=((start.root,), start.round),
+        frozen=start.frozen,
     )
     arguments = (inputs, lane, rows, integer, integer, integer)
     return _Call(
@@ -254,8 +293,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     program = experiment.program
     plan = of_first_seed(experiment.plans)
     client = experiment.client
-    shared = one_model(client, of_first_seed(experiment.shared))
-    task = program.task
+    start = one_model(client, of_first_seed(experiment.shared))
     number = program.dtype.type
 
     id = int(plan.eligible[0])
@@ -273,7 +311,9 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     client_work = with_phase(client_work, client.phases, jnp.int32(0))
 
     @functools.partial(jax.jit, compiler_options=QUICKLY)
-    def step(shared, work, x, y, mask, key):
+    def step(start, work, x, y, mask, key):
+        shared, frozen = without_frozen(start)
+        task = bound(program.task, frozen)
         batch = Batch(x, y, mask, key, jnp.int32(0))
         row = row_in_hooks(client, client.memory(shared, key))
         variables, local = client.start(task, shared, row, work)
@@ -288,7 +328,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     train = plan.federation.train
     x = train.x[index[0]]
     y = train.y[index[0]]
-    loss, gradient, update = step(shared, client_work, x, y, mask, jax.random.key(0))
+    loss, gradient, update = step(start, client_work, x, y, mask, jax.random.key(0))
     return {
         "loss": float(loss),
         "largest_gradient": float(gradient),

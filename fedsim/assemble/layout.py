@@ -13,6 +13,7 @@ from fedsim.engine.pack import Capacity, Packer, Width, capacity
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan
 from fedsim.machine import platform
+from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
 
 # The lanes that train fastest, given enough clients, by backend and bytes of the model.
@@ -75,7 +76,8 @@ def layout_of(
     if device_count > 1:
         shards = device_count
     else:
-        threads = useful_threads(_bytes_read(plan, model_bytes, inputs.activation_bytes))
+        read_bytes = tree.nbytes(with_all_leaves(inputs.shapes)["params"])
+        threads = useful_threads(_bytes_read(plan, read_bytes, inputs.activation_bytes))
         busy_shards = -(-K // width.lanes)  # rounded up; the lanes of further ones would be idle
         shards = min(threads, busy_shards)
 

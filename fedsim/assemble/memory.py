@@ -25,6 +25,7 @@ from fedsim.scenario.scenario import Scenario
 REMEDIES: dict[str, tuple[KeyPath, str]] = {
     "start_models": (("model",), "use a smaller model, or fewer seeds"),
     "server": (("model",), "use a smaller model"),
+    "frozen": (("model",), "use a smaller model, or fewer seeds"),
     "lanes": (
         ("numerics", "lanes"),
         "lower numerics.lanes and numerics.block, or use a smaller model",
@@ -72,7 +73,11 @@ def run_footprint(
     )
     evaluated_rounds = 2 + spec.rounds // spec.evaluate.every
     rows = len(spec.seeds) * evaluated_rounds
-    return footprint(program, plan, shared, resident, rows, activations)
+    counted = footprint(program, plan, shared, resident, rows, activations)
+
+    # Frozen leaves that are drawn differ from seed to seed, and all of them are made.
+    counted.bytes_by_purpose["frozen"] *= len(spec.seeds)
+    return counted
 
 
 def check_rows_of_all(scenario: Scenario, program: Program, shapes: Any) -> None:

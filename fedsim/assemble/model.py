@@ -11,16 +11,20 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
+from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.misfit import with_samples
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.programs import (
     HashableSection,
     Training,
+    partly_frozen,
     registered_model,
     stored_model,
     user_model,
+    with_adapter,
 )
+from fedsim.assemble.weights import with_weights
 from fedsim.compose.shapes import ContractError, OutputsError, reported
 from fedsim.data import Federation
 from fedsim.engine.bank import one_model
@@ -29,9 +33,10 @@ from fedsim.engine.keys import start_key
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
+from fedsim.models.freezing import FROZEN, with_all_leaves, with_params
 from fedsim.models.modules import required_arguments
 from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.sections import MODELS
+from fedsim.scenario.sections import MODELS, ModelCommon
 from fedsim.types import Bank, Model
 
 Shape: Any = jax.ShapeDtypeStruct
@@ -87,14 +92,34 @@ def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> 
     fit = _fit_of(federation, supplied.loss)
     with model_errors(scenario, supplied.model, federation):
         if supplied.model is None:
-            section = HashableSection(scenario.spec.model, {"loss"})
+            section = HashableSection(scenario.spec.model, set(ModelCommon.model_fields))
             expects = tuple(fit.expects.items())
             net = registered_model(section, fit.shape, fit.outputs, expects, fit.tokens)
         else:
             net = _supplied_model(supplied, fit)
 
+        net = with_weights(scenario, net)
+
+        net = _partly_trained(scenario.spec.model, net)
+
     stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
+
+
+def _partly_trained(section: Any, net: Model) -> Model:
+    """The model with its adapter, and with frozen leaves.
+
+    With an adapter, all leaves but its own are frozen unless `train` names them.
+    """
+    adapter_leaves: tuple[str, ...] = ()
+    if section.adapter is not None:
+        adapter = HashableSection(section.adapter)
+        net = with_adapter(net, adapter)
+        adapter_leaves = factory_of(section.adapter)().leaves
+    if not (section.freeze or section.train or adapter_leaves):
+        return net
+    freeze = None if section.freeze is None else tuple(section.freeze)
+    return partly_frozen(net, freeze, tuple(section.train or ()), adapter_leaves)
 
 
 class _Fit(NamedTuple):
@@ -225,9 +250,7 @@ def start_models(
             return {}, _start_shapes(scenario, net, trained, params=None)
 
         _check_size(scenario, net, trained, supplied.params)
-        shared = {
-            seed: start_variables(scenario, net, trained, seed, supplied.params) for seed in seeds
-        }
+        shared = starts_by_seed(scenario, net, trained, supplied.params)
         return shared, one_model(trained.client, shared[seeds[0]])
 
 
@@ -249,9 +272,28 @@ def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) 
     model_bytes = 0
     with contextlib.suppress(Exception):
         shapes = _start_shapes(scenario, net, trained, params)
-        model_bytes = tree.nbytes(shapes["params"])
+        model_bytes = tree.nbytes(with_all_leaves(shapes)["params"])
     seeds = len(scenario.spec.seeds)
     check_memory(scenario, {"start_models": seeds * model_bytes, "server": 3 * model_bytes})
+
+
+def starts_by_seed(
+    scenario: Scenario, net: Model, trained: Training, params: Any
+) -> dict[int, dict[str, Any]]:
+    """Return `start_variables` by seed; frozen leaves that are equal are held once."""
+    starts: dict[int, dict[str, Any]] = {}
+    for seed in scenario.spec.seeds:
+        start = start_variables(scenario, net, trained, seed, params)
+        if FROZEN in start and starts:
+            first = next(iter(starts.values()))
+            start = {**start, FROZEN: jax.tree.map(_one_of, first[FROZEN], start[FROZEN])}
+        starts[seed] = start
+    return starts
+
+
+def _one_of(first: jax.Array, other: jax.Array) -> jax.Array:
+    """The first of two leaves where they are equal, so that the other one is freed."""
+    return first if first is other or bool(jnp.array_equal(first, other)) else other
 
 
 def start_variables(
@@ -260,6 +302,7 @@ def start_variables(
     """Return what the server sends first: `params`, `stats`, and the client method's `aux`.
 
     Of a server with several models, they are stacked `[k, ...]`; `params` is a list of k then.
+    Where leaves are frozen, they come with them, as the section `frozen`, which is not sent.
 
     Raises:
       ScenarioError: for parameters that are not floats, or do not fit the model.
@@ -276,6 +319,9 @@ def start_variables(
         if bank.choice is not None and number > 0:
             model_key = jax.random.fold_in(key, number)
         models.append(_start_variables(scenario, net, trained, model_key, of_model))
+    if FROZEN in models[0]:
+        text = f"leaves are frozen, and {scenario.spec.client.kind} has several models"
+        raise scenario.error(("model",), f"{text}; train all leaves, or use another method")
     return tree.stack(models)
 
 
@@ -305,12 +351,13 @@ def _start_variables(
             lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
         )
         try:
-            tree.stack([variables["params"], supplied])  # which compares structures and shapes
+            own = with_all_leaves(variables)["params"]
+            tree.stack([own, supplied])  # which compares structures and shapes
         except ValueError as error:
             raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
-        variables = {**variables, "params": supplied}
+        variables = with_params(variables, supplied)
 
-    _require_floats(scenario, variables["params"])
+    _require_floats(scenario, with_all_leaves(variables)["params"])
     variables = jax.tree.map(jnp.asarray, variables)
     with located_hooks(scenario, ("client",), scenario.spec.client):
         aux = trained.client.aux(trained.task, variables["params"])

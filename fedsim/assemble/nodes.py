@@ -48,6 +48,9 @@ def beside_topology(scenario: Scenario) -> Findings:
     for name, text in WITH_SERVER.items():
         if scenario.document.values.get(name):
             yield (name,), f"{text}, and nodes of a topology have no server; remove one of the two"
+    if spec.model.freeze or spec.model.train or spec.model.adapter:
+        text = "nodes of a topology mix whole models"
+        yield ("model",), f"{text}; remove freeze, train and adapter, or topology"
     if spec.schedule.kind != "sync":
         text = f"{spec.schedule.kind} says when a server steps, and nodes have none"
         yield ("schedule",), f"{text}; use schedule: sync"

@@ -19,6 +19,7 @@ from fedsim.assemble.problems import Findings
 from fedsim.assemble.programs import Training
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation
+from fedsim.engine.frozen import bound, without_frozen
 from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort, Local
 from fedsim.privacy import sample_epsilon_after
@@ -126,14 +127,17 @@ def private_gradient(
         del arguments, keys
         raise ContractError("looks at the samples of a batch")
 
-    def step(shared: Any, work: Any, sample: Batch) -> Any:
+    def step(start: Any, work: Any, sample: Batch) -> Any:
+        shared, frozen = without_frozen(start)
+        plain_task = bound(trained.task, frozen)
+
         def value_and_grad(variables: Any, batch: Batch, objective: Any = None) -> Any:
             del batch
             nonlocal gradients
             gradients += 1
-            return trained.task.value_and_grad(variables, sample, objective)
+            return plain_task.value_and_grad(variables, sample, objective)
 
-        task = trained.task._replace(
+        task = plain_task._replace(
             value_and_grad=value_and_grad, per_sample=look, apply=look, features=look
         )
         hidden: Any = sample._replace(x=None, y=None, mask=None)

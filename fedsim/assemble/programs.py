@@ -30,6 +30,8 @@ from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
+from fedsim.models.adapted import adapted
+from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
@@ -209,6 +211,23 @@ def registered_model(
 def stored_model(model: Model, scale: float) -> Model:
     """A model that reads features as they are stored; cached, so that it is compiled once."""
     return reading(model, scale)
+
+
+@functools.lru_cache(MAX_CACHED)
+def with_adapter(model: Model, section: HashableSection) -> Model:
+    """A model with the leaves of an adapter; cached, so that it is compiled once."""
+    return adapted(model, factory_of(section.section)())
+
+
+@functools.lru_cache(MAX_CACHED)
+def partly_frozen(
+    model: Model,
+    freeze: tuple[str, ...] | None,
+    train: tuple[str, ...],
+    adapter_leaves: tuple[str, ...],
+) -> Model:
+    """A model of which only some leaves are trained; cached, so that it is compiled once."""
+    return freezing(model, freeze, train, adapter_leaves)
 
 
 @functools.lru_cache(MAX_CACHED)

@@ -16,6 +16,7 @@ from fedsim.bench.baselines import cohort, rivals
 from fedsim.bench.timing import TRIALS, Announce, spread, timed
 from fedsim.engine.bank import one_model
 from fedsim.engine.clock import compile_seconds
+from fedsim.engine.frozen import bound, without_frozen
 from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import events
 from fedsim.engine.run import CommitPoint, Run
@@ -95,8 +96,7 @@ def step_flops(experiment: Experiment) -> float:
         key=jax.random.key(0),
         step=jnp.zeros((), jnp.int32),
     )
-    shared = of_first_seed(experiment.shared)
-    variables = {name: shared[name] for name in ("params", "stats")}
+    variables = of_first_seed(experiment.shared)
     lowered = jax.jit(program.task.value_and_grad).lower(variables, batch)
     counted = lowered.compile().cost_analysis()
     return float((counted or {}).get("flops", 0))
@@ -155,7 +155,8 @@ def _rivals(
     seed, plan = next(iter(experiment.plans.items()))
     program = experiment.program
     spec = experiment.scenario.spec
-    shared = one_model(experiment.client, experiment.shared[seed])
+    shared, frozen = without_frozen(one_model(experiment.client, experiment.shared[seed]))
+    task = bound(program.task, frozen)
     data = jax.device_put((np.asarray(plan.federation.train.x), plan.federation.train.y))
 
     # All cohorts have one shape, so that a rival is compiled once.
@@ -163,7 +164,7 @@ def _rivals(
     T = max(int(plan.round(r)[0].steps.max()) for r in rounds)
     cohorts = [cohort(plan, r, T, program.capacity.batch, program.dtype) for r in rounds]
 
-    for name, play in rivals(program.task, spec.client.lr).items():
+    for name, play in rivals(task, spec.client.lr).items():
         announce(f"{spec.name}: {name}")
         compiled_before = compile_seconds()
         jax.block_until_ready(play(shared, cohorts[0], data))

@@ -36,6 +36,9 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+PARAMETERS = ("trained", "frozen", "sent")  # what `fedsim check` says of the model's numbers
+
+
 def table(result: Result, out: Path) -> None:
     """Print the summary of every seed, and where the files are."""
     summary = result.records["summary"]
@@ -174,7 +177,7 @@ def forecast(expected: Record) -> None:
     lanes = f"{expected['lanes']} to a shard, {expected['shards']} shards"
     lines = {
         "clients": _clients(expected),
-        "parameters": f"{expected['parameters']:,}",
+        "parameters": _parameters(expected),
         "local steps": _local_steps(expected),
         "traffic": f"{traffic} a round",
         "messages": _messages(expected),
@@ -201,6 +204,14 @@ def forecast(expected: Record) -> None:
 def _clients(expected: Record) -> str:
     samples = f"{expected['clients']:,} with {expected['samples']:,} samples"
     return f"{samples}, {expected['clients_a_round']:,.6g} a round"
+
+
+def _parameters(expected: Record) -> str:
+    text = f"{expected['parameters']:,}"
+    if expected["parameters_frozen"]:
+        numbers = [f"{expected[f'parameters_{kind}']:,} {kind}" for kind in PARAMETERS]
+        text += f": {', '.join(numbers)}"
+    return text
 
 
 def _local_steps(expected: Record) -> str:

@@ -13,7 +13,10 @@ from fedsim.types import Client, Tuning
 
 
 @client
-def fedbabu(tune_steps: Annotated[int, Ge(0), Le(100_000)] = 10, personal: list[str] | None = None) -> Client:
+def fedbabu(
+    tune_steps: Annotated[int, Ge(0), Le(100_000)] = 10,
+    personal: list[str] | None = None,
+) -> Client:
     """A shared body, trained under the head of the start model, which nobody moves or sends.
 
     y ← y − η_l ∇f_i(y; batch) from y = x, in the leaves of the body alone; the client sends the

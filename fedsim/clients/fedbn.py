@@ -2,7 +2,7 @@
 
 import jax
 
-from fedsim.clients.fedper import keeping, leaf_names, shared_mask
+from fedsim.clients.fedper import keeping, shared_mask
 from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client
@@ -43,7 +43,7 @@ def fedbn(personal: list[str] | None = None) -> Client:
 
 def _without_normalisation(params: Tree) -> Tree:
     """Return a bool for every leaf: whether it does not belong to a normalisation layer."""
-    names = leaf_names(params)
+    names = tree.leaf_names(params)
     layers = {name.rpartition(".")[0] for name in names if name.rpartition(".")[2] == "scale"}
     if not layers:
         raise ValueError(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import Literal
 
 import jax
@@ -92,50 +91,28 @@ def keeping(
     )
 
 
-def leaf_names(params: Tree) -> list[str]:
-    """Return the full names of the leaves, `last.W`, in the order of the tree."""
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
-
-
 def shared_mask(params: Tree, personal: list[str] | None) -> Tree:
     """Return a bool for every leaf: whether it travels, given `personal` as `fedper` takes it.
 
     Raises:
       ValueError: where all or none do.
     """
-    names = leaf_names(params)
+    names = tree.leaf_names(params)
     is_personal = _in_last_layer(names) if personal is None else _matches(names, personal)
-    travels = [not is_personal(name) for name in names]
-    return jax.tree.unflatten(jax.tree.structure(params), travels)
+    return tree.mask_by_name(params, lambda name: not is_personal(name))
 
 
 def _matches(names: list[str], personal: list[str]) -> Callable[[str], bool]:
-    """Return whether a leaf's name contains one of the patterns."""
-    for pattern in personal:
-        if not any(_contains(name, pattern) for name in names):
-            raise ValueError(f"personal: no leaf is named {pattern!r}; {_listing(names)}")
+    """Return whether one of the patterns matches a leaf's name."""
+    tree.require_leaves(names, personal, key="personal")
+    is_personal = lambda name: tree.matches_any(name, personal)
 
-    def is_personal(name: str) -> bool:
-        return any(_contains(name, pattern) for pattern in personal)
-
-    remedy = f"name some of the leaves: {_listing(names)}"
+    remedy = f"name some of the leaves: {tree.listed(names)}"
     if not personal:
         raise ValueError(f"personal: no leaf is personal; {remedy}")
     if all(map(is_personal, names)):
         raise ValueError(f"personal: every leaf is personal, and nothing is shared; {remedy}")
     return is_personal
-
-
-def _contains(name: str, pattern: str) -> bool:
-    """Whether the dotted `pattern` matches consecutive parts of a leaf's dotted name."""
-    parts = name.split(".")
-    patterns = pattern.split(".")
-    for first in range(len(parts) - len(patterns) + 1):
-        window = parts[first : first + len(patterns)]
-        if all(map(fnmatchcase, window, patterns)):
-            return True
-    return False
 
 
 def _in_last_layer(names: list[str]) -> Callable[[str], bool]:
@@ -148,7 +125,7 @@ def _in_last_layer(names: list[str]) -> Callable[[str], bool]:
         depth += 1
     if all(len(path) == depth + 1 for path in paths):
         remedy = "write in personal which leaves stay, or take a model with more layers"
-        raise ValueError(f"the model has a single layer; {remedy}: {_listing(names)}")
+        raise ValueError(f"the model has a single layer; {remedy}: {tree.listed(names)}")
 
     layers = {path[depth] for path in paths}
     last = "last" if "last" in layers else max(layers, key=_natural_order)
@@ -164,10 +141,3 @@ def _share_prefix(paths: list[list[str]], length: int) -> bool:
 def _natural_order(name: str) -> list:
     """A sort key by which `layer10` comes after `layer2`."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-
-def _listing(names: list[str]) -> str:
-    shown = ", ".join(name or "one array" for name in names[:8])
-    if len(names) > 8:
-        shown += ", ..."
-    return f"leaves are {shown}"

@@ -15,7 +15,10 @@ HEAD, BODY = range(2)
 
 
 @client
-def fedrep(head_steps: Annotated[int, Ge(1), Le(100_000)] = 10, personal: list[str] | None = None) -> Client:
+def fedrep(
+    head_steps: Annotated[int, Ge(1), Le(100_000)] = 10,
+    personal: list[str] | None = None,
+) -> Client:
     """A shared body and a personal head for every client, trained one after the other.
 
     (x, v_i): first v_i ← v_i − η_l ∇_v f_i(x, v_i; batch), `head_steps` times on batches of their

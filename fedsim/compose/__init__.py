@@ -28,6 +28,7 @@ from fedsim.compose.codecs import initial_memory as initial_memory
 from fedsim.compose.codecs import max_bytes as max_bytes
 from fedsim.compose.codecs import send_through as send_through
 from fedsim.compose.codecs import shaped as shaped
+from fedsim.compose.decorators import adapter as adapter
 from fedsim.compose.decorators import augmentation as augmentation
 from fedsim.compose.decorators import availability as availability
 from fedsim.compose.decorators import client as client

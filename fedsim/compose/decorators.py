@@ -332,6 +332,15 @@ def mechanism(factory: F) -> F:
     return register("mechanism", factory)
 
 
+def adapter(factory: F) -> F:
+    """Decorator: small trained leaves next to frozen weights, as a kind of `model.adapter`.
+
+    Args:
+      factory: `(hyper-parameters) -> fedsim.types.Adapter`.
+    """
+    return register("adapter", factory)
+
+
 def timetable(factory: F) -> F:
     """Decorator: your own choice of when the server steps, as a kind of `schedule`.
 

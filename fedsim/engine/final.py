@@ -9,11 +9,14 @@ import numpy as np
 from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.evaluation import in_batches, labels_of
+from fedsim.engine.frozen import with_frozen
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.engine.server_records import ServerState
 from fedsim.fleet.streams import Stream, generator
+from fedsim.models.freezing import with_all_leaves
 from fedsim.tree import Tree
+from fedsim.types import Shared
 
 MAX_SCORED = 10_000  # clients that are scored under `evaluate.clients: auto`
 STACK_BATCHES = 16  # batches that go to the device at a time: all samples may not fit
@@ -183,6 +186,12 @@ def remembered(run: Run, ids: np.ndarray) -> Tree:
     seen, rows = run.store.rows(ids)
     fresh = run.program.server.memories.fresh(run.initial, run.key, ids)
     return tree.select(jnp.asarray(seen), rows, fresh)
+
+
+def final_variables(run: Run) -> Shared:
+    """Return the shared variables with all leaves of the model, as NumPy arrays."""
+    variables = with_all_leaves(with_frozen(run.server.shared, run.frozen))
+    return jax.tree.map(np.asarray, variables)
 
 
 def final_state(run: Run) -> dict[str, dict[str, Any]]:

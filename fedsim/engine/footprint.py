@@ -15,6 +15,7 @@ from fedsim import tree
 from fedsim.compose import max_bytes, shaped
 from fedsim.data import Federation
 from fedsim.engine.bank import one_model
+from fedsim.engine.frozen import without_frozen
 from fedsim.engine.layout import Queues, shapes_of_layout
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
@@ -104,13 +105,15 @@ def footprint(
     capacity = program.capacity
     lanes = program.width.lanes
     shards = program.mesh.shards
+    devices = len(program.mesh.devices or [None])
     codec = program.server.pipeline.codec
 
+    shared, frozen = without_frozen(shared)
     server = jax.eval_shape(program.server.init, shared, Shape((f.N,), np.bool_))
-    reference = reference_training(program, plan, server.shared)
-    probe = probe_pass(program, plan, server.shared)
-    shapes = _round_shapes(program, plan, server, reference=reference.update, limits=limits)
-    start = shapes.start
+    reference = reference_training(program, plan, server.shared, frozen)
+    probe = probe_pass(program, plan, server.shared, frozen)
+    start = _start_shapes(program, plan, server, reference.update)._replace(frozen=frozen)
+    shapes = _round_shapes(program, plan, start, limits=limits)
 
     seat_rows = stacked(shapes.row, capacity.seats)
     on_lanes = shards * (tree.nbytes(shapes.lane) + tree.nbytes(seat_rows))
@@ -128,6 +131,7 @@ def footprint(
         "stack": stack + tree.nbytes(shapes.received),
         "server": 3 * tree.nbytes(server) + versions * tree.nbytes(model),
         "work": max(work_on_lanes, _rule_work(program, shapes)),
+        "frozen": devices * tree.nbytes(frozen),
         "rows": ROW_BYTES * rows,
         "tables": TABLE_BYTES * f.N + 16 * _table_samples(f),
     }
@@ -153,7 +157,6 @@ def footprint(
 class RoundShapes(NamedTuple):
     """Shapes of what the programs of a round take and return."""
 
-    start: RoundStart
     data: tuple  # (x, y), the training samples on the device
     queues: Queues  # of a shard
     slots: Slots
@@ -167,20 +170,19 @@ class RoundShapes(NamedTuple):
 
 
 def _round_shapes(
-    program: Program, plan: Plan, server: ServerState, reference: Any, limits: DeviceLimits
+    program: Program, plan: Plan, start: RoundStart, limits: DeviceLimits
 ) -> RoundShapes:
     """Return the shapes of a round.
 
     Args:
       program: the run's program.
       plan: a seed's plan.
-      server: shapes of the server.
-      reference: shapes of the server's own update; None: there is none.
+      start: shapes of the round's start.
       limits: what may stay on the device.
     """
     capacity = program.capacity
     memories = program.server.memories
-    start = _start_shapes(program, plan, server, reference)
+    server = start.server
     queues, slots = shapes_of_layout(program.width, capacity, program.dtype, plan)
 
     # Client memory: of all members on the device if it fits, else of one cohort.
@@ -197,11 +199,17 @@ def _round_shapes(
         memory = stacked(tree_row(memory), capacity.seats)
 
     model = one_model(program.server.client, server.shared)
-    lane, row = of_lanes(program.mesh, model, memory, queues=queues, slots=slots)
+    lane, row = of_lanes(
+        program.mesh,
+        model,
+        memory,
+        queues=queues,
+        slots=slots,
+        frozen=start.frozen,
+    )
     stack = stacked(row, capacity.runs * program.width.block)
     messages = Messages(stack, slots, stage_memory)
     return RoundShapes(
-        start=start,
         data=_data_shapes(program, plan.federation, limits),
         queues=queues,
         slots=slots,
@@ -288,14 +296,14 @@ class ProbePass(NamedTuple):
     shapes: tuple = ()
 
 
-def probe_pass(program: Program, plan: Plan, shared: Any) -> ProbePass:
+def probe_pass(program: Program, plan: Plan, shared: Any, frozen: Any) -> ProbePass:
     """Return what the pass at the global model takes, where a round has one."""
     mesh = program.probe_mesh
     if mesh is None:
         return ProbePass()
     capacity = program.capacity._replace(steps=program.capacity.probe_steps)
     queues, slots = shapes_of_layout(program.width, capacity, program.dtype, plan)
-    lane, row = of_lanes(mesh, shared, memory=(), queues=queues, slots=slots)
+    lane, row = of_lanes(mesh, shared, memory=(), queues=queues, slots=slots, frozen=frozen)
     rows = stacked(row, capacity.seats)
 
     message = message_bytes(row, program.server.pipeline.codec)
@@ -322,7 +330,9 @@ class ReferenceTraining(NamedTuple):
     update: Any = None
 
 
-def reference_training(program: Program, plan: Plan, shared: Shared) -> ReferenceTraining:
+def reference_training(
+    program: Program, plan: Plan, shared: Shared, frozen: Any
+) -> ReferenceTraining:
     """Return what the server's own training takes, where there is one."""
     if program.server_mesh is None:
         return ReferenceTraining()
@@ -331,7 +341,9 @@ def reference_training(program: Program, plan: Plan, shared: Shared) -> Referenc
         ALONE, capacity_of_server(server_plan), program.dtype, server_plan
     )
     sent = {**shared, "aux": {}}
-    lane, row = of_lanes(program.server_mesh, sent, memory=(), queues=queues, slots=slots)
+    lane, row = of_lanes(
+        program.server_mesh, sent, memory=(), queues=queues, slots=slots, frozen=frozen
+    )
     update = row.message.delta
     return ReferenceTraining(
         samples=tree.nbytes((server_plan.federation.train.x, server_plan.federation.train.y)),
@@ -345,9 +357,11 @@ def shapes_of(arrays: Any) -> Any:
     return jax.tree.map(lambda leaf: Shape(leaf.shape, leaf.dtype), arrays)
 
 
-def of_lanes(mesh: Mesh, shared: Any, memory: Any, queues: Queues, slots: Slots) -> tuple[Any, Any]:
+def of_lanes(
+    mesh: Mesh, shared: Any, memory: Any, queues: Queues, slots: Slots, frozen: Any
+) -> tuple[Any, Any]:
     """Return the shapes of what a shard's lanes carry, and of one row of what they write."""
-    return mesh.lanes.shapes((shared,), memory, queues, slots)
+    return mesh.lanes.shapes((shared,), memory, queues, slots, frozen)
 
 
 def stacked(row: Any, rows: int) -> Any:

@@ -15,6 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from fedsim import tree
+from fedsim.engine.frozen import bound
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import Queues
@@ -49,6 +50,7 @@ class LaneInputs(NamedTuple):
     slots: Slots
     data: tuple[Array, Array]  # (x [n, ...], y [n, ...]), the training samples
     keys: Keys
+    frozen: Tree = ()  # leaves of the model that nobody trains, the same for all lanes
 
 
 class Lane(NamedTuple):
@@ -110,21 +112,29 @@ class Lanes:
         self.task = task
         self.private = private
 
-    def shapes(self, bank: Bank, memory: Tree, queues: Queues, slots: Slots) -> tuple[Lane, Rows]:
+    def shapes(
+        self, bank: Bank, memory: Tree, queues: Queues, slots: Slots, frozen: Tree = ()
+    ) -> tuple[Lane, Rows]:
         """Return the shapes of what the lanes carry `[L]`, and of one row of the stack."""
-        return jax.eval_shape(self.lanes_and_row, bank, memory, queues, slots)
+        return jax.eval_shape(self.lanes_and_row, bank, memory, queues, slots, frozen)
 
     @jitted  # never run, but traced once for equal shapes
     def lanes_and_row(
-        self, bank: Bank, memory: Tree, queues: Queues, slots: Slots
+        self, bank: Bank, memory: Tree, queues: Queues, slots: Slots, frozen: Tree
     ) -> tuple[Lane, Rows]:
         """Return the lanes at their first step, and one row of the stack."""
+        bound_lanes = self.with_frozen(frozen)
         shared = bank[0]
         row = tree.take(memory, 0)
         work = tree.take(slots.work, 0)
         clients = _Clients(_per_lane(bank), memory, slots, origin=0)
-        lanes = self._restart(clients, queues.slot[0])
-        return lanes, self._finish(shared, self._start(shared, row, work), row, work)
+        lanes = bound_lanes._restart(clients, queues.slot[0])
+        started = bound_lanes._start(shared, row, work)
+        return lanes, bound_lanes._finish(shared, started, row, work)
+
+    def with_frozen(self, frozen: Tree) -> "Lanes":
+        """Return the program for the model with these frozen leaves."""
+        return Lanes(self.client, bound(self.task, frozen), self.private)
 
     def train(
         self,
@@ -148,13 +158,14 @@ class Lanes:
         Returns:
           The lanes, the rows, and t1: a token to wait for.
         """
+        bound_lanes = self.with_frozen(inputs.frozen)
         models = _per_lane(inputs.bank)
         noises = self._noises(inputs.slots, inputs.keys, len(inputs.bank))
         queues = inputs.queues
         clients = _Clients(models, inputs.memory, inputs.slots, origin)
 
         def lane_step(t, lane: Lane) -> Lane:
-            return self._step_lanes(inputs, models, noises, t=t, lane=lane)
+            return bound_lanes._step_lanes(inputs, models, noises, t=t, lane=lane)
 
         def stretch(state):
             """Steps that only train, up to one where a client ends.
@@ -164,10 +175,11 @@ class Lanes:
             t, lane, rows = state
             stop = jnp.minimum(queues.until[t], t1)
             lane = lax.fori_loop(t, stop, lane_step, lane)
-            return stop, *self._write(clients, queues, t=stop - 1, lane=lane, rows=rows)
+            written = bound_lanes._write(clients, queues, t=stop - 1, lane=lane, rows=rows)
+            return stop, *written
 
         # A block begins with the first client of every lane.
-        first_clients = lambda lane: self._restart(clients, queues.slot[0])
+        first_clients = lambda lane: bound_lanes._restart(clients, queues.slot[0])
         lane = lax.cond(t0 == 0, first_clients, lambda lane: lane, lane)
         t0 = jnp.asarray(t0, jnp.int32)
         t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (t0, lane, rows))

@@ -18,6 +18,7 @@ import numpy as np
 from fedsim.engine.bank import models_of
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.evaluation import Scores
+from fedsim.engine.frozen import same_frozen
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import is_multiprocess
@@ -27,6 +28,7 @@ from fedsim.engine.round import run_round
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.engine.threads import device_threads, run_in_threads
 from fedsim.fleet import Plan
+from fedsim.tree import Tree
 
 # Limits of the runs that train side by side.
 MAX_RUNS = 16  # runs: more fill no lane that these leave idle
@@ -122,6 +124,11 @@ class Loop:
             self.data = program.mesh.replicate((np.asarray(train.x), train.y))
         else:
             readers = program.mesh.readers(program.width.lanes)
+
+        # Leaves that nobody trains are on every device once, for all lanes of all runs.
+        assert same_frozen([run.frozen for run in runs])
+        self.frozen = program.mesh.replicate(runs[0].frozen)
+
         self.blocks = Blocks([run.planner for run in self.filled_runs], program, readers)
 
         # The server and the round of each run, ahead of what the host has read.
@@ -148,6 +155,7 @@ class Loop:
             runs=states,
             number=number,
             data=self.data,
+            frozen=self.frozen,
             pieces=self.pieces,
             server_pieces=self.server_pieces,
             workspace=self.workspace,
@@ -229,7 +237,10 @@ def can_train_together(programs: Sequence[Program], plans: Sequence[Plan]) -> bo
 
 
 def group_runs(
-    programs: Sequence[Program], plans: Sequence[Plan], model_bytes: int
+    programs: Sequence[Program],
+    plans: Sequence[Plan],
+    model_bytes: int,
+    frozen: Sequence[Tree] = ((),),
 ) -> tuple[list[tuple[int, int]], Program]:
     """Group the runs that are best trained side by side.
 
@@ -237,6 +248,7 @@ def group_runs(
       programs: the runs' programs.
       plans: the runs' plans.
       model_bytes: bytes of one of their models.
+      frozen: leaves of their models that nobody trains; runs side by side have them in common.
 
     Returns:
       (first, one beyond the last) of each group, and the program that trains all groups.
@@ -248,6 +260,7 @@ def group_runs(
         or is_multiprocess()
         or program.trains_alone
         or not can_train_together(programs, plans)
+        or not same_frozen(frozen)
     ):
         return [(i, i + 1) for i in range(len(plans))], program
 

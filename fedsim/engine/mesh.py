@@ -108,7 +108,13 @@ class Mesh:
         return self._put_each(samples)
 
     def inputs(
-        self, bank: Bank, memory: Tree, layout: Layout, data: list, keys: Keys
+        self,
+        bank: Bank,
+        memory: Tree,
+        layout: Layout,
+        data: list,
+        keys: Keys,
+        frozen: list[Tree] | None = None,
     ) -> list[LaneInputs]:
         """Return what the lanes of every shard read.
 
@@ -118,11 +124,16 @@ class Mesh:
           layout: the block's layout.
           data: samples (x, y) of every shard.
           keys: root keys of all runs, and the round.
+          frozen: leaves of the model that nobody trains, of every shard; None: there are none.
         """
         memories = self._memories(memory, layout)
+        if frozen is None:
+            frozen = [()] * len(self.local_shards)
         roots, round = keys
         inputs = []
-        for shard, rows, samples in zip(self.local_shards, memories, data, strict=True):
+        for shard, rows, samples, leaves in zip(
+            self.local_shards, memories, data, frozen, strict=True
+        ):
             queues = shard_of(layout.queues, shard.number, self.shards)
             inputs.append(
                 LaneInputs(
@@ -132,6 +143,7 @@ class Mesh:
                     slots=shard.put(layout.slots),
                     data=samples,
                     keys=(shard.put(roots), round),
+                    frozen=leaves,
                 )
             )
         return inputs
@@ -156,7 +168,9 @@ class Mesh:
             return previous
 
         first = inputs[0]
-        lane, row = self.lanes.shapes(first.bank, first.memory, first.queues, first.slots)
+        lane, row = self.lanes.shapes(
+            first.bank, first.memory, first.queues, first.slots, first.frozen
+        )
         lane_zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), lane)
         row_zeros = jax.tree.map(lambda leaf: np.zeros((seats, *leaf.shape), leaf.dtype), row)
 

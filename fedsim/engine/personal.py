@@ -14,10 +14,12 @@ from fedsim import tree
 from fedsim.data import Holders
 from fedsim.engine.evaluation import Scoring, labels_of
 from fedsim.engine.final import Moment, client_means, remembered
+from fedsim.engine.frozen import with_frozen, without_frozen
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
+from fedsim.models.freezing import with_all_leaves
 from fedsim.tree import Tree
 from fedsim.types import Shared
 
@@ -72,7 +74,7 @@ def personal_scores(
 
     variables_of = client.personal if run.tuner is None else _tuned_variables
     score = scorer(variables_of, Scoring(task.apply, task.loss, task.classes > 0))
-    shared = run.program.server.sender.shown(moment.server)
+    shared = with_frozen(run.program.server.sender.shown(moment.server), run.frozen)
     y_now = f.labels_in(moment.round)
 
     scores: dict[str, np.ndarray] = {}
@@ -100,8 +102,10 @@ def personal_model(run: Run, id: int) -> Tree:
     shared = run.program.server.sender.shown(run.server)
     ids = np.array([id], np.int32)
     if run.tuner is None:
-        return client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
-    return tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
+        own = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
+    else:
+        own = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
+    return with_all_leaves(with_frozen(own, run.frozen))
 
 
 def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndarray, Tree]]:
@@ -206,13 +210,17 @@ def scorer(personal: Callable, scoring: Scoring) -> Jitted:
       scoring: scores a batch.
 
     Returns:
-      (shared, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`.
+      (shared and frozen variables, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`) -> scores by name
+      `[n, E]`.
     """
 
     def score(shared: Any, rows: Any, x: Any, y: Any) -> Any:
+        shared, frozen = without_frozen(shared)
+
         def of_batch(batch):
             row, x, y = batch
-            return scoring.score(personal(shared, row), x, y)
+            variables = with_frozen(personal(shared, row), frozen)
+            return scoring.score(variables, x, y)
 
         return lax.map(of_batch, (rows, x, y))
 

@@ -29,6 +29,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.store import Store
 from fedsim.engine.versions import Versions
 from fedsim.fleet import RoundPlan
+from fedsim.tree import Tree
 from fedsim.types import Shared
 
 
@@ -49,6 +50,7 @@ class RunState(NamedTuple):
     server_training: ServerTraining | None = None  # where the rule asks for the server's own update
     feedback_names: tuple[str, ...] = ()  # what the run's cohorts ask about every update
     plays: bool = True  # False: it takes no part, but keeps its slots, so that no shape changes
+    frozen: Tree = ()  # leaves of the model that nobody trains
 
 
 class Workspace(NamedTuple):
@@ -67,6 +69,7 @@ class Round(NamedTuple):
     runs: Sequence[RunState]  # often a single one
     number: int  # from 1
     data: list | None  # (x, y) of all training samples on the device; None: they stay on the host
+    frozen: list[Tree]  # leaves of the model that nobody trains, of every shard
     pieces: Pieces  # of the clients' training
     server_pieces: Pieces  # of the servers' own training
     workspace: Workspace

@@ -152,7 +152,12 @@ def train(
     layout = block.layout._replace(slots=slots)
     roots = tuple(state.start.root for state in states)
     inputs = mesh.inputs(
-        tuple(bank), client_memory, layout=layout, data=data, keys=(roots, block.key.round)
+        tuple(bank),
+        client_memory,
+        layout=layout,
+        data=data,
+        keys=(roots, block.key.round),
+        frozen=round.frozen,
     )
     buffers = mesh.buffers(buffers, inputs, layout.seats)
     buffers = train_block(mesh, inputs, buffers, steps=layout.steps, pieces=round.pieces)
@@ -273,6 +278,7 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
         server_samples=run.server_samples,
         mixing=mixing,
         edges=edges,
+        frozen=run.frozen,
     )
     return RoundState(
         run=run,

@@ -33,6 +33,7 @@ from fedsim.engine.evaluation import (
     stacks_on_device,
 )
 from fedsim.engine.feedback import FEEDBACK
+from fedsim.engine.frozen import with_frozen, without_frozen
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.moves import Moves
 from fedsim.engine.node_scores import NODES, node_columns, node_scores
@@ -115,13 +116,14 @@ class Run:
     Args:
       program: the compiled half.
       plan: the host's half.
-      shared: variables at the start of the run.
+      shared: variables at the start of the run, frozen leaves included.
       key: root key of all the run's device randomness.
       options: how long the run is, and where it keeps what does not fit.
 
     Attributes:
       server: after the last round that is over.
       initial: its variables at the start of the run, with which client memory begins.
+      frozen: leaves of the model that nobody trains.
       round: the last round that is over; −1: the run has not begun.
       status: running | done | not_run | diverged | stopped.
       reason: why it ended, where it is not done.
@@ -173,6 +175,7 @@ class Run:
             self.stacks = stacks_on_device(stacks, f, threads)
 
         # The server, and the models that clients of an asynchronous one train from.
+        shared, self.frozen = without_frozen(shared)
         self.server: ServerState = program.server.init(shared, plan.present)
         self.initial = self.server.shared
         self.versions = Versions(0, self.initial) if plan.timetable.asynchronous else None
@@ -189,7 +192,9 @@ class Run:
             self.server_samples = jax.device_put(server_samples(f))
         self.server_training = None
         if program.server_mesh is not None:
-            self.server_training = ServerTraining(program.server_mesh, plan, program.dtype, key)
+            self.server_training = ServerTraining(
+                program.server_mesh, plan, program.dtype, key, self.frozen
+            )
 
         # Losses come with the training; these take a program.
         self.feedback_names = tuple(name for name in plan.cohort.feedback if name in FEEDBACK)
@@ -229,7 +234,7 @@ class Run:
         """The training before a score, for methods that have one."""
         if self.program.tuning_mesh is None:
             return None
-        return Tuner(self.program, self.plan, self.key)
+        return Tuner(self.program, self.plan, self.key, self.frozen)
 
     def row_bytes(self) -> int:
         """Return the bytes of a client's memory."""
@@ -280,6 +285,7 @@ class Run:
             server_training=self.server_training,
             feedback_names=self.feedback_names,
             plays=plays,
+            frozen=self.frozen,
         )
 
     def start(self, share: float) -> Iterator[Row]:
@@ -596,7 +602,7 @@ class Run:
         """Return the scores of stacks of batches, as `evaluation.scores`."""
         program = self.program
         threads = program.evaluation_threads if together else 1
-        shown = program.server.sender.shown(server)
+        shown = with_frozen(program.server.sender.shown(server), self.frozen)
         return scores(program.evaluate, threads, shown, stacks=stacks, wait=wait)
 
     def _row(self, tests: dict[str, Scores], own: dict[str, float | None]) -> Row:

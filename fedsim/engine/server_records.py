@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim import tree
+from fedsim.engine.frozen import bound
 from fedsim.engine.keys import round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memory
@@ -43,6 +44,7 @@ class RoundStart(NamedTuple):
     # what the round's only client trained from, where the schedule mixes models
     mixing: Mixing | None = None
     edges: EdgeTable | None = None  # the round's links, where nodes of a graph have no server
+    frozen: Tree = ()  # leaves of the model that nobody trains
 
 
 class Messages(NamedTuple):
@@ -111,7 +113,7 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
     def context(phase) -> Context:
         loss = None
         if start.server_samples is not None:
-            loss = server_loss(task, shared, start.server_samples)
+            loss = server_loss(bound(task, start.frozen), shared, start.server_samples)
         return Context(
             key=round_key(start.root, start.round, phase),
             round=start.round,

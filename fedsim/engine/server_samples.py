@@ -113,13 +113,16 @@ class ServerTraining:
       plan: the run's plan.
       dtype: dtype of the floats.
       root: the run's root key.
+      frozen: leaves of the model that nobody trains.
 
     Attributes:
       steps: local steps of a round.
       root: the root key of this training.
     """
 
-    def __init__(self, mesh: Mesh, plan: Plan, dtype: np.dtype, root: Key[Array, ""]):
+    def __init__(
+        self, mesh: Mesh, plan: Plan, dtype: np.dtype, root: Key[Array, ""], frozen: Tree = ()
+    ):
         self.mesh = mesh
         self.plan = plan.server_plan()
         self.dtype = dtype
@@ -128,6 +131,7 @@ class ServerTraining:
         self.root = round_key(root, 0, Phase.REFERENCE)
         train = self.plan.federation.train
         self.data = mesh.replicate((train.x, train.y))
+        self.frozen = mesh.replicate(frozen)
 
     def inputs(self, sent: Shared, round: int) -> list[LaneInputs]:
         """Return what the lane reads in a round, from the variables that were sent."""
@@ -136,7 +140,9 @@ class ServerTraining:
         layout = lay_out(cohorts, 0, width=ALONE, capacity=self.capacity, dtype=self.dtype)
         bank = ({"params": sent["params"], "stats": sent["stats"], "aux": {}},)
         keys = ((self.root,), round)
-        return self.mesh.inputs(bank, memory=(), layout=layout, data=self.data, keys=keys)
+        return self.mesh.inputs(
+            bank, memory=(), layout=layout, data=self.data, keys=keys, frozen=self.frozen
+        )
 
 
 def capacity_of_server(plan: Plan) -> Capacity:

@@ -76,28 +76,25 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
       classes: number of classes; 0: not a classification.
     """
 
-    def mean_loss(params, stats, batch: Batch):
-        variables = {"params": params, "stats": stats}
+    def mean_loss(params, variables, batch: Batch):
+        variables = {**variables, "params": params}
         outputs, stats = model.apply(variables, batch.x, mask=batch.mask, key=batch.key, train=True)
         return _masked_mean(loss(outputs, batch.y), batch.mask, batch.y), stats
 
     def value_and_grad(variables, batch: Batch, objective: Callable | None = None):
         params = variables["params"]
-        stats = variables["stats"]
         if objective is None:
-            return jax.value_and_grad(mean_loss, has_aux=True)(params, stats, batch)
+            return jax.value_and_grad(mean_loss, has_aux=True)(params, variables, batch)
 
-        def mean_objective(params, stats):
-            variables = {"params": params, "stats": stats}
-            outputs, stats = model.apply(
-                variables, batch.x, mask=batch.mask, key=batch.key, train=True
-            )
+        def mean_objective(params):
+            moved = {**variables, "params": params}
+            outputs, stats = model.apply(moved, batch.x, mask=batch.mask, key=batch.key, train=True)
             # The loss is reported, whatever is minimised.
             reported = _masked_mean(loss(outputs, batch.y), batch.mask, batch.y)
-            minimised = objective(variables, outputs, batch)
+            minimised = objective(moved, outputs, batch)
             return _masked_mean(minimised, batch.mask, batch.y), (reported, stats)
 
-        (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(params, stats)
+        (_, reported), g = jax.value_and_grad(mean_objective, has_aux=True)(params)
         return reported, g
 
     def per_sample(variables, batch: Batch, objective: Callable | None = None):

@@ -28,9 +28,10 @@ class Tuner:
       program: the run's program, whose method has a `tuning`.
       plan: the run's plan.
       root: the run's root key.
+      frozen: leaves of the model that nobody trains.
     """
 
-    def __init__(self, program: Program, plan: Plan, root: Key[Array, ""]):
+    def __init__(self, program: Program, plan: Plan, root: Key[Array, ""], frozen: Tree):
         client = program.server.client
         assert client.tuning is not None
         assert client.personal is not None
@@ -38,6 +39,7 @@ class Tuner:
         self.personal = client.personal
         self.program = program
         self.mesh = program.tuning_mesh
+        self.frozen = self.mesh.replicate(frozen)
         self.plan = plan.tuning_plan(client.tuning.steps)
         self.root = round_key(root, 0, Phase.TUNING)
         self.capacity = capacity(
@@ -86,6 +88,7 @@ class Tuner:
             layout=layout,
             data=self.mesh.put_samples(samples),
             keys=((self.root,), round),
+            frozen=self.frozen,
         )
         buffers = self.mesh.buffers(None, inputs, layout.seats)
         buffers = train_block(self.mesh, inputs, buffers, steps=layout.steps, pieces=self.pieces)

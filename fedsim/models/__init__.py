@@ -7,6 +7,7 @@ from fedsim.models.dense import linear as linear
 from fedsim.models.dense import logistic as logistic
 from fedsim.models.dense import mlp as mlp
 from fedsim.models.lenet import lenet as lenet
+from fedsim.models.lora import lora as lora
 from fedsim.models.resnet import resnet as resnet
 from fedsim.models.tokens import Tokens as Tokens
 from fedsim.models.transformer import transformer as transformer

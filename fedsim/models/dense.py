@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ def _affine(shape: tuple[int, ...], outputs: int, bias: bool = True) -> Model:
         result = affine(params, x) if bias else product(x, params["W"])
         return result, variables["stats"]
 
-    return Model(init, apply)
+    return Model(init, apply, products=("W",))
 
 
 @model
@@ -106,7 +106,7 @@ def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B00
         def apply(variables, x, *, mask=None, key=None, train=False):
             return head(variables, features(variables, x)), variables["stats"]
 
-        return Model(init=init, apply=apply, features=features, head=head)
+        return Model(init, apply, features=features, head=head, products=("W",))
 
     return build
 
@@ -116,8 +116,33 @@ def affine(p, x):
     return product(x, p["W"]) + p["b"]
 
 
+class LowRank(NamedTuple):
+    """The weight W + scale · A B, in factors."""
+
+    W: jax.Array  # [m, n], or a kernel [..., n] that is a matrix [m, n] of its other axes
+    A: jax.Array  # [m, r]
+    B: jax.Array  # [r, n]
+    scale: jax.Array
+
+    def merged(self) -> jax.Array:
+        """Return the weight as one array of W's shape."""
+        return self.W + self.scale * (self.A @ self.B).reshape(self.W.shape)
+
+
+def takes_factors(product: Callable) -> Callable:
+    """Decorator: `x @ W` also for a `LowRank`, whose W + scale · A B is then never made."""
+
+    @functools.wraps(product)
+    def of_array_or_factors(x, W):
+        if isinstance(W, LowRank):
+            return product(x, W.W) + W.scale * product(product(x, W.A), W.B)
+        return product(x, W)
+
+    return of_array_or_factors
+
+
 @jax.custom_vjp
-def product(x, W):
+def product_of_arrays(x, W):
     """`x @ W`; for a short batch, the gradient of W is a sum of outer products, one per row.
 
     Compilers fuse such a sum, one loop over W's shape, with the optimizer's step: the gradient is
@@ -139,7 +164,8 @@ def _gradients(inputs, g):
     return gradient_of_x, gradient_of_W
 
 
-product.defvjp(_product_and_inputs, _gradients)
+product_of_arrays.defvjp(_product_and_inputs, _gradients)
+product = takes_factors(product_of_arrays)
 
 
 def _back(g, W):

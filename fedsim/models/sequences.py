@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 from jax import lax
 
-from fedsim.models.dense import affine
+from fedsim.models.dense import affine, takes_factors
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
 
@@ -97,7 +97,7 @@ def positionwise(p, h):
     if h.ndim == 2:
         return affine(p, h)
     rows = h.reshape(-1, h.shape[-1])
-    return _product(rows, p["W"]).reshape(*h.shape[:-1], -1) + p["b"]
+    return _product_with(rows, p["W"]).reshape(*h.shape[:-1], -1) + p["b"]
 
 
 @jax.custom_vjp
@@ -124,3 +124,4 @@ def _gradients(inputs, g):
 
 
 _product.defvjp(_product_and_inputs, _gradients)
+_product_with = takes_factors(_product)

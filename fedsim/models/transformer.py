@@ -93,7 +93,8 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
             h = layer_norm(params["norm"], h)
             return h if form.per_token else h[:, -1]
 
-        return sequence_network(form, init, body)
+        network = sequence_network(form, init, body)
+        return network._replace(products=("block*.W", "last.W"))
 
     return build
 

@@ -7,6 +7,7 @@ from fedsim import tree
 from fedsim.assemble import Experiment
 from fedsim.assemble.memory import allocations
 from fedsim.disk import files
+from fedsim.engine.frozen import without_frozen
 from fedsim.engine.loop import events, group_runs
 from fedsim.engine.processes import from_first_process, is_multiprocess
 from fedsim.engine.program import Program
@@ -168,10 +169,12 @@ def execute(
             by_seed.append((position, index, seed))
     runs = [(index, seed) for _, index, seed in sorted(by_seed)]
 
-    model_bytes = tree.nbytes(next(iter(planned[0].experiment.shared.values())))
+    starts = [without_frozen(planned[index].experiment.shared[seed]) for index, seed in runs]
+    model_bytes = tree.nbytes(starts[0][0])
     programs = [planned[index].experiment.program for index, _ in runs]
     plans = [planned[index].experiment.plans[seed] for index, seed in runs]
-    groups, program = group_runs(programs, plans, model_bytes)
+    frozen = [leaves for _, leaves in starts]
+    groups, program = group_runs(programs, plans, model_bytes, frozen)
     for first, last in groups:
         group = runs[first:last]
         if ask():

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from fedsim.assemble import Experiment
@@ -20,6 +19,7 @@ from fedsim.disk import files
 from fedsim.disk.checkpoint import Snapshot, leaves_by_name
 from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
+from fedsim.engine.final import final_variables
 from fedsim.engine.loop import events
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.engine.store import OnDisk
@@ -342,7 +342,7 @@ def _differing_model(run: Run, seed: RecordedSeed, folder: Path) -> list[str]:
     """The tensors of the model file that are not the server's."""
     file = seed.model
     replayed_file = folder / file.name
-    directory.write_model(replayed_file, jax.tree.map(np.asarray, run.server.shared))
+    directory.write_model(replayed_file, final_variables(run))
     try:
         recorded_tensors = leaves_by_name("", directory.load_model(file))
         tensors = leaves_by_name("", directory.load_model(replayed_file))

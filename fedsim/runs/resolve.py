@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.assemble.federation import resolved_data
 from fedsim.assemble.model import model_section
+from fedsim.assemble.weights import resolved_model
 from fedsim.runs.sweep import Partitioner, data_key
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell, Design
@@ -69,7 +70,7 @@ def _resolved_sections(cells: Sequence[Cell], partition: Partitioner) -> list[Re
             federations = partition(under_seeds, None, np.dtype(scenario.spec.numerics.dtype))
             federation = next(iter(federations.values()))
             data = resolved_data(scenario, None, federation)
-            model = model_section(scenario, federation)
+            model = resolved_model(scenario, model_section(scenario, federation))
         except Exception:
             continue
         resolved.append(ResolvedSections(data, model))

@@ -7,14 +7,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
-import numpy as np
 import pandas as pd
 
 from fedsim.assemble import Experiment
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
-from fedsim.engine.final import final_state
+from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.personal import personal_model
 from fedsim.engine.run import Run
 from fedsim.runs import directory
@@ -286,7 +284,7 @@ class Result(Tables):
             self.reasons[seed] = run.reason
         for name in TABLE_COLUMNS:
             self.records[name] += journal.records.get(name, [])
-        self._models[self.method, seed] = jax.tree.map(np.asarray, run.server.shared)
+        self._models[self.method, seed] = final_variables(run)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
         self._client_models[self.method, seed] = partial(_client_model, run, numerics)
 

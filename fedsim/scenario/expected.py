@@ -23,6 +23,7 @@ SECTIONS_OF = {
     "data_attack": "data.attack",
     "augmentation": "data.augment",
     "model": "model",
+    "adapter": "model.adapter",
     "cohort": "cohort",
     "client": "client",
     "rule": "server",

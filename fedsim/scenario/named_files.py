@@ -10,7 +10,8 @@ PARTITION = ("data", "partition")
 FLEET = (("fleet", "speed"), ("fleet", "links"), ("fleet", "availability"))
 COHORT = ("cohort",)
 TOPOLOGY = ("topology",)
-FILES: tuple[SectionKey, ...] = (DATA, PARTITION, *FLEET, COHORT, TOPOLOGY)
+WEIGHTS = ("model", "weights")
+FILES: tuple[SectionKey, ...] = (DATA, PARTITION, *FLEET, COHORT, TOPOLOGY, WEIGHTS)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:

@@ -39,6 +39,9 @@ class Scenario(NamedTuple):
             plain["client"].pop("statistics")
         if self.spec.topology is None:
             plain.pop("topology")
+        for key in ("freeze", "train", "adapter", "weights"):
+            if plain["model"][key] is None:
+                plain["model"].pop(key)
         # The runs of a comparison may differ in the number of their clients.
         if plain["data"]["clients"] is None:
             plain["data"].pop("clients")

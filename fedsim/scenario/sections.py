@@ -184,11 +184,38 @@ class ClientCommon(Section):
         return self
 
 
+class Weights(Section):
+    """`model.weights` as a mapping."""
+
+    path: Annotated[str, MinLen(1)]
+    """A safetensors file, such as a `model.*.safetensors` of a run directory."""
+    sha256: Annotated[str, MinLen(1)] | None = None
+    """Its hash; any other file is refused (filled in by the resolved scenario)."""
+
+
 class ModelCommon(Section):
-    """The key of `model` that does not depend on its kind."""
+    """The keys of `model` that do not depend on its kind."""
 
     loss: Literal["cross_entropy", "squared"] | None = None
     """Loss of a sample; by default cross-entropy for classes, squared error for targets."""
+    freeze: list[Annotated[str, MinLen(1)]] | None = None
+    """Leaves that keep their start values: nobody trains, sends or stores them. By their full names
+    or by the parts between dots, as `[layer0]`, `[W]`, `["*"]`; `*` matches any letters. By default
+    none, or all where `train` names some."""
+    train: list[Annotated[str, MinLen(1)]] | None = None
+    """Leaves that are trained although `freeze` names them, as `freeze: ["*"], train: [last]`."""
+    adapter: Annotated[Annotated[Any, AllowedKinds("adapter")] | None, ByForm()] = None
+    """Small trained leaves next to the weights, which are then frozen, with all other leaves that
+    `train` does not name. By default none."""
+    weights: Annotated[Annotated[str, MinLen(1)] | Weights | None, ByForm()] = None
+    """A safetensors file that all seeds start from, with a tensor for every leaf, as a run
+    directory has them (`params/layer0/W`) or named `layer0.W`; or `{path: FILE, sha256: HASH}`."""
+
+    @model_validator(mode="after")
+    def _weights_as_mapping(self):
+        if isinstance(self.weights, str):
+            self.weights = Weights(path=self.weights)
+        return self
 
 
 class Malicious(Section):

@@ -37,6 +37,20 @@ class Model(NamedTuple):
     features: Callable[[Tree, Array], Array] | None = None  # (variables, x) -> last layer's input
     head: Callable[[Tree, Array], Array] | None = None  # (variables, features) -> outputs
     mixes_rows: bool = False  # whether rows of a batch see each other, and `mask` is ignored
+    # patterns of the weights W that the model only uses in products x @ W, which it makes by
+    # `models.dense.product` or `models.sequences.positionwise`: they may be factored
+    products: tuple[str, ...] = ()
+
+
+class Adapter(NamedTuple):
+    """Small trained leaves next to frozen weights of a model."""
+
+    # (key, name, W) -> the leaves of ONE weight by name, with which it starts as W itself
+    init: Callable[[Key[Array, ""], str, Array], dict[str, Array]]
+    leaves: tuple[str, ...]  # names of these leaves
+    # (W, leaves, factored=) -> the adapted weight: an array, or where `factored` a `LowRank`
+    apply: Callable[..., Any]
+    targets: list[str] | None = None  # patterns over the names of weights; None: all matrices
 
 
 class Batch(NamedTuple):

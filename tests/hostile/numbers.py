@@ -197,6 +197,8 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
                     **written,
                 },
             }
+        case "adapter":
+            return {**TINY, "model": {"kind": "mlp", "hidden": [4], "adapter": written}}
         case "client":
             return {
                 **TINY,

@@ -18,7 +18,7 @@ TINY = {
     "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 4},
 }
 FAMILIES_OF = {  # whose kinds may be in a section of a scenario
-    "model": ["model"],
+    "model": ["model", "adapter"],
     "server": ["rule", "aggregate_stage", "optimizer", "stage"],
     "wire": ["attack", "stage", "codec"],
     "broadcast": ["codec"],

@@ -1,0 +1,77 @@
+"""The weights that a model starts from: a safetensors file that `model.weights` names."""
+
+import functools
+from typing import Any
+
+import jax
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from fedsim.assemble.data_files import data_file, resolved_file
+from fedsim.assemble.programs import MAX_CACHED
+from fedsim.errors import DataError, ScenarioError
+from fedsim.models.starting import misfits, starting_from, values_by_leaf
+from fedsim.scenario.diagnostics import problem_at
+from fedsim.scenario.named_files import WEIGHTS
+from fedsim.scenario.scenario import Scenario
+from fedsim.sources import sha256_of_data
+from fedsim.sources.files import opened, require_content
+from fedsim.types import Model
+
+
+def with_weights(scenario: Scenario, net: Model) -> Model:
+    """Return the model as it starts from the weights that the scenario names, if it names some.
+
+    Raises:
+      ScenarioError: where there is no such file, or it is not a model, and for tensors that do not
+        fit the model, a line for each.
+    """
+    weights = scenario.spec.model.weights
+    if weights is None:
+        return net
+    path = data_file(scenario, WEIGHTS)
+    try:
+        sha256 = sha256_of_data(path)
+        if weights.sha256 not in (None, sha256):
+            raise DataError(f"{path}: SHA-256 is {sha256}, not {weights.sha256}")
+        values = _values_in(str(path), sha256)
+    except DataError as error:
+        raise scenario.error(WEIGHTS, str(error)) from None
+
+    shapes = jax.eval_shape(net.init, jax.random.key(0))
+    lines = list(misfits(shapes, values))
+    if lines:
+        problems = [problem_at(scenario.document, WEIGHTS, line) for line in lines]
+        raise ScenarioError(problems, scenario.document.file)
+    return _started(net, str(path), sha256)
+
+
+def resolved_model(scenario: Scenario, section: Any) -> Any:
+    """Return the model section with the path and the hash of its weights."""
+    if section.weights is None:
+        return section
+    file = resolved_file(scenario, WEIGHTS)
+    return section.model_copy(update={"weights": section.weights.model_copy(update=file)})
+
+
+@functools.lru_cache(MAX_CACHED)
+def _started(net: Model, path: str, sha256: str) -> Model:
+    """A model that starts from a file; cached, so that it is compiled once."""
+    return starting_from(net, _values_in(path, sha256))
+
+
+@functools.lru_cache(1)
+def _values_in(path: str, sha256: str) -> dict[tuple[str, str], Any]:
+    """The tensors of a file by section and leaf.
+
+    Raises:
+      DataError: for a file that is not safetensors, or has types that NumPy lacks.
+    """
+    with opened(path, sha256) as file:
+        require_content(file)
+        try:
+            tensors = safetensors.load(file.read())
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            reason = ascii(str(error))[1:-1][:200]
+            raise DataError(f"is not a safetensors file of floats: {reason}") from None
+    return values_by_leaf(tensors)

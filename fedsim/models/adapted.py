@@ -1,0 +1,105 @@
+"""Adapters: small trained leaves next to the frozen weights of a model.
+
+An adapted weight W `[..., n]` is the leaf `<leaf>.base`, and what its adapter trains has further
+leaves, as `<leaf>.lora_A`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from fedsim import tree
+from fedsim.compose import tag_of
+from fedsim.tree import Tree
+from fedsim.types import Adapter, Model
+
+BASE = "base"
+
+
+def adapted(model: Model, adapter: Adapter) -> Model:
+    """Return a model whose target weights have an adapter's leaves.
+
+    Where the model only multiplies by a weight (`Model.products`), no adapted weight is made: the
+    product is that of the base, plus that of the adapter.
+
+    Args:
+      model: the model.
+      adapter: what is added to which weights.
+
+    Raises:
+      ValueError: when it is started, for targets that no weight has, and for weights that the
+        adapter does not suit.
+    """
+
+    def init(key):
+        variables = model.init(key)
+        params = variables["params"]
+        targets = target_names(params, model.products, adapter.targets)
+
+        def start(name: str, W: jax.Array) -> Any:
+            if name not in targets:
+                return W
+            leaves = adapter.init(jax.random.fold_in(key, tag_of(name)), name, W)
+            return {BASE: W, **leaves}
+
+        return {**variables, "params": _map_by_name(start, params)}
+
+    def weights(variables: Any) -> Any:
+        def weight(name: str, leaf: Any) -> Any:
+            if not is_adapted(leaf):
+                return leaf
+            factored = tree.matches_any(name, model.products)
+            return adapter.apply(leaf[BASE], leaf, factored=factored)
+
+        params = _map_by_name(weight, variables["params"], is_leaf=is_adapted)
+        return {**variables, "params": params}
+
+    def apply(variables, x, **options):
+        return model.apply(weights(variables), x, **options)
+
+    features = model.features
+    head = model.head
+    return model._replace(
+        init=init,
+        apply=apply,
+        features=features and (lambda variables, x: features(weights(variables), x)),
+        head=head and (lambda variables, h: head(weights(variables), h)),
+    )
+
+
+def is_adapted(node: Any) -> bool:
+    """Return whether a node of the parameters is a weight with an adapter."""
+    return isinstance(node, dict) and BASE in node and len(node) > 1
+
+
+def target_names(params: Tree, products: Sequence[str], targets: Sequence[str] | None) -> set[str]:
+    """Return the names of the weights that are adapted.
+
+    Args:
+      params: parameters of the model.
+      products: patterns of the weights that the model only multiplies by; may be empty.
+      targets: patterns of the weights to adapt. None: those of `products`, else all matrices.
+
+    Raises:
+      ValueError: for a pattern that no leaf has, and where no target is a matrix.
+    """
+    names = tree.leaf_names(params)
+    axes = [leaf.ndim for leaf in jax.tree.leaves(params)]
+    matrices = [name for name, number in zip(names, axes, strict=True) if number >= 2]
+    patterns = targets or products or ["*"]
+    tree.require_leaves(names, patterns, key="adapter.targets")
+    chosen = {name for name in matrices if tree.matches_any(name, patterns)}
+    if not chosen:
+        text = f"none of {', '.join(patterns)} is a matrix, which adapters need"
+        raise ValueError(f"adapter.targets: {text}; {tree.listed(matrices)}")
+    return chosen
+
+
+def _map_by_name(function: Any, params: Tree, is_leaf: Any = None) -> Tree:
+    """Return a tree with `function(dotted name, leaf)` in place of every leaf."""
+
+    def named(path, leaf):
+        return function(jax.tree_util.keystr(path, simple=True, separator="."), leaf)
+
+    return jax.tree_util.tree_map_with_path(named, params, is_leaf=is_leaf)

@@ -1,0 +1,113 @@
+"""Models of which only some leaves are trained."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from fedsim import tree
+from fedsim.tree import Tree
+from fedsim.types import Model
+
+FROZEN = "frozen"  # the section of the variables that holds the frozen leaves
+
+
+def freezing(
+    model: Model,
+    freeze: Sequence[str] | None,
+    train: Sequence[str],
+    adapter_leaves: Sequence[str] = (),
+) -> Model:
+    """Return a model whose variables have the frozen leaves in a section of their own.
+
+    `params` has the trained leaves alone, and `frozen` the others; each has None where the other
+    one has a leaf. Values are those of the model itself.
+
+    Args:
+      model: the model.
+      freeze: patterns over the names of leaves, as `tree.matches_any` takes them. None: all leaves
+        where `train` names some and there is no adapter, else none.
+      train: exceptions: leaves that are trained although `freeze` names them.
+      adapter_leaves: names of the leaves of an adapter. All others are frozen, too, unless `train`
+        names them.
+
+    Raises:
+      ValueError: when it is started, for a pattern that no leaf has, and where all leaves are
+        frozen.
+    """
+    if freeze is None:
+        freeze = ["*"] if train and not adapter_leaves else []
+
+    def init(key):
+        variables = model.init(key)
+        params = variables["params"]
+        is_frozen = frozen_mask(params, freeze, train, adapter_leaves)
+        is_trained = jax.tree.map(lambda frozen: not frozen, is_frozen)
+        return {
+            **variables,
+            "params": tree.select_leaves(params, is_trained),
+            FROZEN: tree.select_leaves(params, is_frozen),
+        }
+
+    def apply(variables, x, **options):
+        return model.apply(with_all_leaves(variables), x, **options)
+
+    features = model.features
+    head = model.head
+    return model._replace(
+        init=init,
+        apply=apply,
+        features=features and (lambda variables, x: features(with_all_leaves(variables), x)),
+        head=head and (lambda variables, h: head(with_all_leaves(variables), h)),
+    )
+
+
+def frozen_mask(
+    params: Tree, freeze: Sequence[str], train: Sequence[str], adapter_leaves: Sequence[str] = ()
+) -> Tree:
+    """Return a bool for every leaf: whether it is frozen; arguments as of `freezing`.
+
+    Raises:
+      ValueError: for a pattern that no leaf has, and where all leaves are frozen.
+    """
+    names = tree.leaf_names(params)
+    tree.require_leaves(names, freeze, key="freeze")
+    tree.require_leaves(names, train, key="train")
+
+    def is_frozen(name: str) -> bool:
+        if tree.matches_any(name, train):
+            return False
+        is_base = bool(adapter_leaves) and name.split(".")[-1] not in adapter_leaves
+        return is_base or tree.matches_any(name, freeze)
+
+    if all(map(is_frozen, names)):
+        remedy = "write in train which leaves are trained"
+        raise ValueError(f"freeze: every leaf is frozen; {remedy}: {tree.listed(names)}")
+    return tree.mask_by_name(params, is_frozen)
+
+
+def with_params(variables: Any, params: Tree) -> Any:
+    """Return variables with other values for all leaves, whichever section holds them.
+
+    Args:
+      variables: as `freezing` makes them, or those of a model that is trained as a whole.
+      params: all leaves, in the model's own structure.
+    """
+    if FROZEN not in variables:
+        return {**variables, "params": params}
+    is_none = lambda leaf: leaf is None
+    is_trained = jax.tree.map(lambda leaf: leaf is not None, variables["params"], is_leaf=is_none)
+    is_frozen = jax.tree.map(lambda leaf: leaf is not None, variables[FROZEN], is_leaf=is_none)
+    return {
+        **variables,
+        "params": tree.select_leaves(params, is_trained),
+        FROZEN: tree.select_leaves(params, is_frozen),
+    }
+
+
+def with_all_leaves(variables: Any) -> Any:
+    """Return variables as the model itself has them: with all leaves in `params`."""
+    if FROZEN not in variables:
+        return variables
+    others = {name: section for name, section in variables.items() if name != FROZEN}
+    return {**others, "params": tree.fill_leaves(variables["params"], variables[FROZEN])}

@@ -1,0 +1,63 @@
+"""LoRA: a low-rank matrix next to every frozen weight."""
+
+import math
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+from annotated_types import Ge, Gt
+
+from fedsim.compose import adapter
+from fedsim.models.dense import LowRank
+from fedsim.types import Adapter
+
+A = "lora_A"
+B = "lora_B"
+
+
+@adapter
+def lora(
+    rank: Annotated[int, Ge(1)] = 4,
+    alpha: Annotated[float, Gt(0)] | None = None,
+    targets: list[str] | None = None,
+) -> Adapter:
+    """A low-rank matrix next to every frozen weight (LoRA).
+
+    x W becomes x W + (alpha/rank) x A B, with A `[m, rank]` and B `[rank, n]` for W `[m, n]`. A
+    starts uniform in ±√(1/m), B at zero, so that the adapted model starts as the model itself, bit
+    for bit. A kernel `[height, width, in, n]` is the matrix `[height·width·in, n]`.
+
+    Sends: rank·(m + n) numbers for every target, 4 bytes each.
+
+    Args:
+      rank: columns of A, at most min(m, n) of every target.
+      alpha: the product counts alpha/rank; by default alpha = rank.
+      targets: weights that are adapted, by their full names or by the parts between dots, as
+        `[last]`, `["block*.W"]`; by default all matrices that the model multiplies by.
+
+    Raises:
+      ValueError: at build time, for targets that no leaf has, and for a rank above min(m, n).
+
+    References:
+      Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685,
+      equation 3.
+    """
+    scale = 1.0 if alpha is None else alpha / rank
+
+    def init(key, name, W):
+        m = math.prod(W.shape[:-1])
+        n = W.shape[-1]
+        if rank > min(m, n):
+            text = f"{rank} is more than min(m, n) of {name} {[m, n]}"
+            raise ValueError(f"adapter.rank: {text}; lower it, or leave {name} out of targets")
+        bound = math.sqrt(1 / m)
+        return {
+            A: jax.random.uniform(key, (m, rank), W.dtype, minval=-bound, maxval=bound),
+            B: jnp.zeros((rank, n), W.dtype),
+        }
+
+    def apply(W, leaves, *, factored):
+        low_rank = LowRank(W, leaves[A], leaves[B], jnp.asarray(scale, W.dtype))
+        return low_rank if factored and W.ndim == 2 else low_rank.merged()
+
+    return Adapter(init=init, leaves=(A, B), apply=apply, targets=targets)
