@@ -70,6 +70,7 @@ from fedsim.assemble.nodes import (
     beside_topology,
     graph_needed,
     node_statistics,
+    node_without_samples,
     unfit_mix_rule,
     unfit_node,
     unusable_graphs,
@@ -592,6 +593,9 @@ def _check_topology(
     problems.check(node_statistics, scenario, learning.shapes)
     if not problems.refused("topology"):
         problems.check(unfit_node, scenario, components.client, components.network, samples.N)
+        problems.check(
+            node_without_samples, scenario, components.client, samples.N, samples.eligible
+        )
         problems.check(
             unfit_mix_rule,
             scenario,

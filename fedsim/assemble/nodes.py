@@ -96,6 +96,22 @@ def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings, N: 
         yield ("client", "steps"), f"{text}; write client.steps: 1"
 
 
+def node_without_samples(scenario: Scenario, client: Client, nodes: int, eligible: int) -> Findings:
+    """A node without samples, where the method needs a step of every node.
+
+    Args:
+      scenario: as read.
+      client: the method.
+      nodes: number of nodes.
+      eligible: nodes with samples, under the seed that has the fewest.
+    """
+    if client.gossip is None or "samples" not in client.gossip.needs or eligible == nodes:
+        return
+    kind = scenario.spec.client.kind
+    text = f"{kind} takes a step at every node, and {nodes - eligible} of {nodes} have no samples"
+    yield ("client", "kind"), f"{text}; write data.partition.min_samples: 1, or use exact_diffusion"
+
+
 def _unfit_matrices(scenario: Scenario, gossip: Gossip, graphs: Network) -> Findings:
     """A graph whose matrices do not have what the method needs."""
     kind = scenario.spec.client.kind

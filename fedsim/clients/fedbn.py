@@ -2,6 +2,7 @@
 
 import jax
 
+from fedsim import tree
 from fedsim.clients.fedper import keeping, shared_mask
 from fedsim.compose import client
 from fedsim.tree import Tree

@@ -16,7 +16,8 @@ def gradient_tracking() -> Client:
     of the gradients, so that a constant η reaches the optimum, whatever the nodes' data.
 
     State: y_i (mixed) and the gradient g_i, two models a node.    Sends: two models.
-    Needs: a `topology` whose rows and columns add up to one, and `steps: 1`.
+    Needs: a `topology` whose rows and columns add up to one, `steps: 1`, and samples at every node:
+    one without them would not take the step along y_i.
 
     References:
       Di Lorenzo and Scutari 2016, NEXT, arXiv:1602.00591; Nedić, Olshevsky, Shi 2017, DIGing,
@@ -55,5 +56,5 @@ def gradient_tracking() -> Client:
         gradient=hooks.gradient,
         step=step,
         finish=finish,
-        gossip=Gossip(send, receive, needs=frozenset({"rows", "one_step"})),
+        gossip=Gossip(send, receive, needs=frozenset({"rows", "one_step", "samples"})),
     )

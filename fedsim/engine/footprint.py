@@ -130,7 +130,7 @@ def footprint(
         "batches": 4 * shards * tree.nbytes(shapes.queues),
         "stack": stack + tree.nbytes(shapes.received),
         "server": 3 * tree.nbytes(server) + versions * tree.nbytes(model),
-        "work": max(work_on_lanes, _rule_work(program, shapes)),
+        "work": max(work_on_lanes, _rule_work(program, shapes, start)),
         "frozen": devices * tree.nbytes(frozen),
         "rows": ROW_BYTES * rows,
         "tables": TABLE_BYTES * f.N + 16 * _table_samples(f),
@@ -272,13 +272,13 @@ def _table_samples(f: Federation) -> int:
     return max(len(f.train.x), test_samples)
 
 
-def _rule_work(program: Program, shapes: RoundShapes) -> int:
+def _rule_work(program: Program, shapes: RoundShapes, start: RoundStart) -> int:
     """Return the bytes of the largest value that a rule makes of many messages; 0 for few."""
     messages = program.capacity.blocks * program.width.block
     if not program.server.stacks or messages < MANY:
         return 0
     return largest_value_bytes(
-        program.server.update, shapes.received, shapes.store, shapes.slots, shapes.start
+        program.server.update, shapes.received, shapes.store, shapes.slots, start
     )
 
 

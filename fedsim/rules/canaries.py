@@ -43,6 +43,7 @@ def planting(width: int | None = None) -> Stage:
     every_row = lift(RowStage(apply=send_direction), width)
 
     def apply(updates: Updates, state: Tree, context: Context):
+        assert context.canary is not None  # clients have slots, which say so
         sent, _, _ = every_row.apply(updates, state, context)
         delta = tree.select(context.canary, sent.delta, updates.delta)
         return updates._replace(delta=delta), state, {}

@@ -7,6 +7,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax
+import numpy as np
 import pandas as pd
 
 from fedsim.assemble import Experiment

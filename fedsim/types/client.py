@@ -151,7 +151,8 @@ class Gossip(NamedTuple):
         a message, None for those of the values.
       receive: (before, trained, sent values, mixed values) -> its next row.
       needs: which of `rows` (of W, that add up to one, as its columns do), `symmetric` (links that
-        go both ways), `every_round` (a mixing) and `one_step` (a round) the method needs.
+        go both ways), `every_round` (a mixing), `one_step` (a round) and `samples` (at every node)
+        the method needs.
     """
 
     send: Callable[[Tree, Tree, Key[Array, ""]], tuple[Tree, Array | None]]

@@ -99,4 +99,4 @@ class Context(NamedTuple):
     mixing: Mixing | None = None  # of the round's only client, where the schedule mixes models
     # messages of each client that a round has on average; 0: unknown
     share: Float[Array, " K"] | float = 0.0
-    canary: Bool[Array, " K"] | bool = False  # clients by which privacy is audited
+    canary: Bool[Array, " K"] | None = None  # clients by which privacy is audited

@@ -303,7 +303,7 @@ def digits(**sections) -> dict:
     }
 
 
-@pytest.mark.parametrize("client", ["sgd", "exact_diffusion", "gradient_tracking"])
+@pytest.mark.parametrize("client", ["sgd", "exact_diffusion"])
 def test_a_node_without_samples_hands_on_what_it_hears(client):
     """Nodes 1 and 4 have no samples: their gradient is zero."""
     inputs = problem(6, sizes=[1, 0, 2, 1, 0, 3])
@@ -314,11 +314,16 @@ def test_a_node_without_samples_hands_on_what_it_hears(client):
     x = {
         "sgd": lambda: nodes.dfedavg(inputs, W, 4, lr=0.1, steps=1),
         "exact_diffusion": lambda: nodes.diffusion(inputs, W, 4, 0.1),
-        "gradient_tracking": lambda: nodes.tracking(inputs, W, 4, 0.1),
     }[client]()
     np.testing.assert_allclose(models(result), x, **NEAR)
-    models_of_a_link = 2 if client == "gradient_tracking" else 1
-    assert result.rounds["bytes_up"].iloc[-1] == 4 * 6 * 2 * models_of_a_link * nodes.D * 4
+    assert result.rounds["bytes_up"].iloc[-1] == 4 * 6 * 2 * nodes.D * 4
+
+
+def test_a_method_that_takes_a_step_at_every_node_refuses_one_without_samples():
+    inputs = problem(6, sizes=[1, 0, 2, 1, 0, 3])
+    written = scenario("gradient_tracking", RING, rounds=4, data={"clients": 6})
+    with pytest.raises(fedsim.ScenarioError, match=r"2 of 6 have no samples; write data\.partition"):
+        run(inputs, written, partition=consecutive((1, 0, 2, 1, 0, 3)))
 
 
 REFUSED = [

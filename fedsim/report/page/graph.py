@@ -40,7 +40,7 @@ def graph(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> Graph 
     topology = scenario.get("topology")
     if not topology or partition is None:
         return None
-    nodes = partition["client"].nunique()
+    nodes = len(set(partition["client"]))
     try:
         matrix = first_graph(topology, nodes, scenario["seeds"][0])
     except ScenarioError:  # without networkx, say
