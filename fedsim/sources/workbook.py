@@ -97,7 +97,8 @@ class Sheet:
         """Which sheet is read, where there are others; else empty."""
         if not self.others:
             return ""
-        return f"sheet {self.title!a} is read, and not {_listed(self.others)}; sheet: chooses"
+        others = _listed(self.others)
+        return f"sheet {self.title!a} is read; to read another one of {others}, write sheet: NAME"
 
     def _read_header(self, number: int, row: Row) -> None:
         self.header = number

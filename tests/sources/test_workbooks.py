@@ -142,7 +142,7 @@ def test_sheets_are_chosen_by_name_or_number(tmp_path):
     path = tmp_path / "t.xlsx"
     book(path, [["a", "y"], [1, 0], [2, 1]], title="Data 1", before=["one", "two"])
     assert xlsx(str(path), sheet="Data 1").x.tolist() == xlsx(str(path), sheet=2).x.tolist()
-    other = "sheet 'one' is read, and not 'two', 'Data 1'; sheet: chooses"
+    other = "sheet 'one' is read; to read another one of 'two', 'Data 1', write sheet: NAME"
     assert lines(path)[-1] == other and other in describe(str(path))["notes"]
     with pytest.raises(DataError, match="is a workbook or another zip file, not text"):
         csv(str(path))
