@@ -77,7 +77,7 @@ def pytest_sessionfinish(session):
     path.write_text(json.dumps({**earlier, **_durations}))
 
 
-SHARES = {12: 4, 6: 3, 3: 2}
+SHARES = {24: 8, 12: 6, 6: 4, 3: 2}
 """The least number of a long test's cases -> n, where one case in n is selected."""
 
 
