@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 PRIVATE = (
-    "Privacy is simulated, not for release: the noise is pseudo-random and in {dtype}, and epsilon "
-    "supposes exact Gaussians. Scores are not part of what epsilon covers."
+    "Privacy is simulated, not for release: the noise is pseudo-random, computed in {dtype}, and "
+    "epsilon supposes that it is exact. Scores are not part of what epsilon covers."
 )
 
 

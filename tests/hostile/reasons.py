@@ -40,6 +40,8 @@ REASONS = {  # why they need no bound -> the integers
         smallest_eigenvalue.f covariance_filter.f divide_and_conquer.f monna.f zeno.f
         stage: mix_neighbours.f adaptive_robust_clip.f
         schedule: warmup_cosine_decay_schedule.warmup_steps
+        mechanism: distributed_skellam.shares distributed_skellam.dimension
+        distributed_discrete_gaussian.shares distributed_discrete_gaussian.dimension
         timetable: fedbuff.concurrency fedasync.concurrency
         section: data.server.samples fleet.malicious fleet.malicious.count fleet.malicious.ids
     """,

@@ -10,6 +10,7 @@ from test_private_runs import SCENARIO, context, leaves, privacy, rows_of
 import fedsim
 from fedsim import tree
 from fedsim.kinds import FAMILIES
+from fedsim.privacy import DISTRIBUTED
 
 D = 3
 # Two rounds back, all are remembered; and θ = (½, 0), ω = (¼, ⅛).
@@ -72,7 +73,7 @@ def test_a_tree_that_restarts_keeps_the_sum_of_the_trees_before():
 
 def test_every_mechanism_has_a_case():
     ours = {kind for kind, f in FAMILIES["mechanism"].items() if f.__module__.startswith("fedsim.")}
-    assert ours == {*COEFFICIENTS, "tree"}
+    assert ours == {*COEFFICIENTS, "tree", *DISTRIBUTED}  # the last ones in test_distributed.py
 
 
 def private(mechanism, **changes) -> dict:
