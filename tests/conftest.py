@@ -77,7 +77,7 @@ def pytest_sessionfinish(session):
     path.write_text(json.dumps({**earlier, **_durations}))
 
 
-SHARES = {24: 8, 12: 6, 6: 4, 3: 2}
+SHARES = {12: 10, 6: 6, 3: 3}
 """The least number of a long test's cases -> n, where one case in n is selected."""
 
 

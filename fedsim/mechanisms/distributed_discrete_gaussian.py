@@ -5,7 +5,6 @@ from typing import Annotated
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import mechanism
-from fedsim.limits import MAX_INTEGER
 from fedsim.mechanisms.distributed import distributed
 from fedsim.mechanisms.integers import discrete_gaussian
 from fedsim.privacy import Mechanism as Accounted
@@ -16,8 +15,8 @@ from fedsim.types import Mechanism
 def distributed_discrete_gaussian(
     bits: Annotated[int, Ge(2), Le(24)] = 16,
     granularity: Annotated[float, Gt(0), Le(1e6)] | None = None,
-    shares: Annotated[int, Ge(1), Le(MAX_INTEGER)] | None = None,
-    dimension: Annotated[int, Ge(1), Le(MAX_INTEGER)] | None = None,
+    shares: Annotated[int, Ge(1)] | None = None,
+    dimension: Annotated[int, Ge(1)] | None = None,
 ) -> Mechanism:
     """Discrete Gaussian noise that clients add in shares to integers; the server sees the sum.
 

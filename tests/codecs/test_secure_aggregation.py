@@ -99,14 +99,13 @@ def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
     fedsim.run({**scenario, "rounds": 1}, out=tmp_path / "run")
     resumed = fedsim.run(scenario, out=tmp_path / "run", resume=True)
     assert_array_equal(leaves(resumed), leaves(whole))
-    assert resumed.rounds[WRAPPED].tolist() == whole.rounds[WRAPPED].tolist()
+    assert resumed.rounds.equals(whole.rounds)
 
 
 @pytest.mark.long
 def test_wraps_are_counted_where_bits_are_few():
     wrapped = run({**LINK, "bits": 6})
     assert wrapped.rounds[WRAPPED].iloc[1:].min() > 0
-    assert wrapped.rounds[WRAPPED].dtype.kind == "i" or wrapped.rounds[WRAPPED].iloc[1] % 1 == 0
 
 
 @pytest.mark.long

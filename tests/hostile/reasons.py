@@ -42,6 +42,8 @@ REASONS = {  # why they need no bound -> the integers
         hierarchical.groups
         stage: mix_neighbours.f adaptive_robust_clip.f
         schedule: warmup_cosine_decay_schedule.warmup_steps
+        mechanism: distributed_skellam.shares distributed_skellam.dimension
+        distributed_discrete_gaussian.shares distributed_discrete_gaussian.dimension
         timetable: fedbuff.concurrency fedasync.concurrency
         client: ifca.clusters hypcluster.clusters cfl.clusters
         method: ifca.clusters hypcluster.clusters cfl.clusters
