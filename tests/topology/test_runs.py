@@ -322,7 +322,8 @@ def test_a_node_without_samples_hands_on_what_it_hears(client):
 def test_a_method_that_takes_a_step_at_every_node_refuses_one_without_samples():
     inputs = problem(6, sizes=[1, 0, 2, 1, 0, 3])
     written = scenario("gradient_tracking", RING, rounds=4, data={"clients": 6})
-    with pytest.raises(fedsim.ScenarioError, match=r"2 of 6 have no samples; write data\.partition"):
+    expected = r"2 of 6 have no samples; write data\.partition"
+    with pytest.raises(fedsim.ScenarioError, match=expected):
         run(inputs, written, partition=consecutive((1, 0, 2, 1, 0, 3)))
 
 
