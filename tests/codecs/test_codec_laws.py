@@ -166,10 +166,10 @@ RUN = {
 
 
 def run(kind: str, **changes) -> fedsim.Result:
-    """With an MLP, so that there are matrices."""
-    return fedsim.run(
-        {**RUN, "model": {"kind": "mlp", "hidden": [6]}, "wire": [link(kind)], **changes}
-    )
+    """With an MLP, so that there are matrices; the rule is one that every codec has a sum for."""
+    network = {"kind": "mlp", "hidden": [6]}
+    rule = {"kind": "mean", "weights": "uniform"}
+    return fedsim.run({**RUN, "model": network, "wire": [link(kind)], "server": [rule], **changes})
 
 
 def equal(one: fedsim.Result, other: fedsim.Result) -> None:
