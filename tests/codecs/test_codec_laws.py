@@ -200,6 +200,7 @@ def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
         **RUN,
         "model": {"kind": "mlp", "hidden": [6]},
         "wire": [link(kind)],
+        "server": [{"kind": "mean", "weights": "uniform"}],
         "checkpoint": {"rounds": 1},
     }
     fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
