@@ -31,9 +31,8 @@ NEEDED = {  # arguments without which a codec cannot be, or is too large for sho
 KINDS = sorted(
     name for name, factory in FAMILIES["codec"].items() if factory.__module__.startswith("fedsim.")
 )
-ROW_BY_ROW = [
-    kind for kind in KINDS if kind != "count_sketch"
-]  # whose payloads are decoded one by one
+SUMMED = ("count_sketch", "secure_aggregation")  # whose payloads are decoded as a sum
+ROW_BY_ROW = [kind for kind in KINDS if kind not in SUMMED]
 D = 11
 ROWS = {
     "zero": np.zeros(D),
@@ -162,6 +161,7 @@ RUN = {
     "rounds": 4,
     "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 8},
     "cohort": {"kind": "uniform", "size": 5},
+    "server": [{"kind": "mean", "weights": "uniform"}],
 }
 
 
