@@ -346,8 +346,8 @@ def serving(
     """Return the server's program for what `training(*training_inputs)` sends.
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
-    in the last step on the aggregate. Under privacy, the rule clips and adds noise, or
-    the end of the wire does.
+    in the last step on the aggregate. Under privacy, the rule clips and adds noise, or the end of
+    the wire does.
 
     Args:
       training_inputs: what decides the messages.

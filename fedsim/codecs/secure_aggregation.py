@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import jax.numpy as jnp
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from fedsim.codecs.modular import centred, modular, wraps
 from fedsim.compose import codec
@@ -12,7 +12,7 @@ from fedsim.types import Codec
 
 @codec
 def secure_aggregation(
-    bits: Annotated[int, Ge(2), Le(32)] = 32, scale: Annotated[float, Gt(0), Le(1e30)] = 2.0**16
+    bits: Annotated[int, Ge(2), Le(32)] = 32, scale: Annotated[float, Ge(1e-30), Le(1e30)] = 2.0**16
 ) -> Codec:
     """Sends integers modulo 2^b, of which the server sees only the sum.
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from fedsim.compose import mechanism
 from fedsim.mechanisms.distributed import distributed
@@ -14,7 +14,7 @@ from fedsim.types import Mechanism
 @mechanism
 def distributed_skellam(
     bits: Annotated[int, Ge(2), Le(24)] = 16,
-    granularity: Annotated[float, Gt(0), Le(1e6)] | None = None,
+    granularity: Annotated[float, Ge(1e-8), Le(1e6)] | None = None,
     shares: Annotated[int, Ge(1)] | None = None,
     dimension: Annotated[int, Ge(1)] | None = None,
 ) -> Mechanism:

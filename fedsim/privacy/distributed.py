@@ -6,8 +6,8 @@ rounded again until its norm is at most
   Δ₂ = √(c² + d/4 + c + √d/2),  c = clip/γ,
 
 for d coordinates (Kairouz, Liu and Steinke 2021, The Distributed Discrete Gaussian Mechanism for
-Federated Learning with Secure Aggregation, arXiv:2102.06387, proposition 27 with β = exp(−½)). Δ₂
-is the sensitivity, in place of c. In units of γ the noise of all shares together has the std zc.
+Federated Learning with Secure Aggregation, arXiv:2102.06387, theorem 1 with β = exp(−½)). Δ₂ is the
+sensitivity, in place of c. In units of γ the noise of all shares together has the std zc.
 
 Neighbours differ in whether a client sends its update or 0, with its share of the noise in either
 case; behind the cohort `uniform`, in one client that is replaced by another.
@@ -72,7 +72,7 @@ def _granularity(bits: int, noise_multiplier: float, shares: int, d: int) -> flo
 
     A coordinate of the sum of n clipped and rotated updates is about N(0, n²/d), in units of the
     clip, where the updates are alike; rounding adds the variance nγ²/4 and the noise z². k standard
-    deviations of the three together are half of the range 2^bits γ (the paper's section 4).
+    deviations of the three together are half of the range 2^bits γ, as in the paper's experiments.
 
     Raises:
       PrivacyError: where rounding alone takes more than the range.
@@ -250,8 +250,8 @@ def discrete_gaussians(
 def sum_divergence(std: float, summands: int) -> float:
     """Return τ = 10 Σ_{0<k<n} exp(−2π²σ² k/(k + 1)) of n discrete Gaussians with std parameter σ.
 
-    >>> sum_divergence(1.0, 1)
-    0.0
+    >>> f"{sum_divergence(1.0, 3):.7f}"
+    '0.0005365'
     """
     k = np.arange(1, summands)
     return 10 * math.fsum(np.exp(-2 * math.pi**2 * std**2 * k / (k + 1)))

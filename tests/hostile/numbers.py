@@ -62,6 +62,7 @@ PLACES = (
     "stage",
     "attack",
     "codec",
+    "mechanism",
     "speed",
     "link",
     "availability",
@@ -187,6 +188,9 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
             return {**images, "data": data, "fleet": {"malicious": 0.25}}
         case "aggregate_stage":
             return {**TINY, "server": ["mean", written]}
+        case "mechanism":
+            spent = {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5, "accountant": "rdp"}
+            return {**TINY, "cohort": "all", "privacy": {**spent, "mechanism": written}}
         case "timetable":
             return {**TINY, "schedule": written}
         case "model":
@@ -220,7 +224,8 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
         case "link":
             return {**TINY, "fleet": {"links": written}}
         case "codec":
-            return {**TINY, "wire": [written]}
+            uniform = {"kind": "mean", "weights": "uniform"}  # as sums of integers need it
+            return {**TINY, "wire": [written], "server": [uniform]}
         case "optimizer":
             return {**TINY, "server": ["mean", written]}
         case "local optimizer":
