@@ -1,5 +1,6 @@
 """Fixtures and selections shared by all tests; array annotations are enforced only here."""
 
+import importlib.util
 import json
 import os
 import sys
@@ -77,12 +78,16 @@ def pytest_sessionfinish(session):
     path.write_text(json.dumps({**earlier, **_durations}))
 
 
+DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}
+"""A module with docstring examples -> the package that they need and that no other test does."""
+
 SHARES = {12: 10, 6: 6, 3: 3}
 """The least number of a long test's cases -> n, where one case in n is selected."""
 
 
 def pytest_collection_modifyitems(config, items):
     """Select a fixed share of a long test's cases: by `SHARES` or `share(n)`; all if WHOLE."""
+    skip_examples_of_missing_packages(items)
     if WHOLE:
         return
     tests: dict[str, list] = {}
@@ -92,6 +97,16 @@ def pytest_collection_modifyitems(config, items):
     deselected = {item for cases in tests.values() for item in beyond_share(cases)}
     items[:] = [item for item in items if item not in deselected]
     config.hook.pytest_deselected(items=list(deselected))
+
+
+def skip_examples_of_missing_packages(items: list) -> None:
+    """Skip docstring examples that need a package that is not installed."""
+    for item in items:
+        if not isinstance(item, pytest.DoctestItem):
+            continue
+        package = DOCTESTS_THAT_NEED.get(item.nodeid.rpartition("::")[2].rpartition(".")[0])
+        if package and importlib.util.find_spec(package) is None:
+            item.add_marker(pytest.mark.skip(reason=f"needs {package}"))
 
 
 def beyond_share(cases: list) -> list:
