@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import shared_mask
+from fedsim.clients.fedper import shared_mask, unshared_leaves
 from fedsim.compose import client
 from fedsim.types import Client, LocalPhase
 
@@ -46,8 +46,7 @@ def fedala(
     """
 
     def upper(params):
-        is_lower = shared_mask(params, personal)
-        return tree.select_leaves(params, jax.tree.map(lambda lower: not lower, is_lower))
+        return unshared_leaves(params, shared_mask(params, personal))
 
     def mixture(row, params):
         """The shared parameters with a client's share of its own in the upper leaves."""

@@ -1,5 +1,6 @@
 """FedPer: a shared body, and a head for every client."""
 
+import operator
 import re
 from collections.abc import Callable
 from typing import Literal
@@ -56,11 +57,9 @@ def keeping(
     """
     keeps_stats = stats == "kept"
 
-    def kept(params):
-        return tree.select_leaves(params, jax.tree.map(lambda shared: not shared, shares(params)))
-
     def row_of(variables):
-        row = {name: kept(variables["params"])}
+        params = variables["params"]
+        row = {name: unshared_leaves(params, shares(params))}
         return {**row, "stats": variables["stats"]} if keeps_stats else row
 
     def memory(shared, key):
@@ -100,6 +99,21 @@ def shared_mask(params: Tree, personal: list[str] | None) -> Tree:
     names = tree.leaf_names(params)
     is_personal = _in_last_layer(names) if personal is None else _matches(names, personal)
     return tree.mask_by_name(params, lambda name: not is_personal(name))
+
+
+def unshared_leaves(params: Tree, shared: Tree) -> Tree:
+    """Return the leaves that do not travel, as `tree.select_leaves` does.
+
+    Args:
+      params: all leaves.
+      shared: a bool for every leaf, whether it travels.
+    """
+    return tree.select_leaves(params, opposite(shared))
+
+
+def opposite(mask: Tree) -> Tree:
+    """Return a mask of the other leaves."""
+    return jax.tree.map(operator.not_, mask)
 
 
 def _matches(names: list[str], personal: list[str]) -> Callable[[str], bool]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import shared_mask
+from fedsim.clients.fedper import shared_mask, unshared_leaves
 from fedsim.compose import client
 from fedsim.types import Client
 
@@ -36,8 +36,7 @@ def fedrod(personal: list[str] | None = None) -> Client:
     """
 
     def head_of(params):
-        is_body = shared_mask(params, personal)
-        return tree.select_leaves(params, jax.tree.map(lambda in_body: not in_body, is_body))
+        return unshared_leaves(params, shared_mask(params, personal))
 
     def with_both_heads(params, head):
         return tree.fill_leaves(tree.add(head_of(params), head), params)

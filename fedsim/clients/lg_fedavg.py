@@ -1,7 +1,5 @@
 """LG-FedAvg: a shared head on bodies of the clients' own."""
 
-import jax
-
 from fedsim.clients.fedper import keeping, shared_mask
 from fedsim.compose import client
 from fedsim.types import Client
@@ -32,7 +30,7 @@ def lg_fedavg(personal: list[str] | None = None) -> Client:
     def shares(params):
         shared = shared_mask(params, personal)
         if personal is None:  # then the last layer is what is not shared in `fedper`
-            return jax.tree.map(lambda in_body: not in_body, shared)
+            return opposite(shared)
         return shared
 
     return keeping("body", shares)

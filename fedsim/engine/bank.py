@@ -231,8 +231,8 @@ class BankServer(Server):
         def update(of_model) -> tuple[ServerState, RoundReport]:
             server, model = of_model
             model_start = start._replace(server=server)
-            mine = self.aggregator.received(received, model)
-            updated = one(mine, memory, slots, model_start)
+            received_for_it = self.aggregator.received(received, model)
+            updated = one(received_for_it, memory, slots, model_start)
             return updated.server, updated.report
 
         models, reports = jax.lax.map(update, (server, jnp.arange(self.bank.models)))

@@ -25,6 +25,9 @@ WIDE = 4096  # rows at most
 SEQUENCES = 16  # sequences at least: each passes the whole model
 SEQUENCE_BYTES = 1 << 28  # of sequences on an accelerator
 
+# Scores of a row of which clients and nodes have means -> the names of the means.
+MEANS = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
+
 Scores = list[dict[str, Array]]
 """Scores of stacks of batches, `[n, E]` each: `loss`, and what `row_metrics` adds."""
 

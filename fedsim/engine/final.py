@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.evaluation import in_batches, labels_of
+from fedsim.engine.evaluation import MEANS, in_batches, labels_of
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.run import Run
@@ -20,9 +20,6 @@ from fedsim.types import Shared
 
 MAX_SCORED = 10_000  # clients that are scored under `evaluate.clients: auto`
 STACK_BATCHES = 16  # batches that go to the device at a time: all samples may not fit
-
-# Scores of a row that are reported for every client, and their names there.
-NAMES = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
 
 
 class Moment(NamedTuple):
@@ -173,8 +170,8 @@ def client_means(
     means = {}
     with np.errstate(invalid="ignore"):
         for name, values in of_rows.items():
-            if name in NAMES:
-                means[NAMES[name]] = np.bincount(owner, values, f.N) / counts
+            if name in MEANS:
+                means[MEANS[name]] = np.bincount(owner, values, f.N) / counts
     return means, counts
 
 

@@ -8,14 +8,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from fedsim.engine.evaluation import Forward, Scoring, Stack, labels_of
+from fedsim.engine.evaluation import MEANS, Forward, Scoring, Stack, labels_of
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.threads import jit_for_threads
 
 NODES = "node"  # what columns of these scores begin with
-
-# Scores of a row that are summed, and the names of their means.
-MEANS = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
 
 LARGER_IS_BETTER = ("accuracy",)
 

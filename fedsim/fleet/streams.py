@@ -25,10 +25,10 @@ class Stream(IntEnum):
     AVAILABLE = 17  # who can be reached in a round
     DROPOUT = 18
     STRAGGLERS = 21  # who is slow in a round, and how much of its work it does
-    CANARIES = 25  # which clients are canaries, and which of these take part
     PHASES = 22  # batches of a client's other phases than the one that the scenario asks for
     TUNING = 23  # batches of the training before a score
     CLIENT_VALIDATION = 24  # clients' own samples that are scored while a run lasts
+    CANARIES = 25  # which clients are canaries, and which of these take part
     TOPOLOGY = 26  # random graphs
     LINKS_DOWN = 27  # links of a graph that fail in a round
 

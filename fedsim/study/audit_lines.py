@@ -18,8 +18,10 @@ SEVERAL = "an ε of at least {low:.3g} to {high:.3g} in {runs} runs"
 ALL = "Audit: summary.csv has the lower bounds on ε of {runs} runs, beside the accountant's ε."
 ABOVE = (
     "Audit{of}: in {above} of {runs} runs the lower bound is above the accountant's ε, which "
-    "happens by chance to {chance:.3g} % of sound runs at most; check noise, clip and sampling."
+    "happens by chance to {chance:.3g} % of sound runs at most{remedy}."
 )
+REMEDY = "; check noise, clip and sampling"
+MOST_BY_CHANCE = 0.05  # the probability that a sound comparison gets the remedy, at most
 
 
 def audit_lines(
@@ -51,7 +53,7 @@ def audit_lines(
             of = f" of {method}, {words(variation)}" if variation else f" of {method}"
         if len(groups) <= MOST:
             lines.append(_shown(rows, of))
-        lines += _above(rows, of)
+        lines += _above(rows, of, groups=len(groups))
     return lines
 
 
@@ -81,10 +83,31 @@ def _shown(rows: Sequence[Record], of: str) -> str:
     )
 
 
-def _above(rows: Sequence[Record], of: str) -> list[str]:
-    """What to do where a lower bound is above the upper one."""
+def _at_least(hits: int, runs: int, chance: float) -> float:
+    """The probability of at least as many hits in independent runs.
+
+    >>> round(_at_least(2, 2, 0.05), 4)
+    0.0025
+    """
+    tail = range(hits, runs + 1)
+    return sum(math.comb(runs, k) * chance**k * (1 - chance) ** (runs - k) for k in tail)
+
+
+def _above(rows: Sequence[Record], of: str, groups: int) -> list[str]:
+    """In how many runs a lower bound is above the upper one, and what to do if chance is unlikely.
+
+    Args:
+      rows: the runs of one method under one variation.
+      of: their name in the sentence.
+      groups: methods and variations that may get the remedy.
+    """
     above = sum(row["epsilon_low"] > row["epsilon"] for row in rows)
     if not above:
         return []
-    chance = 100 * (1 - rows[0]["epsilon_confidence"])
-    return [ABOVE.format(of=of, above=above, runs=len(rows), chance=chance)]
+    chance = 1 - rows[0]["epsilon_confidence"]
+    as_many_by_chance = _at_least(above, len(rows), chance)
+
+    # A confidence such as 0.95 leaves 0.05 only to rounding.
+    improbable = as_many_by_chance <= MOST_BY_CHANCE / groups * (1 + 1e-9)
+    remedy = REMEDY if improbable else ""
+    return [ABOVE.format(of=of, above=above, runs=len(rows), chance=100 * chance, remedy=remedy)]

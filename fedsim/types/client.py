@@ -216,13 +216,12 @@ class Client(NamedTuple):
     bank: Bank | None = None
     sends: Callable[[Tree, Array, Array, Tree], Tree] | None = None
     model: Callable[[Model], Model] | None = None
+    gossip: Gossip | None = None
 
     @property
     def sends_stats(self) -> bool:
         """Whether running statistics travel."""
         return self.stats != "kept" and not self.isolated
-
-    gossip: Gossip | None = None
 
     @property
     def not_federated(self) -> str:

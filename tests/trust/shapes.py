@@ -276,6 +276,25 @@ def _played(
         }
 
 
+def priced(rng: np.random.Generator) -> Table:
+    """Methods that do not differ from a baseline that no variation concerns, as no ε does sgd."""
+    draw = drawn(rng)._replace(methods=int(rng.integers(2, 4)))
+    values = [0.5, 2.0, 8.0][: int(rng.integers(2, 4))]
+    path = "privacy.epsilon"
+    shared = 3 * draw.spread * rng.normal(size=draw.seeds)
+    of_baseline = scores(rng, draw, shared)
+    summary: Rows = []
+    for value in values:
+        more = {"variant": f"{path}={value}", path: value}
+        for m in range(draw.methods):
+            of_method = scores(rng, draw, shared) if m else of_baseline
+            summary += [
+                run(f"m{m}", s, draw.metric, float(x), **more) for s, x in enumerate(of_method)
+            ]
+    scenario = {"name": "noise", "compare": {"vary": {path: values}}}
+    return Table(scenario, summary, [], [path], frozenset({BETTER, APART}))
+
+
 SHAPES: tuple[Callable[[np.random.Generator], Table], ...] = (
     plain,
     plain,
@@ -285,4 +304,5 @@ SHAPES: tuple[Callable[[np.random.Generator], Table], ...] = (
     halved,
     costly,
     costly,
+    priced,
 )
