@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -85,18 +86,52 @@ SHARES = {12: 10, 6: 6, 3: 3}
 """The least number of a long test's cases -> n, where one case in n is selected."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config, items):
-    """Select a fixed share of a long test's cases: by `SHARES` or `share(n)`; all if WHOLE."""
-    skip_examples_of_missing_packages(items)
+    """Select a fixed share of a test's cases; all if WHOLE.
+
+    Of those marked `quick(n)`, one in n is in the fast part and the others are long; of a long
+    test's cases, `SHARES` or `share(n)` says how many are played.
+    """
     if WHOLE:
         return
-    tests: dict[str, list] = {}
-    for item in items:
-        if item.get_closest_marker("long"):
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    deselected = {item for cases in tests.values() for item in beyond_share(cases)}
+    skip_examples_of_missing_packages(items)
+    for cases in by_test(items, is_quick):
+        n = cases[0].get_closest_marker("quick").args[0]
+        for case in beyond_share(cases, n):
+            case.add_marker(pytest.mark.long)
+
+    deselected = set()
+    for cases in by_test(items, is_long):
+        shares = [n for least, n in SHARES.items() if len(cases) >= least]
+        marks = filter(None, (case.get_closest_marker("share") for case in cases))
+        n = max([1, *shares[:1], *(mark.args[0] for mark in marks)])
+        deselected |= set(beyond_share(cases, n))
     items[:] = [item for item in items if item not in deselected]
     config.hook.pytest_deselected(items=list(deselected))
+
+
+def is_long(item) -> bool:
+    return item.get_closest_marker("long") is not None
+
+
+def is_quick(item) -> bool:
+    return item.get_closest_marker("quick") is not None and not is_long(item)
+
+
+def by_test(items: list, chosen: Callable) -> list[list]:
+    """Return the chosen cases of every test."""
+    tests: dict[str, list] = {}
+    for item in filter(chosen, items):
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return list(tests.values())
+
+
+def beyond_share(cases: list, n: int) -> list:
+    """The cases of a test but one in n: always the same ones, and never all of them."""
+    ordered = sorted(cases, key=lambda case: zlib.crc32(case.name.encode()))
+    selected = -(-len(ordered) // n)  # rounded up
+    return ordered[selected:]
 
 
 def skip_examples_of_missing_packages(items: list) -> None:
@@ -107,17 +142,6 @@ def skip_examples_of_missing_packages(items: list) -> None:
         package = DOCTESTS_THAT_NEED.get(item.nodeid.rpartition("::")[2].rpartition(".")[0])
         if package and importlib.util.find_spec(package) is None:
             item.add_marker(pytest.mark.skip(reason=f"needs {package}"))
-
-
-def beyond_share(cases: list) -> list:
-    """The cases of a test beyond its share: always the same ones, and never all of them."""
-    number = max((n for least, n in SHARES.items() if len(cases) >= least), default=1)
-    marks = filter(None, (case.get_closest_marker("share") for case in cases))
-    number = max([number, *(mark.args[0] for mark in marks)])
-
-    ordered = sorted(cases, key=lambda case: zlib.crc32(case.name.encode()))
-    selected = -(-len(ordered) // number)  # rounded up
-    return ordered[selected:]
 
 
 if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")

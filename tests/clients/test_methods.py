@@ -46,6 +46,7 @@ UNIFORM = [{"kind": "mean", "weights": "uniform"}]
 TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("one", "other"),
     sampled([
@@ -372,6 +373,7 @@ def test_memory_is_kept_only_where_the_message_arrived(root):
     assert np.isfinite(result.model()["W"]).all()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("behind", [[], [{"kind": "fedadam", "lr": 0.1}]])
 def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
     """The saved model is the last one; steps after the rule count, too."""
@@ -689,6 +691,7 @@ def test_losses_by_name():
         run(data=onehot, model={"kind": "linear", "loss": "cross_entropy"})
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "kind", sorted(k for k, f in FAMILIES["optimizer"].items() if f.__module__.startswith("fedsim"))
 )

@@ -64,6 +64,7 @@ def variance(quantise, x, **params) -> float:
     return float(((high - x) * (x - low)).sum())
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("fn", ["qsgd", "uniform_sq", "terngrad"])
 def test_with_its_draws_a_quantiser_is_that_of_its_oracle(fn):
     with jax.enable_x64(True):
@@ -122,6 +123,7 @@ def test_the_sign_under_error_feedback_is_that_of_its_oracle():
                 assert_allclose(memory["error"], kept, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 def test_natural_compression_takes_the_power_above_or_below():
     x = jnp.asarray([3.0, -3.0, 1.0, -0.75, 0.0, 2.0**-126, 2.0**-127, -3e38], jnp.float32)
     down, up = (

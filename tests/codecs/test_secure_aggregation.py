@@ -40,6 +40,7 @@ def total_of(blocks: list[np.ndarray], bits: int) -> Integers:
     return total
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("bits", [2, 13, 32])
 def test_a_sum_is_exact_modulo_a_power_of_two_in_any_order_and_blocks(bits):
     """As Python's integers add up; also messages that are far out of the range."""

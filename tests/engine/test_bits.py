@@ -97,6 +97,7 @@ def test_running_other_seeds_changes_no_bit(reference):
     assert np.abs(several.model(seed=5)["layer1"]["W"] - alone).max() > 0
 
 
+@pytest.mark.long
 def test_the_caller_s_x64_setting_changes_no_bit(reference):
     import jax
 

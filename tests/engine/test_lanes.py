@@ -74,6 +74,7 @@ def test_lanes_match_the_plain_loop(lanes):
     close(got, by_hand(data))
 
 
+@pytest.mark.long
 def test_lanes_match_the_padded_vmap():
     """The tutorial's form: in_axes=(None, 0), padding masked, weighted tree sum."""
     data = ragged()

@@ -105,6 +105,7 @@ def noisy(params, x, *, key, train, **_):
     return (x * features) @ params["W"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sampled([*KINDS, "dropout"], 99, share=2))
 def test_training_together_changes_no_bit(kind):
     checked = read(scenario(**KINDS.get(kind, {})))

@@ -113,6 +113,7 @@ def test_an_error_in_a_thread_is_raised_in_the_caller():
         threads.in_threads(program, [(1,), (0,)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("maps", "forgets"), [(30_000, False), (40_000, True)])
 def test_compiled_programs_are_dropped_before_memory_maps_run_out(
     maps, forgets, tmp_path, monkeypatch

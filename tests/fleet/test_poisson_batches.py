@@ -66,6 +66,7 @@ def test_a_run_draws_poisson_batches_and_counts_those_that_were_cut():
     assert result.rounds["batches_cut"].iloc[1:].tolist() == [0, 0, 0]
 
 
+@pytest.mark.long
 def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
     private = {"clip": 1.0, "noise_multiplier": 1.0, "cap": 2}
     client = {"lr": 0.1, "batch": 2, "steps": 6, "dp_sgd": private}

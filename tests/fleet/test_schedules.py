@@ -63,6 +63,7 @@ FACTORS = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("staleness", FACTORS)
 def test_mixing_matches_its_formula(staleness):
     """x ← (1 − α s(τ)) x + α s(τ) y with half a server step, on the oracle's flights."""

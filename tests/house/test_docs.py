@@ -162,6 +162,7 @@ def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
         np.testing.assert_allclose(model[name], leaf, atol=1e-6)
 
 
+@pytest.mark.long
 def test_xla_rounds_as_the_page_says(root):
     """What is 0 there is 0 everywhere; how many of the others differ depends on the processor."""
     printed = io.StringIO()

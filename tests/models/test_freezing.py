@@ -202,6 +202,7 @@ def test_more_lanes_hold_no_further_frozen_leaf():
 # ------------------------------------------------------------------------------------ the weights
 
 
+@pytest.mark.long
 def test_a_run_starts_from_the_weights_of_another(tmp_path):
     """Bit for bit, whatever the seed; frozen leaves that seeds have in common are held once."""
     first = fedsim.run(written(model={"kind": "mlp", "hidden": [6]}), out=tmp_path / "first")

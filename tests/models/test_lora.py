@@ -57,6 +57,7 @@ def test_the_adapted_model_starts_as_the_model(name):
     assert not any("embedding" in name or "positions" in name for name in names if "lora" in name)
 
 
+@pytest.mark.long
 def test_factors_give_what_the_adapted_weight_gives():
     """x W + s (x A) B and its gradients, as those of x (W + s A B)."""
     rng = np.random.default_rng(0)

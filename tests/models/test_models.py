@@ -263,6 +263,7 @@ def test_no_grouped_convolution_in_training():
     )
 
 
+@pytest.mark.long
 def test_pool(x64):
     x = numbers(2, 5, 7, 3)
     squares = [x[:, i:4:2, j:6:2] for i, j in itertools.product((0, 1), repeat=2)]

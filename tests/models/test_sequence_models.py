@@ -172,6 +172,7 @@ def test_parameters(build, shape, tokens, outputs, count):
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == count
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("make", "says"),
     [

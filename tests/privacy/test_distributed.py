@@ -227,6 +227,7 @@ def test_a_random_subset_of_any_release_spends_at_least_what_one_of_a_gaussian_d
 # Runs
 
 
+@pytest.mark.long
 def test_a_run_has_the_noise_of_z_and_spends_what_the_accountant_says():
     """Clients with lr 0 send noise alone: N(0, T (zC/m)²) in T rounds, in every coordinate."""
     result = run(client={"lr": 0.0}, model={"kind": "mlp", "hidden": [64]})

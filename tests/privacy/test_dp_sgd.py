@@ -178,6 +178,7 @@ def test_epsilon_of_every_client_is_that_of_its_steps():
     assert (steps[[0, 2, 3]] > 0).any() and steps[1] == 0
 
 
+@pytest.mark.long
 def test_a_client_that_takes_part_in_no_round_spends_nothing_and_no_noise_spends_all():
     result = run(cohort={"kind": "listed", "rounds": [[0]]}, rounds=1)
     assert result.clients["epsilon"].tolist() == [np.inf, 0, 0, 0]

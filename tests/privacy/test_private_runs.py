@@ -92,6 +92,7 @@ def test_noise_is_normal_in_ten_million_draws():
     assert stats.kstest(drawn, "norm").pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_a_round_in_which_nobody_comes_spends_and_adds_noise():
     result = run(cohort={"kind": "poisson", "rate": 0.001}, rounds=2)
     assert result.status == "done"

@@ -1,6 +1,7 @@
 """A private run against plain NumPy: who came, clipped updates, the expected size, half a step."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from test_dp_sgd import SCENARIO, SIZES, ended, gradients, run, samples, vector
 
@@ -25,6 +26,7 @@ def update(model: np.ndarray, rows: slice) -> np.ndarray:
     return (y - model) * min(1, CLIP / length)
 
 
+@pytest.mark.long
 def test_half_a_step_along_the_noised_mean_over_those_expected():
     """The noise of a round is what clients that stay where they are move the model by."""
     rounds = SCENARIO["rounds"]

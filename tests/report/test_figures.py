@@ -408,6 +408,7 @@ def test_bytes_are_the_same_in_another_process_whatever_the_user_has_set_up_and_
     assert said[0] == said[1] and len(set(said[0].values())) == 6
 
 
+@pytest.mark.long
 def test_no_version_and_no_date_is_in_the_files():
     files = curves(rows(), SCENARIO) | partition(counts(4, 3), SCENARIO)
     for content in files.values():

@@ -57,6 +57,7 @@ def comparison():
     return fedsim.compare(tiny(), ["scaffold", hostile], vary=vary)
 
 
+@pytest.mark.long
 def test_a_comparison_shows_headline_table_and_curves_and_is_inert(comparison):
     html = comparison._repr_html_()
     words = inert(html)

@@ -124,6 +124,7 @@ def adds_up(result) -> np.ndarray:
     )
 
 
+@pytest.mark.long
 def test_what_is_lost_is_not_remembered():
     result = remembered("fedvarp", fleet={**LOSSY, "malicious": [1, 4]}, wire=["nonfinite"])
     has = adds_up(result)

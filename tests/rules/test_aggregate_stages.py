@@ -275,6 +275,7 @@ def test_the_search_follows_its_oracle():
         )
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("defence", ["mean", "median"])
 def test_the_search_leaves_clients_out_that_are_not_finite(defence):
     """The others send what they would without such a client, which the server's filter drops."""

@@ -77,6 +77,7 @@ def test_too_few_survivors_skip_the_round(kind):
     assert result.rounds["clients_reported"].tolist() == [0, 14, 2, 14]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kind", some(KINDS, 12, 2))
 @pytest.mark.filterwarnings("ignore:labels run from 0 to 1")  # of a class that nobody trains on
 def test_one_client_with_one_sample(kind):
@@ -98,6 +99,7 @@ def test_one_client_with_one_sample(kind):
         assert np.isfinite(result.model()["W"]).all() and np.abs(result.model()["W"]).max() > 0
 
 
+@pytest.mark.long
 def test_keep_lets_a_non_finite_row_pass_and_the_run_diverges():
     result = run("mean", wire=["nonfinite"], fleet={"malicious": [2]}, on_nonfinite="keep")
     assert result.status == "diverged" and result.summary["diverged"].tolist() == [1]

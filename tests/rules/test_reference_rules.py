@@ -79,6 +79,7 @@ ONCE = (
 )
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "name",
     sampled([name for name, (link, _) in RULES.items() if link not in SEEN and name not in LATER]),

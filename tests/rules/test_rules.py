@@ -181,6 +181,7 @@ def test_aliases_name_something(alias):
     assert not any(alias in members for members in FAMILIES.values())
 
 
+@pytest.mark.quick(2)
 @each_rule_at_length
 def test_order_of_clients_is_of_no_interest(name):
     stack, order = deltas(), np.random.default_rng(1).permutation(K)
@@ -194,6 +195,7 @@ def test_order_of_clients_is_of_no_interest(name):
         close(one, other)
 
 
+@pytest.mark.quick(3)
 @every_rule
 @pytest.mark.parametrize(
     ("factor", "offset"), [(1.0, 2.0), (3.0, 0.0)], ids=["translation", "scale"]
@@ -229,6 +231,7 @@ def test_sample_counts_matter_where_they_are_said_to(name):
     assert same is not TABLE[name].sampled
 
 
+@pytest.mark.quick(2)
 @each_rule_at_length
 @pytest.mark.parametrize("dtype", some([np.float32, np.float64]))
 def test_absent_rows_change_no_bit_whatever_they_hold_and_wherever_they_stand(name, dtype):
@@ -262,6 +265,7 @@ def test_nobody_reports_and_nothing_moves(name):
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(got))
 
 
+@pytest.mark.quick(4)
 @every_rule
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
@@ -286,6 +290,7 @@ def test_outliers_do_not_move_what_resists_them(name, value):
     assert bool(small) is (TABLE[name].resists > 0 or TABLE[name].stalls)
 
 
+@pytest.mark.quick(3)
 @every_rule
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_client_that_is_not_finite_does_not_poison_what_resists_it(name, value):
@@ -305,6 +310,7 @@ def test_the_geometric_median_is_that_of_the_finite_rows(name, value):
     jax.tree.map(lambda got, want: np.testing.assert_allclose(got, want, atol=1e-5), got, want)
 
 
+@pytest.mark.quick(3)
 @each_rule_at_length
 def test_few_clients(name):
     n = max(least(name), 1)

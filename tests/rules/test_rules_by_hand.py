@@ -232,6 +232,7 @@ def test_the_median_of_the_first_values_of_ordered_columns(m):
     close(middle(jnp.asarray(ordered), jnp.int32(m)), np.median(ordered[:m], axis=0))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("rows", [3, 8, 20, 40])
 def test_order_statistics_of_columns_in_ascending_order(rows):
     columns = np.random.default_rng(rows).normal(size=(rows, 7)).astype(np.float32)

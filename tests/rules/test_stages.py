@@ -98,6 +98,7 @@ def a_cohort(weight) -> Updates:
     return cohort_of(stack, w > 0, w, stats={"mean": jnp.ones((K, 2))}, aux={"c": jnp.ones((K, 1))})
 
 
+@pytest.mark.quick(4)
 @every_link
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_shape_dtype_and_kind_are_kept(link, dtype):
@@ -108,6 +109,7 @@ def test_shape_dtype_and_kind_are_kept(link, dtype):
         assert a.shape == b.shape and a.dtype == b.dtype and isinstance(a, np.ndarray)
 
 
+@pytest.mark.quick(4)
 @every_link
 def test_weight_never_grows_and_the_other_sections_are_left_alone(link):
     before = a_cohort(np.arange(K, dtype=np.float32))

@@ -69,6 +69,7 @@ def test_a_line_is_gone_after_an_error(notebook):
     assert notebook.shown[-1][:2] == ("", "")
 
 
+@pytest.mark.long
 def test_runs_report_to_the_notebook_unless_told_not_to(notebook, monkeypatch, capfd):
     monkeypatch.setattr(displays, "SECONDS_BETWEEN_UPDATES", 0.0)
     fedsim.run(tiny(), progress=True)

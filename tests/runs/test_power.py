@@ -48,6 +48,7 @@ def test_the_newest_commit_is_never_lost(taped, tmp_path):
     assert len(cuts) == 120 and numbers >= {0, 1, 2}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*resuming from the commit before")
 def test_runs_resumed_after_a_power_cut_end_with_equal_bytes(taped, tmp_path):
     steps = taped[0].steps

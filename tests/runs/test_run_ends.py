@@ -37,6 +37,7 @@ NEVER_MOVED = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("case", NEVER_MOVED)
 def test_a_run_in_which_no_update_was_usable_has_diverged(case, tmp_path):
     result = run(**NEVER_MOVED[case], out=tmp_path / "run")

@@ -127,6 +127,7 @@ def refused(act, folder: Path) -> str:
     return str(error.value)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_hostile_scenario_or_data_file_is_refused(name, tmp_path, monkeypatch):
     folder = tmp_path / "study"
@@ -167,6 +168,7 @@ def sound(tmp_path_factory):
     return out
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_hostile_run_directory_is_refused(name, sound, tmp_path, monkeypatch):
     out = shutil.copytree(sound, tmp_path / "run")

@@ -261,6 +261,7 @@ def test_an_empty_test_set_counts_as_none():
         assert empty.rounds.equals(plain.rounds)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("y", "y_test", "remark"),
     [

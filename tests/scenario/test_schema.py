@@ -372,6 +372,7 @@ def most() -> int:
     return max(len(defaults(FAMILIES[p.values[0]][p.values[1]])) for p in BUILT_IN)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("turn", sampled(range(most()), 3))
 def test_every_default_of_every_kind_is_in_the_schema(turn, golden, monkeypatch):
     """In turn `turn` every kind loses one default, its `turn`-th."""
@@ -409,6 +410,7 @@ def optional(model: type[BaseModel]) -> list[str]:
     return [name for name, field in model.model_fields.items() if not field.is_required()]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("section", sampled(SECTIONS, 3))
 def test_every_default_of_every_section_is_in_the_schema(section, golden, monkeypatch):
     model = getattr(sections, section)

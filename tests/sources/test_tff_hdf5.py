@@ -142,6 +142,7 @@ def test_without_h5py_its_install_is_named(tmp_path, monkeypatch):
         read(path)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", SPOILED)
 def test_what_leads_elsewhere_or_lies_is_refused(tmp_path, name):
     with pytest.raises(DataError) as error:

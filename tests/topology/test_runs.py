@@ -64,6 +64,7 @@ TRAJECTORIES = [
 ]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("client, topology, n", TRAJECTORIES)
 def test_trajectories_of_the_papers(client, topology, n):
     inputs = problem(n)
@@ -132,6 +133,7 @@ def test_push_sum_reaches_the_uniform_optimum_where_plain_mixing_does_not():
     assert np.abs(x - optimum(inputs)).max() > 0.05
 
 
+@pytest.mark.long
 def test_choco_without_a_codec_and_push_sum_on_a_balanced_graph_are_dfedavg():
     inputs = problem(5)
     plain = models(run(inputs, scenario("sgd", RING, rounds=4)))
@@ -182,6 +184,7 @@ def test_links_that_fail_and_graphs_that_are_drawn_again():
     assert result.rounds["bytes_up"].iloc[-1] == links * 2 * nodes.D * 4
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("client", ["sgd", "exact_diffusion", "push_sum"])
 def test_a_node_that_is_away_keeps_its_row(client):
     """Its weight falls back to both ends; who is there is read from the run."""
@@ -227,6 +230,7 @@ def sign_flipped(inputs, x, malicious: int):
     return held, heard
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("rule", ["trimmed_mean", "clipped_gossip", "plain"])
 def test_robust_mixing_under_an_attack(rule):
     """Node 1 sends five times its step the other way, and goes on with its own."""
@@ -303,6 +307,7 @@ def digits(**sections) -> dict:
     }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("client", ["sgd", "exact_diffusion"])
 def test_a_node_without_samples_hands_on_what_it_hears(client):
     """Nodes 1 and 4 have no samples: their gradient is zero."""
@@ -369,6 +374,7 @@ def test_refused_with_the_key_and_the_remedy(sections, where, remedy):
     assert any(where in line and remedy in line for line in lines), lines
 
 
+@pytest.mark.long
 def test_a_resolved_scenario_reads_back_as_itself():
     from fedsim.scenario import read
 
