@@ -87,6 +87,20 @@ _HOME = {
     "topology": ("spectral_gap",),
 }
 
+# names that are looked for here -> where what they mean is
+_ELSEWHERE = {
+    "check": "Scenario(FILE) checks a scenario; or fedsim check FILE, in a shell",
+    "explain": "help(fedsim.rule) and so on; or fedsim explain NAME, in a shell",
+    "export": "a result has frames, and .save(DIR); or fedsim export DIR, in a shell",
+    "list": "fedsim list, in a shell",
+    "load": "pandas.read_csv reads the tables of a run directory; load_model(DIR) its model",
+    "plot": "results and comparisons have .plot()",
+    "report": "results and comparisons have .plot(); or fedsim report DIR, in a shell",
+    "resume": "fedsim run FILE --resume, in a shell",
+    "simulate": "fedsim.run(FILE)",
+    "train": "fedsim.run(FILE)",
+}
+
 
 # A type checker that saw this function would accept any name.
 if not TYPE_CHECKING:
@@ -98,8 +112,10 @@ if not TYPE_CHECKING:
                 return getattr(import_module(f"fedsim.{home}"), name)
         from fedsim.synonyms import renamed
 
-        new_name = renamed(f"fedsim.{name}")
-        raise AttributeError(new_name or f"module 'fedsim' has no attribute '{name}'")
+        text = renamed(f"fedsim.{name}") or f"module 'fedsim' has no attribute '{name}'"
+        if name in _ELSEWHERE:
+            text = f"{text}; {_ELSEWHERE[name]}"
+        raise AttributeError(text)
 
 
 def __dir__() -> list[str]:

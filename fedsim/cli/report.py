@@ -163,7 +163,8 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
 @click.option(
     "--table",
     metavar="NAME",
-    help="rounds, summary, compare ... [what a paper shows: a row per method; in xlsx, all].",
+    help="rounds, summary, compare ... [what a paper shows: a row per method; in xlsx, all; "
+    "in json, compare or summary].",
 )
 @click.option(
     "-o",

@@ -76,11 +76,13 @@ def number(value: float, digits: int, sign: bool = False, bold: bool = False) ->
       sign: whether a positive number has a plus sign.
       bold: whether it is bold.
     """
-    integer, _, fraction = f"{abs(value):.{digits}f}".partition(".")
+    digits_shown = f"{abs(value):.{digits}f}"
+    integer, _, fraction = digits_shown.partition(".")
+    is_zero = float(digits_shown) == 0  # then neither −0.00 nor +0.00
     before = ""
-    if value < 0:
+    if value < 0 and not is_zero:
         before = "$-$"
-    elif sign:
+    elif sign and not is_zero:
         before = "$+$"
     sign_width = SIGN if before else 0.0
     left = f"\\textbf{{{integer}}}" if bold else integer

@@ -51,7 +51,8 @@ def exported(
     Args:
       path: the run directory.
       table: the name of one of its tables; None: a row per method, as a paper shows it; in `xlsx`,
-        all tables, with a sheet for each.
+        all tables, with a sheet for each; in `json`, which programs read, the numbers of `compare`
+        or, of a run, of `summary`.
       form: `csv`, `parquet`, `xlsx`, `latex`, `markdown` or `json`.
       guard: put an apostrophe before text that a spreadsheet would compute; None: only in `csv`,
         which spreadsheets open.
@@ -75,6 +76,8 @@ def exported(
         if guard:
             frames = {name: _with_guards(frame) for name, frame in frames.items()}
         return workbook(frames, mark)
+    if table is None and form == "json":
+        table = "compare" if "compare" in source.names else "summary"
     if table is None and form == "latex":
         return in_latex(_paper_table(source, spread), mark).encode()
 

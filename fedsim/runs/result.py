@@ -84,6 +84,25 @@ class Tables:
 
         return figure_of(self.frames(), self._shown_record(), picture)
 
+    # A type checker that saw this function would accept any name.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say where a column is that is asked for as an attribute.
+
+            Raises:
+              AttributeError: always; for a column, or the end of a column's name, with its frame.
+            """
+            text = f"a {type(self).__name__} has no attribute {name!r}"
+            frames = vars(self).get("records", {})
+            for frame in ("summary", "rounds", "compare"):
+                if name.startswith("_") or frame not in frames:
+                    continue
+                columns = [column for column in self.order(frame) if column.endswith(name)]
+                if columns:
+                    raise AttributeError(f"{text}; write .{frame}[{columns[0]!r}]")
+            raise AttributeError(text)
+
     def _shown_record(self) -> dict[str, Any]:
         """What pictures and notebooks show, with the keys of `run.json`."""
         raise NotImplementedError

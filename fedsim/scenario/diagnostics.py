@@ -275,6 +275,8 @@ def _missing(document: Document, spot: Spot) -> str:
     link = value_at(document.values, above)
     if above == ["method"] and isinstance(link, dict) and set(link) == {"kind"}:
         link = str(link["kind"])
+    elif above == ["method"] and link is None:  # `--methods krum`, which no file mentions
+        link = spot.section.name
     if not isinstance(link, str):
         return f"is missing; write {key}: with {expected}"
 

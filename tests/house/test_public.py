@@ -60,6 +60,8 @@ def test_every_name_is_there_and_type_checkers_see_the_same_ones(root):
     assert sorted(seen) == NAMES
     with pytest.raises(AttributeError, match="no attribute 'agregate'"):
         fedsim.agregate
+    with pytest.raises(AttributeError, match=r"'plot'; results and comparisons have \.plot\(\)"):
+        fedsim.plot
 
 
 @public

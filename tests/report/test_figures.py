@@ -124,6 +124,7 @@ def test_differences_are_drawn_where_the_table_has_them():
     table = [
         {**one, "method": "median", "variant": "lr=0.1", "p_adjusted": 0.01},
         {**one, "method": "krum", "variant": "lr=0.1", "p_adjusted": 0.2},
+        {**one, "method": "local_only", "variant": "lr=0.1", "metric": "", "failed": 0},
         {**one, "method": "median", "variant": "lr=1", "difference": None, "p_adjusted": None},
     ]
     (figure,) = figures.pages_of_differences(table, context_of(SCENARIO))

@@ -100,6 +100,14 @@ def body(tex):
     return rows
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"), [(-0.004, "0.00"), (0.004, "0.00"), (-0.006, "$-$0.01"), (0.006, "$+$0.01")]
+)
+def test_a_difference_that_rounds_to_zero_has_no_sign(value, shown):
+    (before, _), (after, _) = layout.number(value, 2, sign=True)
+    assert f"{before}.{after}" == shown
+
+
 def test_numbers_are_those_of_the_runs_aligned_on_the_point_and_the_best_is_bold():
     rows = summary(LONG)
     tex = made(rows)

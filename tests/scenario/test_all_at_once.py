@@ -248,5 +248,7 @@ def test_options_replace_what_the_file_compares(tmp_path):
         "--methods: krum(f=30): server[1].f: krum needs at least 63 reporting clients" in message
         and done.exit_code
     )
+    done = CliRunner().invoke(cli, ["check", path, "--methods", "fedavg,krum"])
+    assert "krum: method.f: is missing; write krum(f=...)" in str(done.exception)
     done = CliRunner().invoke(cli, ["check", path, "--vary", "rounds=1,-1"])
     assert "--vary: rounds=-1: should be an integer of at least 0" in str(done.exception)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import shutil
 
 import pandas as pd
@@ -78,6 +79,8 @@ def test_an_export_guards_text_in_csv_unless_asked_not_to(root, tmp_path, form):
     guarded, raw = exported("--excel-safe"), exported("--raw")
     assert "'=cmd()" in guarded and "=cmd()" in raw and "'=cmd()" not in raw
     assert exported() == (guarded if form == "csv" else raw)
+    if form == "json":  # numbers, where the other forms have a paper's texts
+        assert {type(row["mean"]) for row in json.loads(raw)} == {float}
     if form == "csv":
         cells = [cell for row in csv.reader(io.StringIO(guarded)) for cell in row]
         assert "-0.0019" in cells and "-0.0049 to +0.0010" in cells  # numbers are no formulas

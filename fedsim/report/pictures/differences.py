@@ -64,7 +64,8 @@ def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
       context: what is shown.
     """
     drawn = []
-    for (variant,), group in grouped_by(without_baseline(compared), "variant").items():
+    scored = [row for row in without_baseline(compared) if not _trains_no_shared_model(row)]
+    for (variant,), group in grouped_by(scored, "variant").items():
         rows = {row["method"]: row for row in group}
         metrics = (str(row["metric"]) for row in group if row["metric"])
         forest = Forest(
@@ -76,6 +77,11 @@ def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
         )
         drawn.append(forest)
     return drawn
+
+
+def _trains_no_shared_model(row: Row) -> bool:
+    """Whether a method has no score by its nature, as `local_only`; not because its runs failed."""
+    return not row["metric"] and not row.get("failed") and not row.get("not_run")
 
 
 def _difference(row: Row) -> Difference:
