@@ -19,6 +19,7 @@ from fedsim.assemble.bank import (
 )
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
 from fedsim.assemble.components import Components, make_components
+from fedsim.assemble.edges import beside_edges, unfit_cloud, unusable_edges
 from fedsim.assemble.feasibility import (
     foreign_metric,
     idle_keys,
@@ -101,6 +102,7 @@ from fedsim.assemble.programs import (
     TrainingInputs,
     augment_key,
     client_key,
+    edges_key,
     training,
 )
 from fedsim.assemble.topology import node_message_bytes
@@ -119,6 +121,7 @@ from fedsim.engine.shared_leaves import models_sent
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Codec, Model, Updates
 
 ALTERATIONS = [("data", "skew"), ("data", "attack")]
@@ -407,7 +410,8 @@ def _make_learning(
         classes=samples.classes,
         client=client_key(scenario.spec.client),
         augment=augment_key(scenario.spec.data),
-        mix=None if scenario.spec.topology is None else scenario.spec.topology.mix,
+        mix=scenario.spec.topology.mix if is_graph(scenario.spec.topology) else None,
+        edges=edges_key(scenario.spec.topology),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -586,6 +590,10 @@ def _check_topology(
     """Check that clients can be the nodes of the scenario's graph, if it has one."""
     scenario = problems.scenario
     problems.check(graph_needed, scenario, components.client)
+    if components.hierarchy is not None:
+        problems.check(beside_edges, scenario)
+        problems.check(unusable_edges, scenario, components.hierarchy, samples.N)
+        problems.check(unfit_cloud, scenario, components.hierarchy)
     if components.network is None:
         return
     problems.check(beside_topology, scenario)

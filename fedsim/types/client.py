@@ -109,11 +109,11 @@ class Grouping(NamedTuple):
       init: (mask of the clients that can take part `[N]`, models k) -> state; its fields are
         `cluster` `[N]`, the model of every client, and `clusters`: how many are in use, the first.
       apply: (updates, ids `[K]`, round, state) -> (state, parents `[k]`, columns of `rounds.csv`);
-        model j goes on from where model `parents[j]` is.
+        model j goes on from where model `parents[j]` is. None: the groups never change.
     """
 
     init: Callable[[Bool[Array, " N"], int], Any]
-    apply: Callable[[Updates, Array, Any, Any], tuple[Any, Array, dict[str, Array]]]
+    apply: Callable[[Updates, Array, Any, Any], tuple[Any, Array, dict[str, Array]]] | None = None
 
 
 class Bank(NamedTuple):
@@ -137,6 +137,11 @@ class Bank(NamedTuple):
     grouping: Grouping | None = None
     sent: int = 1
     over_round: bool = False
+
+    @property
+    def regroups(self) -> bool:
+        """Whether the server looks at all updates of a round to divide the clients anew."""
+        return self.grouping is not None and self.grouping.apply is not None
 
 
 class Gossip(NamedTuple):
