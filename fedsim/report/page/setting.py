@@ -52,7 +52,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     topology = scenario.get("topology")
     if topology:
         steps.append(("topology", topology_call(topology)))
-    else:
+    if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
 
     machines = _machines(scenario.get("fleet") or {})
@@ -190,7 +190,13 @@ def topology_call(topology: Mapping[str, Any]) -> str:
         for name, value in topology.items()
         if name not in common or value != common[name].default
     }
-    return call(shown)
+    chains = {name: _chain(value) for name, value in shown.items() if _is_chain(value)}
+    return call({**shown, **chains})
+
+
+def _is_chain(value: Any) -> bool:
+    """Whether a value is a list of links."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
 
 
 def call(link: Mapping[str, Any]) -> str:
