@@ -18,8 +18,8 @@ from fedsim import tree
 from fedsim.clients.nodes import NODE_MODEL
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.bank import GROUPS, models_of, one_model
-from fedsim.engine.cloud import RECEIVED, SENT
 from fedsim.engine.clock import compile_seconds
+from fedsim.engine.cloud import RECEIVED, SENT
 from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import (

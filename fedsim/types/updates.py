@@ -61,9 +61,7 @@ def by_samples(updates: Updates) -> Float[Array, " K"]:
     return updates.weight * updates.count
 
 
-def plain_updates(
-    delta: Tree, arrived: Bool[Array, " K"], samples: Float[Array, " K"]
-) -> Updates:
+def plain_updates(delta: Tree, arrived: Bool[Array, " K"], samples: Float[Array, " K"]) -> Updates:
     """Return rows that no client sent: differences of models and their weights, nothing else."""
     ones = jnp.ones_like(samples)
     K = len(samples)

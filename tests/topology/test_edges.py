@@ -31,7 +31,9 @@ EDGES = [[0, 3, 6], [1, 2], [4, 5, 7]]
 def run_and_cohorts(inputs: dict, written: dict) -> tuple[fedsim.Result, list[list[int]]]:
     """A run, and the clients whose messages counted in each of its rounds."""
     plans = []
-    result = run(inputs, written, watch=lambda experiment, seed, row: plans.append(experiment.plans))
+    result = run(
+        inputs, written, watch=lambda experiment, seed, row: plans.append(experiment.plans)
+    )
     plan = plans[0][written["seeds"][0]]
     state = plan.begin()
     cohorts = []
