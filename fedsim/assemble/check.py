@@ -204,6 +204,7 @@ def check_scenario(
     # A step that needs something UNKNOWN is left out, and so are its problems.
     components = make_components(problems)
     samples = _load_samples(problems, data, make_federations)
+    components = _check_edges(problems, components, samples.N)
     _check_augmentations(problems, samples)
     scenario = _with_model_section(problems, samples)
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
@@ -302,6 +303,17 @@ def _without_partition(problems: Problems, data: Any, dtype: np.dtype) -> tuple[
     if is_natural or problems.refused("data.clients", "data.partition.kind"):
         return federation, UNKNOWN
     return federation, spec.data.clients
+
+
+def _check_edges(problems: Problems, components: Components, N: int) -> Components:
+    """Check the edges of clients, before a model is made for each of them."""
+    scenario = problems.scenario
+    if components.hierarchy is None:
+        return components
+    problems.check(beside_edges, scenario)
+    problems.check(unusable_edges, scenario, components.hierarchy, N)
+    problems.check(unfit_cloud, scenario, components.hierarchy)
+    return components._replace(client=UNKNOWN) if problems.refused("topology") else components
 
 
 def _check_augmentations(problems: Problems, samples: _Samples) -> None:
@@ -590,10 +602,6 @@ def _check_topology(
     """Check that clients can be the nodes of the scenario's graph, if it has one."""
     scenario = problems.scenario
     problems.check(graph_needed, scenario, components.client)
-    if components.hierarchy is not None:
-        problems.check(beside_edges, scenario)
-        problems.check(unusable_edges, scenario, components.hierarchy, samples.N)
-        problems.check(unfit_cloud, scenario, components.hierarchy)
     if components.network is None:
         return
     problems.check(beside_topology, scenario)
