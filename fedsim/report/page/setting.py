@@ -90,8 +90,13 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
 
 def _methods(record: Mapping[str, Any]) -> list[str]:
-    """The methods of a comparison: the client and server halves of each, and what it sets."""
+    """The methods of a comparison: the client and server halves of each, and what it sets.
+
+    Of nodes of a graph, which have no server, there is nothing but the client method to show.
+    """
     scenario = record["scenario"]
+    topology = scenario.get("topology")
+    has_server = not topology or "inner" in topology
     halves = record.get("halves") or {}
     texts = []
     for method in scenario["compare"]["methods"]:
@@ -101,7 +106,7 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
         else:
             name = str(method.get("label", method.get("method")))
             changed = method.get("set") or {}
-        text = f"{name}: {halves[name]}" if name in halves else name
+        text = f"{name}: {halves[name]}" if has_server and name in halves else name
         changes = [
             variation_in_words(f"{path}={text_of(value)}", scenario)
             for path, value in changed.items()
