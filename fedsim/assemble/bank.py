@@ -1,5 +1,7 @@
 """What cannot work with a server that has several models, as checks like those of `feasibility`."""
 
+from typing import Any
+
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
@@ -27,7 +29,7 @@ def sections_beside_models(scenario: Scenario, client: Client, timetable: Timeta
         return
     spec = scenario.spec
     kind = spec.client.kind
-    several = f"the server of {kind} has several models"
+    several = _several_models(scenario)
     if timetable.asynchronous:
         text = f"{several}, and {spec.schedule.kind} has clients with older ones"
         yield ("schedule",), f"{text}; use schedule: sync, or another method"
@@ -40,7 +42,7 @@ def sections_beside_models(scenario: Scenario, client: Client, timetable: Timeta
     if spec.evaluate.diagnostics:
         text = f"{several}, and diagnostics compare updates of one"
         yield ("evaluate", "diagnostics"), f"{text}; remove it, or use another method"
-    if client.bank.grouping is None:
+    if not client.bank.regroups:
         return
     if spec.cohort.kind != "all":
         text = f"{kind} compares the updates of all clients in a round"
@@ -54,12 +56,23 @@ def links_beside_models(scenario: Scenario, client: Client, links: list[Link]) -
     """Links that know a single model: those that remember clients, or ask about the model."""
     if client.bank is None:
         return
-    several = f"the server of {scenario.spec.client.kind} has several models"
+    several = _several_models(scenario)
     for link in links:
         kind = link.section.kind
         if remembers(link.made):
             text = f"{kind} remembers something of every client at one model"
             yield link.path, f"{text}, and {several}; use another link, as mean"
-        elif isinstance(link.made, Rule) and (link.made.needs or link.made.evaluated):
+        elif asks_about_model(link.made):
             text = f"{kind} is about one model, and {several}"
             yield link.path, f"{text}; use a rule that reads the updates alone, as mean"
+
+
+def asks_about_model(link: Any) -> bool:
+    """Whether a link is a rule that looks at the model, besides the updates."""
+    return isinstance(link, Rule) and bool(link.needs or link.evaluated)
+
+
+def _several_models(scenario: Scenario) -> str:
+    if scenario.spec.topology is not None:
+        return "every edge has a model of its own"
+    return f"the server of {scenario.spec.client.kind} has several models"

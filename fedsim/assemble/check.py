@@ -19,6 +19,7 @@ from fedsim.assemble.bank import (
 )
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
 from fedsim.assemble.components import Components, make_components
+from fedsim.assemble.edges import beside_edges, unfit_cloud, unusable_edges
 from fedsim.assemble.feasibility import (
     foreign_metric,
     idle_keys,
@@ -101,6 +102,7 @@ from fedsim.assemble.programs import (
     TrainingInputs,
     augment_key,
     client_key,
+    edges_key,
     training,
 )
 from fedsim.assemble.topology import node_message_bytes
@@ -119,6 +121,7 @@ from fedsim.engine.shared_leaves import models_sent
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Codec, Model, Updates
 
 ALTERATIONS = [("data", "skew"), ("data", "attack")]
@@ -201,6 +204,7 @@ def check_scenario(
     # A step that needs something UNKNOWN is left out, and so are its problems.
     components = make_components(problems)
     samples = _load_samples(problems, data, make_federations)
+    components = _check_edges(problems, components, samples.N)
     _check_augmentations(problems, samples)
     scenario = _with_model_section(problems, samples)
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
@@ -299,6 +303,17 @@ def _without_partition(problems: Problems, data: Any, dtype: np.dtype) -> tuple[
     if is_natural or problems.refused("data.clients", "data.partition.kind"):
         return federation, UNKNOWN
     return federation, spec.data.clients
+
+
+def _check_edges(problems: Problems, components: Components, N: int) -> Components:
+    """Check the edges of clients, before a model is made for each of them."""
+    scenario = problems.scenario
+    if components.hierarchy is None:
+        return components
+    problems.check(beside_edges, scenario)
+    problems.check(unusable_edges, scenario, components.hierarchy, N)
+    problems.check(unfit_cloud, scenario, components.hierarchy)
+    return components._replace(client=UNKNOWN) if problems.refused("topology") else components
 
 
 def _check_augmentations(problems: Problems, samples: _Samples) -> None:
@@ -407,7 +422,8 @@ def _make_learning(
         classes=samples.classes,
         client=client_key(scenario.spec.client),
         augment=augment_key(scenario.spec.data),
-        mix=None if scenario.spec.topology is None else scenario.spec.topology.mix,
+        mix=scenario.spec.topology.mix if is_graph(scenario.spec.topology) else None,
+        edges=edges_key(scenario.spec.topology),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:

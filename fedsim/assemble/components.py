@@ -5,8 +5,9 @@ import inspect
 import math
 from typing import Any, NamedTuple
 
+from fedsim.assemble.edges import hierarchy_of, unfit_edge_client, with_edges
 from fedsim.assemble.hooks import make_link
-from fedsim.assemble.links import Link, factory_of, locate_link_errors
+from fedsim.assemble.links import Link, factory_of, links_at, locate_link_errors
 from fedsim.assemble.machines import cohort_of, fleet_of
 from fedsim.assemble.plans import PlanInputs
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
@@ -16,6 +17,9 @@ from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
 from fedsim.fleet.network import NetworkSettings
 from fedsim.scenario.reader import KeyPath
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import is_graph
+from fedsim.topology import Hierarchy
 from fedsim.types import Client, Rule
 
 
@@ -28,8 +32,9 @@ class Components(NamedTuple):
     local: Local
     client: Client
     broadcast: list[Link]
-    links: list[Link]  # of `wire` and `server`
+    links: list[Link]  # of `wire` and `server`, or of edges
     network: NetworkSettings | None  # of clients that have no server
+    hierarchy: Hierarchy | None  # of clients that have edges
 
     @property
     def rule(self) -> Link | None:
@@ -50,6 +55,7 @@ class Components(NamedTuple):
             local=local,
             pools=pools,
             network=self.network,
+            hierarchy=self.hierarchy,
         )
 
 
@@ -70,6 +76,11 @@ def make_components(problems: Problems) -> Components:
 
     hook_keys = _hook_keys(client_section)
     client = problems.attempt(make_link, scenario, ("client",), client_section, reads=hook_keys)
+    make_hierarchy = locate_link_errors(_hierarchy)
+    hierarchy = problems.attempt(make_hierarchy, scenario, reads=[("topology",)])
+    if hierarchy is not None:
+        problems.check(unfit_edge_client, scenario, client)
+        client = problems.attempt(with_edges, client, hierarchy)
     work_keys = [("client", key) for key in ("batch", "steps", "epochs")]
     local = problems.attempt(_local_of, client_section, reads=work_keys)
 
@@ -88,21 +99,32 @@ def make_components(problems: Problems) -> Components:
         broadcast=broadcast,
         links=links,
         network=_network(problems),
+        hierarchy=hierarchy,
     )
+
+
+def _hierarchy(scenario: Scenario) -> Hierarchy | None:
+    return hierarchy_of(scenario.spec.topology)
 
 
 def _network(problems: Problems) -> NetworkSettings | None:
     """Return the settings of a graph in place of a server; None: there is none."""
     scenario = problems.scenario
-    if scenario.spec.topology is None:
+    if not is_graph(scenario.spec.topology):
         return None
     return problems.attempt(network_of, scenario, reads=[("topology",)])
 
 
 def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:
-    """Return (path, section) of everything in `wire` and `server`, in this order."""
+    """Return (path, section) of everything in `wire` and `server`, in this order.
+
+    Edges have what `topology.inner` says in place of `server`.
+    """
     wire = [(("wire", i), section) for i, section in enumerate(spec.wire)]
     server = [(("server", i), section) for i, section in enumerate(spec.server)]
+    topology = spec.topology
+    if topology is not None and not is_graph(topology) and topology.inner is not None:
+        server = links_at(("topology", "inner"), topology.inner)
     return wire + server
 
 

@@ -36,6 +36,7 @@ from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import is_graph
 from fedsim.types import Client
 
 
@@ -70,7 +71,7 @@ class Experiment(NamedTuple):
             needs_aggregation=spec.rounds > 0
             and not self.client.isolated
             and spec.privacy is None
-            and spec.topology is None,
+            and not is_graph(spec.topology),
         )
         clients_scores = None
         if spec.evaluate.personal:
@@ -297,12 +298,14 @@ def _method_name(spec: Any) -> str:
     """
     if spec.method:
         return spec.method
-    if spec.topology is not None:
+    if is_graph(spec.topology):
         return "dfedavg" if spec.client.kind == "sgd" else spec.client.kind
     rule = next(section for section in spec.server if section.family == "rule")
     is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
     if not is_plain:
         return rule.kind
+    if spec.topology is not None:
+        return "hierfavg"
     if spec.schedule.kind == "sync":
         return "fedavg"
     return spec.schedule.kind

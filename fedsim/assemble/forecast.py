@@ -32,6 +32,7 @@ from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak
+from fedsim.scenario.sections import is_graph
 from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
@@ -377,7 +378,7 @@ def stacking(experiment: Experiment) -> list[str]:
     """Return the links that hold the whole stack of a round in memory, as `server[0] krum`."""
     spec = experiment.scenario.spec
     links = []
-    if spec.topology is not None:
+    if is_graph(spec.topology):
         links.append(f"topology {spec.topology.kind}")
     for path, section in links_of(spec):
         if section.family == "optimizer":

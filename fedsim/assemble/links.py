@@ -10,11 +10,19 @@ from pydantic import BaseModel
 
 from fedsim.compose import FAMILIES, scheduled
 from fedsim.compose.shapes import ContractError
-from fedsim.errors import DataError, LinkError, OutOfMemoryError, PartitionError, ScenarioError
+from fedsim.errors import (
+    DataError,
+    LinkError,
+    OrderError,
+    OutOfMemoryError,
+    PartitionError,
+    ScenarioError,
+)
+from fedsim.kinds.shipped import is_server_links
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.sections import sections_within
-from fedsim.types import AggregateStage, RowStage, Rule, Stage
+from fedsim.types import ServerLinks
 
 
 class Link(NamedTuple):
@@ -57,13 +65,39 @@ def factory_of(section: Any) -> Callable:
 def _hyper_parameters(factory: Callable, section: Any) -> dict[str, Any]:
     """The keys of a section that are parameters of its factory; sections of links as links."""
     values = {}
-    for name in inspect.signature(factory).parameters:
+    for name, parameter in inspect.signature(factory).parameters.items():
         if name not in type(section).model_fields:
             continue
         value = getattr(section, name)
-        is_link = getattr(value, "family", "") in ("codec", "rule")
-        values[name] = factory_of(value)() if is_link else value
+        if is_server_links(parameter.annotation) and value is not None:
+            values[name] = _server_links(section, name)
+        elif getattr(value, "family", "") in ("codec", "rule"):
+            values[name] = factory_of(value)()
+        else:
+            values[name] = value
     return values
+
+
+def links_at(path: KeyPath, links: Any) -> list[tuple[KeyPath, Any]]:
+    """Return (path, section) of a key that is one link, a list of them, or None."""
+    if links is None:
+        return []
+    if not isinstance(links, list):
+        return [(path, links)]
+    return [((*path, i), section) for i, section in enumerate(links)]
+
+
+def links_within(section: Any, name: str) -> list[Any]:
+    """Return the sections of a key that is one link, a list of them, or None."""
+    return [link for _, link in links_at((), getattr(section, name))]
+
+
+def _server_links(section: Any, name: str) -> ServerLinks:
+    """The links of a server that a key of a section lists."""
+    try:
+        return server_of(links_within(section, name))
+    except OrderError as error:
+        raise LinkError(f"{section.kind}: {name} {error}", section) from error
 
 
 def _scheduled_optimizer(factory: Callable, values: dict[str, Any]) -> Any:
@@ -113,27 +147,6 @@ def locate_link_errors(make: Callable) -> Callable:
             raise located(scenario, error) from error
 
     return locating
-
-
-class ServerLinks(NamedTuple):
-    """What the factories of a server list make, by what it does in a round."""
-
-    stages: list[Stage | RowStage]
-    rule: Rule
-    steps: list[AggregateStage]  # between rule and optimisers
-    optimisers: list[Any]
-
-    @staticmethod
-    def of(made: Sequence[Any], rule_index: int) -> "ServerLinks":
-        """Split what the factories made, in the order of the list, at its rule."""
-        behind = made[rule_index + 1 :]
-        steps = [link for link in behind if isinstance(link, AggregateStage)]
-        return ServerLinks(
-            stages=list(made[:rule_index]),
-            rule=made[rule_index],
-            steps=steps,
-            optimisers=list(behind[len(steps) :]),
-        )
 
 
 def server_of(sections: Sequence[Any]) -> ServerLinks:

@@ -6,9 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsim.assemble.links import factory_of
+from fedsim.assemble.links import factory_of, links_within
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.topology import mix_rule_of
 from fedsim.clients import hooks
 from fedsim.clients.nodes import AFTER
 from fedsim.errors import OrderError, TopologyError
@@ -142,7 +141,7 @@ def unfit_mix_rule(
     """A rule that nodes cannot apply to what they hear."""
     section = scenario.spec.topology
     path = ("topology", "mix_rule")
-    links = mix_rule_of(section)
+    links = links_within(section, "mix_rule")
     if not links:
         return
     if client.gossip not in (None, AFTER) or section.mix == "before":

@@ -3,12 +3,14 @@
 from typing import Literal, NamedTuple, TypeVar
 
 from fedsim.assemble.adversary import adversary_of
+from fedsim.assemble.edges import edge_times
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.fleet.local import batches_per_epoch, planned_steps
 from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
+from fedsim.topology import Hierarchy
 
 T = TypeVar("T")
 
@@ -23,6 +25,7 @@ class PlanInputs(NamedTuple):
     # whether all samples are pooled, and whose steps a round then takes
     pools: Literal["client", "cohort"] | None = None
     network: NetworkSettings | None = None  # the graph of clients without a server
+    hierarchy: Hierarchy | None = None  # edges and cloud of clients that have them
 
 
 def plans_of(
@@ -54,12 +57,15 @@ def plans_of(
     plans = {}
     for seed, federation in federations.items():
         network = None
+        edges = None
         down = bytes_down
         up = bytes_up
         if inputs.network is not None:  # every node sends to, and receives from, each neighbour
             network = Network(inputs.network, federation.N, seed, spec.rounds)
             down = bytes_down * network.heard
             up = bytes_up * network.hearers
+        if inputs.hierarchy is not None:  # edges and cloud send whole models
+            edges = edge_times(inputs.hierarchy, federation.N, model_bytes=bytes_down)
         plans[seed] = Plan(
             federation=federation,
             cohort=inputs.cohort,
@@ -75,6 +81,7 @@ def plans_of(
             expects_drawn=spec.privacy is not None,
             canaries=0 if audit is None else audit.canaries,
             network=network,
+            edges=edges,
         )
     return plans
 

@@ -95,11 +95,11 @@ def private_method(scenario: Scenario, client: Client) -> Findings:
     elif client.probe is not None:
         text = f"{kind} sends a gradient without noise before it trains"
         yield path, f"{text}; {remedy}"
+    elif scenario.spec.topology is not None:
+        yield ("client", "dp_sgd"), "is for clients of one server; remove dp_sgd, or topology"
     elif client.bank is not None:
         text = f"{kind} chooses a model by losses or updates of the client, without noise"
         yield path, f"{text}; {remedy}"
-    elif scenario.spec.topology is not None:
-        yield ("client", "dp_sgd"), "is for clients of a server; remove dp_sgd, or topology"
     elif client.phases:
         text = f"{kind} trains in phases, and epsilon counts the steps of one"
         yield path, f"{text}; {remedy}"

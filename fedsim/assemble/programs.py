@@ -8,17 +8,19 @@ compiled once: seeds, learning rates, and all rules behind one client method.
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedsim.assemble.links import factory_of, server_of
+from fedsim.assemble.edges import hierarchy_of, with_edges
+from fedsim.assemble.links import factory_of, links_within, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
-from fedsim.assemble.topology import mix_rule_of
 from fedsim.clients import at_node, augmenting, carrying, mean_loss, sgd, tuning
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
+from fedsim.engine.cloud import Cloud
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.evaluation import Evaluate, bank_evaluator, evaluator
@@ -35,11 +37,15 @@ from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
+from fedsim.scenario.sections import is_graph
 from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
-from fedsim.types import Client, Mechanism, Model, Task
+from fedsim.types import Client, Mechanism, Model, ServerLinks, Task
 
 MAX_CACHED = 64  # configurations of each kind
+
+# Keys of a hierarchy that the plan reads, and the program does not.
+CLOUD_LINK_KEYS = ("cloud_up", "cloud_down", "cloud_latency")
 
 # Keys of a client section that the plan reads, and the program does not.
 PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per"}
@@ -79,6 +85,7 @@ class TrainingInputs(NamedTuple):
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
     mix: Literal["after", "before"] | None = None  # how clients without a server mix
+    edges: HashableSection | None = None  # a topology whose clients have edges, as `edges_key`
 
 
 class Training(NamedTuple):
@@ -112,6 +119,7 @@ class ServerSections(NamedTuple):
     schedule: HashableSection
     broadcast: tuple[HashableSection, ...] = ()
     privacy: PrivacyKey | None = None
+    cloud: HashableSection | None = None  # a topology whose edges have a cloud
 
 
 class ServerShape(NamedTuple):
@@ -144,15 +152,27 @@ def augment_key(section: Any) -> tuple[HashableSection, ...]:
 def server_sections(spec: Any) -> ServerSections:
     """The sections of a scenario that decide the server's program, as keys."""
     server = spec.server
-    if spec.topology is not None:
-        server = mix_rule_of(spec.topology) or server
+    cloud = None
+    if is_graph(spec.topology):
+        server = links_within(spec.topology, "mix_rule") or server
+    elif spec.topology is not None:
+        server = links_within(spec.topology, "inner") or server
+        cloud = HashableSection(spec.topology, {"inner", *CLOUD_LINK_KEYS})
     return ServerSections(
         wire=hashable_sections(spec.wire),
         server=hashable_sections(server),
         schedule=HashableSection(spec.schedule),
         broadcast=hashable_sections(spec.broadcast),
         privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
+        cloud=cloud,
     )
+
+
+def edges_key(topology: Any) -> HashableSection | None:
+    """A topology by what decides how clients of edges train; None where they have none."""
+    if topology is None or is_graph(topology):
+        return None
+    return HashableSection(topology, set(type(topology).model_fields) - {"kind", "groups"})
 
 
 def _privacy_key(section: Any) -> PrivacyKey:
@@ -247,6 +267,7 @@ def training(
     client: HashableSection,
     augment: tuple[HashableSection, ...] = (),
     mix: Literal["after", "before"] | None = None,
+    edges: HashableSection | None = None,
 ) -> Training:
     """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
@@ -277,6 +298,8 @@ def training(
         method = carrying(method, fresh_optimizer_state)
     if mix is not None:
         method = at_node(method, mix)
+    if edges is not None:
+        method = with_edges(method, hierarchy_of(edges.section))
 
     return Training(
         client=method,
@@ -408,6 +431,8 @@ def serving(
         width=shape.width,
     )
     make_server = Server if trained.client.bank is None else BankServer
+    if sections.cloud is not None:
+        make_server = partial(BankServer, cloud=_cloud(sections.cloud, trained.client, drop))
     return make_server(
         pipeline,
         trained.task,
@@ -415,6 +440,20 @@ def serving(
         memories=trained.memories,
         deviations=deviations(training_inputs, sections.wire, drop, shape.width),
         rows=shape.blocks * shape.block,
+    )
+
+
+def _cloud(topology: HashableSection, client: Client, drop: bool) -> Cloud:
+    """What a cloud does; arguments as of `serving`."""
+    hierarchy = hierarchy_of(topology.section)
+    assert hierarchy is not None
+    plain = ServerLinks(stages=[], rule=mean(), steps=[], optimisers=[])
+    return Cloud(
+        links=hierarchy.outer or plain,
+        every=hierarchy.edge_rounds,
+        edges=hierarchy.edges,
+        client=client,
+        drops_nonfinite=drop,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.feasibility import at_most, bounds_of
 from fedsim.assemble.hooks import StackShapes, check_link, make_link
-from fedsim.assemble.links import Link, ServerLinks
+from fedsim.assemble.links import Link
 from fedsim.assemble.programs import MAX_CACHED, HashableSection, hashable_sections
 from fedsim.assemble.stack_inputs import (
     argument_error,
@@ -34,7 +34,16 @@ from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import Document
 from fedsim.scenario.scenario import Scenario
 from fedsim.tree import Tree
-from fedsim.types import Codec, Context, RowStage, Rule, ServerLoss, Stage, Updates
+from fedsim.types import (
+    Codec,
+    Context,
+    RowStage,
+    Rule,
+    ServerLinks,
+    ServerLoss,
+    Stage,
+    Updates,
+)
 
 # argument -> what a rule asks for with it
 NEEDED = {

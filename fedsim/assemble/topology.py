@@ -16,7 +16,7 @@ from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.scenario.named_files import TOPOLOGY
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import TOPOLOGIES
-from fedsim.topology import MixingMatrix, gap_of, matrix_of
+from fedsim.topology import Hierarchy, MixingMatrix, gap_of, matrix_of
 from fedsim.types import Client
 
 ANNOTATION = Annotated[Any, TOPOLOGIES]
@@ -30,9 +30,12 @@ def network_settings(section: Any, **file: str) -> NetworkSettings:
       **file: `path`, where the section names a file.
 
     Raises:
-      TopologyError: for weights that one-way links do not have.
+      TopologyError: for weights that one-way links do not have, and for a kind without a graph.
     """
     topology = factory_of(section)(**file)
+    if isinstance(topology, Hierarchy):
+        text = f"{section.kind} has servers, and no graph of clients"
+        raise TopologyError("kind", f"{text}; use another kind, such as ring")
     is_directed = section.directed or topology.one_way
     if is_directed and section.weights not in (None, "uniform"):
         text = (
@@ -55,14 +58,6 @@ def resolved_topology(scenario: Scenario) -> Any:
     if section is None:
         return None
     return section.model_copy(update=resolved_file(scenario, TOPOLOGY))
-
-
-def mix_rule_of(section: Any) -> list[Any]:
-    """Return the stages and the rule that nodes apply to what they hear; none by default."""
-    links = section.mix_rule
-    if links is None:
-        return []
-    return links if isinstance(links, list) else [links]
 
 
 def network_of(scenario: Scenario) -> NetworkSettings:

@@ -55,6 +55,7 @@ def partition_command(
     scenario = options.read_scenario(arguments)
     from fedsim.report.partition_text import text
     from fedsim.runs.partition import write_partition
+    from fedsim.scenario.sections import is_graph
 
     folder = out or Path("reports") / f"{scenario.spec.name}-partition"
     partitions, notes = write_partition(scenario, folder, split, by)
@@ -68,7 +69,7 @@ def partition_command(
         print(f"seed {seed} (partition.csv has all {len(partitions)})\n")
     width, only_ascii = width_and_ascii(sys.stdout)
     print(text(partition, width, only_ascii))
-    if scenario.spec.topology is not None:
+    if is_graph(scenario.spec.topology):
         print(f"graph    {_graph(scenario, seed, len(partition.counts.clients))}")
     for note in notes:
         print(f"note: {note}")

@@ -18,7 +18,8 @@ def choco(codec: Codec | None = None, gamma: Annotated[float, Gt(0), Le(1)] = 1.
     """Nodes of a graph send compressed differences to what their neighbours know of them.
 
     After the training, q_i = Q(y_i − x̂_i) is sent, and all who hear i keep x̂_i ← x̂_i + q_i;
-    x_i ← y_i + γ Σ_j W_ij (x̂_j − x̂_i), from x̂_i = 0. Without a codec and with γ = 1: `sgd`.
+    x_i ← y_i + γ Σ_j W_ij (x̂_j − x̂_i), from x̂_i = 0. In rounds without mixing (`every`), nodes
+    train alone, and x̂_i stays. Without a codec and with γ = 1: `sgd`.
 
     State: x̂_i, one model a node.    Sends: what the codec makes of one model.
     Needs: a `topology` whose links go both ways.
@@ -62,5 +63,6 @@ def choco(codec: Codec | None = None, gamma: Annotated[float, Gt(0), Le(1)] = 1.
             "x_hat": sent[NODE_MODEL],
         }
 
-    needs = frozenset({"rows", "symmetric", "every_round"})
-    return sgd()._replace(memory=memory, gossip=Gossip(send, receive, needs))
+    needs = frozenset({"rows", "symmetric"})
+    gossip = Gossip(send, receive, needs, rests=True)
+    return sgd()._replace(memory=memory, gossip=gossip)

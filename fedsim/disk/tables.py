@@ -40,6 +40,7 @@ OF_CLIENTS = ["mean", "samples", "p10", "p50", "p90", "worst", "std"]
 # The columns of the tables, in their order; `files.yaml` says what they mean.
 ROUNDS = (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down",
+    "cloud_bytes_up", "cloud_bytes_down",
     "clients_sampled", "clients_reported", "malicious_reported", "n_nonfinite", "skipped",
     "clients_late", "clients_left", "steps_wasted", "bytes_wasted",
     "staleness_mean", "staleness_max", "batches_cut", "epsilon", "train_loss",

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from fedsim import tree
+from fedsim.engine.cloud import Cloud
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import Memory
 from fedsim.engine.server import Server
@@ -25,6 +26,7 @@ from fedsim.engine.server_records import (
     ServerState,
     ServerUpdate,
     TrainStats,
+    is_finite,
     sent_updates,
 )
 from fedsim.engine.slots import Slots
@@ -34,6 +36,7 @@ from fedsim.tree import Tree
 from fedsim.types import Bank, Client, Info, Shared
 
 GROUPS = "groups"  # the entry of the server's state that says which model every client has
+CLOUD = "cloud"  # what the server of several servers remembers
 
 
 class Received(NamedTuple):
@@ -132,7 +135,7 @@ class ModelAggregator:
         def zero(server: ServerState) -> Any:
             return self.one.zero(messages, start._replace(server=server))
 
-        return jax.lax.map(zero, start.server)
+        return jax.lax.map(zero, _of_models(start.server)[0])
 
     def add(
         self,
@@ -168,7 +171,7 @@ class ModelAggregator:
             return total, stats
 
         models = jnp.arange(self.bank.models)
-        total, stats = jax.lax.map(add, (received, start.server, models))
+        total, stats = jax.lax.map(add, (received, _of_models(start.server)[0], models))
 
         # What a client's training reports does not depend on the model: all copies are equal.
         return total, memory, tree.take(stats, 0)
@@ -194,12 +197,17 @@ class ModelAggregator:
 
 
 class BankServer(Server):
-    """The programs of a server with several models; arguments as in `Server`."""
+    """The programs of a server with several models; arguments as in `Server`.
 
-    def __init__(self, *arguments: Any, **options: Any):
+    Args:
+      cloud: the server of edges, whose models these are; None: they stay apart.
+    """
+
+    def __init__(self, *arguments: Any, cloud: Cloud | None = None, **options: Any):
         super().__init__(*arguments, **options)
         assert self.client.bank is not None
         self.bank: Bank = self.client.bank
+        self.cloud = cloud
         self.aggregator: Any = ModelAggregator(self.aggregator, self.bank)
 
     def new_server(self, shared: Shared, present: Any) -> ServerState:
@@ -211,34 +219,40 @@ class BankServer(Server):
         """
         one = super().new_server
         server = jax.lax.map(lambda model: one(model, present), shared)
-        if self.bank.grouping is None:
-            return server
-        groups = self.bank.grouping.init(present, self.bank.models)
-        return server._replace(state={**server.state, GROUPS: groups})
+        state = dict(server.state)
+        if self.bank.grouping is not None:
+            state[GROUPS] = self.bank.grouping.init(present, self.bank.models)
+        if self.cloud is not None:
+            state[CLOUD] = self.cloud.init(shared)
+        return server._replace(state=state)
 
     def next_server(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
         """Return the next server, as `Server`, with the reports of all models together."""
-        one = super().next_server
-        server = start.server
-        groups = server.state.get(GROUPS)
+        one = super().updated
+        server, of_all = _of_models(start.server)
         info: Info = {}
-        server = _without_groups(server)
-        if self.bank.grouping is not None:
-            received, server, groups, info = self._regrouped(received, start)
+        if self.bank.regroups:
+            received, server, of_all[GROUPS], info = self._regrouped(received, start)
 
-        def update(of_model) -> tuple[ServerState, RoundReport]:
+        def update(of_model) -> tuple[ServerState, RoundReport, Array]:
             server, model = of_model
             model_start = start._replace(server=server)
             received_for_it = self.aggregator.received(received, model)
-            updated = one(received_for_it, memory, slots, model_start)
-            return updated.server, updated.report
+            updated, aggregated = one(received_for_it, memory, slots, model_start)
+            weight = jnp.where(updated.report.skipped, 0, aggregated.sections.weight)
+            return updated.server, updated.report, weight
 
-        models, reports = jax.lax.map(update, (server, jnp.arange(self.bank.models)))
-        if groups is not None:
-            models = models._replace(state={**models.state, GROUPS: groups})
+        models, reports, weights = jax.lax.map(update, (server, jnp.arange(self.bank.models)))
         report = _joined(reports)
+        if self.cloud is not None:
+            shared, of_all[CLOUD], info = self.cloud.step(
+                models.shared, of_all[CLOUD], weights, start
+            )
+            models = models._replace(shared=shared)
+            report = report._replace(finite=report.finite & is_finite(shared["params"]))
+        models = models._replace(state={**models.state, **of_all})
         report = report._replace(info={**report.info, **info})
         return ServerUpdate(server=models, memory=memory, report=report, reduced=None)
 
@@ -252,7 +266,7 @@ class BankServer(Server):
           their parents are; the server's state of the groups; and what is reported.
         """
         grouping = self.bank.grouping
-        assert grouping is not None
+        assert grouping is not None and grouping.apply is not None
         ids = received.slots.work.id
         updates = sent_updates(received)
         finite = tree.finite_rows((updates.delta, updates.stats), len(ids))
@@ -261,15 +275,16 @@ class BankServer(Server):
             updates, ids, start.round, start.server.state[GROUPS]
         )
 
-        server = tree.take(_without_groups(start.server), parents)
+        server = tree.take(_of_models(start.server)[0], parents)
         slots = received.slots._replace(start=groups.cluster[ids])
         return received._replace(slots=slots), server, groups, info
 
 
-def _without_groups(server: ServerState) -> ServerState:
-    """Return what the server has of every model `[k, ...]`."""
-    state = {name: value for name, value in server.state.items() if name != GROUPS}
-    return server._replace(state=state)
+def _of_models(server: ServerState) -> tuple[ServerState, dict[str, Tree]]:
+    """Return what the server has of every model `[k, ...]`, and its state of all of them."""
+    state = dict(server.state)
+    of_all = {name: state.pop(name) for name in (GROUPS, CLOUD) if name in state}
+    return server._replace(state=state), of_all
 
 
 def _joined(reports: RoundReport) -> RoundReport:

@@ -141,6 +141,8 @@ class NodeMixing(Stacking):
         else:
             mixed = mix(edges, own, sent)
         after = jax.vmap(gossip.receive)(before, trained, own, mixed)
+        if gossip.rests:
+            after = tree.select(edges.mixes, after, trained)
         if own_bytes is None:
             own_bytes = jnp.full(nodes, tree.payload_bytes(own) // nodes, jnp.int32)
         return after, own_bytes

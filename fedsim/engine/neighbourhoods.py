@@ -10,7 +10,7 @@ from fedsim.engine.keys import Phase
 from fedsim.engine.pipeline import Contexts, Pipeline
 from fedsim.topology import Neighbourhoods
 from fedsim.tree import Tree
-from fedsim.types import Context, Updates
+from fedsim.types import Context, plain_updates
 
 # Nodes whose neighbours are gathered at a time.
 WIDTH = 8
@@ -42,7 +42,7 @@ def mix_by_rule(
         rows = tree.take(sent, jnp.minimum(ids, nodes - 1))
         delta = jax.tree.map(lambda row, x: row - x, rows, x)
         delta = jax.tree.map(lambda leaf: leaf.at[0].set(0), delta)  # a node knows its own model
-        updates = _updates(delta, heard, weight)
+        updates = plain_updates(delta, heard, weight)
 
         def context(phase: Phase) -> Context:
             of_round = contexts(phase)
@@ -67,23 +67,3 @@ def malicious_nodes(context: Context, nodes: int) -> Bool[Array, " n"]:
     """Return which nodes the attacker controls, of those that trained in the round."""
     target = jnp.where(context.malicious, context.ids, nodes)
     return jnp.zeros(nodes, bool).at[target].set(True, mode="drop")
-
-
-def _updates(delta: Tree, heard: Bool[Array, " K"], weight: Array) -> Updates:
-    """Return the rows of a neighbourhood as a rule takes them."""
-    K = weight.shape[0]
-    ones = jnp.ones_like(weight)
-    return Updates(
-        delta=delta,
-        stats={},
-        aux={},
-        arrived=heard,
-        samples=weight,
-        count=ones,
-        loss=jnp.full_like(weight, jnp.nan),
-        steps=ones,
-        effort=ones,
-        memory={},
-        bytes=jnp.zeros(K, jnp.int32),
-        age=jnp.zeros(K, jnp.int32),
-    )

@@ -19,6 +19,7 @@ from fedsim.clients.nodes import NODE_MODEL
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.bank import GROUPS, models_of, one_model
 from fedsim.engine.clock import compile_seconds
+from fedsim.engine.cloud import RECEIVED, SENT
 from fedsim.engine.counters import Counters, add_round
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import (
@@ -213,6 +214,8 @@ class Run:
         self.aggregated = 0
 
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
+        if plan.edge_times is not None:
+            self.totals |= {"cloud_bytes_up": 0, "cloud_bytes_down": 0}
         self.since = Counters()
         self.open_since = Counters()
         sent = one_model(client, shared)
@@ -348,6 +351,7 @@ class Run:
         if not self.plan.pure:
             self._advance_plan(dispatched)
 
+        self._count_cloud(report)
         reports = {**report.info, **self._malicious_reports(cohort), **wasted}
         if self.plan.local.poisson:
             reports["batches_cut"] = self.plan.cut_batches(cohort)
@@ -400,6 +404,14 @@ class Run:
             by_block = [np.asarray(block) for block in dispatched.choices]
             cluster = np.concatenate(by_block)[: len(ids)]
         self.moves.add(self.round, ids, cluster)
+
+    def _count_cloud(self, report: RoundReport) -> None:
+        """Count the bytes between edges and their cloud, which send whole models."""
+        if self.plan.edge_times is None:
+            return
+        model = int(self.plan.cost.down)
+        self.totals["cloud_bytes_up"] += model * int(report.info[SENT])
+        self.totals["cloud_bytes_down"] += model * int(report.info[RECEIVED])
 
     def _count_exchanged(self, dispatched: DispatchedRound) -> None:
         """Count the bytes that nodes sent each other: a message for every link of the round."""

@@ -147,7 +147,13 @@ class Server:
     def next_server(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
-        """Return the next server, inside of a program.
+        """Return the next server, inside of a program; arguments as of `updated`."""
+        return self.updated(received, memory, slots, start)[0]
+
+    def updated(
+        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
+    ) -> tuple[ServerUpdate, Aggregated]:
+        """Return the next server, and the aggregate that it comes from, inside of a program.
 
         The optimisers make a step of the rule's aggregate.
 
@@ -196,12 +202,13 @@ class Server:
         # Parameters that clients do not send keep their values.
         params = tree.fill_leaves(params, shared["params"])
         server = ServerState({"params": params, "stats": stats, "aux": aux}, state)
-        return ServerUpdate(
+        update = ServerUpdate(
             server=server,
             memory=aggregated.memory,
             report=report,
             reduced=aggregated.reduced,
         )
+        return update, aggregated
 
     def _next_aux(
         self, aggregated: Aggregated, skipped: Bool[Array, ""], start: RoundStart

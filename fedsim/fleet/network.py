@@ -111,7 +111,7 @@ class Network:
     def table(self, r: int, there: Bool[np.ndarray, " n"], dtype: np.dtype) -> EdgeTable:
         """Return the mixing of a round as the device takes it; arguments as of `mixing`."""
         matrix = self.mixing(r, there)
-        table = table_of(matrix, there, self.shape, dtype)
+        table = table_of(matrix, there, self.shape, dtype, mixes=self.mixes(r))
         if self.settings.by_rule:
             table = table._replace(near=neighbourhoods_of(matrix, self.shape[0], dtype))
         return table

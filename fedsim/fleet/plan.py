@@ -18,6 +18,7 @@ from fedsim.fleet.adversary import Adversary
 from fedsim.fleet.canaries import draw_canaries
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
+from fedsim.fleet.edges import EdgeTimes
 from fedsim.fleet.flights import Flight, Flights, State, nobody
 from fedsim.fleet.local import Local as Local
 from fedsim.fleet.local import (
@@ -156,6 +157,7 @@ class Plan:
         expects_drawn: bool = False,
         canaries: int = 0,
         network: Network | None = None,
+        edges: EdgeTimes | None = None,
     ):
         """Draw what is fixed for the seed; rounds are drawn when they are asked for.
 
@@ -176,9 +178,11 @@ class Plan:
             leave some of them out.
           canaries: how many clients are canaries.
           network: the graph of clients that have no server.
+          edges: the clocks of edges, where clients have them.
         """
         self.federation = federation
         self.network = network
+        self.edge_times = edges
         self.expects_drawn = expects_drawn
         self.cohort = cohort
         self.seed = seed
@@ -218,7 +222,11 @@ class Plan:
 
         uses_history = bool(cohort.feedback) or HISTORY in cohort.needs
         self.pure = not (
-            timetable.asynchronous or uses_history or self.machines.clocked or self.nodes_wait
+            timetable.asynchronous
+            or uses_history
+            or self.machines.clocked
+            or self.nodes_wait
+            or edges is not None
         )
         self.population = self._population()
 
@@ -290,6 +298,8 @@ class Plan:
             state |= {"clock": np.array(0.0)}
         if self.nodes_wait:
             state |= {"nodes": np.zeros(len(self.sizes))}
+        if self.edge_times is not None:
+            state |= {"edges": np.zeros(self.edge_times.edges)}
         return state
 
     def round(
@@ -348,6 +358,10 @@ class Plan:
             nodes = self._nodes_after(work, state["nodes"])
             work = work._replace(seconds=float(nodes.max() - state["nodes"].max()))
             state = {**state, "nodes": nodes}
+        if self.edge_times is not None:
+            edges = self._edges_after(work, ids, state["edges"])
+            work = work._replace(seconds=float(edges.max() - state["edges"].max()))
+            state = {**state, "edges": edges}
         return work, self._state_after(r, state, drawn, work.seconds)
 
     def _drawn_clients(
@@ -382,8 +396,9 @@ class Plan:
     def _state_after(self, r: int, state: State, ids: np.ndarray, seconds: float) -> State:
         """Return the state after round r, which drew these clients and took so many seconds."""
         after: State = {}
-        if "nodes" in state:
-            after |= {"nodes": state["nodes"]}
+        for name in ("nodes", "edges"):
+            if name in state:
+                after |= {name: state[name]}
         if "clock" in state:
             after |= {"clock": state["clock"] + seconds}
         if "drawn" in state:
@@ -616,6 +631,18 @@ class Plan:
             seconds = self.steps * self.machines.speed.step
         done = np.where(there, begins + seconds, begins)
         return self.network.next_start(work.round, there, done)
+
+    def _edges_after(self, work: RoundPlan, ids: np.ndarray, begins: np.ndarray) -> np.ndarray:
+        """Return when each edge can begin its next round, in virtual seconds `[k]`.
+
+        Args:
+          work: the round, whose seconds are those of a server that waits for all.
+          ids: clients that were drawn; an edge waits for them until the end of such a round.
+          begins: when each edge begins the round `[k]`.
+        """
+        assert self.edge_times is not None
+        seconds = np.minimum(np.broadcast_to(self.seconds, self.federation.N)[ids], work.seconds)
+        return self.edge_times.next_start(work.round, begins, ids, seconds)
 
     def edges(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
         """Return the links of a round, for a plan with a network."""

@@ -43,6 +43,10 @@ class Rule:
     """Stands for `fedsim.types.Rule` in the signature of a rule that is made of other ones."""
 
 
+class ServerLinks:
+    """Stands for `fedsim.types.ServerLinks` in the signature of a kind that has servers."""
+
+
 # The names that may be in the annotation of a hyper-parameter.
 TYPES: dict[str, Any] = {
     "Annotated": Annotated,
@@ -62,6 +66,7 @@ TYPES: dict[str, Any] = {
     "MinLen": MinLen,
     "Codec": Codec,
     "Rule": Rule,
+    "ServerLinks": ServerLinks,
 }
 
 
@@ -73,6 +78,11 @@ def is_codec(annotation: Any) -> bool:
 def is_rule(annotation: Any) -> bool:
     """Whether a parameter is another rule, or None."""
     return _names(annotation, "Rule")
+
+
+def is_server_links(annotation: Any) -> bool:
+    """Whether a parameter is what a server does, a chain of links, or None."""
+    return _names(annotation, "ServerLinks")
 
 
 def _names(annotation: Any, noun: str) -> bool:

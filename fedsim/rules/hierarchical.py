@@ -1,26 +1,19 @@
 """Two levels: a rule for every group of clients, and one for what the groups make."""
 
-import itertools
-from typing import Annotated
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-from annotated_types import Ge, MinLen
 from jax import lax
 
 from fedsim import tree
 from fedsim.compose import rule
+from fedsim.compose.groups import Groups, group_of, require_disjoint
 from fedsim.rules.mean import mean
-from fedsim.types import Rule, Updates, by_samples
-
-Group = Annotated[list[Annotated[int, Ge(0)]], MinLen(1)]
-NOBODY = -1  # the group of a client in none
+from fedsim.types import Rule, by_samples, plain_updates
 
 
 @rule
 def hierarchical(
-    groups: Annotated[int, Ge(1)] | Annotated[list[Group], MinLen(1)],
+    groups: Groups,
     inner: Rule | None = None,
     outer: Rule | None = None,
 ) -> Rule:
@@ -48,19 +41,12 @@ def hierarchical(
     inner_rule = _usable("inner", inner)
     outer_rule = _usable("outer", outer)
     count = groups if isinstance(groups, int) else len(groups)
-    _require_disjoint(groups)
-
-    def group_of(clients: int) -> np.ndarray:
-        """The group of every client `[N]`."""
-        number = np.full(clients, NOBODY, np.int32)
-        for group, members in enumerate(members_of(groups, clients)):
-            number[members] = group
-        return number
+    require_disjoint(groups)
 
     def init(params, present):
         states = jax.vmap(lambda _: inner_rule.init(params, present))(jnp.arange(count))
         return {
-            "group": jnp.asarray(group_of(present.shape[0])),
+            "group": jnp.asarray(group_of(groups, present.shape[0])),
             "inner": states,
             "outer": outer_rule.init(params, jnp.ones(count, bool)),
         }
@@ -84,7 +70,7 @@ def hierarchical(
         if count == 1 and outer is None:  # the mean of one row is that row
             return tree.take(results, 0), state, {}
 
-        rows = _group_updates(results, enough, samples)
+        rows = plain_updates(results, enough, samples)
         of_groups = context._replace(
             key=jax.random.fold_in(context.key, count),
             ids=jnp.arange(count),
@@ -99,17 +85,6 @@ def hierarchical(
     return Rule(apply, init, weights=by_samples)
 
 
-def members_of(groups: int | list[list[int]], clients: int) -> list[np.ndarray]:
-    """Return the clients of each group.
-
-    >>> [group.tolist() for group in members_of(2, 5)]
-    [[0, 1, 2], [3, 4]]
-    """
-    if isinstance(groups, int):
-        return np.array_split(np.arange(clients), groups)
-    return [np.asarray(group) for group in groups]
-
-
 def _usable(level: str, chosen: Rule | None) -> Rule:
     """Return the rule of a level.
 
@@ -122,32 +97,3 @@ def _usable(level: str, chosen: Rule | None) -> Rule:
         text = f"the rule {chosen.name} asks for more than the updates of a group"
         raise ValueError(f"{level}: {text}; use mean, median or another one without")
     return chosen
-
-
-def _require_disjoint(groups: int | list[list[int]]) -> None:
-    if isinstance(groups, int):
-        return
-    listed = sorted(client for group in groups for client in group)
-    for client, following in itertools.pairwise(listed):
-        if client == following:
-            raise ValueError(f"groups: client {client} is listed twice; name every client once")
-
-
-def _group_updates(results: tree.Tree, enough, samples) -> Updates:
-    """The groups' results as the rows of a rule."""
-    ones = jnp.ones_like(samples)
-    G = len(samples)
-    return Updates(
-        delta=results,
-        stats={},
-        aux={},
-        arrived=enough,
-        samples=samples,
-        count=ones,
-        loss=jnp.full_like(samples, jnp.nan),
-        steps=ones,
-        effort=ones,
-        memory={},
-        bytes=jnp.zeros(G, jnp.int32),
-        age=jnp.zeros(G, jnp.int32),
-    )

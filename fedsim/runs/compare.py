@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsim.assemble.components import not_federated_of
+from fedsim.assemble.components import links_of, not_federated_of
 from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory, trackers
@@ -31,6 +31,7 @@ from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers, programs_of
 from fedsim.scenario.plugins import plugin_links
 from fedsim.scenario.recorded_paths import resolved_from, roots_of
+from fedsim.scenario.sections import is_graph
 from fedsim.study.grid import Cell, Design, design_of
 from fedsim.study.summary import NOT_FEDERATED
 
@@ -312,7 +313,11 @@ def _halves(spec: Any) -> str:
     if not_federated_of(spec):
         return "a baseline, not a federated method"
     names = [spec.client.kind]
-    for link in spec.server:
+    if is_graph(spec.topology):  # its nodes have no server
+        return names[0]
+    for path, link in links_of(spec):
+        if path[0] == "wire":
+            continue
         names.append(f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind)
     return " → ".join(names)
 

@@ -8,7 +8,7 @@ from fedsim.errors import ScenarioError, ScenarioTooLargeError
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.reader import Document, KeyPath
-from fedsim.scenario.sections import Compare
+from fedsim.scenario.sections import Compare, is_graph
 
 
 class Scenario(NamedTuple):
@@ -49,10 +49,12 @@ class Scenario(NamedTuple):
         if self.spec.cohort.kind == "listed":
             cohort = plain["cohort"]
             plain["cohort"] = {key: cohort[key] for key in cohort if cohort[key] is not None}
-        # Nodes of a graph have no server.
+        # Nodes of a graph have no server, and what edges do is in `topology`.
         if self.spec.topology is not None:
-            for name in ("cohort", "broadcast", "server"):
-                plain.pop(name)
+            plain.pop("server")
+        if is_graph(self.spec.topology):
+            plain.pop("cohort")
+            plain.pop("broadcast")
         return _kind_first(plain)
 
     def hash(self) -> str:

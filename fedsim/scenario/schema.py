@@ -13,12 +13,12 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, Union
 
-from annotated_types import Ge, GroupedMetadata, Le, Lt
+from annotated_types import Ge, GroupedMetadata, Le, Lt, MinLen
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 from pydantic_core import PydanticCustomError, core_schema
 
 from fedsim.kinds import ALIASES, FAMILIES, registrations
-from fedsim.kinds.shipped import Shipped, is_codec, is_rule
+from fedsim.kinds.shipped import Shipped, is_codec, is_rule, is_server_links
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.docs import docs_of
 
@@ -215,6 +215,8 @@ class KindSchema:
         """Return what a parameter may be in a scenario; other kinds become sections."""
         if is_rule(parameter.annotation):
             return Annotated[Annotated[Any, PLAIN_RULES] | None, ByForm()]
+        if is_server_links(parameter.annotation):
+            return SERVER_CHAIN
         if is_codec(parameter.annotation):
             # `error_feedback(codec)` requires one; `top_k(values=None)` does not.
             required = parameter.default is parameter.empty
@@ -264,11 +266,15 @@ PLAIN_RULES = AllowedKinds("rule", exclude=takes_rule)
 # What nodes of a graph may apply to what they hear.
 PLAIN_LINKS = AllowedKinds("stage", "rule", exclude=takes_rule)
 
+# What the servers of a kind that has several may do.
+SERVER_LINKS = AllowedKinds("stage", "rule", "aggregate_stage", "optimizer", exclude=takes_rule)
+
 # Of these, a JSON Schema has one definition each: they stand within many kinds.
 WITHIN_KINDS = {
     "codec": WRAPPED_CODECS,
     "rule": PLAIN_RULES,
     "stage or rule": PLAIN_LINKS,
+    "link of a server": SERVER_LINKS,
 }
 
 
@@ -287,6 +293,15 @@ class ByForm:
             return _adapter(members_matching(source, value)).validate_python(value)
 
         return core_schema.no_info_plain_validator_function(validate)
+
+
+def links_or_none(kinds: AllowedKinds) -> Any:
+    """Return the annotation of a key that is one link, a list of links, or nothing."""
+    link = Annotated[Any, kinds]
+    return Annotated[link | Annotated[list[link], MinLen(1)] | None, ByForm()]
+
+
+SERVER_CHAIN = links_or_none(SERVER_LINKS)
 
 
 def members_matching(union: Any, value: Any) -> Any:

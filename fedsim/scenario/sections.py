@@ -15,7 +15,14 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.expected import InWords
-from fedsim.scenario.schema import LR_SCHEDULES, PLAIN_LINKS, AllowedKinds, ByForm, Section
+from fedsim.scenario.schema import (
+    LR_SCHEDULES,
+    PLAIN_LINKS,
+    AllowedKinds,
+    ByForm,
+    Section,
+    links_or_none,
+)
 
 # Keys of `client` that are short for keys of `client.optimizer`.
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
@@ -333,8 +340,7 @@ class Privacy(Section):
     default none."""
 
 
-MIX_LINK = Annotated[Any, PLAIN_LINKS]
-MIX_RULE = Annotated[MIX_LINK | Annotated[list[MIX_LINK], MinLen(1)] | None, ByForm()]
+MIX_RULE = links_or_none(PLAIN_LINKS)
 
 
 class TopologyCommon(Section):
@@ -359,6 +365,11 @@ class TopologyCommon(Section):
     mix_rule: MIX_RULE = None
     """A rule in place of the weighted sum, over what a node hears and its own model: a kind, or a
     list of stages and a rule. `[clip(norm=1), mean]` is clipped gossip. By default none."""
+
+
+def is_graph(topology: Any) -> bool:
+    """Whether a section `topology` is a graph of clients without a server; else edges have some."""
+    return topology is not None and "inner" not in type(topology).model_fields
 
 
 class Evaluate(Section):

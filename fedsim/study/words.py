@@ -49,6 +49,7 @@ TITLES = {
     "privacy.mechanism": ("mechanism", "mechanism {}"),
     "topology": ("graph", "{}"),
     "topology.kind": ("graph", "{}"),
+    "topology.edge_rounds": ("edge rounds", "{} edge round{s}"),
     "topology.fail": ("share of links down", "{} of links down"),
     "broadcast": ("broadcast", "{} in the broadcast"),
     "numerics.dtype": ("float type", "{}"),

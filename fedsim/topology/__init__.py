@@ -18,6 +18,8 @@ from fedsim.topology.drawn import erdos_renyi as erdos_renyi
 from fedsim.topology.drawn import regular as regular
 from fedsim.topology.drawn import watts_strogatz as watts_strogatz
 from fedsim.topology.drawn import barabasi_albert as barabasi_albert
+from fedsim.topology.hierarchical import Hierarchy as Hierarchy
+from fedsim.topology.hierarchical import hierarchical as hierarchical
 from fedsim.topology.graphs import Draw as Draw
 from fedsim.topology.graphs import Topology as Topology
 from fedsim.topology.graphs import require_connected as require_connected

@@ -27,6 +27,7 @@ class EdgeTable(NamedTuple):
     weight: Any  # [S, C]
     own: Any  # [n]
     there: Any  # [n] whether a node takes part in the round
+    mixes: Any  # whether nodes mix in the round
     near: Neighbourhoods | None = None  # where a rule looks at them
 
 
@@ -38,7 +39,11 @@ def shape_of(mixing: MixingMatrix) -> tuple[int, int]:
 
 
 def table_of(
-    mixing: MixingMatrix, there: np.ndarray, shape: tuple[int, int], dtype: np.dtype
+    mixing: MixingMatrix,
+    there: np.ndarray,
+    shape: tuple[int, int],
+    dtype: np.dtype,
+    mixes: bool = True,
 ) -> EdgeTable:
     """Return a mixing as a table.
 
@@ -50,6 +55,7 @@ def table_of(
       there: whether each node takes part `[n]`.
       shape: rows and columns, at least those of `shape_of`.
       dtype: dtype of the weights.
+      mixes: whether nodes mix in the round.
     """
     rows, _ = shape
     place = np.arange(len(mixing.target))
@@ -68,7 +74,14 @@ def table_of(
     source[row, column] = mixing.source
     target[row, column] = mixing.target
     weight[row, column] = mixing.weight
-    return EdgeTable(source, target, weight, own=mixing.own.astype(dtype), there=there)
+    return EdgeTable(
+        source=source,
+        target=target,
+        weight=weight,
+        own=mixing.own.astype(dtype),
+        there=there,
+        mixes=np.bool_(mixes),
+    )
 
 
 def neighbourhoods_of(mixing: MixingMatrix, most: int, dtype: np.dtype) -> Neighbourhoods:

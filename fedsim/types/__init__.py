@@ -33,6 +33,7 @@ from fedsim.types.server import Mechanism as Mechanism
 from fedsim.types.server import Result as Result
 from fedsim.types.server import RowStage as RowStage
 from fedsim.types.server import Rule as Rule
+from fedsim.types.server import ServerLinks as ServerLinks
 from fedsim.types.server import Shapes as Shapes
 from fedsim.types.server import Size as Size
 from fedsim.types.server import Stage as Stage
@@ -54,6 +55,7 @@ from fedsim.types.updates import Mixing as Mixing
 from fedsim.types.updates import ServerLoss as ServerLoss
 from fedsim.types.updates import Updates as Updates
 from fedsim.types.updates import by_samples as by_samples
+from fedsim.types.updates import plain_updates as plain_updates
 from fedsim.types.updates import reported as reported
 
 # A type checker that saw this function would accept any name.

@@ -109,11 +109,11 @@ class Grouping(NamedTuple):
       init: (mask of the clients that can take part `[N]`, models k) -> state; its fields are
         `cluster` `[N]`, the model of every client, and `clusters`: how many are in use, the first.
       apply: (updates, ids `[K]`, round, state) -> (state, parents `[k]`, columns of `rounds.csv`);
-        model j goes on from where model `parents[j]` is.
+        model j goes on from where model `parents[j]` is. None: the groups never change.
     """
 
     init: Callable[[Bool[Array, " N"], int], Any]
-    apply: Callable[[Updates, Array, Any, Any], tuple[Any, Array, dict[str, Array]]]
+    apply: Callable[[Updates, Array, Any, Any], tuple[Any, Array, dict[str, Array]]] | None = None
 
 
 class Bank(NamedTuple):
@@ -138,6 +138,11 @@ class Bank(NamedTuple):
     sent: int = 1
     over_round: bool = False
 
+    @property
+    def regroups(self) -> bool:
+        """Whether the server looks at all updates of a round to divide the clients anew."""
+        return self.grouping is not None and self.grouping.apply is not None
+
 
 class Gossip(NamedTuple):
     """How ONE node of a graph mixes what it holds with what its neighbours sent.
@@ -150,6 +155,8 @@ class Gossip(NamedTuple):
       send: (before, trained, key) -> the values that it sends to all who hear it, and the bytes of
         a message, None for those of the values.
       receive: (before, trained, sent values, mixed values) -> its next row.
+      rests: whether nodes send nothing, and change nothing, in a round without mixing; else its W
+        is the identity.
       needs: which of `rows` (of W, that add up to one, as its columns do), `symmetric` (links that
         go both ways), `every_round` (a mixing), `one_step` (a round) and `samples` (at every node)
         the method needs.
@@ -158,6 +165,7 @@ class Gossip(NamedTuple):
     send: Callable[[Tree, Tree, Key[Array, ""]], tuple[Tree, Array | None]]
     receive: Callable[[Tree, Tree, Tree, Tree], Tree]
     needs: frozenset[str] = frozenset({"rows"})
+    rests: bool = False
 
 
 class Client(NamedTuple):

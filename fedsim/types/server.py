@@ -1,6 +1,6 @@
 """What the server does with messages: stages change the stack, a rule reduces it to one tree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -205,3 +205,24 @@ class AggregateStage(NamedTuple):
     apply: Callable[[Tree, Tree, Context], Result]
     init: Callable[[Tree, Bool[Array, " C"]], Tree] = stateless  # (params, present) -> state
     name: str = ""
+
+
+class ServerLinks(NamedTuple):
+    """What a server does with the messages of a round, one after another."""
+
+    stages: list[Stage | RowStage]
+    rule: Rule
+    steps: list[AggregateStage]  # between rule and optimisers
+    optimisers: list[Any]
+
+    @staticmethod
+    def of(made: Sequence[Any], rule_index: int) -> "ServerLinks":
+        """Split links, in the order of a list, at its rule."""
+        behind = made[rule_index + 1 :]
+        steps = [link for link in behind if isinstance(link, AggregateStage)]
+        return ServerLinks(
+            stages=list(made[:rule_index]),
+            rule=made[rule_index],
+            steps=steps,
+            optimisers=list(behind[len(steps) :]),
+        )

@@ -50,7 +50,7 @@ REASONS = {  # why they need no bound -> the integers
         mechanism: distributed_skellam.shares distributed_skellam.dimension
         distributed_discrete_gaussian.shares distributed_discrete_gaussian.dimension
         topology: barabasi_albert.m grid.rows torus.rows listed.edges regular.degree
-        watts_strogatz.k
+        watts_strogatz.k hierarchical.groups
         section: data.server.samples fleet.malicious fleet.malicious.count fleet.malicious.ids
         Audit.canaries
     """,
@@ -68,6 +68,7 @@ REASONS = {  # why they need no bound -> the integers
         rule: fedau.cutoff robust_learning_rate.threshold monna.pivot
         attack: mimic.warmup
         mechanism: tree.restart
+        topology: hierarchical.edge_rounds
         optimizer: adafactor.min_dim_size_to_factor adafactor.decay_offset
         schedule: cosine_decay_schedule.decay_steps exponential_decay.transition_steps
         exponential_decay.transition_begin linear_schedule.transition_steps

@@ -15,6 +15,7 @@ from fedsim.kinds.shipped import (
     described,
     is_codec,
     is_rule,
+    is_server_links,
     load_factories,
 )
 from fedsim.scenario import read, schema, sections
@@ -48,6 +49,8 @@ def test_a_kind_has_the_signature_and_docstring_of_its_factory():
     def typed(annotation):  # those of codecs and rules are written as nouns
         if is_codec(annotation):
             return "codec"
+        if is_server_links(annotation):
+            return "links"
         return "rule" if is_rule(annotation) else annotation
 
     plain = lambda parameters: [

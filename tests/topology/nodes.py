@@ -119,13 +119,16 @@ def diffusion(inputs, W, rounds, lr):
     return x
 
 
-def choco(inputs, W, rounds, lr, gamma, compress):
-    """Koloskova et al. 2019, Algorithm 2."""
+def choco(inputs, W, rounds, lr, gamma, compress, every=1):
+    """Koloskova et al. 2019, Algorithm 2, whose exchange is made in every so many rounds."""
     x = start(inputs)
     n = len(x)
     x_hat = np.zeros_like(x)
     for r in range(1, rounds + 1):
         y = np.array([x[i] - lr * gradient(inputs, i, x[i]) for i in range(n)])
+        if r % every:
+            x = y
+            continue
         x_hat = x_hat + np.array([compress(y[i] - x_hat[i]) for i in range(n)])
         for i in range(n):
             x[i] = y[i] + gamma * sum(W(r)[i, j] * (x_hat[j] - x_hat[i]) for j in range(n))

@@ -162,6 +162,15 @@ def test_mixing_every_few_rounds():
     assert result.rounds["bytes_up"].iloc[-1] == 4 * 2 * nodes.D * 4
 
 
+def test_choco_sends_nothing_in_a_round_without_mixing():
+    inputs = problem(4)
+    client = {"kind": "choco", "codec": {"kind": "top_k", "k": 1}, "gamma": 0.3}
+    result = run(inputs, scenario(client, {"kind": "ring", "every": 2}, rounds=5))
+    W = matrix(RING, 4)
+    x = nodes.choco(inputs, W, 5, 0.1, 0.3, nodes.largest, every=2)
+    np.testing.assert_allclose(models(result), x, **NEAR)
+
+
 def network_of(topology: dict, n: int, rounds: int, seed: int = 0):
     from fedsim.assemble.stack_inputs import checked
     from fedsim.assemble.topology import ANNOTATION, network_settings
@@ -349,7 +358,11 @@ REFUSED = [
     ({"topology": "exponential", "client": "exact_diffusion"}, "topology.kind", "undirected"),
     ({"topology": "exponential", "client": "choco"}, "topology.kind", "undirected"),
     ({"topology": "exponential", "fleet": {"dropout": 0.1}}, "topology.kind", "push_sum"),
-    ({"topology": {"kind": "ring", "every": 2}, "client": "choco"}, "topology.every", "steps"),
+    (
+        {"topology": {"kind": "ring", "every": 2}, "client": "exact_diffusion"},
+        "topology.every",
+        "steps",
+    ),
     ({"topology": {"kind": "ring", "mix": "before"}, "client": "push_sum"}, "topology.mix", "rem"),
     ({"topology": {"kind": "grid", "rows": 5}}, "topology.rows", "a divisor of data.clients"),
     ({"topology": None, "client": "push_sum"}, "client.kind", "add topology: ring"),

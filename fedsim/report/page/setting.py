@@ -52,7 +52,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     topology = scenario.get("topology")
     if topology:
         steps.append(("topology", topology_call(topology)))
-    else:
+    if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
 
     machines = _machines(scenario.get("fleet") or {})
@@ -90,8 +90,13 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
 
 def _methods(record: Mapping[str, Any]) -> list[str]:
-    """The methods of a comparison: the client and server halves of each, and what it sets."""
+    """The methods of a comparison: the client and server halves of each, and what it sets.
+
+    Of nodes of a graph, which have no server, there is nothing but the client method to show.
+    """
     scenario = record["scenario"]
+    topology = scenario.get("topology")
+    has_server = not topology or "inner" in topology
     halves = record.get("halves") or {}
     texts = []
     for method in scenario["compare"]["methods"]:
@@ -101,7 +106,7 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
         else:
             name = str(method.get("label", method.get("method")))
             changed = method.get("set") or {}
-        text = f"{name}: {halves[name]}" if name in halves else name
+        text = f"{name}: {halves[name]}" if has_server and name in halves else name
         changes = [
             variation_in_words(f"{path}={text_of(value)}", scenario)
             for path, value in changed.items()
@@ -190,7 +195,13 @@ def topology_call(topology: Mapping[str, Any]) -> str:
         for name, value in topology.items()
         if name not in common or value != common[name].default
     }
-    return call(shown)
+    chains = {name: _chain(value) for name, value in shown.items() if _is_chain(value)}
+    return call({**shown, **chains})
+
+
+def _is_chain(value: Any) -> bool:
+    """Whether a value is a list of links."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
 
 
 def call(link: Mapping[str, Any]) -> str:

@@ -1,0 +1,129 @@
+"""Clients of edges, and their cloud: what they are for a run, and what must hold."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedsim.assemble.bank import asks_about_model
+from fedsim.assemble.links import Link, factory_of, links_at
+from fedsim.assemble.problems import Findings
+from fedsim.assemble.wire import remembers
+from fedsim.clients import hooks
+from fedsim.clients.edges import at_edge
+from fedsim.compose.groups import NOBODY, group_of
+from fedsim.fleet.edges import EdgeTimes
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import TopologyCommon, is_graph
+from fedsim.topology import Hierarchy
+from fedsim.types import Client
+
+# Methods that a refusal names.
+EDGE_METHODS = ("sgd", "fedprox", "fedsam")
+
+
+def hierarchy_of(topology: Any) -> Hierarchy | None:
+    """Return the edges and the cloud of a section `topology`; None where it has none.
+
+    Raises:
+      LinkError: for what the kind refuses.
+    """
+    if topology is None or is_graph(topology):
+        return None
+    return factory_of(topology)()
+
+
+def with_edges(client: Client, hierarchy: Hierarchy | None) -> Client:
+    """Return a client method as it trains under edges; unchanged where there are none."""
+    if hierarchy is None:
+        return client
+    return at_edge(client, hierarchy.edges, partial(group_of, hierarchy.groups))
+
+
+def edge_times(hierarchy: Hierarchy, clients: int, model_bytes: int) -> EdgeTimes:
+    """Return how long edges and their cloud take.
+
+    Args:
+      hierarchy: edges and cloud.
+      clients: N.
+      model_bytes: bytes of a model.
+    """
+    seconds = 2 * hierarchy.cloud_latency
+    if hierarchy.cloud_up is not None:
+        seconds += model_bytes / hierarchy.cloud_up
+    if hierarchy.cloud_down is not None:
+        seconds += model_bytes / hierarchy.cloud_down
+    return EdgeTimes(
+        edge_of=group_of(hierarchy.groups, clients),
+        every=hierarchy.edge_rounds,
+        cloud_seconds=seconds,
+    )
+
+
+def beside_edges(scenario: Scenario) -> Findings:
+    """Sections and keys that mean nothing where edges have servers of their own."""
+    section = scenario.spec.topology
+    if scenario.document.values.get("server"):
+        text = "says what one server does, and edges and their cloud are several"
+        yield ("server",), f"{text}; write topology.inner, topology.outer, or both"
+    for name, field in TopologyCommon.model_fields.items():
+        if getattr(section, name) != field.default:
+            text = f"is for graphs, and {section.kind} has servers"
+            yield ("topology", name), f"{text}; remove it"
+
+
+def unusable_edges(scenario: Scenario, hierarchy: Hierarchy, N: int) -> Findings:
+    """Edges without clients, or clients without an edge."""
+    path = ("topology", "groups")
+    groups = hierarchy.groups
+    if isinstance(groups, int):
+        if groups > N:
+            yield path, f"{groups} edges for {N} clients; write at most {N}"
+        return
+    largest = max(map(max, groups))
+    if largest >= N:
+        yield path, f"there is no client {largest}, they are 0 to {N - 1}; remove it"
+        return
+    without = np.flatnonzero(group_of(groups, N) == NOBODY)
+    if len(without):
+        text = f"{len(without)} of {N} clients are in no group, such as client {without[0]}"
+        yield path, f"{text}; name every client once"
+
+
+def unfit_edge_client(scenario: Scenario, client: Client) -> Findings:
+    """A client method that needs one shared model, or remembers something."""
+    spec = scenario.spec
+    kind = spec.client.kind
+    path = ("client", "kind")
+    remedy = f"use {', '.join(EDGE_METHODS)}, or remove topology"
+    if client.not_federated:
+        yield path, f"{kind} is a baseline in which no edge takes part; remove topology"
+    elif client.gossip is not None:
+        yield path, f"{kind} mixes over a graph, and clients of edges have servers; {remedy}"
+    elif client.bank is not None:
+        yield path, f"{kind} has several models already; {remedy}"
+    elif client.memory is not hooks.no_memory or client.sends or client.reduce or client.probe:
+        text = f"{kind} remembers or shares something of one model, and every edge has its own"
+        yield path, f"{text}; {remedy}"
+    elif client.shares or client.stats == "kept":
+        yield path, f"{kind} keeps a part of the model at the client; {remedy}"
+
+
+def unfit_cloud(scenario: Scenario, hierarchy: Hierarchy) -> Findings:
+    """Links of the cloud that ask for more than the edges' updates."""
+    for link in cloud_links(scenario.spec.topology):
+        if remembers(link.made):
+            text = f"{link.section.kind} remembers something of every client"
+            yield link.path, f"{text}, and a cloud sees edges; use another link, as mean"
+        elif asks_about_model(link.made):
+            text = f"{link.section.kind} asks for more than updates"
+            yield link.path, f"{text}; use a rule that reads the updates alone, as mean"
+        elif getattr(link.made, "least", 0) > hierarchy.edges:
+            text = f"{link.section.kind} needs at least {link.made.least} updates"
+            yield link.path, f"{text}, and there are {hierarchy.edges} edges; use another rule"
+
+
+def cloud_links(topology: Any) -> list[Link]:
+    """Return the links of a cloud."""
+    sections = links_at(("topology", "outer"), topology.outer)
+    return [Link(path, section, factory_of(section)()) for path, section in sections]

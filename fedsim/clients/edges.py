@@ -1,0 +1,32 @@
+"""Clients of edges: each trains the model of its own edge."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from fedsim.types import Bank, Client, Grouping
+
+
+class Edges(NamedTuple):
+    """The server's state of its groups."""
+
+    cluster: Int[Array, " N"]  # the edge of every client
+    clusters: Int[Array, ""]  # edges
+
+
+def at_edge(method: Client, edges: int, edge_of: Callable[[int], np.ndarray]) -> Client:
+    """Return a client method whose clients have the model of their edge in place of a shared one.
+
+    Args:
+      method: the method.
+      edges: how many there are.
+      edge_of: number of clients -> the edge of each `[N]`.
+    """
+
+    def init(present, k):
+        return Edges(jnp.asarray(edge_of(len(present))), jnp.asarray(k, jnp.int32))
+
+    return method._replace(bank=Bank(models=edges, grouping=Grouping(init)))
