@@ -408,6 +408,7 @@ def _make_learning(
         client=client_key(scenario.spec.client),
         augment=augment_key(scenario.spec.data),
         mix=None if scenario.spec.topology is None else scenario.spec.topology.mix,
+        sample=_sample_of(federation),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -438,6 +439,14 @@ def _make_learning(
         shapes=shapes,
         activation_bytes=activations,
     )
+
+
+def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
+    """The shape and type of one training sample; None: no samples are known."""
+    if federation is UNKNOWN:
+        return None
+    x = federation.train.x
+    return x.shape[1:], str(x.dtype)
 
 
 def _model_of_method(client: Client, model: Model) -> Model:

@@ -25,6 +25,7 @@ class Phase(IntEnum):
     GRADIENT = 12  # noise on the gradients of a client's steps
     TUNING = 13  # root of the training before a score, in round 0
     MIXING = 14  # what nodes of a graph send each other
+    SENT = 15  # what the server sends each client of its own
 
 
 def round_key(root, round, phase: Phase):

@@ -27,6 +27,7 @@ class Stream(IntEnum):
     STRAGGLERS = 21  # who is slow in a round, and how much of its work it does
     CANARIES = 25  # which clients are canaries, and which of these take part
     PHASES = 22  # batches of a client's other phases than the one that the scenario asks for
+    HELD_OUT = 28  # samples of a client that only one phase of its rounds is dealt
     TUNING = 23  # batches of the training before a score
     CLIENT_VALIDATION = 24  # clients' own samples that are scored while a run lasts
     TOPOLOGY = 26  # random graphs
