@@ -48,15 +48,19 @@ def fedfomo(
     """
 
     def memory(shared, key):
-        del key
-        return {"w": shared["params"]}
+        # A number of the client, by which draws do not depend on which clients have rows.
+        return {"w": shared["params"], "lot": jax.random.bits(key, (), jnp.uint32)}
 
     def drawn(
         rows: Tree, seen: Bool[Array, " M"], own: Int[Array, ""], row: Tree, key: Key[Array, ""]
     ) -> Tree:
         del row
+
+        def rank_of(lot):
+            return jax.random.uniform(jax.random.fold_in(key, lot), (), jnp.float32)
+
         others = seen & (jnp.arange(len(seen)) != own)
-        rank = jnp.where(others, jax.random.uniform(key, others.shape), 2)
+        rank = jnp.where(others, jax.vmap(rank_of)(rows["lot"]), 2)  # all others are below 1
         chosen = jnp.resize(jnp.argsort(rank), models)
         return {"w": tree.take(rows["w"], chosen), "valid": jnp.arange(models) < others.sum()}
 
@@ -98,7 +102,7 @@ def fedfomo(
 
     def finish(task, shared, variables, local, row, work):
         message = hooks.finish(task, shared, variables, local, row, work)
-        return message._replace(memory={"w": variables["params"]})
+        return message._replace(memory={"w": variables["params"], "lot": row["own"]["lot"]})
 
     def personal_model(shared, row):
         return {"params": row["w"], "stats": shared["stats"]}

@@ -28,7 +28,7 @@ def fedproto(lam: Annotated[float, Ge(0)] = 1.0) -> Client:
     `personal_accuracy` in `clients.csv` (with `data.client_test`). A client predicts by its head;
     the nearest prototype, the paper's other way, is not scored.
 
-    State: w_i, one model a client, and its prototypes.    Sends: prototypes.
+    State: w_i, one model a client, and its prototypes.    Sends: prototypes, receives them.
     Needs: classes, and a model with features.
     With λ = 0: `local_only` for the clients' models.
 

@@ -219,6 +219,8 @@ COSTS = {
     "per_fedavg": ({"kind": "per_fedavg"}, 3 * 2),
     "fedala": ({"kind": "fedala", "weight_steps": 2, "personal": ["b"]}, 2 + 3),
     "fine_tune": ({"kind": "fine_tune", "tune_steps": 9}, 3),
+    # 8 of 32 samples are held out: two batches, each for the client's model and two more.
+    "fedfomo": ({"kind": "fedfomo", "models": 2, "held_out": 0.25}, 2 * 3 + 3),
 }
 
 
@@ -242,6 +244,35 @@ def test_steps_and_seconds_count_every_gradient(name):
     assert plan.asked_steps(work.ids, work.steps).tolist() == [3] * 5
     index, valid = plan.batches(1, 0)
     assert len(index) == len(valid) == gradients
+
+
+@pytest.mark.parametrize("batch", [4, "full"])
+def test_samples_that_are_held_out_are_not_trained_on(batch):
+    checked = read(
+        {
+            "name": "held_out",
+            "rounds": 3,
+            "data": {"kind": "gaussian_blobs", "samples": 95, "clients": 5, "test": 0.0},
+            "model": "logistic",
+            "client": {"kind": "fedfomo", "models": 2, "held_out": 0.25, "batch": batch},
+        }
+    )
+    with numerics(checked):
+        (plan,) = build(checked).plans.values()
+    rows = set(plan.federation.holders.of(0).tolist())
+    first = None
+    for r in (1, 2):
+        index, valid = plan.batches(r, 0)
+        batches = [tuple(row[:n]) for row, n in zip(index, valid, strict=True)]
+        end = plan.phase_ends[0][0]
+        compared = batches[:end:3]
+        assert [compared[k // 3] for k in range(end)] == batches[:end]
+        held_out = {row for batch in compared for row in batch}
+        trained = [row for batch in batches[end:] for row in batch]
+        assert len(held_out) == sum(map(len, compared)) == 4
+        assert len(trained) == 15 and {*trained} | held_out == rows
+        first = first or held_out
+        assert held_out == first
 
 
 # -------------------------------------------------------------------------------------- statistics
