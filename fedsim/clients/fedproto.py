@@ -120,4 +120,5 @@ def _features(task, variables, batch):
 
 def _means(prototypes):
     """Return the prototype of every class `[C, d]`; 0 where nobody has sent one."""
-    return prototypes["sum"] / jnp.maximum(prototypes["count"], 1)[:, None]
+    count = prototypes["count"]
+    return prototypes["sum"] / jnp.where(count > 0, count, 1)[:, None]
