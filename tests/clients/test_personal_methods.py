@@ -375,3 +375,58 @@ def test_what_cannot_be_is_one_line(says):
     with pytest.raises(ScenarioError) as error:
         run(REFUSED[says], cohort="all", **(asynchronous if says.startswith("rem") else {}))
     assert says in str(error.value) and "\n" not in str(error.value)
+
+
+# ------------------------------------------------------------------------------ how much to be tied
+
+ESTIMATED = [c for c in oracle("personalisation") if c["fn"] == "ditto_point_estimation"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ESTIMATED, ids=lambda case: case["name"])
+def test_the_best_tie_of_ditto_is_that_of_the_closed_form(case, tmp_path):
+    """Clients estimate means around a common one: λ* = σ²/(n τ²).
+
+    A mean is the weight of a linear model whose input is 1. Coordinates are independent, so that
+    there are many draws in one run. After one full step of length 1 the shared model is the mean of
+    all samples, and one personal step of length 1/(1 + λ) is exact.
+    """
+    p, draws, tests = case["params"], 4000, 20
+    K, n = p["K"], p["n"]
+    rng = np.random.default_rng(0)
+    means = p["tau"] * rng.normal(size=(K, draws))
+    around = lambda samples: np.repeat(means, samples, axis=0) + p["sigma"] * rng.normal(
+        size=(K * samples, draws)
+    )
+    np.savez(
+        tmp_path / "means.npz",
+        x=np.ones((K * n, 1)),
+        y=around(n),
+        client=np.repeat(np.arange(K), n),
+        x_test=np.ones((K * tests, 1)),
+        y_test=around(tests),
+        client_test=np.repeat(np.arange(K), tests),
+    )
+    methods = []
+    for lam in case["expected"]["lambdas"]:
+        method = f"ditto(lam={lam!r}, personal_lr={1 / (1 + lam)!r}, personal_steps=1)"
+        methods.append({"method": method, "label": repr(lam)})
+    compared = fedsim.compare({
+        "name": "means",
+        "rounds": 2,
+        "data": {"kind": "npz", "path": str(tmp_path / "means.npz"), "partition": "natural"},
+        "model": {"kind": "linear", "bias": False},
+        "client": {"lr": 1.0, "batch": "full", "steps": 1},
+        "evaluate": {"every": 2},
+        "numerics": X64,
+        "compare": {"methods": methods},
+    })  # fmt: skip
+    losses = compared.clients.groupby("method")["personal_loss"].mean()
+    best = case["expected"]["lambda_star"]
+    assert losses.idxmin() == repr(best)
+
+    # A loss is half the squared error: that of the estimate, and that of the test samples.
+    noise = p["sigma"] ** 2
+    for lam, want in zip(case["expected"]["lambdas"], case["expected"]["mse"], strict=True):
+        error = 2 * losses[repr(lam)] / draws - noise
+        assert error == pytest.approx(want, abs=0.02 * noise)

@@ -387,25 +387,31 @@ COMPARED = {
     "optimisers": "compare",
     **dict.fromkeys(("worst_case", "breakdown", "known_results", "backdoor_rules"), "robust"),
     "eps_front": "privacy",
+    "personal": "personal",
 }
+FILES = {"personal": "methods"}  # where the scenario has another name
 LARGE = (
+    "bytes.csv",
     "clients.csv",
     "partition.csv",
+    "seconds.csv",
     "timing.csv",
     "figures/",
-)  # of those under robust and privacy not kept either
+)  # of those in `LIGHT` not kept either
+LIGHT = ("robust", "privacy", "personal")
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=[pytest.mark.long] * (place in ("robust", "privacy")))
+        pytest.param(n, marks=[pytest.mark.long] * (place in LIGHT))
         for n, place in COMPARED.items()
     ],
 )
 def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     """The printed command made it from the current scenario, and its tables agree."""
-    kept, scenario = root / "reports" / name, f"scenarios/{COMPARED[name]}/{name}.yaml"
+    kept = root / "reports" / name
+    scenario = f"scenarios/{COMPARED[name]}/{FILES.get(name, name)}.yaml"
     record = json.loads((kept / "run.json").read_text())
     command = [
         word for word in record["surroundings"]["command"][1:] if word not in ("--quiet", "--force")
@@ -434,7 +440,7 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     gone = set(record["files"]) - set(
         files
     )  # models and commits are not kept, where others could look for them
-    large = LARGE if COMPARED[name] in ("robust", "privacy") else ()
+    large = LARGE if COMPARED[name] in LIGHT else ()
     assert all(
         file.startswith(("checkpoints/", *large)) or file.endswith(".safetensors") for file in gone
     )
