@@ -111,6 +111,8 @@ from fedsim.assemble.wire import (
     no_downlink,
     second_codec,
     whole_messages,
+    without_parameters,
+    works_on_nothing,
 )
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
@@ -511,8 +513,11 @@ def _check_hooks(
     stack = problems.attempt(stack_shapes, scenario, trained, travelling, K, N)
     if stack is UNKNOWN:
         return UNKNOWN
+    has_parameters = bool(jax.tree.leaves(travelling["params"]))
     for link in (*components.broadcast, *components.links):
-        if link.made is not UNKNOWN:
+        if not has_parameters and not works_on_nothing(link):
+            problems.check(without_parameters, scenario, link)
+        elif link.made is not UNKNOWN:
             problems.attempt(check_link, scenario, link, stack)
             problems.attempt(check_size, scenario, link, travelling["params"])
     return stack

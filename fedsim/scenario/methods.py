@@ -389,7 +389,7 @@ def fedem() -> None:
 
 @composed(SAMPLES, client="fedfomo")
 def fedfomo() -> None:
-    """A model for every client, moved towards those that suit it better; the sample-weighted mean."""
+    """A model for every client, moved to others that suit it better; the sample-weighted mean."""
 
 
 @composed(SAMPLES, client="fedproto")

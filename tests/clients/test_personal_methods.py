@@ -391,20 +391,22 @@ def test_the_best_tie_of_ditto_is_that_of_the_closed_form(case, tmp_path):
     there are many draws in one run. After one full step of length 1 the shared model is the mean of
     all samples, and one personal step of length 1/(1 + λ) is exact.
     """
-    p, draws, tests = case["params"], 4000, 20
+    p, draws, tests = case["params"], 2000, 10
     K, n = p["K"], p["n"]
     rng = np.random.default_rng(0)
     means = p["tau"] * rng.normal(size=(K, draws))
-    around = lambda samples: np.repeat(means, samples, axis=0) + p["sigma"] * rng.normal(
-        size=(K * samples, draws)
-    )
+
+    def drawn(samples):
+        noise = rng.normal(size=(K * samples, draws))
+        return np.repeat(means, samples, axis=0) + p["sigma"] * noise
+
     np.savez(
         tmp_path / "means.npz",
         x=np.ones((K * n, 1)),
-        y=around(n),
+        y=drawn(n),
         client=np.repeat(np.arange(K), n),
         x_test=np.ones((K * tests, 1)),
-        y_test=around(tests),
+        y_test=drawn(tests),
         client_test=np.repeat(np.arange(K), tests),
     )
     methods = []
@@ -429,4 +431,4 @@ def test_the_best_tie_of_ditto_is_that_of_the_closed_form(case, tmp_path):
     noise = p["sigma"] ** 2
     for lam, want in zip(case["expected"]["lambdas"], case["expected"]["mse"], strict=True):
         error = 2 * losses[repr(lam)] / draws - noise
-        assert error == pytest.approx(want, abs=0.02 * noise)
+        assert error == pytest.approx(want, abs=0.005 * noise + 0.03 * want)
