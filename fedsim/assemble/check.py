@@ -113,6 +113,8 @@ from fedsim.assemble.wire import (
     no_downlink,
     second_codec,
     whole_messages,
+    without_parameters,
+    works_on_nothing,
 )
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
@@ -424,6 +426,7 @@ def _make_learning(
         augment=augment_key(scenario.spec.data),
         mix=scenario.spec.topology.mix if is_graph(scenario.spec.topology) else None,
         edges=edges_key(scenario.spec.topology),
+        sample=_sample_of(federation),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -454,6 +457,14 @@ def _make_learning(
         shapes=shapes,
         activation_bytes=activations,
     )
+
+
+def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
+    """The shape and type of one training sample; None: no samples are known."""
+    if federation is UNKNOWN:
+        return None
+    x = federation.train.x
+    return x.shape[1:], str(x.dtype)
 
 
 def _model_of_method(client: Client, model: Model) -> Model:
@@ -518,8 +529,11 @@ def _check_hooks(
     stack = problems.attempt(stack_shapes, scenario, trained, travelling, K, N)
     if stack is UNKNOWN:
         return UNKNOWN
+    has_parameters = bool(jax.tree.leaves(travelling["params"]))
     for link in (*components.broadcast, *components.links):
-        if link.made is not UNKNOWN:
+        if not has_parameters and not works_on_nothing(link):
+            problems.check(without_parameters, scenario, link)
+        elif link.made is not UNKNOWN:
             problems.attempt(check_link, scenario, link, stack)
             problems.attempt(check_size, scenario, link, travelling["params"])
     return stack

@@ -86,6 +86,7 @@ class TrainingInputs(NamedTuple):
     augment: tuple[HashableSection, ...]
     mix: Literal["after", "before"] | None = None  # how clients without a server mix
     edges: HashableSection | None = None  # a topology whose clients have edges, as `edges_key`
+    sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
 
 
 class Training(NamedTuple):
@@ -268,6 +269,7 @@ def training(
     augment: tuple[HashableSection, ...] = (),
     mix: Literal["after", "before"] | None = None,
     edges: HashableSection | None = None,
+    sample: tuple[tuple[int, ...], str] | None = None,
 ) -> Training:
     """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
@@ -300,6 +302,8 @@ def training(
         method = at_node(method, mix)
     if edges is not None:
         method = with_edges(method, hierarchy_of(edges.section))
+    if "features" in method.needs and model.features is not None and sample is not None:
+        client_task = client_task._replace(width=_feature_width(model, *sample))
 
     return Training(
         client=method,
@@ -312,6 +316,14 @@ def training(
         tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
         evaluate_nodes=None if mix is None else node_evaluation(model, row_loss, classes),
     )
+
+
+def _feature_width(model: Model, shape: tuple[int, ...], dtype: str) -> int:
+    """Return how many numbers the features of one sample are; nothing is computed."""
+    assert model.features is not None
+    variables = jax.eval_shape(model.init, jax.eval_shape(jax.random.key, 0))
+    x = jax.ShapeDtypeStruct((1, *shape), dtype)
+    return jax.eval_shape(model.features, variables, x).size
 
 
 def _pass_of(method: Client) -> Client:

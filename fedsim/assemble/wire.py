@@ -59,6 +59,19 @@ def no_downlink(link: Link) -> Findings:
         yield link.path, f"{text}; use another codec, such as stochastic_quantise"
 
 
+def works_on_nothing(link: Link) -> bool:
+    """Whether a link does no harm where clients send no parameters."""
+    return link.section.kind == "mean" or link.section.family == "optimizer"
+
+
+def without_parameters(scenario: Scenario, link: Link) -> Findings:
+    """A link that works on parameters, of which the method sends none."""
+    kind = link.section.kind
+    reason = f"{scenario.spec.client.kind} sends none"
+    remedy = "use the rule mean" if isinstance(link.made, Rule) else "remove it"
+    yield link.path, f"{kind} works on parameters, and {reason}; {remedy}"
+
+
 def check_size(scenario: Scenario, link: Link, params: Any) -> None:
     """Refuse a codec whose messages have too many bytes to count or to encode.
 

@@ -41,6 +41,8 @@ from fedsim.clients.fedala import fedala as fedala
 from fedsim.clients.cfl import cfl as cfl
 from fedsim.clients.fedamp import fedamp as fedamp
 from fedsim.clients.fedem import fedem as fedem
+from fedsim.clients.fedfomo import fedfomo as fedfomo
+from fedsim.clients.fedproto import fedproto as fedproto
 from fedsim.clients.ifca import hypcluster as hypcluster
 from fedsim.clients.ifca import ifca as ifca
 from fedsim.clients.propfair import propfair as propfair

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import jax.numpy as jnp
 from annotated_types import Ge, Gt
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, Key
 
 from fedsim import tree
 from fedsim.clients import hooks
@@ -46,7 +46,10 @@ def fedamp(
         del key
         return {"w": shared["params"]}
 
-    def mixture(rows: Tree, seen: Bool[Array, " M"], own: Int[Array, ""], row: Tree) -> Tree:
+    def mixture(
+        rows: Tree, seen: Bool[Array, " M"], own: Int[Array, ""], row: Tree, key: Key[Array, ""]
+    ) -> Tree:
+        del key
         others = seen & (jnp.arange(len(seen)) != own)
         square = tree.norms(rows["w"], row["w"]) ** 2
         xi = jnp.where(others, alpha / sigma * jnp.exp(-square / sigma), 0)

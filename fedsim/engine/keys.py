@@ -25,7 +25,8 @@ class Phase(IntEnum):
     GRADIENT = 12  # noise on the gradients of a client's steps
     TUNING = 13  # root of the training before a score, in round 0
     MIXING = 14  # what nodes of a graph send each other
-    CLOUD = 15  # what a cloud does with the models of its edges
+    SENT = 15  # what the server sends each client of its own
+    CLOUD = 16  # what a cloud does with the models of its edges
 
 
 def round_key(root, round, phase: Phase):

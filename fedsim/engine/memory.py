@@ -68,18 +68,19 @@ class Memories:
         rows = tree.select(seen, tree.take(memory.rows, slots.memory_row), fresh)
         if self.client.sends is None:
             return rows
-        return {**rows, CLIENT: self._with_sent(memory, slots, rows[CLIENT])}
+        return {**rows, CLIENT: self._with_sent(memory, slots, rows[CLIENT], root)}
 
-    def _with_sent(self, memory: Memory, slots: Slots, rows: Tree) -> Tree:
+    def _with_sent(self, memory: Memory, slots: Slots, rows: Tree, root: Key[Array, ""]) -> Tree:
         """Return the rows of a block's clients, each with what the server sends the client."""
         send = self.client.sends
         assert send is not None
 
-        def of_client(number_and_row):
-            number, row = number_and_row
-            return send(memory.rows[CLIENT], memory.seen, number, row)
+        def of_client(slot):
+            number, row, round, id = slot
+            key = jax.random.fold_in(round_key(root, round, Phase.SENT), id)
+            return send(memory.rows[CLIENT], memory.seen, number, row, key)
 
-        sent = jax.lax.map(of_client, (slots.memory_row, rows))
+        sent = jax.lax.map(of_client, (slots.memory_row, rows, slots.draw, slots.work.id))
         return {"own": rows, "sent": sent}
 
     def save(

@@ -22,7 +22,7 @@ def shared_leaves(client: Client, params: Tree) -> Tree:
 
 def models_sent(client: Client) -> int:
     """Return how many models a client receives in a round."""
-    return 1 if client.bank is None else client.bank.sent
+    return client.models_sent if client.bank is None else client.bank.sent
 
 
 def sent_variables(client: Client, shared: Shared) -> Shared:

@@ -43,6 +43,11 @@ class Local(NamedTuple):
     phases: tuple[LocalPhase, ...] = ()
 
     @property
+    def held_out(self) -> float:
+        """Share of a client's samples that the other phases than the asked one are dealt."""
+        return max((phase.held_out for phase in self.phases), default=0.0)
+
+    @property
     def asked(self) -> int:
         """Index of the phase that takes the steps that the scenario asks for."""
         return asked_phase(self.phases)
@@ -114,16 +119,27 @@ def poisson_batches(
     return batches, valid
 
 
-def phase_gradients(steps: np.ndarray, local: Local) -> np.ndarray:
+def held_out_sizes(sizes: np.ndarray, local: Local) -> np.ndarray:
+    """Return how many samples of every client a phase holds out `[N]`; 0 of a single one."""
+    if not local.held_out:
+        return np.zeros_like(sizes)
+    share = np.floor(local.held_out * sizes).astype(sizes.dtype)
+    return np.where(sizes > 1, np.maximum(share, 1), 0)
+
+
+def phase_gradients(steps: np.ndarray, held_out: np.ndarray, local: Local) -> np.ndarray:
     """Return the gradients of every phase of every client `[N, P]`; P = 0 without phases.
 
     Args:
       steps: local steps that the scenario asks for `[N]`; a client without any has no phases.
+      held_out: samples of every client that a phase holds out `[N]`.
       local: says which phases there are.
     """
     gradients = np.zeros((len(steps), len(local.phases)), np.int64)
     for index, phase in enumerate(local.phases):
         asked = steps if phase.steps is None else np.where(steps > 0, phase.steps, 0)
+        if phase.held_out:
+            asked = asked * batches_per_epoch(held_out, local)
         gradients[:, index] = asked * phase.substeps
     return gradients
 
@@ -153,3 +169,16 @@ def cut_into_batches(order: np.ndarray, steps: int, local: Local) -> tuple[np.nd
     valid = np.full(epochs * per_epoch, B, np.int32)
     valid[per_epoch - 1 :: per_epoch] = used - (per_epoch - 1) * B
     return rows.reshape(-1, B)[:steps], valid[:steps]
+
+
+def joined_batches(
+    parts: list[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the batches of several phases one after another, padded to the widest.
+
+    Args:
+      parts: sample rows and how many are valid, of each phase, as of `cut_into_batches`.
+    """
+    widest = max(index.shape[1] for index, _ in parts)
+    padded = [np.pad(index, ((0, 0), (0, widest - index.shape[1]))) for index, _ in parts]
+    return np.concatenate(padded), np.concatenate([valid for _, valid in parts])

@@ -24,6 +24,8 @@ from fedsim.fleet.local import Local as Local
 from fedsim.fleet.local import (
     batches_per_epoch,
     cut_into_batches,
+    held_out_sizes,
+    joined_batches,
     phase_gradients,
     planned_steps,
     poisson_batches,
@@ -204,8 +206,9 @@ class Plan:
         if local.batch is not None:
             local = local._replace(batch=min(local.batch, int(self.sizes.max(initial=1))))
         self.local = local
-        self.steps = planned_steps(self.sizes, local)
-        self.phase_ends = phase_gradients(self.steps, local).cumsum(axis=1)
+        self.held_out = held_out_sizes(self.sizes, local)
+        self.steps = planned_steps(self.sizes - self.held_out, local)
+        self.phase_ends = phase_gradients(self.steps, self.held_out, local).cumsum(axis=1)
         if local.phases:
             self.steps = self.phase_ends[:, -1]
 
@@ -746,42 +749,46 @@ class Plan:
           `[steps]`.
         """
         if not self.local.phases:
-            return self._drawn_batches(int(self.steps[client]), r, client, self._batch_draws)
+            rows = self.federation.holders.of(client)
+            rng = self._batch_draws.at(r, client)
+            return self._drawn_batches(rows, int(self.steps[client]), rng)
 
-        # The phase that the scenario asks for has the batches that it has in any method.
-        ends = self.phase_ends[client]
-        gradients = np.diff(ends, prepend=0)  # [P]
-        asked = self.local.asked
-        phase = self.local.phases[asked]
-        repeats = phase.substeps if phase.same_batch else 1
-        index, valid = self._drawn_batches(
-            int(gradients[asked]) // repeats, r, client, self._batch_draws
-        )
-        index = index.repeat(repeats, axis=0)
-        valid = valid.repeat(repeats)
+        # The phase that the scenario asks for has the batches that it has in any method. The others
+        # draw theirs one after another.
+        trained, held_out = self._divided(client)
+        gradients = np.diff(self.phase_ends[client], prepend=0)  # [P]
+        others = self._phase_draws.at(r, client)
+        drawn = []
+        for number, phase in enumerate(self.local.phases):
+            rng = self._batch_draws.at(r, client) if number == self.local.asked else others
+            rows = held_out if phase.held_out else trained
+            repeats = phase.substeps if phase.same_batch else 1
+            if gradients[number]:
+                index, valid = self._drawn_batches(rows, int(gradients[number]) // repeats, rng)
+                drawn.append((index.repeat(repeats, axis=0), valid.repeat(repeats)))
+        return joined_batches(drawn)
 
-        # The others draw theirs one after another.
-        others = int(ends[-1] - gradients[asked])
-        if not others:
-            return index, valid
-        begin = int(ends[asked] - gradients[asked])
-        more_index, more_valid = self._drawn_batches(others, r, client, self._phase_draws)
-        index = np.concatenate([more_index[:begin], index, more_index[begin:]])
-        return index, np.concatenate([more_valid[:begin], valid, more_valid[begin:]])
+    def _divided(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return a client's rows that are not held out, and those that are, in every round."""
+        rows = self.federation.holders.of(client)
+        held_out = int(self.held_out[client])
+        if not held_out:
+            return rows, rows[:0]
+        order = generator(self.seed, Stream.HELD_OUT, client=client).permutation(rows)
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def _drawn_batches(
-        self, steps: int, r: int, client: int, draws: Draws
+        self, rows: np.ndarray, steps: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return so many batches of a client, in the form of `batches`."""
-        rows = self.federation.holders.of(client)
+        """Return so many batches of these rows, in the form of `batches`."""
         n = len(rows)
         if self.local.poisson:
-            return poisson_batches(rows, steps, self.local, draws.at(r, client))
+            return poisson_batches(rows, steps, self.local, rng)
         epochs = -(-steps // batches_per_epoch(n, self.local))  # rounded up
 
         order = rows[None].repeat(epochs, 0)  # [epochs, n]
         if self.local.shuffle and self.local.batch is not None and n > self.local.batch:
-            draws.at(r, client).permuted(order, axis=1, out=order)
+            rng.permuted(order, axis=1, out=order)
         return cut_into_batches(order, steps, self.local)
 
     def single_pass(self, client: int) -> tuple[np.ndarray, np.ndarray]:

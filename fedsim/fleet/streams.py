@@ -31,6 +31,7 @@ class Stream(IntEnum):
     CANARIES = 25  # which clients are canaries, and which of these take part
     TOPOLOGY = 26  # random graphs
     LINKS_DOWN = 27  # links of a graph that fail in a round
+    HELD_OUT = 28  # samples of a client that only one phase of its rounds is dealt
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

@@ -387,6 +387,16 @@ def fedem() -> None:
     """Several models, and weights of them for every client; the sample-weighted mean."""
 
 
+@composed(SAMPLES, client="fedfomo")
+def fedfomo() -> None:
+    """A model for every client, moved to others that suit it better; the sample-weighted mean."""
+
+
+@composed(SAMPLES, client="fedproto")
+def fedproto() -> None:
+    """Models of the clients' own, whose features of a class agree by what all clients send."""
+
+
 @composed(SAMPLES, client="propfair")
 def propfair() -> None:
     """Steps by the proportion of what a client gains, and the sample-weighted mean."""

@@ -35,12 +35,16 @@ class LocalPhase(NamedTuple):
         epochs, which exactly one phase has.
       substeps: gradients that make up one of these steps.
       same_batch: whether the gradients of a step are on the same batch.
+      held_out: share of a client's samples that this phase alone is dealt, the same ones in every
+        round; its steps are then the batches of `steps` passes over them. At least one sample, and
+        none of a client that has a single one.
     """
 
     name: str
     steps: int | None = None
     substeps: int = 1
     same_batch: bool = False
+    held_out: float = 0.0
 
 
 class StartHook(Protocol):
@@ -196,8 +200,9 @@ class Client(NamedTuple):
       isolated: whether every client trains alone: nothing travels, and no shared model is trained.
       bank: the models that clients choose from; None: the server has a single one.
       sends: (rows of all clients `[M, ...]`, which of them have taken part `[M]`, the number of the
-        client's row, the row) -> what the server sends ONE client in place of the shared
+        client's row, the row, key) -> what the server sends ONE client in place of the shared
         parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
+      models_sent: how many models that is.
       model: the scenario's model -> the model that is trained and scored in its place; the same one
         for the same model.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
@@ -222,7 +227,8 @@ class Client(NamedTuple):
     pools: Literal["client", "cohort"] | None = None
     isolated: bool = False
     bank: Bank | None = None
-    sends: Callable[[Tree, Array, Array, Tree], Tree] | None = None
+    sends: Callable[[Tree, Array, Array, Tree, Key[Array, ""]], Tree] | None = None
+    models_sent: int = 1
     model: Callable[[Model], Model] | None = None
     gossip: Gossip | None = None
 

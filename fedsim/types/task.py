@@ -100,6 +100,7 @@ class Task(NamedTuple):
     rate: Callable[[Array, Array], Array]
     classes: int  # 0: regression
     features: Callable[[Tree, Array], Array] | None = None  # the model's, where it has them
+    width: int = 0  # numbers that the features of a sample are; 0: the method needs none
     # (key, x of a batch) -> x that is trained on
     augment: Callable[[Key[Array, ""], Array], Array] | None = None
 

@@ -14,6 +14,7 @@ from test_readme import block
 
 import fedsim
 from fedsim.clients.cfl import second_part
+from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.report.context import context_of
@@ -97,9 +98,9 @@ def means() -> np.ndarray:
     return np.array([x[owner == i].mean(0) for i in ALL])
 
 
-def played(cohorts, params=None, lr=0.2, steps=2, **sections):
-    """Run on the points -> the server's models after every round, and the result."""
-    x, _ = points()
+def played(cohorts, params=None, lr=0.2, steps=2, x=None, **sections):
+    """Run on the points, or others -> the server's models after every round, and the result."""
+    x = points()[0] if x is None else x
     written = {
         "name": "points",
         "rounds": len(cohorts),
@@ -201,7 +202,7 @@ def test_one_model_is_federated_averaging_to_the_bit(server):
 
 
 @long
-@pytest.mark.parametrize("kind", ["ifca", "cfl", "fedamp", "fedem"])
+@pytest.mark.parametrize("kind", ["ifca", "cfl", "fedamp", "fedem", "fedfomo", "fedproto"])
 def test_blocks_and_other_runs_change_no_bit(kind):
     client = {"kind": kind, "lr": 0.1, "batch": 16}
     if kind == "cfl":
@@ -378,6 +379,62 @@ def test_fedamp_without_a_pull_is_local_training():
     np.testing.assert_array_equal(pulled.state()["client"]["w"], alone.state()["client"]["v"])
 
 
+# ------------------------------------------------------------------------------------------ FedFomo
+
+
+def test_fedfomo_is_that_of_the_paper():
+    """All samples of a client are equal, so that it is the same which of them it holds out."""
+    owner = np.repeat(range(len(SIZES)), SIZES)
+    client = {"kind": "fedfomo", "models": 8, "held_out": 0.3}
+    seen, result = played(COHORTS * 2, lr=0.05, client=client, x=CENTRES[owner])
+
+    sizes = np.array(SIZES, float)
+    x, w, joined = np.zeros(D), np.zeros((len(SIZES), D)), set()
+    moved = 0
+    for cohort in COHORTS * 2:
+        before = w.copy()
+        for i in cohort:
+            loss = lambda model, i=i: 0.5 * ((model - CENTRES[i]) ** 2).sum()
+            gains = {}
+            for j in joined - {i}:
+                apart = np.linalg.norm(before[j] - before[i])
+                gain = max(0, loss(before[i]) - loss(before[j]))
+                if apart > 0 and gain > 0 and SIZES[i] > 1:
+                    gains[j] = gain / apart
+            for j, gain in gains.items():
+                w[i] += gain / sum(gains.values()) * (before[j] - before[i])
+            moved += len(gains) > 1
+            w[i] += local(w[i], CENTRES[i], lr=0.05)
+        joined |= set(cohort)
+        x = x + sizes[cohort] @ (w[cohort] - x) / sizes[cohort].sum()
+    assert moved >= 3  # several models were better
+    np.testing.assert_allclose(result.state()["client"]["w"], w, **NEAR)
+    np.testing.assert_allclose(seen[-1], x, **NEAR)
+
+
+@long
+def test_fedfomo_draws_every_other_client_equally_often():
+    """From a bank of models that are the clients' ids: no client gets its own, or one twice."""
+    sends = FAMILIES["client"]["fedfomo"](models=3).sends
+    keys = jax.random.split(jax.random.key(1), 400)
+    rows = {"w": jnp.arange(9), "lot": jnp.arange(9, dtype=jnp.uint32) ** 2}
+    seen = jnp.arange(9) < 7
+
+    @jax.jit
+    def drawn(rows, seen):
+        return jax.lax.map(lambda key: sends(rows, seen, jnp.asarray(2), None, key), keys)
+
+    sent = drawn(rows, seen)
+    chosen = np.asarray(sent["w"])
+    assert sent["valid"].all() and (np.diff(np.sort(chosen), axis=1) > 0).all()
+    share = np.bincount(chosen.ravel(), minlength=9) / len(keys)
+    np.testing.assert_allclose(share, [0.5, 0.5, 0, 0.5, 0.5, 0.5, 0.5, 0, 0], atol=0.1)
+
+    # Rows of clients that have not taken part change no draw.
+    fewer = drawn({name: row[:7] for name, row in rows.items()}, seen[:7])
+    np.testing.assert_array_equal(fewer["w"], chosen)
+
+
 # -------------------------------------------------------------------------------------------- FedEM
 
 
@@ -457,6 +514,8 @@ WRONG = [
     ({"client": {"kind": "cfl"}}, "cohort: cfl compares the updates of all clients"),
     ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
     (CARRIED, "client.optimizer_state: ifca"),
+    ({"method": "fedproto", "wire": ["sign_flip"]}, "sign_flip works on parameters, and fedproto"),
+    ({"method": "fedproto", "server": ["median"]}, "median works on parameters, and fedproto sen"),
 ]
 
 

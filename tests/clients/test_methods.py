@@ -438,9 +438,11 @@ SENT = {
     "one body": 24 / 39,
     "one head": 15 / 39,
     "the other leaves": 32 / 39,
+    "prototypes": 3 * (4 + 1) / 39,
 }
 RECEIVED = {"": 1, "receives k": "k", "receives two": 2, "receives three": 3}
 LAYERS = ("moon", "fedper", "fedrep", "fedbabu", "lg_fedavg", "fedbn", "fedrod", "fedala")
+LAYERS += ("fedproto",)
 
 
 @pytest.mark.long

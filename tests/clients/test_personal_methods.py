@@ -221,6 +221,8 @@ COSTS = {
     "per_fedavg": ({"kind": "per_fedavg"}, 3 * 2),
     "fedala": ({"kind": "fedala", "weight_steps": 2, "personal": ["b"]}, 2 + 3),
     "fine_tune": ({"kind": "fine_tune", "tune_steps": 9}, 3),
+    # 8 of 32 samples are held out: two batches, each for the client's model and two more.
+    "fedfomo": ({"kind": "fedfomo", "models": 2, "held_out": 0.25}, 2 * 3 + 3),
 }
 
 
@@ -244,6 +246,35 @@ def test_steps_and_seconds_count_every_gradient(name):
     assert plan.asked_steps(work.ids, work.steps).tolist() == [3] * 5
     index, valid = plan.batches(1, 0)
     assert len(index) == len(valid) == gradients
+
+
+@pytest.mark.parametrize("batch", [4, "full"])
+def test_samples_that_are_held_out_are_not_trained_on(batch):
+    checked = read(
+        {
+            "name": "held_out",
+            "rounds": 3,
+            "data": {"kind": "gaussian_blobs", "samples": 95, "clients": 5, "test": 0.0},
+            "model": "logistic",
+            "client": {"kind": "fedfomo", "models": 2, "held_out": 0.25, "batch": batch},
+        }
+    )
+    with numerics(checked):
+        (plan,) = build(checked).plans.values()
+    rows = set(plan.federation.holders.of(0).tolist())
+    first = None
+    for r in (1, 2):
+        index, valid = plan.batches(r, 0)
+        batches = [tuple(row[:n]) for row, n in zip(index, valid, strict=True)]
+        end = plan.phase_ends[0][0]
+        compared = batches[:end:3]
+        assert [compared[k // 3] for k in range(end)] == batches[:end]
+        held_out = {row for batch in compared for row in batch}
+        trained = [row for batch in batches[end:] for row in batch]
+        assert len(held_out) == sum(map(len, compared)) == 4
+        assert len(trained) == 15 and {*trained} | held_out == rows
+        first = first or held_out
+        assert held_out == first
 
 
 # -------------------------------------------------------------------------------------- statistics
@@ -346,3 +377,60 @@ def test_what_cannot_be_is_one_line(says):
     with pytest.raises(ScenarioError) as error:
         run(REFUSED[says], cohort="all", **(asynchronous if says.startswith("rem") else {}))
     assert says in str(error.value) and "\n" not in str(error.value)
+
+
+# ------------------------------------------------------------------------------ how much to be tied
+
+ESTIMATED = [c for c in oracle("personalisation") if c["fn"] == "ditto_point_estimation"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ESTIMATED, ids=lambda case: case["name"])
+def test_the_best_tie_of_ditto_is_that_of_the_closed_form(case, tmp_path):
+    """Clients estimate means around a common one: λ* = σ²/(n τ²).
+
+    A mean is the weight of a linear model whose input is 1. Coordinates are independent, so that
+    there are many draws in one run. After one full step of length 1 the shared model is the mean of
+    all samples, and one personal step of length 1/(1 + λ) is exact.
+    """
+    p, draws, tests = case["params"], 2000, 10
+    K, n = p["K"], p["n"]
+    rng = np.random.default_rng(0)
+    means = p["tau"] * rng.normal(size=(K, draws))
+
+    def drawn(samples):
+        noise = rng.normal(size=(K * samples, draws))
+        return np.repeat(means, samples, axis=0) + p["sigma"] * noise
+
+    np.savez(
+        tmp_path / "means.npz",
+        x=np.ones((K * n, 1)),
+        y=drawn(n),
+        client=np.repeat(np.arange(K), n),
+        x_test=np.ones((K * tests, 1)),
+        y_test=drawn(tests),
+        client_test=np.repeat(np.arange(K), tests),
+    )
+    methods = []
+    for lam in case["expected"]["lambdas"]:
+        method = f"ditto(lam={lam!r}, personal_lr={1 / (1 + lam)!r}, personal_steps=1)"
+        methods.append({"method": method, "label": repr(lam)})
+    compared = fedsim.compare({
+        "name": "means",
+        "rounds": 2,
+        "data": {"kind": "npz", "path": str(tmp_path / "means.npz"), "partition": "natural"},
+        "model": {"kind": "linear", "bias": False},
+        "client": {"lr": 1.0, "batch": "full", "steps": 1},
+        "evaluate": {"every": 2},
+        "numerics": X64,
+        "compare": {"methods": methods},
+    })  # fmt: skip
+    losses = compared.clients.groupby("method")["personal_loss"].mean()
+    best = case["expected"]["lambda_star"]
+    assert losses.idxmin() == repr(best)
+
+    # A loss is half the squared error: that of the estimate, and that of the test samples.
+    noise = p["sigma"] ** 2
+    for lam, want in zip(case["expected"]["lambdas"], case["expected"]["mse"], strict=True):
+        error = 2 * losses[repr(lam)] / draws - noise
+        assert error == pytest.approx(want, abs=0.005 * noise + 0.03 * want)

@@ -32,7 +32,7 @@ TWICE = [
     (name, case) for name in OPTIMISED for case in ("server momentum", "all together")
 ]  # theirs stands there
 HALF = {"kind": "sgd", "lr": 0.5}
-SEVERAL_MODELS = {"ifca", "hypcluster", "cfl", "fedamp", "fedem"}
+SEVERAL_MODELS = {"ifca", "hypcluster", "cfl", "fedamp", "fedem", "fedfomo"}
 OWNED = {
     "": "owns what follows the rule; remove one of them",
     "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
@@ -66,6 +66,7 @@ LATER = (
     "mr_mtl",
     "fedrod",
     "fedala",
+    "fedproto",
     "fedvarp",
     "ca2fl",
 )

@@ -387,13 +387,17 @@ COMPARED = {
     "optimisers": "compare",
     **dict.fromkeys(("worst_case", "breakdown", "known_results", "backdoor_rules"), "robust"),
     "eps_front": "privacy",
+    "personal": "personal",
     "topologies": "topologies",
 }
-SCENARIOS = {"topologies": "heterogeneity"}  # the others have the report's name
-REDUCED = ("robust", "privacy", "topologies")  # folders of scenarios
+# the others have the report's name
+SCENARIOS = {"personal": "methods", "topologies": "heterogeneity"}
+REDUCED = ("robust", "personal", "privacy", "topologies")  # folders of scenarios
 LARGE = (
+    "bytes.csv",
     "clients.csv",
     "partition.csv",
+    "seconds.csv",
     "timing.csv",
     "figures/",
 )  # of those under REDUCED not kept either

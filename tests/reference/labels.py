@@ -85,6 +85,52 @@ class Moon(Client):
         return {"last": self.last[i]}
 
 
+class FedProto(Client):
+    """Tan et al. 2022, Algorithm 1: a client's model, and the mean features of its classes.
+
+    The prototypes of all clients are the means over those that each sent last, by their samples.
+    """
+
+    lam = 0.8
+
+    def start_run(self):
+        self.w = dict.fromkeys(self.problem.able, self.problem.start)
+        self.last = {i: (np.zeros(3), np.zeros((3, 2))) for i in self.problem.able}
+        self.start_round([], self.problem.start)
+
+    def start_round(self, S, x):
+        self.count = sum(count for count, _ in self.last.values())
+        self.total = sum(count[:, None] * mean for count, mean in self.last.values())
+
+    def direction(self, i, y, x):
+        (rows, labels), p = self.problem.samples(i), self.problem
+        self.seen.append(p.features(y, rows))
+        known = self.count[labels] > 0
+        centres = self.total[labels] / np.maximum(self.count[labels], 1)[:, None]
+
+        def objective(w):
+            apart = ((p.features(w, rows) - centres) ** 2).mean(1)
+            return p.cost(p.outputs(w, rows), labels) + self.lam * (known * apart).mean()
+
+        return slope(objective, y)
+
+    def update(self, i, x):
+        self.seen = []
+        self.w[i] = self.trained(i, self.w[i])
+        labels, z = self.problem.samples(i)[1], np.mean(self.seen, axis=0)
+        means = [z[labels == c].mean(0) if (labels == c).any() else np.zeros(2) for c in range(3)]
+        self.last[i] = (self.problem.labels(i), np.array(means))
+        return 0 * x
+
+    def server(self):
+        self.start_round([], None)
+        return {"prototypes": np.append(self.count, self.total) / len(self.problem.able)}
+
+    def memory(self, i):
+        count, mean = self.last[i]
+        return {"w": self.w[i], "prototypes": np.append(count, count[:, None] * mean)}
+
+
 class FedPer(Client):
     """Arivazhagan et al. 2019: the last three parameters stay with the client, v_i.
 

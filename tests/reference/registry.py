@@ -217,6 +217,13 @@ METHODS = {
         lr=0.3,
         problem="softmax",
     ),
+    "fedproto": _sampled(
+        "fedproto(lam=0.8)",
+        {"kind": "fedproto", "lam": 0.8},
+        labels.FedProto,
+        lr=0.02,
+        problem="features",
+    ),
     "propfair": _sampled(
         "propfair(baseline=0.6, epsilon=0.3)",
         {"kind": "propfair", "baseline": 0.6, "epsilon": 0.3},
