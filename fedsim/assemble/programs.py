@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.assemble.topology import mix_rule_of
-from fedsim.clients import at_node, augmenting, carrying, mean_loss, sgd, tuning
+from fedsim.clients import at_node, augmenting, carrying, in_turns, mean_loss, sgd, tuning
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
 from fedsim.engine.deviation import Deviations
@@ -79,6 +79,7 @@ class TrainingInputs(NamedTuple):
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
     mix: Literal["after", "before"] | None = None  # how clients without a server mix
+    turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
 
 
 class Training(NamedTuple):
@@ -247,6 +248,7 @@ def training(
     client: HashableSection,
     augment: tuple[HashableSection, ...] = (),
     mix: Literal["after", "before"] | None = None,
+    turns: tuple[tuple[str, ...], ...] = (),
 ) -> Training:
     """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
@@ -277,6 +279,8 @@ def training(
         method = carrying(method, fresh_optimizer_state)
     if mix is not None:
         method = at_node(method, mix)
+    if turns:
+        method = in_turns(method, turns)
 
     return Training(
         client=method,

@@ -9,10 +9,9 @@ from annotated_types import Ge, Gt
 
 from fedsim.compose import adapter
 from fedsim.models.dense import LowRank
-from fedsim.types import Adapter
+from fedsim.types import LOW_RANK, Adapter
 
-A = "lora_A"
-B = "lora_B"
+A, B = LOW_RANK
 
 
 @adapter

@@ -193,6 +193,8 @@ class Client(NamedTuple):
       model: the scenario's model -> the model that is trained and scored in its place; the same one
         for the same model.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
+      resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
+        this round; None: all leaves are trained in every round.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -216,6 +218,7 @@ class Client(NamedTuple):
     bank: Bank | None = None
     sends: Callable[[Tree, Array, Array, Tree], Tree] | None = None
     model: Callable[[Model], Model] | None = None
+    resting: Callable[[Shared, Tree], Tree] | None = None
 
     @property
     def sends_stats(self) -> bool:

@@ -8,6 +8,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim.tree import Tree
 
+LOW_RANK = ("lora_A", "lora_B")  # names of the factors of a low-rank matrix A B
+
 Shared = dict[str, Any]
 """What the server sends: `params` (stages, rule and optax act on it alone), `stats`, `aux`."""
 
