@@ -22,8 +22,6 @@ def in_turns(inner: Client, freezes: Sequence[Sequence[str]]) -> Client:
       inner: the method.
       freezes: for every turn, patterns over the names of leaves that rest.
     """
-    if TURN in inner.reduce:
-        raise ValueError(f"the method has an entry {TURN!r} in aux, which turns of leaves need")
 
     def resting(shared: Shared, params: Tree) -> Tree:
         """A bool for every leaf: whether it rests in this round."""

@@ -225,6 +225,15 @@ def test_at_full_rank_the_product_comes_where_full_training_comes():
     ("model", "sections", "expected"),
     [
         (
+            {},
+            {
+                "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4},
+                "server": [{"kind": "lora_mean", "how": "alternate"}],
+                "cohort": {"kind": "uniform", "size": 3},
+            },
+            "lora_mean trains leaves in turn, and clients of fedbuff start in different turns",
+        ),
+        (
             {"adapter": None},
             {},
             "lora_mean is about lora_A and lora_B, and the model has no adapter",
