@@ -48,6 +48,7 @@ GRAPH_METHODS = frozenset(
     }
 )
 READERS = frozenset({"trust", "zeno"})  # rules that read samples of the server: test_own_samples.py
+OF_ADAPTERS = frozenset({"lora_mean"})  # rules about leaves of an adapter: test_lora_mean.py
 
 
 def pytest_make_parametrize_id(val, argname):

@@ -70,6 +70,12 @@ def asynchronous_links(
         text = f"clients of {kind} get the model at different times"
         yield ("broadcast",), f"{text}; {INSTEAD} downlink"
 
+    for link in links:
+        if len(getattr(link.made, "freezes", ())) > 1:
+            text = f"{link.section.kind} trains leaves in turn"
+            reason = f"clients of {kind} start in different turns"
+            yield link.path, f"{text}, and {reason}; {INSTEAD} rule, as lora_mean(how=product)"
+
     needs_losses = any("loss" in getattr(link.made, "needs", ()) for link in links)
     if trained.client.probe is not None or needs_losses:
         culprit = ("server",) if needs_losses else ("client", "kind")

@@ -26,6 +26,7 @@ from fedsim.assemble.feasibility import (
     idle_links,
     idle_statistics,
     large_cohort,
+    leaves_of_rule,
     merged_rows,
     repeated_clients,
     server_samples,
@@ -411,7 +412,12 @@ def _make_learning(
 ) -> _Learning:
     """Make the model and the program that trains it, and check them against the samples."""
     federation = samples.federation
-    model = problems.attempt(model_of, scenario, federation, supplied, reads=[("model",)])
+    rule = components.rule
+    freezes = () if rule is None else rule.made.freezes
+    always_frozen = freezes[0] if len(freezes) == 1 else ()
+    model = problems.attempt(
+        model_of, scenario, federation, supplied, always_frozen, reads=[("model",)]
+    )
     model = problems.attempt(_model_of_method, components.client, model)
     _check_targets(problems, components, samples, model)
 
@@ -427,6 +433,7 @@ def _make_learning(
         mix=scenario.spec.topology.mix if is_graph(scenario.spec.topology) else None,
         edges=edges_key(scenario.spec.topology),
         sample=_sample_of(federation),
+        turns=freezes if len(freezes) > 1 else (),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -503,6 +510,8 @@ def _check_training(
     )
     travelling = problems.attempt(shared_leaves, scenario, trained, shapes)
     problems.check(idle_statistics, scenario, components.client, shapes)
+    if components.rule is not None:
+        problems.check(leaves_of_rule, scenario, components.rule, travelling)
 
     # A method whose leaves are refused has no memory to look at either.
     if all_known(travelling, timetable, cohort, samples.eligible):

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 from pydantic import BaseModel
 
+from fedsim import tree
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
@@ -173,6 +174,29 @@ def wrong_partners(scenario: Scenario, link: Link) -> Findings:
             both = f"is {value_text} here and {client_text} in client.{name}"
             text = f"{both}; both sides need the same"
             yield (*link.path, name), text
+
+
+def leaves_of_rule(scenario: Scenario, link: Link, travelling: Any) -> Findings:
+    """A rule about leaves of an adapter, where the model has none or clients do not send them.
+
+    Args:
+      scenario: as read.
+      link: the rule.
+      travelling: shapes of the variables that travel.
+    """
+    if not link.made.leaves:
+        return
+    kind = link.section.kind
+    leaves = " and ".join(link.made.leaves)
+    if scenario.spec.model.adapter is None:
+        text = f"{kind} is about {leaves}, and the model has no adapter"
+        yield link.path, f"{text}; write model: {{adapter: lora}}, or use mean"
+        return
+    sent = {name.split(".")[-1] for name in tree.leaf_names(travelling["params"])}
+    missing = [leaf for leaf in link.made.leaves if leaf not in sent]
+    if missing:
+        text = f"{kind} is about {leaves}, and clients send no {missing[0]}"
+        yield link.path, f"{text}; use mean, or train and share it"
 
 
 def small_cohort(link: Link, K: int) -> Findings:

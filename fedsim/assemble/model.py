@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -75,10 +75,21 @@ def loss_of(scenario: Scenario, federation: Federation) -> str:
     return name
 
 
-def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> Model:
+def model_of(
+    scenario: Scenario,
+    federation: Federation,
+    supplied: Supplied,
+    frozen: Sequence[str] = (),
+) -> Model:
     """Return the scenario's model for its samples, or the one that was supplied.
 
     With a supplied loss, a model may have any outputs.
+
+    Args:
+      scenario: as read.
+      federation: the samples.
+      supplied: what a Python program passed in place of the scenario's model.
+      frozen: patterns of leaves of the adapter that the rule freezes, besides those of `freeze`.
 
     Raises:
       ScenarioError: for a model that does not take such samples.
@@ -99,26 +110,29 @@ def model_of(scenario: Scenario, federation: Federation, supplied: Supplied) -> 
             net = _supplied_model(supplied, fit)
 
         net = with_weights(scenario, net)
-
-        net = _partly_trained(scenario.spec.model, net)
+        net = _partly_trained(scenario.spec.model, net, frozen)
 
     stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
 
 
-def _partly_trained(section: Any, net: Model) -> Model:
+def _partly_trained(section: Any, net: Model, frozen: Sequence[str]) -> Model:
     """The model with its adapter, and with frozen leaves.
 
-    With an adapter, all leaves but its own are frozen unless `train` names them.
+    With an adapter, all leaves but its own are frozen unless `train` names them, and so are those
+    of its own in `frozen`.
     """
+    freeze = section.freeze
     adapter_leaves: tuple[str, ...] = ()
     if section.adapter is not None:
         adapter = HashableSection(section.adapter)
         net = with_adapter(net, adapter)
         adapter_leaves = factory_of(section.adapter)().leaves
-    if not (section.freeze or section.train or adapter_leaves):
+        if frozen:
+            freeze = [*(freeze or ()), *frozen]
+    if not (freeze or section.train or adapter_leaves):
         return net
-    freeze = None if section.freeze is None else tuple(section.freeze)
+    freeze = None if freeze is None else tuple(freeze)
     return partly_frozen(net, freeze, tuple(section.train or ()), adapter_leaves)
 
 

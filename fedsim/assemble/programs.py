@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from fedsim.assemble.edges import hierarchy_of, with_edges
 from fedsim.assemble.links import factory_of, links_within, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
-from fedsim.clients import at_node, augmenting, carrying, mean_loss, sgd, tuning
+from fedsim.clients import at_node, augmenting, carrying, in_turns, mean_loss, sgd, tuning
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
 from fedsim.engine.cloud import Cloud
@@ -87,6 +87,7 @@ class TrainingInputs(NamedTuple):
     mix: Literal["after", "before"] | None = None  # how clients without a server mix
     edges: HashableSection | None = None  # a topology whose clients have edges, as `edges_key`
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
+    turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
 
 
 class Training(NamedTuple):
@@ -270,6 +271,7 @@ def training(
     mix: Literal["after", "before"] | None = None,
     edges: HashableSection | None = None,
     sample: tuple[tuple[int, ...], str] | None = None,
+    turns: tuple[tuple[str, ...], ...] = (),
 ) -> Training:
     """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
@@ -304,6 +306,8 @@ def training(
         method = with_edges(method, hierarchy_of(edges.section))
     if "features" in method.needs and model.features is not None and sample is not None:
         client_task = client_task._replace(width=_feature_width(model, *sample))
+    if turns:
+        method = in_turns(method, turns)
 
     return Training(
         client=method,

@@ -57,6 +57,7 @@ from fedsim.clients.choco import choco as choco
 from fedsim.clients.dfedavgm import dfedavgm as dfedavgm
 from fedsim.clients.dfedsam import dfedsam as dfedsam
 from fedsim.clients.hooks import carrying as carrying
+from fedsim.clients.in_turns import in_turns as in_turns
 from fedsim.clients.hooks import tuning as tuning
 from fedsim.clients.nodes import at_node as at_node
 from fedsim.clients.probe import mean_loss as mean_loss

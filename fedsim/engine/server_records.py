@@ -189,14 +189,31 @@ def count_rows(rows: ProcessedRows, slots: Slots) -> Counts:
 
 
 def with_bytes(
-    bytes: Int[Array, " rows"], arrived: Updates, slots: Slots, first_slot: Int[Array, ""] | int
+    bytes: Int[Array, " rows"],
+    arrived: Updates,
+    slots: Slots,
+    first_slot: Int[Array, ""] | int,
+    resting: Int[Array, ""] | int = 0,
 ) -> Int[Array, " rows"]:
     """Return the bytes by slot with those of the block that begins with `first_slot`.
 
-    Slots beyond the cohort send nothing.
+    Slots beyond the cohort send nothing, and nobody sends the bytes of `resting` leaves.
     """
-    sent = jnp.where(slots.count > 0, arrived.bytes, 0)
+    sent = jnp.where(slots.count > 0, arrived.bytes - resting, 0)
     return jax.lax.dynamic_update_slice_in_dim(bytes, sent, first_slot, 0)
+
+
+def resting_bytes(pipeline: Pipeline, shared: Shared) -> Int[Array, ""] | int:
+    """Return the bytes of leaves that clients leave out of their messages in this round.
+
+    A codec encodes all leaves.
+    """
+    if pipeline.client.resting is None or pipeline.codec is not None:
+        return 0
+    params = pipeline.shared_params(shared)
+    rests = jax.tree.leaves(pipeline.client.resting(shared, params))
+    sizes = [tree.payload_bytes(leaf) for leaf in jax.tree.leaves(params)]
+    return jnp.sum(jnp.stack(rests) * jnp.asarray(sizes), dtype=jnp.int32)
 
 
 def is_finite(params: Tree) -> Bool[Array, ""]:

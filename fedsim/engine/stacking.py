@@ -18,6 +18,7 @@ from fedsim.engine.server_records import (
     contexts_of,
     count_rows,
     is_finite,
+    resting_bytes,
     sent_updates,
     train_stats,
     with_bytes,
@@ -151,5 +152,11 @@ class Stacking:
             counts=counts,
             memory=self.memories.save(memory, slots, rows, arrived.arrived & alive),
             info=output.info,
-            bytes=with_bytes(jnp.zeros(self.rows, jnp.int32), arrived, slots, first_slot=0),
+            bytes=with_bytes(
+                jnp.zeros(self.rows, jnp.int32),
+                arrived,
+                slots,
+                first_slot=0,
+                resting=resting_bytes(pipeline, start.server.shared),
+            ),
         )

@@ -21,6 +21,7 @@ from fedsim.engine.server_records import (
     contexts_of,
     count_rows,
     is_finite,
+    resting_bytes,
     sent_updates,
     train_stats,
     with_bytes,
@@ -144,7 +145,13 @@ class Summing:
             ),
             counts=jax.tree.map(jnp.add, so_far.counts, count_rows(processed, slots)),
             info=add_reports(so_far.info, processed.info),
-            bytes=with_bytes(so_far.bytes, arrived, slots, first_slot),
+            bytes=with_bytes(
+                so_far.bytes,
+                arrived,
+                slots,
+                first_slot,
+                resting=resting_bytes(pipeline, start.server.shared),
+            ),
         )
         return total, memory, stats
 

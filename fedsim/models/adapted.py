@@ -15,6 +15,7 @@ from fedsim.tree import Tree
 from fedsim.types import Adapter, Model
 
 BASE = "base"
+PROMPT = "prompt"
 
 
 def adapted(model: Model, adapter: Adapter) -> Model:
@@ -28,35 +29,46 @@ def adapted(model: Model, adapter: Adapter) -> Model:
       adapter: what is added to which weights.
 
     Raises:
-      ValueError: when it is started, for targets that no weight has, and for weights that the
-        adapter does not suit.
+      ValueError: for a prompt of a model that takes none; when it is started, for targets that no
+        weight has, and for weights that the adapter does not suit.
     """
+    if adapter.prompt:
+        return _prompted(model, adapter.prompt)
+    if adapter.init is None:
+        return model
+    start_leaves = adapter.init
+    apply_leaves = adapter.apply
+    assert apply_leaves is not None
 
     def init(key):
         variables = model.init(key)
         params = variables["params"]
         targets = target_names(params, model.products, adapter.targets)
+        if adapter.factored_only:
+            _require_products(targets, model.products)
 
         def start(name: str, W: jax.Array) -> Any:
             if name not in targets:
                 return W
-            leaves = adapter.init(jax.random.fold_in(key, tag_of(name)), name, W)
+            leaves = start_leaves(jax.random.fold_in(key, tag_of(name)), name, W)
             return {BASE: W, **leaves}
 
         return {**variables, "params": _map_by_name(start, params)}
 
-    def weights(variables: Any) -> Any:
+    def weights(variables: Any, key: Any = None) -> Any:
         def weight(name: str, leaf: Any) -> Any:
             if not is_adapted(leaf):
                 return leaf
             factored = tree.matches_any(name, model.products)
-            return adapter.apply(leaf[BASE], leaf, factored=factored)
+            own_key = None if key is None else jax.random.fold_in(key, tag_of(name))
+            return apply_leaves(leaf[BASE], leaf, factored=factored, key=own_key)
 
         params = _map_by_name(weight, variables["params"], is_leaf=is_adapted)
         return {**variables, "params": params}
 
-    def apply(variables, x, **options):
-        return model.apply(weights(variables), x, **options)
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        adapted_variables = weights(variables, key if train else None)
+        return model.apply(adapted_variables, x, mask=mask, key=key, train=train)
 
     features = model.features
     head = model.head
@@ -66,6 +78,35 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         features=features and (lambda variables, x: features(weights(variables), x)),
         head=head and (lambda variables, h: head(weights(variables), h)),
     )
+
+
+def _prompted(model: Model, vectors: int) -> Model:
+    """The model with vectors in front of every sequence."""
+    start = model.prompt
+    if start is None:
+        raise ValueError("adapter: prompt is for a transformer; use one, or another adapter")
+
+    def init(key):
+        variables = model.init(key)
+        params = variables["params"]
+        prompt = start(jax.random.fold_in(key, tag_of(PROMPT)), params, vectors)
+        return {**variables, "params": {**params, PROMPT: prompt}}
+
+    return model._replace(init=init)
+
+
+def _require_products(targets: set[str], products: Sequence[str]) -> None:
+    """Refuse weights that the model does not only multiply by.
+
+    Raises:
+      ValueError: naming the first of them.
+    """
+    others = sorted(name for name in targets if not tree.matches_any(name, products))
+    if others:
+        text = (
+            f"the adapter is for weights of mlp, logistic, linear or transformer, not {others[0]}"
+        )
+        raise ValueError(f"adapter: {text}; use lora without dropout, or other targets")
 
 
 def is_adapted(node: Any) -> bool:

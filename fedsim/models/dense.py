@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -116,6 +116,27 @@ def affine(p, x):
     return product(x, p["W"]) + p["b"]
 
 
+@runtime_checkable
+class Factored(Protocol):
+    """What stands in place of a weight W in `x @ W`, such as factors of it."""
+
+    def times(self, x: jax.Array, product: Callable) -> jax.Array:
+        """Return what becomes of x `[rows, m]`, by products of arrays: `[rows, n]`."""
+        ...
+
+
+def takes_factors(product: Callable) -> Callable:
+    """Decorator: `x @ W` also for a `Factored` W."""
+
+    @functools.wraps(product)
+    def of_array_or_factors(x, W):
+        if isinstance(W, Factored):
+            return W.times(x, of_array_or_factors)
+        return product(x, W)
+
+    return of_array_or_factors
+
+
 class LowRank(NamedTuple):
     """The weight W + scale · A B, in factors."""
 
@@ -124,21 +145,24 @@ class LowRank(NamedTuple):
     B: jax.Array  # [r, n]
     scale: jax.Array
 
+    def times(self, x: jax.Array, product: Callable) -> jax.Array:
+        """Return x W + scale · (x A) B; W + scale · A B is never made."""
+        return product(x, self.W) + self.scale * product(product(x, self.A), self.B)
+
     def merged(self) -> jax.Array:
         """Return the weight as one array of W's shape."""
         return self.W + self.scale * (self.A @ self.B).reshape(self.W.shape)
 
 
-def takes_factors(product: Callable) -> Callable:
-    """Decorator: `x @ W` also for a `LowRank`, whose W + scale · A B is then never made."""
+class Scaled(NamedTuple):
+    """The weight W · diag(scale), in factors."""
 
-    @functools.wraps(product)
-    def of_array_or_factors(x, W):
-        if isinstance(W, LowRank):
-            return product(x, W.W) + W.scale * product(product(x, W.A), W.B)
-        return product(x, W)
+    W: Any  # [m, n], or `Factored`
+    scale: jax.Array  # [n]
 
-    return of_array_or_factors
+    def times(self, x: jax.Array, product: Callable) -> jax.Array:
+        """Return (x W) · diag(scale)."""
+        return product(x, self.W) * self.scale
 
 
 @jax.custom_vjp

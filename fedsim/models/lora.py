@@ -1,18 +1,18 @@
 """LoRA: a low-rank matrix next to every frozen weight."""
 
 import math
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt
 
 from fedsim.compose import adapter
 from fedsim.models.dense import LowRank
-from fedsim.types import Adapter
+from fedsim.types import LOW_RANK, Adapter
 
-A = "lora_A"
-B = "lora_B"
+A, B = LOW_RANK
 
 
 @adapter
@@ -20,6 +20,7 @@ def lora(
     rank: Annotated[int, Ge(1)] = 4,
     alpha: Annotated[float, Gt(0)] | None = None,
     targets: list[str] | None = None,
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0,
 ) -> Adapter:
     """A low-rank matrix next to every frozen weight (LoRA).
 
@@ -34,9 +35,12 @@ def lora(
       alpha: the product counts alpha/rank; by default alpha = rank.
       targets: weights that are adapted, by their full names or by the parts between dots, as
         `[last]`, `["block*.W"]`; by default all matrices that the model multiplies by.
+      dropout: share of the numbers of x that are 0 in x A while training; the others are divided by
+        1 − dropout.
 
     Raises:
-      ValueError: at build time, for targets that no leaf has, and for a rank above min(m, n).
+      ValueError: at build time, for targets that no leaf has, for a rank above min(m, n), and for
+        dropout where x W is not one of the model's own products, as in a convolution.
 
     References:
       Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685,
@@ -45,19 +49,47 @@ def lora(
     scale = 1.0 if alpha is None else alpha / rank
 
     def init(key, name, W):
-        m = math.prod(W.shape[:-1])
-        n = W.shape[-1]
-        if rank > min(m, n):
-            text = f"{rank} is more than min(m, n) of {name} {[m, n]}"
-            raise ValueError(f"adapter.rank: {text}; lower it, or leave {name} out of targets")
-        bound = math.sqrt(1 / m)
-        return {
-            A: jax.random.uniform(key, (m, rank), W.dtype, minval=-bound, maxval=bound),
-            B: jnp.zeros((rank, n), W.dtype),
-        }
+        return start(key, name, W, rank)
 
-    def apply(W, leaves, *, factored):
+    def apply(W, leaves, *, factored, key):
         low_rank = LowRank(W, leaves[A], leaves[B], jnp.asarray(scale, W.dtype))
+        if dropout and key is not None:
+            return Dropped(low_rank, dropout, key)
         return low_rank if factored and W.ndim == 2 else low_rank.merged()
 
-    return Adapter(init=init, leaves=(A, B), apply=apply, targets=targets)
+    return Adapter(
+        init=init, apply=apply, leaves=(A, B), targets=targets, factored_only=dropout > 0
+    )
+
+
+class Dropped(NamedTuple):
+    """A low-rank weight whose A sees x without some of its numbers."""
+
+    weight: LowRank
+    share: float
+    key: jax.Array
+
+    def times(self, x: jax.Array, product: Callable) -> jax.Array:
+        """Return x W + scale · (x' A) B."""
+        W, A, B, scale = self.weight
+        kept = jax.random.bernoulli(self.key, 1 - self.share, x.shape)
+        dropped = jnp.where(kept, x / (1 - self.share), 0).astype(x.dtype)
+        return product(x, W) + scale * product(product(dropped, A), B)
+
+
+def start(key: jax.Array, name: str, W: jax.Array, rank: int) -> dict[str, jax.Array]:
+    """Return A uniform in ±√(1/m) and B at zero.
+
+    Raises:
+      ValueError: for a rank above min(m, n).
+    """
+    m = math.prod(W.shape[:-1])
+    n = W.shape[-1]
+    if rank > min(m, n):
+        text = f"{rank} is more than min(m, n) of {name} {[m, n]}"
+        raise ValueError(f"adapter.rank: {text}; lower it, or leave {name} out of targets")
+    bound = math.sqrt(1 / m)
+    return {
+        A: jax.random.uniform(key, (m, rank), W.dtype, minval=-bound, maxval=bound),
+        B: jnp.zeros((rank, n), W.dtype),
+    }

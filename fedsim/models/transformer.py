@@ -85,18 +85,31 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
         def body(params, x):
             enter = embedded if form.vocabulary else positionwise
             h = enter(params["embedding"], x) + params["positions"]["W"]  # [B, T, D]
+            if "prompt" in params:
+                h = jnp.concatenate([_for_each(params["prompt"], h), h], axis=1)
             for i in range(layers):
                 # If the sample has one label, only the last position of the last block is needed.
                 only_last = i == layers - 1 and not form.per_token
-                asked = 1 if only_last else form.length
+                asked = 1 if only_last else h.shape[1]
                 h = _block(_block_params(params, i), h, heads, form.per_token, asked)
             h = layer_norm(params["norm"], h)
-            return h if form.per_token else h[:, -1]
+            return h[:, -form.length :] if form.per_token else h[:, -1]
+
+        def prompt(key, params, vectors):
+            if not form.vocabulary:
+                return _normal(key, (vectors, width))
+            drawn = jax.random.randint(key, (vectors,), 0, form.vocabulary)
+            return params["embedding"]["W"][drawn]
 
         network = sequence_network(form, init, body)
-        return network._replace(products=("block*.W", "last.W"))
+        return network._replace(products=("block*.W", "last.W"), prompt=prompt)
 
     return build
+
+
+def _for_each(vectors, h):
+    """The same vectors `[P, D]` for each sample of h `[B, T, D]`: `[B, P, D]`."""
+    return jnp.broadcast_to(vectors, (len(h), *vectors.shape))
 
 
 def _normal(key, shape: tuple[int, ...], deviation: float = DEVIATION):

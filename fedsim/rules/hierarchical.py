@@ -93,7 +93,8 @@ def _usable(level: str, chosen: Rule | None) -> Rule:
     """
     if chosen is None:
         return mean()
-    if chosen.needs or chosen.client is not None or chosen.before is not None:
+    asks = chosen.needs or chosen.leaves or chosen.client is not None or chosen.before is not None
+    if asks:
         text = f"the rule {chosen.name} asks for more than the updates of a group"
         raise ValueError(f"{level}: {text}; use mean, median or another one without")
     return chosen

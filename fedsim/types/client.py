@@ -206,6 +206,8 @@ class Client(NamedTuple):
       model: the scenario's model -> the model that is trained and scored in its place; the same one
         for the same model.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
+      resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
+        this round; None: all leaves are trained in every round.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -231,6 +233,7 @@ class Client(NamedTuple):
     models_sent: int = 1
     model: Callable[[Model], Model] | None = None
     gossip: Gossip | None = None
+    resting: Callable[[Shared, Tree], Tree] | None = None
 
     @property
     def sends_stats(self) -> bool:

@@ -163,6 +163,9 @@ class Rule(NamedTuple):
       bound: as published; see `fedsim.rules.bounds`.
       before: what the rule does to every row first, behind all stages. The server remembers its
         memory of a client where the rule counts the client's row, in a round that is not skipped.
+      leaves: leaves of an adapter that the rule is about, by name; clients must send them.
+      freezes: patterns over the names of leaves that nobody trains, under this rule; of several
+        entries, each holds for a round, in turn.
     """
 
     apply: Callable[[Updates, Tree, Context], Result]
@@ -177,6 +180,8 @@ class Rule(NamedTuple):
     evaluated: Callable[[Tree, Tree], Tree] | None = None
     bound: Bound | None = None
     before: RowStage | None = None
+    leaves: tuple[str, ...] = ()
+    freezes: tuple[tuple[str, ...], ...] = ()
     name: str = ""
 
 

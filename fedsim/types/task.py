@@ -8,6 +8,8 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim.tree import Tree
 
+LOW_RANK = ("lora_A", "lora_B")  # names of the factors of a low-rank matrix A B
+
 Shared = dict[str, Any]
 """What the server sends: `params` (stages, rule and optax act on it alone), `stats`, `aux`."""
 
@@ -40,17 +42,31 @@ class Model(NamedTuple):
     # patterns of the weights W that the model only uses in products x @ W, which it makes by
     # `models.dense.product` or `models.sequences.positionwise`: they may be factored
     products: tuple[str, ...] = ()
+    # (key, params, P) -> start of P vectors `[P, width]`, which the model puts in front of every
+    # sequence where its params have them as the leaf `prompt`
+    prompt: Callable[[Key[Array, ""], Tree, int], Array] | None = None
 
 
 class Adapter(NamedTuple):
-    """Small trained leaves next to frozen weights of a model."""
+    """What is trained of a model whose other leaves are frozen.
 
-    # (key, name, W) -> the leaves of ONE weight by name, with which it starts as W itself
-    init: Callable[[Key[Array, ""], str, Array], dict[str, Array]]
-    leaves: tuple[str, ...]  # names of these leaves
-    # (W, leaves, factored=) -> the adapted weight: an array, or where `factored` a `LowRank`
-    apply: Callable[..., Any]
-    targets: list[str] | None = None  # patterns over the names of weights; None: all matrices
+    Attributes:
+      init: (key, name, W) -> the leaves of ONE weight by name, with which it starts as W itself.
+        None: no weight is adapted.
+      apply: (W, leaves, factored=, key=) -> the adapted weight: an array, or where `factored` a
+        `models.dense.Factored`; `key` is None but in training.
+      leaves: names of the leaves that are trained; they may be the model's own.
+      targets: patterns over the names of weights; None: all matrices.
+      factored_only: whether `apply` must not be asked for an array.
+      prompt: number of vectors that are trained, as the leaf `prompt`, in front of every sequence.
+    """
+
+    init: Callable[[Key[Array, ""], str, Array], dict[str, Array]] | None = None
+    apply: Callable[..., Any] | None = None
+    leaves: tuple[str, ...] = ()
+    targets: list[str] | None = None
+    factored_only: bool = False
+    prompt: int = 0
 
 
 class Batch(NamedTuple):

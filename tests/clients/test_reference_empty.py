@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, READERS, crossed
+from conftest import GRAPH_METHODS, OF_ADAPTERS, READERS, crossed
 from reference import scenarios
 from reference.conditions import FULL, Condition, listed
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -31,7 +31,7 @@ OURS = lambda family: [
 ]
 SEVERAL = {"ifca", "hypcluster", "fedem"}  # start models: test_clusters
 METHODS, RULES = (
-    [name for name in OURS(family) if name not in READERS | SEVERAL | GRAPH_METHODS]
+    [name for name in OURS(family) if name not in READERS | OF_ADAPTERS | SEVERAL | GRAPH_METHODS]
     for family in ("method", "rule")
 )
 

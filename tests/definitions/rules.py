@@ -27,6 +27,8 @@ CASES = {
     # Σ w x / Σ w with w = 1, 2, 2, 3, 2: samples times how often a client was drawn
     "mean": case({"kind": "mean"}, (TWICE, [3.1, -0.3])),
     # w = 1, 1, 2, 1, 1
+    # rows that are no pairs; of pairs: test_lora_mean.py
+    "lora_mean": case({"kind": "lora_mean"}, (TWICE, [3.1, -0.3])),
     "mean, uniform": case({"kind": "mean", "weights": "uniform"}, (TWICE, [3, 1 / 6])),
     # w = 2, 1, 6, 1, 2
     "mean, steps": case({"kind": "mean", "weights": "steps"}, (TWICE, [37 / 12, 0.25])),

@@ -14,6 +14,7 @@ REASONS = {  # why they need no bound -> the integers
         fedexp_regression.features fedexp_regression.samples fedexp_regression.clients
         model: mlp.hidden char_gru.embedding char_gru.width char_lstm.embedding char_lstm.width
         cnn.channels cnn.hidden
+        adapter: bottleneck.size prompt.tokens vera.rank
         cohort: weighted.size clustered.size
         rule: fldetector.window
         codec: count_sketch.rows count_sketch.columns
@@ -31,7 +32,7 @@ REASONS = {  # why they need no bound -> the integers
         distributed_backdoor.gap
         augmentation: crop.padding
         model: cnn.kernel resnet.groups transformer.heads transformer.width
-        adapter: lora.rank
+        adapter: lora.rank dora.rank
         cohort: uniform.size cyclic.size listed.rounds power_of_choice.size
         power_of_choice.candidates round_robin_by_class.size divfl.size divfl.candidates
         fedcs.candidates fedcs.size importance.size least_participated.size oort.size tifl.size
@@ -85,6 +86,7 @@ REASONS = {  # why they need no bound -> the integers
     SEED: """
         dataset: fcube.seed synthetic.seed leaf_synthetic.seed gaussian_blobs.seed
         linear_regression.seed quadratics.seed fedexp_regression.seed
+        adapter: vera.seed
         codec: count_sketch.seed
         section: data.seed scenario.seeds
     """,

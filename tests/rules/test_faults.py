@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import READERS, some
+from conftest import OF_ADAPTERS, READERS, some
 from test_lanes import X64, ragged
 from test_rules import TABLE
 
@@ -14,7 +14,7 @@ from fedsim.compose import FAMILIES
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 CLIENT = {"lr": 0.3, "batch": "full", "steps": 2}
-KINDS = sorted(TABLE.keys() - READERS)
+KINDS = sorted(TABLE.keys() - READERS - OF_ADAPTERS)
 PAIRS = list(itertools.product(KINDS, ["nan", "inf", "-inf"]))
 
 

@@ -1,7 +1,7 @@
 """Every rule behind plain local training against its definition in NumPy (see `reference`)."""
 
 import pytest
-from conftest import READERS, crossed, sampled
+from conftest import OF_ADAPTERS, READERS, crossed, sampled
 from reference import clients, scenarios
 from reference.conditions import CONDITIONS, HARD, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -107,7 +107,7 @@ def test_every_rule_of_the_registry_has_a_reference():
         for name, factory in FAMILIES["rule"].items()
         if factory.__module__.startswith("fedsim.")
     }
-    assert {link["kind"] for link, _ in RULES.values()} == known - ELSEWHERE - READERS
+    assert {link["kind"] for link, _ in RULES.values()} == known - ELSEWHERE - READERS - OF_ADAPTERS
     assert ELSEWHERE < {link["kind"] for link in SEEN}
 
 

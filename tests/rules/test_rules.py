@@ -38,6 +38,7 @@ class Law(NamedTuple):
 
 TABLE = {
     "mean": Law(sampled=True),
+    "lora_mean": Law(sampled=True),  # of pairs: test_lora_mean.py
     "median": Law(resists=4),
     "trimmed_mean": Law({"trim": 2}, resists=2),
     "krum": Law({"f": 3}, resists=3),

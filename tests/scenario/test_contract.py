@@ -5,7 +5,7 @@ import inspect
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, READERS, TESTS, sampled
+from conftest import GRAPH_METHODS, OF_ADAPTERS, READERS, TESTS, sampled
 
 import fedsim
 from fedsim.assemble import build
@@ -279,6 +279,8 @@ def test_every_shipped_link_keeps_the_contract(family, kind):
     scenario["server"] = scenario["server"] or ["mean"]
     if kind in ON_THE_WIRE:
         scenario["wire"] = [scenario["server"].pop(0)]
+    if kind in OF_ADAPTERS:
+        scenario["model"] |= {"adapter": "lora"}
     if kind in READERS:
         scenario["data"] |= {"server": {"samples": 10}}
     if kind in PARTNERS:

@@ -1,0 +1,204 @@
+"""Means of low-rank pairs: of the factors, or of their products."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from fedsim import tree
+from fedsim.compose import folding, rule
+from fedsim.rules.mean import mean
+from fedsim.tree import Tree
+from fedsim.types import LOW_RANK, Rule, Updates, by_samples, reported
+
+A, B = LOW_RANK
+FEWEST_ROWS = 8  # of a stack of factors: up to so many clients share one program
+
+matmul = lambda a, b: jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+class Pair(NamedTuple):
+    """The matrix A B in factors."""
+
+    A: Float[Array, "*K m r"]
+    B: Float[Array, "*K r n"]
+
+
+@rule
+def lora_mean(
+    how: Literal["factors", "product", "freeze_a", "alternate"] = "factors",
+    weights: Literal["samples", "uniform"] = "samples",
+) -> Rule:
+    """Mean of the low-rank pairs of LoRA; all other leaves have the plain mean.
+
+    With S = Σ p_i A_i B_i, the mean of the products:
+
+    - `factors` (FedIT): A = Σ p_i A_i and B = Σ p_i B_i apart, whose product is not S.
+    - `product` (FlexLoRA): the A B of rank r that is nearest to S. By the singular value
+      decomposition of the factors, S = U Σ Vᵀ, it is A = U_r and B = Σ_r V_rᵀ, with signs that
+      make the largest entry of every column of A positive.
+    - `freeze_a` (FFA-LoRA): A stays as it starts, B alone is trained and sent. A B = S.
+    - `alternate` (RoLoRA): B alone is trained and sent in one round, A alone in the next. A B = S.
+
+    The column `error` is ‖A B − S‖/‖S‖ over all targets together, in Frobenius norms, before any
+    optimiser.
+
+    Resists: nothing; one client can move it anywhere.
+    Cost: O(K·D), one pass; `factors` and `product` also O((m + n)·(K·r)²) per target `[m, n]`.
+    Needs: all rows at once for `factors` and `product`, one block at a time for the others.
+    Where all clients send the same A, and r is the rank of S: `factors` is `product`.
+
+    Args:
+      how: which mean.
+      weights: `samples` or `uniform`.
+
+    References:
+      Zhang et al. 2024, Towards Building the Federated GPT, arXiv:2305.05644 (`factors`); Bai et
+      al. 2024, Federated Fine-tuning of Large Language Models under Heterogeneous Tasks and Client
+      Resources, arXiv:2402.11505 (`product`); Sun et al. 2024, Improving LoRA in Privacy-preserving
+      Federated Learning, arXiv:2403.12313 (`freeze_a`); Chen et al. 2025, Robust Federated
+      Finetuning of LLMs via Alternating Optimization of LoRA, arXiv:2502.01755 (`alternate`).
+    """
+    if how == "freeze_a":
+        return _exact(weights)._replace(leaves=(B,), freezes=((A,),))
+    if how == "alternate":
+        return _exact(weights)._replace(leaves=(A, B), freezes=((A,), (B,)))
+
+    weigh = {"samples": by_samples, "uniform": reported}[weights]
+
+    def apply(updates: Updates, state, context):
+        w = weigh(updates)
+        plain = tree.weighted_mean(updates.delta, w)
+        starts = _pairs(context.shared["params"])
+        if not starts:
+            return plain, state, {"error": jnp.zeros((), w.dtype)}
+
+        means = tree.add(starts, _pairs(plain))
+        sent = tree.add(starts, _pairs(updates.delta))
+        p = w / jnp.maximum(tree.sum_weights(w), jnp.finfo(w.dtype).tiny)
+
+        def aggregated(rows: tuple[list[Pair], Float[Array, " K"]]):
+            sums = [_sum_of_products(pair, p=rows[1]) for pair in rows[0]]
+            made = means
+            if how == "product":
+                made = list(map(_nearest, sums, means))
+            return made, _error(made, sums)
+
+        made, error = _of_present_rows(aggregated, (sent, p), p > 0)
+        if how == "factors":
+            return plain, state, {"error": error}
+        step = tree.select(jnp.any(p > 0), tree.subtract(made, starts), tree.zeros_like(starts))
+        return _with_pairs(plain, step), state, {"error": error}
+
+    return Rule(apply=apply, weights=weigh, leaves=(A, B))
+
+
+def _exact(weights: Literal["samples", "uniform"]) -> Rule:
+    """The plain mean, where only one factor of every pair differs between clients."""
+    plain = mean(weights)
+    fold = plain.fold
+    assert fold is not None
+
+    def finish(total, state, context):
+        aggregate, state, info = fold.finish(total, state, context)
+        return aggregate, state, {**info, "error": jnp.zeros(())}
+
+    exact = folding(fold._replace(finish=finish), plain.weights)
+    return exact._replace(linear=True)
+
+
+def _is_pair(node: Any) -> bool:
+    """Whether a node of a tree holds both factors."""
+    return isinstance(node, dict) and node.get(A) is not None and node.get(B) is not None
+
+
+def _pairs(params: Tree) -> list[Pair]:
+    """The pairs of a tree, or of a stack, in its order."""
+    nodes = jax.tree.leaves(params, is_leaf=_is_pair)
+    return [Pair(node[A], node[B]) for node in nodes if _is_pair(node)]
+
+
+def _with_pairs(params: Tree, pairs: list[Pair]) -> Tree:
+    """The tree with other pairs, in its order."""
+    remaining = iter(pairs)
+
+    def put(node):
+        if not _is_pair(node):
+            return node
+        pair = next(remaining)
+        return {**node, A: pair.A, B: pair.B}
+
+    return jax.tree.map(put, params, is_leaf=_is_pair)
+
+
+def _sum_of_products(pairs: Pair, p: Float[Array, " K"]) -> Pair:
+    """Σ_k p_k A_k B_k of a stack, as one product of matrices: `[m, K·r]` times `[K·r, n]`."""
+    weighted = p[:, None, None].astype(pairs.A.dtype) * pairs.A
+    left = jnp.concatenate(list(weighted), axis=1)
+    right = jnp.concatenate(list(pairs.B), axis=0)
+    return Pair(left, right)
+
+
+def _nearest(product: Pair, like: Pair) -> Pair:
+    """The pair of the rank of `like` that is nearest to a product; its A is orthonormal."""
+    rank = like.A.shape[1]
+    left, R_left = jnp.linalg.qr(product.A)
+    right, R_right = jnp.linalg.qr(product.B.T)
+    U, singular, Vt = jnp.linalg.svd(matmul(R_left, R_right.T), full_matrices=False)
+    A_nearest = matmul(left, U[:, :rank])
+    B_nearest = singular[:rank, None] * matmul(Vt[:rank], right.T)
+
+    # Singular vectors have no sign of their own: the largest entry of a column of A is positive.
+    largest = jnp.argmax(jnp.abs(A_nearest), axis=0)
+    is_negative = A_nearest[largest, jnp.arange(rank)] < 0
+    signs = jnp.where(is_negative, -1, 1).astype(A_nearest.dtype)
+    return Pair(signs * A_nearest, signs[:, None] * B_nearest)
+
+
+def _error(made: list[Pair], sums: list[Pair]) -> Float[Array, ""]:
+    """‖made − sums‖/‖sums‖ over all pairs; 0 where the sums are zero."""
+    errors = []
+    norms = []
+    for pair, S in zip(made, sums, strict=True):
+        left = jnp.concatenate([pair.A, -S.A], axis=1)
+        right = jnp.concatenate([pair.B, S.B], axis=0)
+        errors.append(_norm(Pair(left, right)))
+        norms.append(_norm(S))
+    error = jnp.linalg.norm(jnp.stack(errors))
+    norm = jnp.linalg.norm(jnp.stack(norms))
+    return jnp.where(norm > 0, error / jnp.where(norm > 0, norm, 1), 0)
+
+
+def _norm(product: Pair) -> Float[Array, ""]:
+    """‖A B‖ of a product that is not made: of triangles R with A = Q R, which Q does not change."""
+    R_left = jnp.linalg.qr(product.A, mode="r")
+    R_right = jnp.linalg.qr(product.B.T, mode="r")
+    return jnp.linalg.norm(matmul(R_left, R_right.T))
+
+
+def _of_present_rows(function: Callable[[Tree], Tree], rows: Tree, present: Bool[Array, " K"]):
+    """`function` of the rows that are present, and of zeros up to the next power of two.
+
+    A decomposition has other bits for matrices with more columns of zeros. So the number of clients
+    decides how many there are, and not the number of empty slots.
+    """
+    sizes = [FEWEST_ROWS]
+    while sizes[-1] < len(present):
+        sizes.append(2 * sizes[-1])
+
+    first = jnp.argsort(~present, stable=True)
+    compacted = tree.select(present[first], tree.take(rows, first), tree.zeros_like(rows))
+
+    def of_first(size: int):
+        def resized(leaf):
+            leaf = leaf[:size]
+            return jnp.pad(leaf, [(0, size - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
+
+        return lambda rows: function(jax.tree.map(resized, rows))
+
+    count = jnp.sum(present)
+    index = sum((count > size).astype(int) for size in sizes[:-1])
+    return lax.switch(index, [of_first(size) for size in sizes], compacted)

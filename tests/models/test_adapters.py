@@ -1,0 +1,249 @@
+"""Adapters besides LoRA: what they compute, where they start, what they send."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim import tree
+from fedsim.errors import ScenarioError
+from fedsim.models import as_model, bottleneck, dora, ia3, lora, mlp, prompt, transformer, vera
+from fedsim.models.adapted import adapted
+from fedsim.models.cnn import cnn
+from fedsim.models.dense import product
+from fedsim.models.tokens import Tokens
+
+RNG = np.random.default_rng(0)
+m, n, r = 9, 6, 3
+
+
+def networks():
+    """Models by name, and a batch of each."""
+    tokens = RNG.integers(0, 11, (3, 5))
+    images = RNG.normal(size=(3, 8, 8, 1)).astype(np.float32)
+    return {
+        "mlp": (mlp([7])((9,), 4), RNG.normal(size=(3, 9)).astype(np.float32)),
+        "transformer": (transformer(1, 2, 8)((5,), 4, Tokens(11, True)), tokens),
+        "cnn": (as_model(cnn([3], 3, 8)((8, 8, 1), 4)), images),
+    }
+
+
+MADE = {"bottleneck": bottleneck(2), "dora": dora(2), "ia3": ia3(), "vera": vera(5)}
+PLACES = [
+    (kind, name)
+    for kind in MADE
+    for name in ("mlp", "transformer", "cnn")
+    if (kind, name) != ("bottleneck", "cnn")
+]
+
+
+def long_but(first: int, cases: list) -> list:
+    return [
+        *cases[:first],
+        *(pytest.param(*case, marks=pytest.mark.long) for case in cases[first:]),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name"), long_but(1, PLACES))
+def test_the_adapted_model_starts_as_the_model(kind, name):
+    """Bit for bit; `dora` to rounding."""
+    net, x = networks()[name]
+    key = jax.random.key(3)
+    with_leaves = adapted(net, MADE[kind])
+    plain, _ = net.apply(net.init(key), x, train=False)
+    started, _ = with_leaves.apply(with_leaves.init(key), x, train=False)
+    if kind == "dora":
+        np.testing.assert_allclose(started, plain, rtol=1e-5, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(started, plain)
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def by_hand(kind: str, x, W, p) -> np.ndarray:
+    """What becomes of x W, in NumPy."""
+    if kind == "dora":
+        V = W + 2 * p["lora_A"] @ p["lora_B"]
+        return x @ (V * p["dora_m"] / np.linalg.norm(V, axis=0))
+    if kind == "ia3":
+        return x @ W @ np.diag(p["ia3_l"])
+    if kind == "vera":
+        moved = p["vera_A"] @ np.diag(p["vera_d"]) @ p["vera_B"] @ np.diag(p["vera_b"])
+        return x @ (W + moved)
+    h = x @ W
+    return h + gelu(h @ p["adapter_D"] + p["adapter_d"]) @ p["adapter_U"] + p["adapter_u"]
+
+
+ADAPTERS = {"bottleneck": bottleneck(r), "dora": dora(r, 2 * r), "ia3": ia3(), "vera": vera(r)}
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_products_are_those_of_the_papers(kind):
+    adapter = ADAPTERS[kind]
+    with jax.enable_x64(True):
+        W = jnp.asarray(RNG.normal(size=(m, n)))
+        x = jnp.asarray(RNG.normal(size=(4, m)))
+        leaves = adapter.init(jax.random.key(0), "W", W)
+        moved = {name: leaf + RNG.normal(size=leaf.shape) for name, leaf in leaves.items()}
+        expected = by_hand(kind, x, W, jax.tree.map(np.asarray, moved))
+        factored = adapter.apply(W, moved, factored=True, key=None)
+        np.testing.assert_allclose(product(x, factored), expected, rtol=1e-12)
+        if not adapter.factored_only:
+            merged = adapter.apply(W, moved, factored=False, key=None)
+            np.testing.assert_allclose(x @ merged, expected, rtol=1e-12)
+
+
+@pytest.mark.long
+def test_the_lengths_of_dora_are_constants_in_the_gradient():
+    """The gradient of B is that of x V diag(c) with c = m/‖V‖ held fixed (equation 11)."""
+    adapter = ADAPTERS["dora"]
+    with jax.enable_x64(True):
+        W = jnp.asarray(RNG.normal(size=(m, n)))
+        x = jnp.asarray(RNG.normal(size=(4, m)))
+        p = adapter.init(jax.random.key(0), "W", W)
+        p = {name: leaf + 0.1 for name, leaf in p.items()}
+        V = W + 2 * p["lora_A"] @ p["lora_B"]
+        c = p["dora_m"] / jnp.linalg.norm(V, axis=0)
+
+        def adapted_loss(B):
+            weight = adapter.apply(W, {**p, "lora_B": B}, factored=True, key=None)
+            return jnp.sum(jnp.sin(product(x, weight)))
+
+        def fixed_loss(B):
+            return jnp.sum(jnp.sin(x @ ((W + 2 * p["lora_A"] @ B) * c)))
+
+        given, expected = (jax.grad(f)(p["lora_B"]) for f in (adapted_loss, fixed_loss))
+        np.testing.assert_allclose(given, expected, rtol=1e-11)
+
+
+def test_weights_of_one_shape_have_the_same_random_matrices():
+    net, _ = networks()["transformer"]
+    params = adapted(net, vera(4)).init(jax.random.key(1))["params"]
+    mixed, wide = params["block0_mixed"]["W"], params["block0_wide"]["W"]
+    assert mixed["vera_A"].shape == wide["vera_A"].shape == (8, 4)
+    np.testing.assert_array_equal(mixed["vera_A"], wide["vera_A"])
+    other = adapted(net, vera(4)).init(jax.random.key(2))["params"]
+    np.testing.assert_array_equal(mixed["vera_B"], other["block0_mixed"]["W"]["vera_B"])
+
+
+def test_dropout_drops_inputs_of_a_while_training_alone():
+    """At W = 0 and A B = 1/2: each number is 0 or doubled, in half of the cases."""
+    net = mlp([200])((200,), 2)
+    adapter = lora(rank=1, targets=["layer0"], dropout=0.5)
+    W = jnp.zeros((200, 1))
+    leaves = {"lora_A": jnp.ones((200, 1)), "lora_B": jnp.ones((1, 1))}
+    x = jnp.eye(200)
+    kept = product(x, adapter.apply(W, leaves, factored=True, key=jax.random.key(0)))
+    assert set(np.unique(kept)) == {0.0, 2.0}
+    assert 70 < np.count_nonzero(kept) < 130
+    scored = product(x, adapter.apply(W, leaves, factored=True, key=None))
+    assert set(np.unique(scored)) == {1.0}
+
+    dropping = adapted(net, adapter)
+    variables = dropping.init(jax.random.key(0))
+    variables = jax.tree.map(lambda leaf: leaf + 0.1, variables)
+    keys = [jax.random.key(1), jax.random.key(2)]
+    apply = lambda key, train: np.asarray(dropping.apply(variables, x, key=key, train=train)[0])
+    assert (apply(keys[0], False) == apply(keys[1], False)).all()
+    assert (apply(keys[0], True) != apply(keys[1], True)).any()
+    assert (apply(keys[0], True) == apply(keys[0], True)).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("every", [True, False])
+def test_a_prompt_is_tokens_in_front(every):
+    """Of a longer transformer with the same weights, whose first positions add nothing."""
+    short = transformer(2, 2, 8)((5,), 4, Tokens(11, every))
+    tall = transformer(2, 2, 8)((8,), 4, Tokens(11, every))
+    key = jax.random.key(0)
+    params = short.init(key)["params"]
+    prompted = adapted(short, prompt(3)).init(key)
+    first = RNG.integers(0, 11, 3)
+    vectors = params["embedding"]["W"][first]
+    positions = jnp.concatenate([jnp.zeros((3, 8)), params["positions"]["W"]])
+    longer = {"params": {**params, "positions": {"W": positions}}, "stats": {}}
+
+    x = RNG.integers(0, 11, (3, 5))
+    wide = np.concatenate([np.tile(first, (3, 1)), x], axis=1)
+    given, _ = short.apply({"params": {**params, "prompt": vectors}, "stats": {}}, x)
+    expected, _ = tall.apply(longer, wide)
+    expected = expected[:, 3:] if every else expected
+    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)
+
+    # It starts as embeddings of tokens.
+    start = np.asarray(prompted["params"]["prompt"])
+    rows = np.asarray(params["embedding"]["W"])
+    assert all((rows == vector).all(1).any() for vector in start)
+
+
+# --------------------------------------------------------------------------------------- the runs
+
+
+def written(adapter, **sections) -> dict:
+    return {
+        "name": "adapters",
+        "rounds": 2,
+        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 8},
+        "model": {"kind": "mlp", "hidden": [6], "adapter": adapter},
+        "cohort": {"kind": "uniform", "size": 4},
+        "client": {"lr": 0.1, "batch": 8},
+        **sections,
+    }
+
+
+# Numbers of [20, 6] and [6, 10].
+SENT = {
+    "dora": (4 * 26 + 6) + (4 * 16 + 10),
+    "ia3": 6 + 10,
+    "vera": (64 + 6) + (64 + 10),
+    "bottleneck": (2 * 6 * 8 + 6 + 8) + (2 * 10 * 8 + 10 + 8),
+    "bitfit": 6 + 10,
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", SENT)
+def test_runs_send_what_they_say_and_leave_the_rest(kind):
+    result = fedsim.run(written(kind))
+    start = result.experiment.shared[0]
+    last = result.rounds.iloc[-1]
+    assert last["bytes_up"] == last["bytes_down"] == 2 * 4 * 4 * SENT[kind]
+    assert last["train_loss"] < result.rounds["train_loss"].iloc[1]
+    end = tree.select_leaves(result.model(), frozen_of(start))
+    jax.tree.map(np.testing.assert_array_equal, end, start["frozen"])
+
+
+def frozen_of(start):
+    is_none = lambda leaf: leaf is None
+    return jax.tree.map(lambda leaf: leaf is not None, start["frozen"], is_leaf=is_none)
+
+
+@pytest.mark.long
+def test_bitfit_is_the_training_of_biases():
+    written_out = written(None)
+    written_out["model"] = {"kind": "mlp", "hidden": [6], "train": ["b"]}
+    one, other = fedsim.run(written("bitfit")), fedsim.run(written_out)
+    jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
+
+
+@pytest.mark.parametrize(
+    ("adapter", "model", "expected"),
+    [
+        ("prompt", {}, "prompt is for a transformer"),
+        ("bitfit", {"kind": "linear_without"}, "every leaf is frozen"),
+        ("bottleneck", {"kind": "user"}, "not W"),
+        ({"kind": "lora", "dropout": 0.1}, {"kind": "user"}, "lora without dropout"),
+        ({"kind": "dora", "rank": 7}, {}, "7 is more than min(m, n) of layer0.W [20, 6]"),
+        ({"kind": "ia3", "targets": ["layr0"]}, {}, "no leaf is named 'layr0'; did you mean"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(adapter, model, expected):
+    scenario = written(adapter)
+    users = (lambda key: {"W": jnp.zeros((20, 10))}, lambda params, x: x @ params["W"])
+    is_users = model.get("kind") in ("user", "linear_without")
+    with pytest.raises(ScenarioError, match="model") as caught:
+        fedsim.run(scenario, model=users if is_users else None)
+    assert expected in str(caught.value)

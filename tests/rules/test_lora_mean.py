@@ -1,0 +1,256 @@
+"""Means of low-rank pairs: against dense matrices in NumPy, and against FedAvg's steps by hand."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim import tree
+from fedsim.errors import ScenarioError
+
+RNG = np.random.default_rng(5)
+K, m, r, n = 5, 7, 2, 6
+COUNTS = np.array([3.0, 1, 0, 4, 2])  # the third has not come
+SHARES = COUNTS / COUNTS.sum()
+PAIRS = {"lora_A": RNG.normal(size=(K, m, r)), "lora_B": RNG.normal(size=(K, r, n))}
+ROWS = {"first": {"W": PAIRS}, "b": RNG.normal(size=(K, 3))}
+
+
+def reduced(how: str, rows=ROWS, counts=COUNTS, **keys):
+    return fedsim.aggregate({"kind": "lora_mean", "how": how, **keys}, rows, weights=counts)
+
+
+def product(pair) -> np.ndarray:
+    return np.asarray(pair["lora_A"]) @ np.asarray(pair["lora_B"])
+
+
+def mean_of_products(rows=PAIRS, shares=SHARES) -> np.ndarray:
+    return np.einsum("k,kmr,krn->mn", shares, rows["lora_A"], rows["lora_B"])
+
+
+def close(a, b, tolerance=1e-12):
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_the_factors_have_the_plain_mean_and_the_product_the_best_rank():
+    """The singular values of the dense sum, which the rule never makes."""
+    plain = fedsim.aggregate("mean", ROWS, weights=COUNTS)
+    jax.tree.map(np.testing.assert_array_equal, reduced("factors"), plain)
+
+    U, s, Vt = np.linalg.svd(mean_of_products())
+    made = reduced("product")
+    pair = made["first"]["W"]
+    close(product(pair), U[:, :r] * s[:r] @ Vt[:r])
+    close(pair["lora_A"].T @ pair["lora_A"], np.eye(r))
+    close(made["b"], plain["b"])
+
+    uniform = np.where(COUNTS > 0, 0.25, 0)
+    U, s, Vt = np.linalg.svd(mean_of_products(shares=uniform))
+    close(product(reduced("product", weights="uniform")["first"]["W"]), U[:, :r] * s[:r] @ Vt[:r])
+
+
+@pytest.mark.long
+def test_at_full_rank_the_product_is_the_mean_of_the_products():
+    full = {"lora_A": RNG.normal(size=(K, m, n)), "lora_B": RNG.normal(size=(K, n, n))}
+    close(product(reduced("product", full)), mean_of_products(full), 1e-10)
+
+
+@pytest.mark.long
+def test_of_equal_a_and_of_one_client_all_means_are_the_same():
+    equal = {**PAIRS, "lora_A": np.repeat(PAIRS["lora_A"][:1], K, 0)}
+    alone = jax.tree.map(lambda leaf: leaf[:1], PAIRS)
+    for rows, counts in ((equal, COUNTS), (alone, COUNTS[:1])):
+        close(product(reduced("factors", rows, counts)), product(reduced("product", rows, counts)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_empty_slots_change_no_bit_wherever_they_are(dtype):
+    """More of them than the next power of two has rows."""
+    rows = jax.tree.map(lambda leaf: leaf.astype(dtype), PAIRS)
+    bits = lambda made: [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(made)]
+    want = bits(reduced("product", rows))
+    for place in (np.arange(K) + 2, np.array([0, 4, 5, 11, 19])):
+
+        def spread(leaf, place=place):
+            wide = np.full((20, *leaf.shape[1:]), np.nan, leaf.dtype)
+            wide[place] = leaf
+            return wide
+
+        counts = np.zeros(20)
+        counts[place] = COUNTS
+        assert bits(reduced("product", jax.tree.map(spread, rows), counts)) == want
+
+
+def test_nobody_reports_and_nothing_moves():
+    for how in ("factors", "product"):
+        made = reduced(how, counts=np.zeros(K))
+        assert all((leaf == 0).all() for leaf in jax.tree.leaves(made))
+
+
+# --------------------------------------------------------------------------------------- the runs
+
+X = RNG.normal(size=(20, m))
+Y = X @ RNG.normal(size=(m, n))
+OWNER = np.repeat([0, 1, 2, 3], [8, 6, 4, 2])
+COHORTS = [[0, 1, 3], [2], [0, 2, 3], [0, 1]]
+BROKEN = 2  # a client whose messages are not finite: nobody is left of the second round
+LR, STEPS, SERVER_LR = 0.05, 3, 0.5
+
+
+def written(how: str, **sections) -> dict:
+    return {
+        "name": "pairs",
+        "rounds": len(COHORTS),
+        "data": {"partition": "natural"},
+        "model": {"kind": "linear", "bias": False, "adapter": {"kind": "lora", "rank": r}},
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "client": {"lr": LR, "batch": "full", "steps": STEPS},
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [BROKEN]},
+        "server": [{"kind": "lora_mean", "how": how}, {"kind": "sgd", "lr": SERVER_LR}],
+        "evaluate": {"every": 1},
+        "numerics": {"dtype": "float64"},
+        **sections,
+    }
+
+
+def run(how: str, samples=(X, Y, OWNER), **sections) -> fedsim.Result:
+    x, y, owner = samples
+    data = fedsim.Arrays(x, y, client=owner)
+    return fedsim.run(written(how, **sections), data=data)
+
+
+def pair_of(params) -> dict:
+    return {name: np.asarray(params["W"][name]) for name in ("lora_A", "lora_B")}
+
+
+def by_hand(how: str, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Least squares in NumPy, with dense products -> A, B, errors of the rounds."""
+    errors = []
+    turn = 0
+    for cohort in COHORTS:
+        cohort = [client for client in cohort if client != BROKEN]
+        if not cohort:
+            continue
+        trains_a = how in ("factors", "product") or (how == "alternate" and turn == 1)
+        trains_b = how != "alternate" or turn == 0
+        turn = 1 - turn
+        sent = []
+        for client in cohort:
+            x, y = X[OWNER == client], Y[OWNER == client]
+            A_k, B_k = A.copy(), B.copy()
+            for _ in range(STEPS):
+                residual = x @ A_k @ B_k - y
+                gradient = x.T @ residual / len(x)
+                A_step, B_step = gradient @ B_k.T, A_k.T @ gradient
+                A_k = A_k - LR * trains_a * A_step
+                B_k = B_k - LR * trains_b * B_step
+            sent.append((len(x), A_k, B_k))
+
+        total = sum(samples for samples, _, _ in sent)
+        S = sum(samples / total * A_k @ B_k for samples, A_k, B_k in sent)
+        if how == "product":
+            U, s, Vt = np.linalg.svd(S)
+            U, Vt = U[:, :r], Vt[:r]
+            signs = np.sign(np.take_along_axis(U, np.abs(U).argmax(0)[None], 0))[0]
+            A_new, B_new = U * signs, (s[:r] * signs)[:, None] * Vt
+        else:
+            A_new = sum(samples / total * A_k for samples, A_k, _ in sent)
+            B_new = sum(samples / total * B_k for samples, _, B_k in sent)
+        errors.append(np.linalg.norm(A_new @ B_new - S) / np.linalg.norm(S))
+        A = A + SERVER_LR * (A_new - A)
+        B = B + SERVER_LR * (B_new - B)
+    return A, B, errors
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["factors", "product", "freeze_a", "alternate"])
+def test_runs_are_those_of_their_papers(how):
+    """Some of the clients, a round without anyone, half a server step."""
+    result = run(how)
+    start = result.experiment.shared[0]
+    whole = tree.fill_leaves(start["params"], start["frozen"])
+    A, B, errors = by_hand(how, **{name[-1]: leaf for name, leaf in pair_of(whole).items()})
+    pair = pair_of(result.model())
+    close(pair["lora_A"], A, 1e-10)
+    close(pair["lora_B"], B, 1e-10)
+    reported = result.rounds["lora_mean/error"].iloc[[1, 3, 4]]
+    np.testing.assert_allclose(reported, errors, atol=1e-9)
+
+    # Four bytes for every number that a client sends.
+    both, alone_a, alone_b = 4 * r * (m + n), 4 * r * m, 4 * r * n
+    sent = {"freeze_a": [alone_b] * 4, "alternate": [alone_b, alone_a, alone_a, alone_b]}
+    per_round = [len(cohort) * size for cohort, size in zip(COHORTS, sent.get(how, [both] * 4))]
+    assert np.diff(result.rounds["bytes_up"]).tolist() == per_round
+
+
+@pytest.mark.long
+def test_frozen_a_is_the_mean_of_models_whose_a_is_frozen():
+    """And `factors` is the mean; bit for bit."""
+    mean = [{"kind": "mean"}, {"kind": "sgd", "lr": SERVER_LR}]
+    pairs = [
+        (
+            run("freeze_a"),
+            run("", model={**written("")["model"], "freeze": ["lora_A"]}, server=mean),
+        ),
+        (run("factors"), run("", server=mean)),
+    ]
+    for one, other in pairs:
+        jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
+        assert one.rounds["bytes_up"].equals(other.rounds["bytes_up"])
+
+
+@pytest.mark.long
+def test_at_full_rank_the_product_comes_where_full_training_comes():
+    x = np.sqrt(m) * np.tile(np.eye(m), (2, 1))
+    optimum, _ = np.linalg.qr(RNG.normal(size=(m, n)))
+    result = run(
+        "product",
+        (x, x @ optimum, np.repeat([0, 1], m)),
+        rounds=100,
+        model={**written("")["model"], "adapter": {"kind": "lora", "rank": n}},
+        cohort="all",
+        server=[{"kind": "lora_mean", "how": "product"}],
+        client={"lr": 0.1, "batch": 4, "steps": 10},
+        wire=[],
+        fleet={},
+        evaluate={"every": 100},
+    )
+    close(product(result.model()["W"]), optimum, 1e-8)
+    assert result.rounds["lora_mean/error"].iloc[-1] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("model", "sections", "expected"),
+    [
+        (
+            {},
+            {
+                "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4},
+                "server": [{"kind": "lora_mean", "how": "alternate"}],
+                "cohort": {"kind": "uniform", "size": 3},
+            },
+            "lora_mean trains leaves in turn, and clients of fedbuff start in different turns",
+        ),
+        (
+            {"adapter": None},
+            {},
+            "lora_mean is about lora_A and lora_B, and the model has no adapter",
+        ),
+        (
+            {"freeze": ["lora_A"]},
+            {},
+            "lora_mean is about lora_A and lora_B, and clients send no lora_A",
+        ),
+        (
+            {},
+            {"client": {"kind": "fedper", "personal": ["lora_B"]}},
+            "lora_mean is about lora_A and lora_B, and clients send no lora_B; use mean",
+        ),
+    ],
+)
+def test_models_without_pairs_are_refused(model, sections, expected):
+    with pytest.raises(ScenarioError, match="server") as caught:
+        run("product", model={**written("")["model"], **model}, **sections)
+    assert expected in str(caught.value)
