@@ -61,7 +61,7 @@ def fedfomo(
 
         others = seen & (jnp.arange(len(seen)) != own)
         rank = jnp.where(others, jax.vmap(rank_of)(rows["lot"]), 2)  # all others are below 1
-        chosen = jnp.resize(jnp.argsort(rank), models)
+        chosen = jnp.resize(jnp.argsort(rank), (models,))
         return {"w": tree.take(rows["w"], chosen), "valid": jnp.arange(models) < others.sum()}
 
     def start(task, shared, row, work):

@@ -1,6 +1,6 @@
 """LG-FedAvg: a shared head on bodies of the clients' own."""
 
-from fedsim.clients.fedper import keeping, shared_mask
+from fedsim.clients.fedper import keeping, opposite, shared_mask
 from fedsim.compose import client
 from fedsim.types import Client
 

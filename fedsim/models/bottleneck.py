@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 import jax
 import jax.numpy as jnp
 from annotated_types import Ge
+from jaxtyping import Array
 
 from fedsim.compose import adapter
 from fedsim.types import Adapter
@@ -54,7 +55,7 @@ def bottleneck(size: Annotated[int, Ge(1)] = 8, targets: list[str] | None = None
       figure 2.
     """
 
-    def init(key, name, W):
+    def init(key: Array, name: str, W: Array) -> dict[str, Array]:
         del name
         n = W.shape[-1]
         bound = math.sqrt(1 / n)

@@ -6,6 +6,7 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 from annotated_types import Ge, Gt
+from jaxtyping import Array
 
 from fedsim.compose import adapter
 from fedsim.models.dense import LowRank
@@ -44,7 +45,7 @@ def vera(
       arXiv:2310.11454, equation 2.
     """
 
-    def init(key, name, W):
+    def init(key: Array, name: str, W: Array) -> dict[str, Array]:
         del key, name
         m = math.prod(W.shape[:-1])
         n = W.shape[-1]

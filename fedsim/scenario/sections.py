@@ -362,7 +362,7 @@ class TopologyCommon(Section):
     """Rounds after which a random graph is drawn again; by default never."""
     fail: ShareBelowOne = 0.0
     """Probability that a link is down in a round; its weight stays with its ends."""
-    mix_rule: MIX_RULE = None
+    mix_rule: MIX_RULE = None  # pyright: ignore[reportInvalidTypeForm] (a function made it)
     """A rule in place of the weighted sum, over what a node hears and its own model: a kind, or a
     list of stages and a rule. `[clip(norm=1), mean]` is clipped gossip. By default none."""
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import oracle
+from conftest import if_whole, oracle
 from federations import quadratic, softmax
 from federations import scenario as of_case
 from reference.scenarios import consecutive
@@ -201,6 +201,7 @@ def test_one_model_is_federated_averaging_to_the_bit(server):
     assert (clients["personal_accuracy"] == clients["global_accuracy"]).all()
 
 
+@if_whole
 @long
 @pytest.mark.parametrize("kind", ["ifca", "cfl", "fedamp", "fedem", "fedfomo", "fedproto"])
 def test_blocks_and_other_runs_change_no_bit(kind):

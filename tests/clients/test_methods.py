@@ -7,7 +7,7 @@ import re
 import jax
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, sampled, some
+from conftest import GRAPH_METHODS, if_whole, sampled, some
 from test_lanes import X64, ragged
 
 import fedsim
@@ -492,6 +492,7 @@ def test_rules_that_ask_for_losses_take_one_number_more():
     assert (fair.rounds["bytes_up"] - plain.rounds["bytes_up"]).tolist() == [0, 4 * 12]
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["mime", "fedlin"])
 def test_a_pass_before_training_is_poisoned_and_filtered_like_any_other(kind):

@@ -133,6 +133,7 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
 # ----------------------------------------------------------------------------- what changes no bit
 
 
+@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["trust", "zeno"])
 def test_layout_calls_and_company_change_no_byte(name, tmp_path):

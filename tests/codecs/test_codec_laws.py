@@ -184,7 +184,7 @@ def equal(one: fedsim.Result, other: fedsim.Result) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.share(6)
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
     """Blocks, seeds side by side, a rule that sees all rows, and a run that resumes."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS
+from conftest import TESTS, if_whole
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import consecutive
@@ -82,6 +82,7 @@ def test_a_sketch_follows_its_oracle_and_sums():
             assert max_bytes(codec, x) == case["expected"]["bits"] // 8
 
 
+@if_whole
 @pytest.mark.long
 def test_what_is_decoded_is_the_sum_of_the_tables():
     """A mean of sketches is the sketch of the mean, as if only the aggregate had been sketched."""

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS
+from conftest import TESTS, if_whole
 from federations import quadratic, trajectory
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
@@ -190,6 +190,7 @@ HEADS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("method", HEADS)
 def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, method):
@@ -420,6 +421,7 @@ def test_all_coordinates_and_no_momentum_leave_no_error_where_nothing_meets():
     assert not kept.error.any()
 
 
+@if_whole
 @pytest.mark.long
 def test_the_sketches_of_the_server_go_on_and_a_skipped_round_leaves_them(tmp_path):
     link = {"kind": "count_sketch", "rows": 3, "columns": 60, "k": 20, "momentum": 0.5}

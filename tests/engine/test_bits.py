@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import some
+from conftest import if_whole, some
 
 import fedsim
 from fedsim.disk.tables import to_csv
@@ -189,6 +189,7 @@ def test_block_size_changes_no_bit_under_any_kind_of_link(name):
         assert digest(fedsim.run(varied(name, numerics=numerics))) == one_block
 
 
+@if_whole
 @pytest.mark.long
 def test_variants_give_different_results():
     assert len({digest(fedsim.run(varied(name))) for name in VARIANTS}) == len(VARIANTS)

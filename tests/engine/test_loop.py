@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sampled
+from conftest import if_whole, sampled
 
 import fedsim
 from fedsim.assemble import build
@@ -260,6 +260,7 @@ def compared(**options):
     return fedsim.compare(scenario(), methods, vary=vary, **options)
 
 
+@if_whole
 @pytest.mark.long
 def test_a_comparison_has_the_same_bytes_whether_runs_train_together_or_apart(
     monkeypatch, tmp_path

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, WHOLE, oracle
+from conftest import GRAPH_METHODS, WHOLE, if_whole, oracle
 from federations import bring, quadratic, quadratic_model, trajectory
 from test_bits import digest, random_packing
 from test_loop import noisy, rows
@@ -167,6 +167,7 @@ def digits(kind, **sections):
     return {**plain, "client": client, "numerics": {"lanes": 4}, **KINDS[kind], **sections}
 
 
+@if_whole
 @pytest.mark.parametrize("kind", KINDS if WHOLE else ["fedbuff", "power_of_choice"])
 def test_packing_blocks_and_calls_change_no_bit(kind):
     expected = digest(fedsim.run(digits(kind)))
@@ -199,6 +200,7 @@ def files_of(path) -> dict:
     }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_interrupted_with_clients_in_flight_ends_with_the_same_bytes(kind, tmp_path):
     written = digits(kind, seeds=[0, 3], checkpoint={"rounds": 1})

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 from numpy.testing import assert_allclose
 from test_asynchronous import files_of as files
 from test_bits import digest, random_packing
@@ -666,6 +667,7 @@ def sketched(update: np.ndarray) -> np.ndarray:
     return row
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["importance", "divfl", "oort", "least_participated"])
 def test_packing_blocks_and_an_interruption_change_no_byte(kind, tmp_path):

@@ -13,7 +13,7 @@ import sys
 
 import pandas as pd
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 
 import fedsim
 from fedsim.report import page
@@ -138,6 +138,7 @@ def test_the_readme_is_short_and_has_the_two_commands(root):
     assert all(len(lines_of(readme)[name]) == 1 for name in ("main", "tests"))
 
 
+@if_whole
 @pytest.mark.long
 def test_the_commands_on_a_fresh_machine(root, tmp_path):
     files = subprocess.run(
@@ -289,6 +290,7 @@ OF_OTHER_RUNS = {
     "bytes.csv",  # where messages differ in size: test_costs.py
     "seconds.csv",  # where virtual seconds do: test_costs.py
     "staleness.csv",  # of an asynchronous schedule: test_schedules.py
+    "clusters.csv",  # of methods with clusters: test_clusters.py
     "canaries.csv",  # of audited privacy: test_audit.py
     "machines.csv",  # where machines or a schedule make times differ: test_timelines.py
 }

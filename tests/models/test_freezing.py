@@ -189,7 +189,7 @@ def test_more_lanes_hold_no_further_frozen_leaf():
 
     def bytes_of(lanes: int) -> dict:
         model = {"kind": "mlp", "hidden": [400, 400], "train": ["layer2"]}
-        scenario = read(written(model=model, numerics={"lanes": lanes, "threads": 1}))
+        scenario = read(written(model=model, numerics={"lanes": lanes, "threads": 4}))
         with numerics(scenario):
             return forecast(build(scenario))["memory"]
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 from plain_resnet import conv2d, conv2d_gradients, plain_resnet
 from test_bits import digest
 
@@ -159,6 +159,7 @@ LARGE = [
 ]
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(("depth", "norm", "shape"), SMALL + LARGE * WHOLE)
 def test_gradients_of_residual_networks_are_torchs(depth, norm, shape):
@@ -194,6 +195,7 @@ NETWORKS = [
 ]
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(("build", "shape"), NETWORKS if WHOLE else NETWORKS[:2])
 def test_training_and_evaluation_see_one_network(build, shape):
@@ -278,6 +280,7 @@ def played(model, **sections):
     return fedsim.run(scenario | sections, data=data)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("norm", ["group", "batch", "none"] if WHOLE else ["batch"])
 def test_bits_do_not_depend_on_blocks_or_lanes(norm):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sampled, some
+from conftest import if_whole, sampled, some
 
 import fedsim
 from fedsim.compose import FAMILIES
@@ -65,6 +65,7 @@ class TestLaws:
     def build(self, name) -> Model:
         return FAMILIES["model"][name]()(self.shape, 10)
 
+    @if_whole
     @pytest.mark.long
     def test_start_is_a_function_of_the_key(self, name):
         model = self.build(name)

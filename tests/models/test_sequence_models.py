@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from plain_models import plain_gru, plain_lstm, plain_recurrent, plain_transformer
 from speed_of_models import Case, measured
 from test_bits import digest, random_packing
@@ -248,6 +249,7 @@ def _scans(jaxpr):
                 yield from _scans(inner)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["char_gru", "transformer"])
 def test_the_speeds_are_those_of_one_network(kind):
@@ -283,6 +285,7 @@ def played(kind, every=True, pack=None, **sections):
     return fedsim.run(scenario | sections, data=data, **({} if pack is None else {"pack": pack}))
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("every", [True, False])
 @pytest.mark.parametrize("kind", MODELS)

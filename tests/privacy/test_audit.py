@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 
 import fedsim
@@ -139,6 +140,7 @@ def test_hardly_any_noise_shows_every_canary_and_spends_as_ever(loud):
     assert loud.rounds["clients_sampled"].tolist()[1:] == [80 - (~inside).sum()] * 3
 
 
+@if_whole
 @pytest.mark.long
 def test_nobody_else_notices(loud):
     """Other clients take part as ever, with the same batches: their losses of round 1 are equal."""
@@ -166,6 +168,7 @@ def test_what_a_canary_leaves_is_its_part_in_every_round_and_noise():
     assert_allclose(off.mean(), 0, atol=4 * std / np.sqrt(len(off)))
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["gaussian", "tree"])
 def test_much_noise_shows_next_to_nothing(mechanism):

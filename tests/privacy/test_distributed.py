@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
@@ -293,6 +294,7 @@ def test_a_round_with_fewer_messages_than_shares_is_skipped():
     assert [messages < 6 for messages in reported] == [number == 1 for number in skipped]
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_noise_multiplier_is_solved_for_an_epsilon(kind):

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import consecutive
 from scipy import stats
@@ -241,6 +242,7 @@ ALLOWED = {
 }
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("case", ALLOWED)
 def test_what_is_computed_from_noised_gradients_is_allowed(case):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from conftest import some
+from conftest import if_whole, some
 
 from fedsim import run
 from fedsim.assemble import build
@@ -71,6 +71,7 @@ def test_predictions_match_the_run(sections, tmp_path, monkeypatch):
     assert predicted["longest_client_steps"] * 6 >= predicted["steps_a_round"] > 0
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("server", some(["median", "mean"]))
 def test_the_memory_of_a_large_stack_is_predicted(server, tmp_path):

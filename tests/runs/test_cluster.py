@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT, TESTS
+from conftest import ROOT, TESTS, if_whole
 from directories import leftovers
 from test_compare import SCENARIO, bits
 from test_readme import block
@@ -255,6 +255,7 @@ def certified(folder: Path) -> dict[str, str]:
     return environment
 
 
+@if_whole
 @needs_dask
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
@@ -282,6 +283,7 @@ def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeyp
     assert bits(tmp_path / "far") == bits(tmp_path / "near")
 
 
+@if_whole
 @needs_dask
 @pytest.mark.long
 def test_a_run_that_kills_its_process_is_named_and_resumed_later(tmp_path, cluster, monkeypatch):

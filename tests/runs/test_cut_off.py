@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import if_whole
 from directories import tiny
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -177,6 +178,7 @@ def test_any_committed_prefix_has_tables_and_a_page(name, number, tmp_path, draw
     demand_tables_and_page(tmp_path / "run", runs, cuts)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("name", DESIGNS)
 @settings(
@@ -245,6 +247,7 @@ def interrupted(compare, path, questions):
     return True
 
 
+@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["methods", "tuned", "one of them tuned", "varied"])
 def test_repeated_interruptions_and_reports_change_no_byte(name, tmp_path, pictures):

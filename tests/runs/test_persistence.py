@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from conftest import WHOLE, some
+from conftest import WHOLE, if_whole, some
 from damage import killed_run, trials
 from directories import leftovers, played, tiny, whole
 from faulty import Disk, Killed
@@ -139,6 +139,7 @@ def test_a_failed_operation_is_one_line_and_resumes_to_equal_bytes(
     assert n > 100
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_without_free_descriptors_resumes_to_equal_bytes(kind, undisturbed, tmp_path):
@@ -210,6 +211,7 @@ def test_a_run_killed_while_it_replaces_another_is_never_mistaken_for_it(
     assert n > 25
 
 
+@if_whole
 @pytest.mark.long
 def test_a_failed_replacement_is_one_line_and_can_be_repeated(undisturbed, tmp_path):
     older, scenario = tmp_path / "older", tiny(0.0, seeds=[0])

@@ -116,6 +116,7 @@ def test_a_full_disk_is_one_line_and_the_run_resumes_later(big, mounted):
     whole(out, big[1])
 
 
+@if_whole
 def test_too_little_space_is_refused_before_anything_is_written(big, mounted):
     place = mounted("size=128k")
     demand_line(finished(big[0], place / "run"), str(place), "free, this run may need")

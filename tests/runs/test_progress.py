@@ -193,6 +193,7 @@ def test_bar_count_and_time_left_are_complete_at_any_width(width):
     assert "[3/12] fedprox(mu=0.1)"[: width - 40] in last
 
 
+@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("width", [60, 80])
 def test_the_bar_fits_the_width_of_the_terminal(width, tmp_path):

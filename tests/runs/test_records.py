@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 
 import fedsim
 from fedsim.errors import (
@@ -153,6 +153,7 @@ def test_any_malformed_entry_is_refused_or_ignored_by_every_command(kind, part, 
         shutil.rmtree(out)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["compare", *["run"] * WHOLE])
 def test_any_malformed_entry_is_refused_or_ignored_by_reports(kind, played, tmp_path, pictures):

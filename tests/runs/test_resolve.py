@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from conftest import shipped
+from conftest import if_whole, shipped
 from test_compare import bits
 
 import fedsim
@@ -118,6 +118,7 @@ def test_every_shipped_scenario_is_resolved_like_a_single_run(path):
     )
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(
     "grid", [{}, {"vary": {"data.partition": ["natural", "iid"]}}], ids=["one", "varied"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.errors import Interrupted
@@ -242,6 +243,7 @@ def test_trackers_change_no_other_file(out, tmp_path):
     assert verification.equal and "not part of this run: mlflow.db" in str(verification.checks)
 
 
+@if_whole
 @each_tracker
 def test_a_resumed_run_is_logged_once(tracker, tmp_path):
     seen = []
@@ -376,6 +378,7 @@ def test_a_plain_run_imports_no_tracker(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
 
 
+@if_whole
 @pytest.mark.skipif(HERE != NAMES, reason="no package")
 def test_logging_makes_the_command_print_nothing_more(root, tmp_path):
     words = [

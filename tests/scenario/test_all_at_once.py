@@ -6,7 +6,7 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from conftest import sampled
+from conftest import if_whole, sampled
 
 import fedsim
 from fedsim.cli import cli
@@ -220,6 +220,7 @@ def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
     ).checked == tried.runs == 0 and tried.cells == 8
 
 
+@if_whole
 @pytest.mark.long
 def test_check_predicts_the_bytes_that_compare_sends(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

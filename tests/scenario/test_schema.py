@@ -9,7 +9,7 @@ import typing
 import jsonschema
 import optax
 import pytest
-from conftest import ROOT, sampled
+from conftest import ROOT, if_whole, sampled
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
 from fedsim import kinds
@@ -276,6 +276,7 @@ WRONG = (
 )
 
 
+@if_whole
 @pytest.mark.long
 def test_reader_and_schema_agree_on_every_single_value(validator):
     """Each hyper-parameter of each kind takes each of these values, while the others are valid."""

@@ -102,6 +102,7 @@ def test_fedavg_reaches_what_a_plain_loop_reaches(scenario, partition):
     assert level > (0.9 if partition == "iid" else 0.7)
 
 
+@if_whole
 @pytest.mark.long
 def test_the_comparison_runs_shortened(scenario, tmp_path):
     comparison = fedsim.compare(

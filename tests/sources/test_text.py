@@ -116,6 +116,7 @@ def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
     )
 
 
+@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("tokens", ["character", "word"])
 def test_a_language_model_learns_it(tmp_path, tokens):

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import ROOT, if_whole
 from scipy import stats
 
 import fedsim
@@ -636,6 +636,7 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
     assert of_comparison(tmp_path / "out", record) == ["bytes.csv does not follow from summary.csv"]
 
 
+@if_whole
 @pytest.mark.long
 def test_every_codec_is_timed_beside_a_round(root):
     small = ("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6")
