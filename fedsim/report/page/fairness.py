@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedsim.report.context import Context
 from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
+from fedsim.report.page.strips import breakable
 from fedsim.report.series import by_variant
 from fedsim.study.evenness import Evenness, evenness
 
@@ -33,7 +34,8 @@ def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] |
                 continue
             words = [(context.words(variant), variant)] if several else []
             means = np.mean(numbers, axis=0).tolist()
-            rows.append([(method, method), *words, *((f"{mean:.3f}", mean) for mean in means)])
+            name = (breakable(method), method)
+            rows.append([name, *words, *((f"{mean:.3f}", mean) for mean in means)])
     if not rows:
         return None
     head = ["method", *(["variation"] if several else []), *TITLES]
