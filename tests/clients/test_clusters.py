@@ -515,7 +515,10 @@ WRONG = [
     ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
     (CARRIED, "client.optimizer_state: ifca"),
     ({"method": "fedproto", "wire": ["sign_flip"]}, "sign_flip works on parameters, and fedproto"),
-    ({"method": "fedproto", "server": ["median"]}, "median works on parameters, and fedproto sen"),
+    (
+        {"client": {"kind": "fedproto"}, "server": ["median"]},
+        "median works on parameters, and fedproto sen",
+    ),
 ]
 
 
