@@ -403,10 +403,7 @@ LIGHT = ("robust", "privacy", "personal")
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=[pytest.mark.long] * (place in LIGHT))
-        for n, place in COMPARED.items()
-    ],
+    [pytest.param(n, marks=[pytest.mark.long] * (place in LIGHT)) for n, place in COMPARED.items()],
 )
 def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
     """The printed command made it from the current scenario, and its tables agree."""
