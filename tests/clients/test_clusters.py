@@ -380,6 +380,15 @@ def test_fedamp_without_a_pull_is_local_training():
     np.testing.assert_array_equal(pulled.state()["client"]["w"], alone.state()["client"]["v"])
 
 
+@long
+def test_fedproto_without_a_pull_is_local_training():
+    training = {"lr": 0.1, "batch": 16}
+    pulled = fedsim.run(digits(client={"kind": "fedproto", "lam": 0.0, **training}))
+    alone = fedsim.run(digits(client={"kind": "local_only", **training}))
+    ours = pulled.state()["client"]["w"]["params"]
+    jax.tree.map(np.testing.assert_array_equal, ours, alone.state()["client"]["v"])
+
+
 # ------------------------------------------------------------------------------------------ FedFomo
 
 
@@ -516,7 +525,10 @@ WRONG = [
     ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
     (CARRIED, "client.optimizer_state: ifca"),
     ({"method": "fedproto", "wire": ["sign_flip"]}, "sign_flip works on parameters, and fedproto"),
-    ({"method": "fedproto", "server": ["median"]}, "median works on parameters, and fedproto sen"),
+    (
+        {"client": {"kind": "fedproto"}, "server": ["median"]},
+        "median works on parameters, and fedproto sen",
+    ),
 ]
 
 
