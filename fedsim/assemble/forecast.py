@@ -103,7 +103,7 @@ def _bytes_exchanged(plan: Plan, rounds: Sequence[RoundPlan]) -> int:
     network = plan.network
     assert network is not None
     message = np.max(plan.cost.up / np.maximum(network.hearers, 1))
-    links = [len(network.traffic(work.round, plan.there(work))) for work in rounds]
+    links = [len(network.traffic(work.round, plan.active_nodes(work))) for work in rounds]
     return int(_mean(links) * message)
 
 

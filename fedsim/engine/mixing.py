@@ -67,7 +67,7 @@ class NodeMixing(Stacking):
         before = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT])
         after, sent_bytes = self._mixed(before, gathered, wire.updates, edges, contexts)
         unchanged = pipeline.skips(counts.usable) | ~is_finite(shared["params"])
-        after = tree.select(edges.there & ~unchanged, after, before)
+        after = tree.select(edges.active & ~unchanged, after, before)
 
         x_mean = mean_of(after[NODE_MODEL])
         moved = tree.subtract(x_mean, shared["params"])

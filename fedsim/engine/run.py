@@ -418,7 +418,7 @@ class Run:
         plan = self.plan
         assert plan.network is not None
         cohort = dispatched.cohort
-        source, target = plan.network.traffic(cohort.round, plan.there(cohort)).T
+        source, target = plan.network.traffic(cohort.round, plan.active_nodes(cohort)).T
         size = np.asarray(dispatched.report.bytes, np.int64)[source]  # of each link's message
         self.totals["bytes_up"] += int(size.sum())
         self.totals["bytes_down"] += int(size.sum())

@@ -93,32 +93,32 @@ class Network:
         """Return whether nodes mix in a round."""
         return r % self.settings.every == 0
 
-    def mixing(self, r: int, there: Bool[np.ndarray, " n"] | None = None) -> MixingMatrix:
+    def mixing(self, r: int, active: Bool[np.ndarray, " n"] | None = None) -> MixingMatrix:
         """Return the mixing matrix of a round, with links that are down and nodes that are away.
 
         Args:
           r: the round, from 1.
-          there: which nodes take part; None: all.
+          active: which nodes take part; None: all.
         """
         matrix = self._matrix(self._number(r))
         if not self.mixes(r):
             return without(matrix, np.ones(len(matrix.source), bool))
         lost = self._down(r, matrix)
-        if there is not None:
-            lost |= ~(there[matrix.source] & there[matrix.target])
+        if active is not None:
+            lost |= ~(active[matrix.source] & active[matrix.target])
         return without(matrix, lost) if lost.any() else matrix
 
-    def table(self, r: int, there: Bool[np.ndarray, " n"], dtype: np.dtype) -> EdgeTable:
+    def table(self, r: int, active: Bool[np.ndarray, " n"], dtype: np.dtype) -> EdgeTable:
         """Return the mixing of a round as the device takes it; arguments as of `mixing`."""
-        matrix = self.mixing(r, there)
-        table = table_of(matrix, there, self.shape, dtype, mixes=self.mixes(r))
+        matrix = self.mixing(r, active)
+        table = table_of(matrix, active, self.shape, dtype, mixes=self.mixes(r))
         if self.settings.by_rule:
             table = table._replace(near=neighbourhoods_of(matrix, self.shape[0], dtype))
         return table
 
-    def traffic(self, r: int, there: Bool[np.ndarray, " n"]) -> np.ndarray:
+    def traffic(self, r: int, active: Bool[np.ndarray, " n"]) -> np.ndarray:
         """Return the links over which nodes send in a round `[E, 2]`; arguments as of `mixing`."""
-        matrix = self.mixing(r, there)
+        matrix = self.mixing(r, active)
         used = matrix.weight > 0
         return np.stack([matrix.source[used], matrix.target[used]], axis=1)
 
@@ -147,17 +147,17 @@ class Network:
                 return False
         return True
 
-    def next_start(self, r: int, there: Bool[np.ndarray, " n"], done: np.ndarray) -> np.ndarray:
+    def next_start(self, r: int, active: Bool[np.ndarray, " n"], done: np.ndarray) -> np.ndarray:
         """Return when each node can begin its next round, in seconds `[n]`.
 
         A node waits until all whom it hears have sent.
 
         Args:
           r: the round.
-          there: which nodes take part.
+          active: which nodes take part.
           done: when each node is done with the round `[n]`.
         """
-        source, target = self.traffic(r, there).T
+        source, target = self.traffic(r, active).T
         start = done.copy()
         np.maximum.at(start, target, done[source])
         return start

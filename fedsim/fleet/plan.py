@@ -609,14 +609,14 @@ class Plan:
         else:
             self._members = self.eligible
 
-    def there(self, work: RoundPlan) -> np.ndarray:
+    def active_nodes(self, work: RoundPlan) -> np.ndarray:
         """Return which nodes of a graph take part in a round `[N]`.
 
         A node without samples hands on what it hears.
         """
-        there = ~self.present
-        there[work.ids] = True
-        return there
+        active = ~self.present
+        active[work.ids] = True
+        return active
 
     def _nodes_after(self, work: RoundPlan, begins: np.ndarray) -> np.ndarray:
         """Return when each node of a graph can begin its next round, in virtual seconds `[N]`.
@@ -626,14 +626,14 @@ class Plan:
           begins: when each node begins the round `[N]`.
         """
         assert self.network is not None
-        there = self.there(work)
-        if not there.any():
+        active = self.active_nodes(work)
+        if not active.any():
             return begins + work.seconds
         seconds = self.seconds
         if not self.network.mixes(work.round):  # nothing is sent
             seconds = self.steps * self.machines.speed.step
-        done = np.where(there, begins + seconds, begins)
-        return self.network.next_start(work.round, there, done)
+        done = np.where(active, begins + seconds, begins)
+        return self.network.next_start(work.round, active, done)
 
     def _edges_after(self, work: RoundPlan, ids: np.ndarray, begins: np.ndarray) -> np.ndarray:
         """Return when each edge can begin its next round, in virtual seconds `[k]`.
@@ -650,7 +650,7 @@ class Plan:
     def edges(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
         """Return the links of a round, for a plan with a network."""
         assert self.network is not None
-        return self.network.table(work.round, self.there(work), dtype)
+        return self.network.table(work.round, self.active_nodes(work), dtype)
 
     def _largest_round(self) -> RoundPlan:
         """Return a round with the most steps and the most samples that a cohort can have.

@@ -27,8 +27,8 @@ def ring() -> Topology:
 
     def links(draw: Draw) -> Links:
         nodes = _at_least(draw.nodes, LEAST)
-        here = np.arange(nodes)
-        cycle = np.stack([here, (here + 1) % nodes], axis=1)
+        node = np.arange(nodes)
+        cycle = np.stack([node, (node + 1) % nodes], axis=1)
         return one_way(cycle) if draw.directed else both_ways(cycle)
 
     return Topology(links)
@@ -46,8 +46,8 @@ def path() -> Topology:
     """
 
     def links(draw: Draw) -> Links:
-        here = np.arange(_at_least(draw.nodes, LEAST) - 1)
-        return both_ways(np.stack([here, here + 1], axis=1))
+        node = np.arange(_at_least(draw.nodes, LEAST) - 1)
+        return both_ways(np.stack([node, node + 1], axis=1))
 
     return Topology(links)
 
@@ -143,8 +143,8 @@ def hypercube() -> Topology:
         if nodes & (nodes - 1):
             text = f"hypercube needs 2, 4, 8, ... nodes, and there are {nodes}"
             raise TopologyError("kind", f"{text}; change data.clients, or use exponential")
-        here = np.arange(nodes)
-        edges = [np.stack([here, here ^ (1 << k)], axis=1) for k in range(_hops(nodes))]
+        node = np.arange(nodes)
+        edges = [np.stack([node, node ^ (1 << k)], axis=1) for k in range(_hops(nodes))]
         return both_ways(np.concatenate(edges))
 
     return Topology(links)
@@ -171,8 +171,8 @@ def exponential(peers: Literal["all", "one"] = "all") -> Topology:
         hops = range(_hops(nodes))
         if peers == "one":
             hops = [draw.round % len(hops)]
-        here = np.arange(nodes)
-        heard = [np.stack([(here + 2**k) % nodes, here], axis=1) for k in hops]
+        node = np.arange(nodes)
+        heard = [np.stack([(node + 2**k) % nodes, node], axis=1) for k in hops]
         return one_way(np.concatenate(heard))
 
     return Topology(links, period=_hops if peers == "one" else None, one_way=True)

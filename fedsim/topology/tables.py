@@ -26,7 +26,7 @@ class EdgeTable(NamedTuple):
     target: Any  # [S, C]
     weight: Any  # [S, C]
     own: Any  # [n]
-    there: Any  # [n] whether a node takes part in the round
+    active: Any  # [n] whether a node takes part in the round
     mixes: Any  # whether nodes mix in the round
     near: Neighbourhoods | None = None  # where a rule looks at them
 
@@ -40,7 +40,7 @@ def shape_of(mixing: MixingMatrix) -> tuple[int, int]:
 
 def table_of(
     mixing: MixingMatrix,
-    there: np.ndarray,
+    active: np.ndarray,
     shape: tuple[int, int],
     dtype: np.dtype,
     mixes: bool = True,
@@ -52,7 +52,7 @@ def table_of(
 
     Args:
       mixing: whose links are in the order of their targets.
-      there: whether each node takes part `[n]`.
+      active: whether each node takes part `[n]`.
       shape: rows and columns, at least those of `shape_of`.
       dtype: dtype of the weights.
       mixes: whether nodes mix in the round.
@@ -79,7 +79,7 @@ def table_of(
         target=target,
         weight=weight,
         own=mixing.own.astype(dtype),
-        there=there,
+        active=active,
         mixes=np.bool_(mixes),
     )
 

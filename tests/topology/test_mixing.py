@@ -107,15 +107,15 @@ def test_a_directed_graph_hands_out_equal_parts():
 def test_links_that_fail_leave_their_weight_at_both_ends():
     settings = NetworkSettings(drawn(p=0.7), weights="metropolis", redraw=2, fail=0.3)
     network = Network(settings, nodes=10, seed=3, rounds=6)
-    there = np.ones(10, bool)
-    there[4] = False
+    active = np.ones(10, bool)
+    active[4] = False
     full = [matrix_of(Network(settings._replace(fail=0.0), 10, 3, 6).mixing(r)) for r in (1, 2, 3)]
     assert (full[0] == full[1]).all()
     assert not (full[1] == full[2]).all()  # drawn again
 
     lost = 0
     for r in range(1, 7):
-        W = matrix_of(network.mixing(r, there))
+        W = matrix_of(network.mixing(r, active))
         np.testing.assert_allclose(W.sum(0), 1, atol=1e-12)
         np.testing.assert_allclose(W.sum(1), 1, atol=1e-12)
         assert W[4, 4] == pytest.approx(1, abs=1e-12)

@@ -214,19 +214,19 @@ def test_a_node_that_is_away_keeps_its_row(client):
     psi = x.copy()
     absent = 0
     for r in range(1, 5):
-        there = np.isin(np.arange(6), path[r])
-        absent += (~there).sum()
-        W = matrix_of(network.mixing(r, there))
+        active = np.isin(np.arange(6), path[r])
+        absent += (~active).sum()
+        W = matrix_of(network.mixing(r, active))
         np.testing.assert_allclose(W.sum(0), 1, atol=1e-12)
         y = x.copy()
-        for i in np.flatnonzero(there):
+        for i in np.flatnonzero(active):
             y[i] = nodes.trained(inputs, i, x[i], 0.1, 1)
         if client == "exact_diffusion":
-            new = (np.eye(6) + W) / 2 @ np.where(there[:, None], y + x - psi, 0)
-            psi = np.where(there[:, None], y, psi)
+            new = (np.eye(6) + W) / 2 @ np.where(active[:, None], y + x - psi, 0)
+            psi = np.where(active[:, None], y, psi)
         else:
             new = W @ y
-        x = np.where(there[:, None], new, x)
+        x = np.where(active[:, None], new, x)
     assert absent > 4
     np.testing.assert_allclose(models(result), x, **NEAR)
 
