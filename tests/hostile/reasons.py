@@ -85,6 +85,7 @@ REASONS = {  # why they need no bound -> the integers
     SEED: """
         dataset: fcube.seed synthetic.seed leaf_synthetic.seed gaussian_blobs.seed
         linear_regression.seed quadratics.seed fedexp_regression.seed
+        adapter: vera.seed
         codec: count_sketch.seed
         section: data.seed scenario.seeds
     """,

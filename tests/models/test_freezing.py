@@ -188,6 +188,7 @@ def test_check_counts_trained_frozen_and_sent():
     assert counted["parameters_sent"] == 6 * 10
     assert counted["parameters"] == frozen + 6 * 10 + 10
     assert counted["memory"]["frozen"] == 4 * frozen
+    assert counted["bytes_up_a_round"] == counted["bytes_down_a_round"] == 4 * 4 * (6 * 10)
 
 
 @pytest.mark.long
