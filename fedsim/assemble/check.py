@@ -65,6 +65,7 @@ from fedsim.assemble.model import (
     loss_of,
     model_of,
     model_section,
+    several_models,
     short_batches,
     start_models,
 )
@@ -418,7 +419,7 @@ def _make_learning(
     model = problems.attempt(
         model_of, scenario, federation, supplied, always_frozen, reads=[("model",)]
     )
-    model = problems.attempt(_model_of_method, components.client, model)
+    model = problems.attempt(_model_of_method, scenario, components.client, model)
     _check_targets(problems, components, samples, model)
 
     loss = supplied.loss
@@ -474,9 +475,18 @@ def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
     return x.shape[1:], str(x.dtype)
 
 
-def _model_of_method(client: Client, model: Model) -> Model:
-    """The model that the client method trains in place of the scenario's."""
-    return model if client.model is None else client.model(model)
+def _model_of_method(scenario: Scenario, client: Client, model: Model) -> Model:
+    """The model that the client method trains in place of the scenario's.
+
+    Raises:
+      ScenarioError: where leaves of the scenario's model are frozen.
+    """
+    if client.model is None:
+        return model
+    section = scenario.spec.model
+    if section.freeze or section.train or section.adapter is not None:
+        raise several_models(scenario)
+    return client.model(model)
 
 
 def _check_targets(

@@ -134,7 +134,8 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
     client = experiment.client
-    shared = one_model(client, of_first_seed(experiment.shared))
+    variables, _ = without_frozen(of_first_seed(experiment.shared))
+    shared = one_model(client, variables)
     codec = experiment.program.server.sender.codec
     counted = downlink(client, codec, shared, plan.federation.N)
 

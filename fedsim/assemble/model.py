@@ -334,9 +334,14 @@ def start_variables(
             model_key = jax.random.fold_in(key, number)
         models.append(_start_variables(scenario, net, trained, model_key, of_model))
     if FROZEN in models[0]:
-        text = f"leaves are frozen, and {scenario.spec.client.kind} has several models"
-        raise scenario.error(("model",), f"{text}; train all leaves, or use another method")
+        raise several_models(scenario)
     return tree.stack(models)
+
+
+def several_models(scenario: Scenario) -> ScenarioError:
+    """The refusal of frozen leaves under a method that has several models."""
+    text = f"leaves are frozen, and {scenario.spec.client.kind} has several models"
+    return scenario.error(("model",), f"{text}; train all leaves, or use another method")
 
 
 def _start_params(scenario: Scenario, bank: Bank, params: Any) -> list[Any]:

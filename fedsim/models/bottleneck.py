@@ -12,7 +12,7 @@ from jaxtyping import Array
 from fedsim.compose import adapter
 from fedsim.types import Adapter
 
-LEAVES = ("adapter_D", "adapter_d", "adapter_U", "adapter_u")
+LEAVES: tuple[str, ...] = ("adapter_D", "adapter_d", "adapter_U", "adapter_u")
 
 
 class Bottleneck(NamedTuple):

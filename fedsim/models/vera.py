@@ -5,15 +5,15 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Lt
 from jaxtyping import Array
 
 from fedsim.compose import adapter
 from fedsim.models.dense import LowRank
 from fedsim.types import Adapter
 
-MATRICES = ("vera_A", "vera_B")
-VECTORS = ("vera_d", "vera_b")
+MATRICES: tuple[str, ...] = ("vera_A", "vera_B")
+VECTORS: tuple[str, ...] = ("vera_d", "vera_b")
 
 
 @adapter
@@ -21,7 +21,7 @@ def vera(
     rank: Annotated[int, Ge(1)] = 64,
     d: Annotated[float, Gt(0)] = 0.1,
     targets: list[str] | None = None,
-    seed: Annotated[int, Ge(0)] = 0,
+    seed: Annotated[int, Ge(0), Lt(2**32)] = 0,
 ) -> Adapter:
     """Two vectors for every weight, next to random matrices that nobody trains or sends (VeRA).
 

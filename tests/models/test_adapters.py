@@ -63,6 +63,16 @@ def gelu(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def start_of(adapter, key, W) -> dict:
+    assert adapter.init is not None
+    return adapter.init(key, "W", W)
+
+
+def weight_of(adapter, W, leaves, *, factored: bool = True, key=None):
+    assert adapter.apply is not None
+    return adapter.apply(W, leaves, factored=factored, key=key)
+
+
 def by_hand(kind: str, x, W, p) -> np.ndarray:
     """What becomes of x W, in NumPy."""
     if kind == "dora":
@@ -86,13 +96,13 @@ def test_products_are_those_of_the_papers(kind):
     with jax.enable_x64(True):
         W = jnp.asarray(RNG.normal(size=(m, n)))
         x = jnp.asarray(RNG.normal(size=(4, m)))
-        leaves = adapter.init(jax.random.key(0), "W", W)
+        leaves = start_of(adapter, jax.random.key(0), W)
         moved = {name: leaf + RNG.normal(size=leaf.shape) for name, leaf in leaves.items()}
         expected = by_hand(kind, x, W, jax.tree.map(np.asarray, moved))
-        factored = adapter.apply(W, moved, factored=True, key=None)
+        factored = weight_of(adapter, W, moved)
         np.testing.assert_allclose(product(x, factored), expected, rtol=1e-12)
         if not adapter.factored_only:
-            merged = adapter.apply(W, moved, factored=False, key=None)
+            merged = weight_of(adapter, W, moved, factored=False)
             np.testing.assert_allclose(x @ merged, expected, rtol=1e-12)
 
 
@@ -103,13 +113,13 @@ def test_the_lengths_of_dora_are_constants_in_the_gradient():
     with jax.enable_x64(True):
         W = jnp.asarray(RNG.normal(size=(m, n)))
         x = jnp.asarray(RNG.normal(size=(4, m)))
-        p = adapter.init(jax.random.key(0), "W", W)
+        p = start_of(adapter, jax.random.key(0), W)
         p = {name: leaf + 0.1 for name, leaf in p.items()}
         V = W + 2 * p["lora_A"] @ p["lora_B"]
         c = p["dora_m"] / jnp.linalg.norm(V, axis=0)
 
         def adapted_loss(B):
-            weight = adapter.apply(W, {**p, "lora_B": B}, factored=True, key=None)
+            weight = weight_of(adapter, W, {**p, "lora_B": B})
             return jnp.sum(jnp.sin(product(x, weight)))
 
         def fixed_loss(B):
@@ -136,10 +146,10 @@ def test_dropout_drops_inputs_of_a_while_training_alone():
     W = jnp.zeros((200, 1))
     leaves = {"lora_A": jnp.ones((200, 1)), "lora_B": jnp.ones((1, 1))}
     x = jnp.eye(200)
-    kept = product(x, adapter.apply(W, leaves, factored=True, key=jax.random.key(0)))
+    kept = product(x, weight_of(adapter, W, leaves, key=jax.random.key(0)))
     assert set(np.unique(kept)) == {0.0, 2.0}
     assert 70 < np.count_nonzero(kept) < 130
-    scored = product(x, adapter.apply(W, leaves, factored=True, key=None))
+    scored = product(x, weight_of(adapter, W, leaves))
     assert set(np.unique(scored)) == {1.0}
 
     dropping = adapted(net, adapter)
@@ -166,8 +176,8 @@ def test_a_prompt_is_tokens_in_front(every):
     positions = jnp.concatenate([jnp.zeros((3, 8)), params["positions"]["W"]])
     longer = {"params": {**params, "positions": {"W": positions}}, "stats": {}}
 
-    x = RNG.integers(0, 11, (3, 5))
-    wide = np.concatenate([np.tile(first, (3, 1)), x], axis=1)
+    x = jnp.asarray(RNG.integers(0, 11, (3, 5)))
+    wide = jnp.concatenate([jnp.tile(first, (3, 1)), x], axis=1)
     given, _ = short.apply({"params": {**params, "prompt": vectors}, "stats": {}}, x)
     expected, _ = tall.apply(longer, wide)
     expected = expected[:, 3:] if every else expected
@@ -219,6 +229,20 @@ def test_runs_send_what_they_say_and_leave_the_rest(kind):
 def frozen_of(start):
     is_none = lambda leaf: leaf is None
     return jax.tree.map(lambda leaf: leaf is not None, start["frozen"], is_leaf=is_none)
+
+
+@pytest.mark.long
+def test_a_run_sends_the_prompt_alone():
+    scenario = written({"kind": "prompt", "tokens": 3})
+    scenario["data"]["shape"] = [4, 5]
+    scenario["model"] |= {"kind": "transformer", "layers": 1, "heads": 1, "width": 4}
+    del scenario["model"]["hidden"]
+    result = fedsim.run(scenario)
+    assert result.rounds.iloc[-1]["bytes_up"] == 2 * 4 * 4 * (3 * 4)
+    start = result.experiment.shared[0]
+    assert (result.model()["prompt"] != start["params"]["prompt"]).any()
+    end = tree.select_leaves(result.model(), frozen_of(start))
+    jax.tree.map(np.testing.assert_array_equal, end, start["frozen"])
 
 
 @pytest.mark.long

@@ -148,6 +148,13 @@ def test_other_methods_see_trained_leaves_alone(sections):
     assert not equal(result.model()["layer1"], start_of(result)["layer1"])
 
 
+@pytest.mark.parametrize("kind", ["fedem", "ifca"])
+def test_methods_with_several_models_are_refused(kind):
+    with pytest.raises(ScenarioError, match="model") as caught:
+        fedsim.run(written(client={"kind": kind, "lr": 0.1, "batch": 8}))
+    assert f"leaves are frozen, and {kind} has several models" in str(caught.value)
+
+
 @pytest.mark.long
 def test_seeds_with_leaves_of_their_own_have_the_bits_that_each_has_alone():
     together = fedsim.run(written(), seeds=[0, 1])
@@ -181,6 +188,7 @@ def test_check_counts_trained_frozen_and_sent():
     assert counted["parameters_sent"] == 6 * 10
     assert counted["parameters"] == frozen + 6 * 10 + 10
     assert counted["memory"]["frozen"] == 4 * frozen
+    assert counted["bytes_up_a_round"] == counted["bytes_down_a_round"] == 4 * 4 * (6 * 10)
 
 
 @pytest.mark.long

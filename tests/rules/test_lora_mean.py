@@ -156,8 +156,8 @@ def by_hand(how: str, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndar
             signs = np.sign(np.take_along_axis(U, np.abs(U).argmax(0)[None], 0))[0]
             A_new, B_new = U * signs, (s[:r] * signs)[:, None] * Vt
         else:
-            A_new = sum(samples / total * A_k for samples, A_k, _ in sent)
-            B_new = sum(samples / total * B_k for samples, _, B_k in sent)
+            A_new = np.sum([samples / total * A_k for samples, A_k, _ in sent], axis=0)
+            B_new = np.sum([samples / total * B_k for samples, _, B_k in sent], axis=0)
         errors.append(np.linalg.norm(A_new @ B_new - S) / np.linalg.norm(S))
         A = A + SERVER_LR * (A_new - A)
         B = B + SERVER_LR * (B_new - B)

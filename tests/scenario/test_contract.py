@@ -280,7 +280,7 @@ def test_every_shipped_link_keeps_the_contract(family, kind):
     if kind in ON_THE_WIRE:
         scenario["wire"] = [scenario["server"].pop(0)]
     if kind in OF_ADAPTERS:
-        scenario["model"] |= {"adapter": "lora"}
+        scenario["model"] |= {"adapter": {"kind": "lora", "rank": 2}}
     if kind in READERS:
         scenario["data"] |= {"server": {"samples": 10}}
     if kind in PARTNERS:
