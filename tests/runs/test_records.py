@@ -87,7 +87,7 @@ ACTS = {
     "report": derive.rebuild,
     "report --out": lambda out: derive.page_of_runs([out]),
     "report of two": lambda out: derive.page_of_runs([out, out]),
-    "export": lambda out: exported(out, None, "json"),
+    "export": lambda out: exported(out, None, "markdown"),
     "export --table": lambda out: exported(out, "rounds", "csv"),
     "verify": fedsim.verify,
     "diff": lambda out: fedsim.diff(out, out),
