@@ -22,7 +22,7 @@ from fedsim.kinds.shipped import is_server_links
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.sections import sections_within
-from fedsim.types import ServerLinks
+from fedsim.types import AggregateStage, ServerLinks
 
 
 class Link(NamedTuple):
@@ -157,4 +157,16 @@ def server_of(sections: Sequence[Any]) -> ServerLinks:
     """
     rule_index = index_of_rule(sections)
     made = [factory_of(section)() for section in sections]
-    return ServerLinks.of(made, rule_index)
+    return split_at_rule(made, rule_index)
+
+
+def split_at_rule(made: Sequence[Any], rule_index: int) -> ServerLinks:
+    """Return what the links of a server list made, by what it does."""
+    behind = made[rule_index + 1 :]
+    steps = [link for link in behind if isinstance(link, AggregateStage)]
+    return ServerLinks(
+        stages=list(made[:rule_index]),
+        rule=made[rule_index],
+        steps=steps,
+        optimisers=list(behind[len(steps) :]),
+    )

@@ -14,7 +14,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.feasibility import at_most, bounds_of
 from fedsim.assemble.hooks import StackShapes, check_link, make_link
-from fedsim.assemble.links import Link
+from fedsim.assemble.links import Link, split_at_rule
 from fedsim.assemble.programs import MAX_CACHED, HashableSection, hashable_sections
 from fedsim.assemble.stack_inputs import (
     argument_error,
@@ -341,7 +341,7 @@ def _make_server_links(
         path = (argument,) if error.index is None else (argument, error.index)
         raise argument_error(command, dotted(path), str(error)) from None
     links = _make_links(command, argument, sections)
-    return links, ServerLinks.of([link.made for link in links], rule_index)
+    return links, split_at_rule([link.made for link in links], rule_index)
 
 
 def _empty_scenario(command: str) -> Scenario:

@@ -212,6 +212,26 @@ def with_row_stage(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage
     return [*stages, rule.before]
 
 
+def plain_updates(delta: Tree, arrived: Bool[Array, " K"], samples: Float[Array, " K"]) -> Updates:
+    """Return rows that no client sent: differences of models and their weights, nothing else."""
+    ones = jnp.ones_like(samples)
+    K = len(samples)
+    return Updates(
+        delta=delta,
+        stats={},
+        aux={},
+        arrived=arrived,
+        samples=samples,
+        count=ones,
+        loss=jnp.full_like(samples, jnp.nan),
+        steps=ones,
+        effort=ones,
+        memory={},
+        bytes=jnp.zeros(K, jnp.int32),
+        age=jnp.zeros(K, jnp.int32),
+    )
+
+
 def fresh_rows(stages: Mapping[str, Stage | RowStage], context: Context) -> dict[str, Tree]:
     """What stages remember of clients that never took part `[K, ...]`, by the stages' names."""
     params = context.shared["params"]

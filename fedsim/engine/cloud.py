@@ -7,13 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedsim import tree
-from fedsim.compose import server_step
+from fedsim.compose import plain_updates, server_step
 from fedsim.engine import sections
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.pipeline import Contexts, Pipeline, State
 from fedsim.engine.server_records import RoundStart
 from fedsim.tree import Tree
-from fedsim.types import Client, Context, Info, ServerLinks, Shared, plain_updates
+from fedsim.types import Client, Context, Info, ServerLinks, Shared
 
 # What it reports: edges that sent their models in a round, and edges that received its own.
 SENT = "cloud/edges_sent"

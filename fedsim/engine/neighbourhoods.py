@@ -6,11 +6,12 @@ from jax import lax
 from jaxtyping import Array, Bool
 
 from fedsim import tree
+from fedsim.compose import plain_updates
 from fedsim.engine.keys import Phase
 from fedsim.engine.pipeline import Contexts, Pipeline
 from fedsim.topology import Neighbourhoods
 from fedsim.tree import Tree
-from fedsim.types import Context, plain_updates
+from fedsim.types import Context
 
 # Nodes whose neighbours are gathered at a time.
 WIDTH = 8

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsim import tree
-from fedsim.compose import rule
+from fedsim.compose import plain_updates, rule
 from fedsim.compose.groups import Groups, group_of, require_disjoint
 from fedsim.rules.mean import mean
-from fedsim.types import Rule, by_samples, plain_updates
+from fedsim.types import Rule, by_samples
 
 
 @rule

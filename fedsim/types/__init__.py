@@ -56,7 +56,6 @@ from fedsim.types.updates import Mixing as Mixing
 from fedsim.types.updates import ServerLoss as ServerLoss
 from fedsim.types.updates import Updates as Updates
 from fedsim.types.updates import by_samples as by_samples
-from fedsim.types.updates import plain_updates as plain_updates
 from fedsim.types.updates import reported as reported
 
 # A type checker that saw this function would accept any name.

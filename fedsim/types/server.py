@@ -1,6 +1,6 @@
 """What the server does with messages: stages change the stack, a rule reduces it to one tree."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -219,15 +219,3 @@ class ServerLinks(NamedTuple):
     rule: Rule
     steps: list[AggregateStage]  # between rule and optimisers
     optimisers: list[Any]
-
-    @staticmethod
-    def of(made: Sequence[Any], rule_index: int) -> "ServerLinks":
-        """Split links, in the order of a list, at its rule."""
-        behind = made[rule_index + 1 :]
-        steps = [link for link in behind if isinstance(link, AggregateStage)]
-        return ServerLinks(
-            stages=list(made[:rule_index]),
-            rule=made[rule_index],
-            steps=steps,
-            optimisers=list(behind[len(steps) :]),
-        )

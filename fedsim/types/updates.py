@@ -61,26 +61,6 @@ def by_samples(updates: Updates) -> Float[Array, " K"]:
     return updates.weight * updates.count
 
 
-def plain_updates(delta: Tree, arrived: Bool[Array, " K"], samples: Float[Array, " K"]) -> Updates:
-    """Return rows that no client sent: differences of models and their weights, nothing else."""
-    ones = jnp.ones_like(samples)
-    K = len(samples)
-    return Updates(
-        delta=delta,
-        stats={},
-        aux={},
-        arrived=arrived,
-        samples=samples,
-        count=ones,
-        loss=jnp.full_like(samples, jnp.nan),
-        steps=ones,
-        effort=ones,
-        memory={},
-        bytes=jnp.zeros(K, jnp.int32),
-        age=jnp.zeros(K, jnp.int32),
-    )
-
-
 @runtime_checkable
 class ServerLoss(Protocol):
     """Mean loss of a model over the server's own samples."""
