@@ -9,6 +9,7 @@ import json
 import os
 import sys
 
+import jax
 import numpy as np
 
 import fedsim
@@ -36,7 +37,13 @@ def letters():
     return fedsim.Arrays(x, y, np.sort(rng.integers(0, 12, 200)), x[:40], y[:40], vocabulary=9)
 
 
-DATA = {"cnn": images, "char_lstm": letters, "char_gru": letters, "transformer": letters}
+DATA = {
+    "cnn": images,
+    "char_lstm": letters,
+    "char_gru": letters,
+    "transformer": letters,
+    "lora": letters,
+}
 DIGITS = {"kind": "digits", "clients": 40, "partition": {"kind": "dirichlet", "alpha": 0.3}}
 MLP = {"kind": "mlp", "hidden": [16]}
 SOME = {"kind": "uniform", "size": 10}
@@ -239,6 +246,35 @@ WORKLOADS = {
         "client": {"kind": "gradient_tracking", "steps": 1},
         "topology": {"kind": "watts_strogatz", "redraw": 2, "fail": 0.1},
     },
+    "edges": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 5,
+        "cohort": SOME,
+        "fleet": {"dropout": 0.1},
+        "topology": {
+            "kind": "hierarchical",
+            "groups": 4,
+            "edge_rounds": 2,
+            "outer": ["mean", {"kind": "fedadam", "lr": 0.01}],
+        },
+    },
+    "fedfomo": {
+        "data": {**DIGITS, "client_test": 0.2},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "fedfomo(models=3)",
+    },
+    "lora": {
+        **TEXT,
+        "model": {
+            "kind": "transformer",
+            "width": 32,
+            "adapter": {"kind": "lora", "rank": 2, "dropout": 0.1},
+        },
+        "server": [{"kind": "lora_mean", "how": "product"}],
+    },
 }
 
 
@@ -252,12 +288,8 @@ def digest(result) -> str:
     for name in BITS:
         h.update(to_csv(result.records[name], TABLE_COLUMNS[name]).encode())
     for seed in result.scenario["seeds"]:
-        model = result.model(seed=seed)
-        for leaves in (model[layer] for layer in sorted(model)):
-            for leaf in (
-                (leaves[k] for k in sorted(leaves)) if isinstance(leaves, dict) else (leaves,)
-            ):
-                h.update(leaf.tobytes())
+        for leaf in jax.tree.leaves(result.model(seed=seed)):
+            h.update(leaf.tobytes())
     return h.hexdigest()
 
 

@@ -64,6 +64,17 @@ SCENARIOS = {
         "client": {"batch": 4, "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0}},
         "rounds": 60,
     },
+    "ring": {"method": "gradient_tracking", "cohort": None, "topology": "ring"},
+    "edges": {
+        "method": None,
+        "topology": {
+            "kind": "hierarchical",
+            "groups": 3,
+            "edge_rounds": 2,
+            "outer": ["mean", {"kind": "fedadam", "lr": 0.01}],
+        },
+    },
+    "ditto": {"method": "ditto"},
     "resnet": {"method": None, "model": {"kind": "resnet", "depth": 8}, "rounds": 20},
 }
 

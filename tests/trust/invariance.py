@@ -19,14 +19,15 @@ from trust.table import Figure
 
 RERUN = ("full_batch", "scaffold", "median", "mime", "together")
 # Workloads of the matrix: methods and rules; schedules; codecs with memory; cohorts with feedback;
-# private runs; larger models.
+# private runs; personal models; larger models.
 CELLS = (
     *("full_batch", "scaffold", "median", "mime"),
     *("fedbuff", "semi_sync"),
     *("codec", "diana"),
     *("oort", "divfl"),
     *("private", "dp_sgd"),
-    *("transformer", "resnet"),
+    "ditto",
+    *("transformer", "resnet", "lora"),
 )
 PROCESSES = ((1, 1), (2, 1), (1, 2), (2, 4))  # cores, devices
 SAME = ("round", "bytes_up", "bytes_down", "virtual_seconds", "test_loss", "test_accuracy")
