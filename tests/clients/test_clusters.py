@@ -392,6 +392,7 @@ def test_fedproto_without_a_pull_is_local_training():
 # ------------------------------------------------------------------------------------------ FedFomo
 
 
+@pytest.mark.long
 def test_fedfomo_is_that_of_the_paper():
     """All samples of a client are equal, so that it is the same which of them it holds out."""
     owner = np.repeat(range(len(SIZES)), SIZES)

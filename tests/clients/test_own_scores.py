@@ -54,6 +54,7 @@ def tuned(model, x, y, steps, lr):
 TUNED = {"kind": "fine_tune", "tune_steps": 3, "batch": "full", "steps": 2, "epochs": None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("test", [0.0, pytest.param({"clients": 0.3}, marks=pytest.mark.long)])
 def test_clients_train_before_they_are_scored_also_new_ones(test):
     """New clients train on what `client_test` leaves of their samples."""

@@ -71,6 +71,7 @@ def test_signs_are_drawn_bit_by_bit():
     assert np.mean(many != np.asarray(signs(jax.random.key(3), 40000))) > 0.45
 
 
+@pytest.mark.long
 def test_a_rotation_is_that_of_its_oracle():
     with jax.enable_x64(True):
         for case in cases("rht"):

@@ -54,6 +54,7 @@ SCENARIO = {
 }
 
 
+@pytest.mark.long
 def test_a_run_draws_poisson_batches_and_counts_those_that_were_cut():
     """Two of 32 samples are expected, eight deviations more and eight are 22."""
     result = fedsim.run(SCENARIO)

@@ -129,6 +129,7 @@ def test_the_lengths_of_dora_are_constants_in_the_gradient():
         np.testing.assert_allclose(given, expected, rtol=1e-11)
 
 
+@pytest.mark.long
 def test_weights_of_one_shape_have_the_same_random_matrices():
     net, _ = networks()["transformer"]
     params = adapted(net, vera(4)).init(jax.random.key(1))["params"]

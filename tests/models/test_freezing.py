@@ -178,6 +178,7 @@ def test_commits_hold_no_frozen_leaf_and_runs_repeat(tmp_path):
         assert not any("layer0" in name for name in names)
 
 
+@pytest.mark.long
 def test_check_counts_trained_frozen_and_sent():
     scenario = read(written(client={"kind": "fedper", "personal": ["b"]}))
     with numerics(scenario):

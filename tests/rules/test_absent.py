@@ -60,6 +60,7 @@ def optimum(inputs: dict, weights) -> np.ndarray:
     return np.linalg.solve(np.einsum("i,ijk->jk", w, H), np.einsum("i,ijk,ik->j", w, H, a))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "rule", ["mifa", *(pytest.param(name, marks=pytest.mark.long) for name in ("fedvarp", "fedau"))]
 )

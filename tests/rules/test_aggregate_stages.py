@@ -117,6 +117,7 @@ def test_noise_of_no_width_is_no_noise():
     assert plain.rounds.drop(columns="method").equals(none.rounds.drop(columns="method"))
 
 
+@pytest.mark.long
 def test_noise_has_the_width_that_was_asked_for():
     zeros = np.zeros((3, 20_000))
     for std in (0.5, 2.0):

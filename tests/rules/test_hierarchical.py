@@ -62,6 +62,7 @@ def written(server, **sections) -> dict:
     }
 
 
+@pytest.mark.long
 def test_a_run_behind_edges_is_fedavg():
     flat = fedsim.run(written(["mean"])).model()
     edges = fedsim.run(written([{"kind": "hierarchical", "groups": 3}])).model()

@@ -129,6 +129,7 @@ def cases(out, every):
         yield path, value, changed(record, path, value)
 
 
+@pytest.mark.long
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", ["run", "compare"])
 def test_any_malformed_entry_is_refused_in_one_line_or_ignored(kind, made, tmp_path):

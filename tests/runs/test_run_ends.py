@@ -126,6 +126,7 @@ def test_a_run_of_0_rounds_is_done():
     assert result.status == "done" and np.isfinite(result.summary["final"].iloc[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_a_run_that_has_not_run_resumes_with_more_rounds_to_equal_bytes(every, tmp_path):
     few = {

@@ -173,6 +173,7 @@ def test_a_changed_byte_of_the_record_is_found(mine):
     assert list(failed(fedsim.verify(out))) == ["record"]
 
 
+@pytest.mark.long
 def test_missing_files_are_reported_and_foreign_ones_are_named(mine):
     out = mine("fedavg")
     (out / "notes.txt").write_text("mine")

@@ -327,6 +327,7 @@ def test_aliases_are_listed_beside_their_kinds(golden):
         )
 
 
+@pytest.mark.long
 def test_kinds_of_plug_ins_are_included_unless_turned_off(monkeypatch):
     def loudest(scale: float = 1.0): ...
 

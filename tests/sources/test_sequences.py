@@ -56,6 +56,7 @@ def arrays(**more):
     return fedsim.Arrays(X, Y, CLIENT, X[:7], Y[:7], **more)
 
 
+@pytest.mark.long
 def test_labels_of_tokens_against_numpy():
     result = fedsim.run(SCENARIO, data=arrays(), model=BIGRAM)
     table = reference(3)

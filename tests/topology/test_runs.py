@@ -179,6 +179,7 @@ def network_of(topology: dict, n: int, rounds: int, seed: int = 0):
     return Network(network_settings(checked("", "t", topology, ANNOTATION)), n, seed, rounds)
 
 
+@pytest.mark.long
 def test_links_that_fail_and_graphs_that_are_drawn_again():
     from fedsim.topology import matrix_of
 
@@ -239,6 +240,7 @@ def sign_flipped(inputs, x, malicious: int):
     return held, heard
 
 
+@pytest.mark.long
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("rule", ["trimmed_mean", "clipped_gossip", "plain"])
 def test_robust_mixing_under_an_attack(rule):
