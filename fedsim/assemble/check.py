@@ -114,6 +114,7 @@ from fedsim.assemble.wire import (
     linear_partners,
     no_downlink,
     second_codec,
+    undiagnosed,
     whole_messages,
     without_parameters,
     works_on_nothing,
@@ -549,6 +550,8 @@ def _check_hooks(
     if stack is UNKNOWN:
         return UNKNOWN
     has_parameters = bool(jax.tree.leaves(travelling["params"]))
+    if not has_parameters:
+        problems.check(undiagnosed, scenario)
     for link in (*components.broadcast, *components.links):
         if not has_parameters and not works_on_nothing(link):
             problems.check(without_parameters, scenario, link)
@@ -571,7 +574,7 @@ def _check_shares(problems: Problems, components: Components, samples: _Samples)
         return list(plans_of(scenario, federations, PlanInputs(*inputs)).values())
 
     plans = problems.attempt(make_plans, samples.federations, *components.plan_inputs)
-    problems.check(unknown_probabilities, scenario, rule.made, plans)
+    problems.check(unknown_probabilities, scenario, rule, plans)
 
 
 def _check_privacy(
@@ -619,7 +622,7 @@ def _check_private_samples(
 ) -> None:
     """Check that ε of the samples of a client can be counted."""
     scenario = problems.scenario
-    problems.check(poisson_keys, scenario)
+    problems.check(poisson_keys, scenario, components.client)
     problems.check(private_batches, scenario)
     problems.check(private_method, scenario, components.client)
     problems.check(private_model, scenario, learning.inputs.model, learning.shapes)

@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.assemble.bank import asks_about_model
+from fedsim.assemble.feasibility import at_most
 from fedsim.assemble.links import Link, factory_of, links_at
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
 from fedsim.clients import hooks
 from fedsim.clients.edges import at_edge
+from fedsim.compose import reads_updates_alone
 from fedsim.compose.groups import NOBODY, group_of
 from fedsim.fleet.edges import EdgeTimes
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import TopologyCommon, is_graph
 from fedsim.topology import Hierarchy
-from fedsim.types import Client
+from fedsim.types import Client, Rule
 
 # Methods that a refusal names.
 EDGE_METHODS = ("sgd", "fedprox", "fedsam")
@@ -110,17 +111,21 @@ def unfit_edge_client(scenario: Scenario, client: Client) -> Findings:
 
 
 def unfit_cloud(scenario: Scenario, hierarchy: Hierarchy) -> Findings:
-    """Links of the cloud that ask for more than the edges' updates."""
+    """Links of the cloud that ask for more than updates, or for another number of them."""
     for link in cloud_links(scenario.spec.topology):
+        kind = link.section.kind
+        most = getattr(link.made, "most", None)
+        there_are = f"and there are {hierarchy.edges} edges; use another rule"
         if remembers(link.made):
-            text = f"{link.section.kind} remembers something of every client"
-            yield link.path, f"{text}, and a cloud sees edges; use another link, as mean"
-        elif asks_about_model(link.made):
-            text = f"{link.section.kind} asks for more than updates"
+            text = f"{kind} remembers something of every client, and a cloud sees edges"
+            yield link.path, f"{text}; use another link, as mean"
+        elif isinstance(link.made, Rule) and not reads_updates_alone(link.made):
+            text = f"{kind} asks for more than updates"
             yield link.path, f"{text}; use a rule that reads the updates alone, as mean"
         elif getattr(link.made, "least", 0) > hierarchy.edges:
-            text = f"{link.section.kind} needs at least {link.made.least} updates"
-            yield link.path, f"{text}, and there are {hierarchy.edges} edges; use another rule"
+            yield link.path, f"{kind} needs at least {link.made.least} updates, {there_are}"
+        elif most is not None and most < hierarchy.edges:
+            yield link.path, f"{at_most(link.section, most)}, {there_are}"
 
 
 def cloud_links(topology: Any) -> list[Link]:

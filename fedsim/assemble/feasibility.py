@@ -17,7 +17,6 @@ from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
-from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
@@ -197,6 +196,12 @@ def leaves_of_rule(scenario: Scenario, link: Link, travelling: Any) -> Findings:
     if missing:
         text = f"{kind} is about {leaves}, and clients send no {missing[0]}"
         yield link.path, f"{text}; use mean, or train and share it"
+    if len(link.made.freezes) == 1:
+        patterns = link.made.freezes[0]
+        trained = [name for name in sorted(sent) if tree.matches_any(name, patterns)]
+        if trained:
+            text = f"names {trained[0]}, which {kind} freezes"
+            yield ("model", "train"), f"{text}; remove it, or use another rule"
 
 
 def small_cohort(link: Link, K: int) -> Findings:
@@ -304,12 +309,12 @@ def unknown_shares(scenario: Scenario, cohort: Cohort, fleet: Fleet, rule: Link)
     yield (*rule.path, "denominator"), f"{text}; {remedy}"
 
 
-def unknown_probabilities(scenario: Scenario, rule: Rule, plans: Iterable[Plan]) -> Findings:
+def unknown_probabilities(scenario: Scenario, rule: Link, plans: Iterable[Plan]) -> Findings:
     """A rule that divides by how often each client takes part, of which nobody knows, or never."""
-    if "share" not in rule.needs:
+    if "share" not in rule.made.needs:
         return
     spec = scenario.spec
-    path = ("server", index_of_rule(spec.server), "shares")
+    path = (*rule.path, "shares")
     for plan in plans:
         if plan.shares is None:
             text = f"how often {_who_selects(spec, plan)} is not known"

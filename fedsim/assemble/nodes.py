@@ -10,11 +10,12 @@ from fedsim.assemble.links import factory_of, links_within
 from fedsim.assemble.problems import Findings
 from fedsim.clients import hooks
 from fedsim.clients.nodes import AFTER
+from fedsim.compose import reads_updates_alone
 from fedsim.errors import OrderError, TopologyError
 from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Gossip, forgetful
+from fedsim.types import Client, Gossip, Rule, forgetful
 
 # Sections of a scenario with a server, and what they say.
 WITH_SERVER = {
@@ -168,7 +169,7 @@ def _needs_server(link: Any, made: Any, params: Any) -> Iterator[str]:
     remembers = getattr(made, "memory", forgetful) is not forgetful
     if jax.tree.leaves(state) or remembers or getattr(made, "before", None) is not None:
         yield f"{link.kind} remembers earlier rounds, and nodes remember only their models"
-    elif getattr(made, "needs", None) or getattr(made, "client", None):
+    elif isinstance(made, Rule) and not reads_updates_alone(made):
         yield f"{link.kind} asks for more than the models that a node hears; use another rule"
 
 

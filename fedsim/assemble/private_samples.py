@@ -52,12 +52,15 @@ def samples_spent(scenario: Scenario, local: Local) -> Callable[[int, int], floa
     return spent
 
 
-def poisson_keys(scenario: Scenario) -> Findings:
+def poisson_keys(scenario: Scenario, client: Client) -> Findings:
     """Keys that mean nothing for Poisson batches, and a batch beyond the cap."""
     section = scenario.spec.client
     if section.shuffle == "poisson" and section.drop_last:
         text = "Poisson batches are not cut from an epoch, and none of them is its last"
         yield ("client", "drop_last"), f"{text}; remove it"
+    if section.shuffle == "poisson" and any(phase.held_out for phase in client.phases):
+        text = f"{section.kind} passes over samples that it holds out, and Poisson batches repeat"
+        yield ("client", "shuffle"), f"{text} and leave out some; write shuffle: true"
     if section.dp_sgd is None or section.dp_sgd.cap is None:
         return
     path = (*PATH, "cap")

@@ -64,6 +64,13 @@ def works_on_nothing(link: Link) -> bool:
     return link.section.kind == "mean" or link.section.family == "optimizer"
 
 
+def undiagnosed(scenario: Scenario) -> Findings:
+    """Diagnostics of updates, where clients send no parameters."""
+    if scenario.spec.evaluate.diagnostics:
+        text = f"diagnostics compare updates, and {scenario.spec.client.kind} sends none"
+        yield ("evaluate", "diagnostics"), f"{text}; remove it, or use another method"
+
+
 def without_parameters(scenario: Scenario, link: Link) -> Findings:
     """A link that works on parameters, of which the method sends none."""
     kind = link.section.kind

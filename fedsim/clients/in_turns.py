@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
 
 from fedsim import tree
 from fedsim.tree import Tree
@@ -14,9 +14,11 @@ TURN = "turn"  # the entry of `aux` that says whose turn it is
 
 
 def in_turns(inner: Client, freezes: Sequence[Sequence[str]]) -> Client:
-    """Return a method whose clients leave some leaves as they are, in every round others.
+    """Return a method whose clients train some leaves in one round and others in the next.
 
-    The server sends the number of the turn, a float. A skipped round is repeated.
+    A leaf that rests is not changed by a step, and not sent: where a client
+    begins at a model of its own, the difference to the shared leaf stays with it. The server sends
+    the number of the turn, a float. A skipped round is repeated.
 
     Args:
       inner: the method.
@@ -27,13 +29,19 @@ def in_turns(inner: Client, freezes: Sequence[Sequence[str]]) -> Client:
         """A bool for every leaf: whether it rests in this round."""
         turn = shared["aux"][TURN]
         names = tree.leaf_names(params)
-        rests = [_is_one_of(turn, _turns_of_rest(name, freezes)) for name in names]
+        rests = [jnp.any(turn == _turns_of_rest(name, freezes)) for name in names]
         return jax.tree.unflatten(jax.tree.structure(params), rests)
 
     def step(task, g, params, local, shared, work):
         new, local = inner.step(task, g, params, local, shared, work)
         keep = lambda rests, old, trained: jnp.where(rests, old, trained)
         return jax.tree.map(keep, resting(shared, params), params, new), local
+
+    def finish(task, shared, variables, local, row, work):
+        message = inner.finish(task, shared, variables, local, row, work)
+        without = lambda rests, delta: jnp.where(rests, 0, delta)
+        delta = jax.tree.map(without, resting(shared, message.delta), message.delta)
+        return message._replace(delta=delta)
 
     def next_turn(task, old, shared, aggregate, pace):
         del task, shared, aggregate, pace
@@ -43,14 +51,11 @@ def in_turns(inner: Client, freezes: Sequence[Sequence[str]]) -> Client:
         return {**inner.aux(task, params), TURN: jnp.zeros(())}
 
     return inner._replace(
-        step=step, aux=aux, reduce={**inner.reduce, TURN: next_turn}, resting=resting
+        step=step, finish=finish, aux=aux, reduce={**inner.reduce, TURN: next_turn}, resting=resting
     )
 
 
-def _turns_of_rest(name: str, freezes: Sequence[Sequence[str]]) -> list[int]:
+def _turns_of_rest(name: str, freezes: Sequence[Sequence[str]]) -> np.ndarray:
     """The turns in which a leaf rests."""
-    return [turn for turn, patterns in enumerate(freezes) if tree.matches_any(name, patterns)]
-
-
-def _is_one_of(turn: Array, turns: list[int]) -> Array:
-    return jnp.any(turn == jnp.asarray(turns, turn.dtype))
+    rests = [tree.matches_any(name, patterns) for patterns in freezes]
+    return np.flatnonzero(rests).astype(np.float32)

@@ -212,6 +212,12 @@ def with_row_stage(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage
     return [*stages, rule.before]
 
 
+def reads_updates_alone(rule: Rule) -> bool:
+    """Whether a rule asks for nothing but updates: so that it fits groups, edges and nodes."""
+    asks = rule.needs or rule.evaluated or rule.leaves or rule.client or rule.before
+    return not asks
+
+
 def plain_updates(delta: Tree, arrived: Bool[Array, " K"], samples: Float[Array, " K"]) -> Updates:
     """Return rows that no client sent: differences of models and their weights, nothing else."""
     ones = jnp.ones_like(samples)

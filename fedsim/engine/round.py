@@ -262,7 +262,7 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     edges = None
     remembered = ids
     if run_cohort is not None and run_cohort.plan.network is not None:
-        edges = run_cohort.plan.edges(run_cohort.cohort, run.samples.dtype)
+        edges = run_cohort.plan.mixing_table(run_cohort.cohort, run.samples.dtype)
         remembered = run_cohort.plan.members
     memory, memory_rows = run.store.load(remembered)
     if edges is not None:  # all nodes mix, whoever trains

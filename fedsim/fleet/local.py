@@ -44,7 +44,7 @@ class Local(NamedTuple):
 
     @property
     def held_out(self) -> float:
-        """Share of a client's samples that the other phases than the asked one are dealt."""
+        """Share of a client's samples that only one phase is dealt; 0: none."""
         return max((phase.held_out for phase in self.phases), default=0.0)
 
     @property

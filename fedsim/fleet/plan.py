@@ -644,10 +644,12 @@ class Plan:
           begins: when each edge begins the round `[k]`.
         """
         assert self.edge_times is not None
+        if not len(ids):  # a round in which nobody can be reached takes its time
+            begins = begins + work.seconds
         seconds = np.minimum(np.broadcast_to(self.seconds, self.federation.N)[ids], work.seconds)
         return self.edge_times.next_start(work.round, begins, ids, seconds)
 
-    def edges(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
+    def mixing_table(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
         """Return the links of a round, for a plan with a network."""
         assert self.network is not None
         return self.network.table(work.round, self.active_nodes(work), dtype)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsim import tree
-from fedsim.compose import plain_updates, rule
+from fedsim.compose import plain_updates, reads_updates_alone, rule
 from fedsim.compose.groups import Groups, group_of, require_disjoint
 from fedsim.rules.mean import mean
 from fedsim.types import Rule, by_samples
@@ -93,8 +93,7 @@ def _usable(level: str, chosen: Rule | None) -> Rule:
     """
     if chosen is None:
         return mean()
-    asks = chosen.needs or chosen.leaves or chosen.client is not None or chosen.before is not None
-    if asks:
+    if not reads_updates_alone(chosen):
         text = f"the rule {chosen.name} asks for more than the updates of a group"
         raise ValueError(f"{level}: {text}; use mean, median or another one without")
     return chosen

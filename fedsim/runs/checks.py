@@ -28,7 +28,8 @@ from fedsim.study.summary import NOT_FEDERATED, audit_columns, columns_of_client
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
-CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon")
+CLOUD_BYTES = ("cloud_bytes_up", "cloud_bytes_down")
+CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon", *CLOUD_BYTES)
 MAX_LISTED = 5  # files that are missing, or not part of the run, by name
 
 

@@ -98,7 +98,7 @@ class Tables:
             for frame in ("summary", "rounds", "compare"):
                 if name.startswith("_") or frame not in frames:
                     continue
-                columns = [column for column in self.order(frame) if column.endswith(name)]
+                columns = [c for c in self.order(frame) if c == name or c.endswith(f"_{name}")]
                 if columns:
                     raise AttributeError(f"{text}; write .{frame}[{columns[0]!r}]")
             raise AttributeError(text)

@@ -159,8 +159,8 @@ class Gossip(NamedTuple):
       send: (before, trained, key) -> the values that it sends to all who hear it, and the bytes of
         a message, None for those of the values.
       receive: (before, trained, sent values, mixed values) -> its next row.
-      rests: whether nodes send nothing, and change nothing, in a round without mixing; else its W
-        is the identity.
+      rests: whether nodes keep what they trained and send nothing in a round without mixing; else
+        its W is the identity.
       needs: which of `rows` (of W, that add up to one, as its columns do), `symmetric` (links that
         go both ways), `every_round` (a mixing), `one_step` (a round) and `samples` (at every node)
         the method needs.

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole, oracle
+from conftest import WHOLE, oracle
 from federations import quadratic, softmax
 from federations import scenario as of_case
 from reference.scenarios import consecutive
@@ -201,9 +201,11 @@ def test_one_model_is_federated_averaging_to_the_bit(server):
     assert (clients["personal_accuracy"] == clients["global_accuracy"]).all()
 
 
-@if_whole
+OTHER_KINDS = ["ifca", "cfl", "fedamp", "fedem", "fedproto"]
+
+
 @long
-@pytest.mark.parametrize("kind", ["ifca", "cfl", "fedamp", "fedem", "fedfomo", "fedproto"])
+@pytest.mark.parametrize("kind", ["fedfomo", *OTHER_KINDS * WHOLE])
 def test_blocks_and_other_runs_change_no_bit(kind):
     client = {"kind": kind, "lr": 0.1, "batch": 16}
     if kind == "cfl":

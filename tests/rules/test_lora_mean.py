@@ -175,8 +175,11 @@ def test_runs_are_those_of_their_papers(how):
     pair = pair_of(result.model())
     close(pair["lora_A"], A, 1e-10)
     close(pair["lora_B"], B, 1e-10)
-    reported = result.rounds["lora_mean/error"].iloc[[1, 3, 4]]
-    np.testing.assert_allclose(reported, errors, atol=1e-9)
+    if how in ("factors", "product"):
+        reported = result.rounds["lora_mean/error"].iloc[[1, 3, 4]]
+        np.testing.assert_allclose(reported, errors, atol=1e-9)
+    else:
+        assert max(errors) < 1e-9 and "lora_mean/error" not in result.rounds
 
     # Four bytes for every number that a client sends.
     both, alone_a, alone_b = 4 * r * (m + n), 4 * r * m, 4 * r * n

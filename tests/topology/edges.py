@@ -28,11 +28,11 @@ def hierfavg(inputs, edges, cohorts, every, lr=0.1, steps=2, inner=1.0, outer=(1
     m = np.zeros_like(cloud)
     for r, cohort in enumerate(cohorts, start=1):
         for g, members in enumerate(edges):
-            there = [i for i in members if i in cohort]
-            total = sum(n[i] for i in there)
+            active = [i for i in members if i in cohort]
+            total = sum(n[i] for i in active)
             if total == 0:
                 continue
-            average = sum(n[i] * trained(inputs, i, x[g], lr, steps) for i in there) / total
+            average = sum(n[i] * trained(inputs, i, x[g], lr, steps) for i in active) / total
             x[g] = (1 - inner) * x[g] + inner * average
             weight[g] += total
         if r % every == 0 and sum(weight) > 0:
