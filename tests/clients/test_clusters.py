@@ -532,6 +532,11 @@ WRONG = [
         {"client": {"kind": "fedproto"}, "server": ["median"]},
         "median works on parameters, and fedproto sen",
     ),
+    ({"method": "fedproto", "evaluate": {"diagnostics": True}}, "diagnostics compare updates"),
+    (
+        {"client": {"kind": "fedfomo", "lr": 0.1, "batch": 8, "shuffle": "poisson"}},
+        "client.shuffle: fedfomo passes over samples",
+    ),
 ]
 
 

@@ -224,6 +224,22 @@ def test_at_full_rank_the_product_comes_where_full_training_comes():
     assert result.rounds["lora_mean/error"].iloc[-1] < 1e-9
 
 
+def test_a_leaf_that_the_rule_freezes_is_not_trained():
+    with pytest.raises(ScenarioError, match="train: names lora_A, which lora_mean freezes"):
+        run("freeze_a", model={**written("")["model"], "train": ["lora_A"]})
+
+
+@pytest.mark.long
+def test_a_leaf_that_rests_is_not_moved_where_clients_have_models_of_their_own():
+    result = run("alternate", client={"kind": "mr_mtl"}, rounds=2, cohort="all", wire=[], fleet={})
+    start = pair_of(result.experiment.shared[0]["params"])
+    assert (pair_of(result.model())["lora_B"] != start["lora_B"]).any()
+    first = run("alternate", client={"kind": "mr_mtl"}, rounds=1, cohort="all", wire=[], fleet={})
+    np.testing.assert_array_equal(
+        pair_of(result.model())["lora_B"], pair_of(first.model())["lora_B"]
+    )
+
+
 @pytest.mark.parametrize(
     ("model", "sections", "expected"),
     [

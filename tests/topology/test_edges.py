@@ -118,6 +118,8 @@ REFUSED = [
     ({"topology": hierarchical([[0, 1], [2]])}, "topology.groups", "name every client once"),
     ({"topology": hierarchical(3, outer="krum(f=1)")}, "topology.outer", "there are 3 edges"),
     ({"topology": hierarchical(3, outer="trust")}, "topology.outer", "updates alone"),
+    ({"topology": hierarchical(3, outer="dyn")}, "topology.outer", "asks for more than updates"),
+    ({"topology": hierarchical(3, outer="lora_mean")}, "topology.outer", "more than updates"),
     ({"topology": hierarchical(3, inner=["fedadam"])}, "topology", "no rule"),
     ({"topology": hierarchical(3, fail=0.1)}, "topology.fail", "is for graphs"),
     ({"client": "scaffold"}, "client.kind", "every edge has its own"),
@@ -144,6 +146,15 @@ def test_a_resolved_scenario_reads_back_as_itself():
     plain = read(digits(topology=topology)).resolved()
     assert "server" not in plain
     assert read(plain).resolved() == plain
+
+
+@pytest.mark.long
+def test_one_edge_has_the_clock_of_a_server_also_in_rounds_without_clients():
+    sections = digits(rounds=12, fleet={"availability": {"kind": "bernoulli", "rate": 0.1}})
+    flat = fedsim.run({**sections, "topology": None})
+    edge = fedsim.run({**sections, "topology": hierarchical(1)})
+    assert (flat.rounds["clients_sampled"].iloc[1:] == 0).any()
+    assert edge.rounds["virtual_seconds"].equals(flat.rounds["virtual_seconds"])
 
 
 @pytest.mark.long
