@@ -366,11 +366,13 @@ def _start_variables(
     """Return the start variables of one model, which a key draws where `params` is None."""
     variables = net.init(key)
     if params is not None:
+        own = with_all_leaves(variables)["params"]
+        if _is_of_file(params) and not _is_of_file(own):
+            params = params["params"]
         supplied = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
         )
         try:
-            own = with_all_leaves(variables)["params"]
             tree.stack([own, supplied])  # which compares structures and shapes
         except ValueError as error:
             raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
@@ -385,6 +387,11 @@ def _start_variables(
     if trained.client.probe is not None:
         probe = {"probe": tree.zeros_like(variables["params"])}
     return {**variables, "aux": aux | probe}
+
+
+def _is_of_file(params: Any) -> bool:
+    """Whether a tree is what `load_model` returns: parameters beside other sections."""
+    return isinstance(params, dict) and params.keys() <= {"params", "state"} and "params" in params
 
 
 def _require_floats(scenario: Scenario, params: Any) -> None:

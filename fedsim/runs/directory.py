@@ -169,7 +169,10 @@ def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
         )
     if started and not (force or resume):
         demand_free(path)
-        ways = "use --resume to continue it, --force to replace it, or --out for another directory"
+        ways = (
+            "use --resume (in Python resume=True) to continue it, --force (force=True) to replace "
+            "it, or --out (out=) for another directory"
+        )
         raise DirectoryError(f"{path}: already exists; {ways}")
     if has_record and not force:
         _demand_sound(path, record, "--force starts over")
@@ -300,17 +303,18 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a `model.*.safetensors` of a run directory.
 
     Args:
-      path: the file.
+      path: the file, or a run directory with a single one.
 
     Returns:
       Nested dictionaries of NumPy arrays: `["params"]["layer0"]["W"]`, and `["state"]` where the
-      model has one.
+      model has one. `fedsim.run(..., params=)` takes them as they are.
 
     Raises:
-      DirectoryError: for a file that is not a model; nothing in it is ever executed.
+      DirectoryError: for a file that is not a model, and a directory with none or several; nothing
+        in a file is ever executed.
     """
     nested: dict[str, Any] = {}
-    for name, array in _read_tensors(Path(path)).items():
+    for name, array in _read_tensors(_model_file(Path(path))).items():
         *sections, last = name.split("/")
         mapping = nested
         for section in sections:
@@ -319,6 +323,18 @@ def load_model(path: str | os.PathLike[str]) -> dict[str, Any]:
                 raise DirectoryError(f"{path}: is not a model: {name!a} lies inside another tensor")
         mapping[last] = array
     return nested
+
+
+def _model_file(path: Path) -> Path:
+    """The file itself, or the only model of a directory."""
+    if not path.is_dir():
+        return path
+    models = sorted(path.glob("model.*.safetensors"))
+    if len(models) == 1:
+        return models[0]
+    if not models:
+        raise DirectoryError(f"{path}: has no model.*.safetensors")
+    raise DirectoryError(f"{path}: has {len(models)} models; name one, such as {models[0]}")
 
 
 def _read_tensors(path: Path) -> dict[str, np.ndarray]:

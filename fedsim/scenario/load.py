@@ -4,12 +4,13 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from yaml.representer import RepresenterError
 
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
 from fedsim.scenario.bases import EXTENDS, with_base
@@ -140,6 +141,32 @@ class _DumperWithoutAliases(yaml.SafeDumper):
         return True
 
 
+def _represent_array(dumper: yaml.SafeDumper, value: Any) -> yaml.Node:
+    """Represent NumPy's and JAX's numbers and arrays as those of Python."""
+    if not hasattr(value, "tolist"):
+        raise RepresenterError("cannot be represented", value)
+    return dumper.represent_data(value.tolist())
+
+
+_DumperWithoutAliases.add_multi_representer(object, _represent_array)  # what YAML lacks
+
+
+def _unwritable(values: Any, path: KeyPath = ()) -> Iterator[Problem]:
+    """Yield a problem for every value of a dictionary that no file could hold."""
+    if isinstance(values, dict):
+        for key, value in values.items():
+            yield from _unwritable(value, (*path, key))
+    elif isinstance(values, list | tuple):
+        for i, value in enumerate(values):
+            yield from _unwritable(value, (*path, i))
+    elif callable(values) and hasattr(values, "__name__"):
+        name = values.__name__
+        yield Problem(dotted(path), f"is the function {name}; decorate it, and write '{name}'")
+    elif not isinstance(values, str | int | float | None) and not hasattr(values, "tolist"):
+        text = f"is a {type(values).__name__}; write a number, a text, a list or a mapping"
+        yield Problem(dotted(path), text)
+
+
 def _document_of_values(values: dict) -> Document:
     """Return the document of a dictionary; its values are read back, as strictly as a file."""
     try:
@@ -149,6 +176,8 @@ def _document_of_values(values: dict) -> Document:
     except RecursionError:
         problem = Problem("", "has a list or mapping that contains itself")
         raise ScenarioError([problem], "scenario") from None
+    except RepresenterError:
+        raise ScenarioError([*_unwritable(values)], "scenario") from None
     return parse(text, "scenario")._replace(positions={})
 
 
