@@ -69,7 +69,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
     if plan.network is None:
-        bytes_up = int(clients * message_bytes)
+        bytes_up = int(_mean([len(work.senders) for work in rounds]) * message_bytes)
         bytes_down = _bytes_down(experiment, rounds)
     else:
         bytes_up = bytes_down = _bytes_exchanged(plan, rounds)
@@ -143,7 +143,7 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     if codec is not None:
         encoded = max_bytes(codec, shared_leaves(client, shared["params"]))
         message_bytes = counted.all_bytes - counted.model_bytes + encoded
-    received = [int(counted.deliver(work.ids, message_bytes).sum()) for work in rounds]
+    received = [int(counted.deliver(work.receivers, message_bytes).sum()) for work in rounds]
     return int(_mean(received))
 
 

@@ -246,7 +246,7 @@ class Machines:
         # Without the model, a client takes no step, even where steps take no time.
         done = np.where((moment == BEFORE) | (spent < down), 0, done)
         wasted = np.where(leaves_after, able, done)
-        arrived_in_vain = leaves_after | (late & (end <= length))
+        arrived_in_vain = leaves_after | (late & works & (end <= length))
         return RoundOutcome(
             joined=joined,
             late=late,

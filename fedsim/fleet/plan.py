@@ -88,6 +88,20 @@ class RoundPlan(NamedTuple):
         """Server steps since each client's start model was sent `[K]`."""
         return self.round - 1 - self.start
 
+    @property
+    def receivers(self) -> np.ndarray:
+        """The clients that get the model, whether or not their messages count `[m]`."""
+        if self.uncounted is None:
+            return self.ids
+        return np.concatenate([self.ids, self.uncounted.ids[self.uncounted.reached]])
+
+    @property
+    def senders(self) -> np.ndarray:
+        """The clients that send a message, whether or not it counts `[m]`."""
+        if self.uncounted is None:
+            return self.ids
+        return np.concatenate([self.ids, self.uncounted.ids[self.uncounted.sent]])
+
 
 class UncountedClients(NamedTuple):
     """Clients that a round drew and does not count; arrays `[m]` in the order of client ids.

@@ -132,11 +132,12 @@ def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner) -> Cost:
     rounds = list(itertools.islice(plan.survey(), SURVEYED))
     if not rounds:
         return Cost(0.0, 0.0, 0.0)
-    clients = statistics.mean(len(work.ids) for work in rounds)
+    senders = statistics.mean(len(work.senders) for work in rounds)
+    receivers = statistics.mean(len(work.receivers) for work in rounds)
     steps = statistics.mean(int(work.steps.sum()) for work in rounds)
     up = float(np.mean(plan.cost.up))
     down = float(np.mean(plan.cost.down))
-    return Cost(steps, clients * up, clients * down)
+    return Cost(steps, senders * up, receivers * down)
 
 
 def _problems_of_cell(problems: Problems, known_lines: Sequence[str]) -> Iterator[Problem]:
