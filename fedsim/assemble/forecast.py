@@ -94,7 +94,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "stacked_by": stacking(experiment),
         "memory": memory,
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
-        "notes": notes(experiment),
+        "notes": [*_notes_on_rounds(rounds), *notes(experiment)],
     }
 
 
@@ -403,6 +403,14 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_personal_models(experiment, plan),
         *data_warnings(experiment.scenario, plan.federation.unpooled),
     ]
+
+
+def _notes_on_rounds(rounds: Sequence[RoundPlan]) -> list[str]:
+    """Rounds in which no message counts."""
+    if not rounds or any(len(work.ids) for work in rounds):
+        return []
+    text = f"no client reports in the first {len(rounds)} rounds"
+    return [f"{text}; see fleet.deadline, fleet.availability and fleet.dropout"]
 
 
 def _notes_on_sizes(spec: Any, sizes: np.ndarray) -> list[str]:

@@ -39,9 +39,12 @@ class Count:
         self.show = show
         self.clock = clock
 
-        self.rounds = max(self.spec.rounds, 1)  # of one run
         self.runs = len(self.spec.seeds)
         self.runs_done = 0
+
+        # Rounds of all runs, and of those that have ended, as they were planned.
+        self.all_rounds = self.runs * max(self.spec.rounds, 1)
+        self.ended_rounds = 0
 
         # Of the runs in progress: their rounds, and the labels of their configurations.
         self.rounds_done: dict[tuple[int, int], int] = {}
@@ -61,6 +64,7 @@ class Count:
         """A comparison of these configurations starts on this many processes."""
         self.cells = configurations
         self.runs = sum(cell.runs for cell in configurations.values())
+        self.all_rounds = sum(cell.runs * max(cell.rounds, 1) for cell in configurations.values())
         self.time_left = TimeLeft(configurations, max(processes, 1), self.clock)
         self._show("compiling")
 
@@ -81,14 +85,14 @@ class Count:
             self.labels[key] = self.label
         else:
             self.time_left.finished(self._configuration(), key)
-            self.runs_done += 1
+            self._run_ended(self.label)
 
     def runs_ended(self, runs: Sequence[EndedRun]) -> None:
         """Other processes have executed these runs."""
         self.elsewhere = True
-        self.runs_done += len(runs)
         for run in runs:
             self.time_left.ended(run)
+            self._run_ended(run.label)
         self._show(f"{self.runs_done} of {self.runs} runs ended")
 
     def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
@@ -104,7 +108,7 @@ class Count:
         self.labels[key] = self.label
         self._show(self._words(row) if round else f"{self._where()}compiling")
         if is_last:
-            self.runs_done += 1
+            self._run_ended(self.label)
             del self.rounds_done[key]
             del self.labels[key]
 
@@ -112,9 +116,18 @@ class Count:
         """Return the label of what comes next; a run that is not compared has none."""
         return self.label if self.cells else ""
 
+    def _run_ended(self, label: str) -> None:
+        self.runs_done += 1
+        self.ended_rounds += self._rounds_of(label)
+
+    def _rounds_of(self, label: str) -> int:
+        """Return the rounds of one run of a configuration."""
+        cell = self.cells.get(label)
+        return max(self.spec.rounds if cell is None else cell.rounds, 1)
+
     def _show(self, words: str) -> None:
-        done = self.rounds * self.runs_done + sum(self.rounds_done.values())
-        self.show(done, self.rounds * self.runs, words, self.time_left.seconds())
+        done = self.ended_rounds + sum(self.rounds_done.values())
+        self.show(done, self.all_rounds, words, self.time_left.seconds())
 
     def _words(self, row: Row) -> str:
         """Describe a row, most important things first: a narrow terminal cuts the end."""
@@ -129,7 +142,10 @@ class Count:
 
     def _where(self) -> str:
         """Return which configurations of a comparison, or which of several seeds, are running."""
-        round = f"round {min(self.rounds_done.values(), default=0)}/{self.spec.rounds}"
+        slowest = min(self.rounds_done, key=lambda key: self.rounds_done[key], default=None)
+        done = 0 if slowest is None else self.rounds_done[slowest]
+        label = self.label if slowest is None else self.labels[slowest]
+        round = f"round {done}/{self._rounds_of(label)}"
         if self.cells:
             return f"{self._running_cells()}: {round}  "
         if self.runs <= 1:
