@@ -64,7 +64,7 @@ SCENARIOS = {
         "client": {"batch": 4, "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0}},
         "rounds": 60,
     },
-    "ring": {"method": "gradient_tracking", "cohort": None, "topology": "ring"},
+    "ring": {"method": "exact_diffusion", "cohort": None, "topology": "ring"},
     "edges": {
         "method": None,
         "topology": {
