@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import numpy as np
 
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
