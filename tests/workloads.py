@@ -208,6 +208,13 @@ WORKLOADS = {
         "cohort": SOME,
         "method": "fedper",
     },
+    "parts": {
+        "data": DIGITS,
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "client": {"width": {"widths": [1.0, 0.5, 0.25], "window": "rolling"}},
+    },
     "ifca": {
         "data": {**DIGITS, "client_test": 0.2, "skew": [{"kind": "concept_shift", "groups": 2}]},
         "model": MLP,

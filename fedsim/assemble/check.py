@@ -108,6 +108,15 @@ from fedsim.assemble.programs import (
     training,
 )
 from fedsim.assemble.topology import node_message_bytes
+from fedsim.assemble.widths import (
+    links_beside_parts,
+    method_without_parts,
+    model_without_parts,
+    sections_beside_parts,
+    unknown_widths,
+    widths_of,
+    with_costs,
+)
 from fedsim.assemble.wire import (
     check_size,
     forgotten,
@@ -244,7 +253,7 @@ def check_scenario(
         model=scenario.spec.model,
         privacy=privacy,
         federations=samples.federations,
-        plan_inputs=components.plan_inputs,
+        plan_inputs=_with_costs(components.plan_inputs, learning.trained, params_shapes),
         bytes_up=bytes_up,
         bytes_down=bytes_down,
         training_inputs=learning.inputs,
@@ -253,6 +262,11 @@ def check_scenario(
         shapes=learning.shapes,
         activation_bytes=learning.activation_bytes,
     )
+
+
+def _with_costs(inputs: PlanInputs, trained: Training, params: Any) -> PlanInputs:
+    """The inputs of a plan with what clients save that train a part of the model."""
+    return inputs._replace(levels=with_costs(inputs.levels, trained.client, params))
 
 
 def _load_samples(
@@ -357,6 +371,8 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     problems.check(idle_links, scenario, components.client)
     problems.check(unknown_updates, scenario, components.client, cohort)
     problems.check(unknown_clients, scenario, N)
+    problems.check(unknown_widths, scenario, N)
+    problems.check(sections_beside_parts, scenario)
     problems.check(unknown_members, scenario, cohort, N)
     problems.attempt(require_members, scenario, cohort, N)
     problems.check(large_cohort, scenario, cohort, samples.eligible)
@@ -383,6 +399,7 @@ def _check_links(problems: Problems, components: Components, K: Any, N: int) -> 
 
     all_links = problems.attempt(with_noised_codec, scenario, links)
     problems.check(second_codec, all_links)
+    problems.check(links_beside_parts, scenario, made_links)
     problems.check(linear_partners, all_links)
     problems.check(merged_rows, links)
     for link in components.broadcast:
@@ -422,6 +439,7 @@ def _make_learning(
     )
     model = problems.attempt(_model_of_method, scenario, components.client, model)
     _check_targets(problems, components, samples, model)
+    problems.check(model_without_parts, scenario, model)
 
     loss = supplied.loss
     if not loss:
@@ -436,6 +454,7 @@ def _make_learning(
         edges=edges_key(scenario.spec.topology),
         sample=_sample_of(federation),
         turns=freezes if len(freezes) > 1 else (),
+        widths=widths_of(scenario.spec.client),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -530,6 +549,7 @@ def _check_training(
         problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
     problems.check(models_and_clients, scenario, components.client, samples.eligible)
+    problems.check(method_without_parts, scenario, components.client, shapes)
     problems.check(sections_beside_models, scenario, components.client, timetable)
     made_links = [link for link in components.links if link.made is not UNKNOWN]
     problems.check(links_beside_models, scenario, components.client, made_links)

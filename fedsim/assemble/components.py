@@ -13,8 +13,10 @@ from fedsim.assemble.plans import PlanInputs
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.rates import client_rate
 from fedsim.assemble.topology import network_of
+from fedsim.assemble.widths import levels_of
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
+from fedsim.fleet.levels import Levels
 from fedsim.fleet.network import NetworkSettings
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
@@ -35,6 +37,7 @@ class Components(NamedTuple):
     links: list[Link]  # of `wire` and `server`, or of edges
     network: NetworkSettings | None  # of clients that have no server
     hierarchy: Hierarchy | None  # of clients that have edges
+    levels: Levels | None  # sizes of the model that clients train
 
     @property
     def rule(self) -> Link | None:
@@ -56,6 +59,7 @@ class Components(NamedTuple):
             pools=pools,
             network=self.network,
             hierarchy=self.hierarchy,
+            levels=self.levels,
         )
 
 
@@ -100,6 +104,7 @@ def make_components(problems: Problems) -> Components:
         links=links,
         network=_network(problems),
         hierarchy=hierarchy,
+        levels=levels_of(client_section),
     )
 
 

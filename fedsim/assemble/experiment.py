@@ -306,6 +306,8 @@ def _method_name(spec: Any) -> str:
         return rule.kind
     if spec.topology is not None:
         return "hierfavg"
+    if spec.client.width is not None:
+        return "fedrolex" if spec.client.width.window == "rolling" else "heterofl"
     if spec.schedule.kind == "sync":
         return "fedavg"
     return spec.schedule.kind

@@ -69,7 +69,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
     if plan.network is None:
-        bytes_up = int(_mean([len(work.senders) for work in rounds]) * message_bytes)
+        bytes_up = int(_mean([_bytes_sent(plan, work, message_bytes) for work in rounds]))
         bytes_down = _bytes_down(experiment, rounds)
     else:
         bytes_up = bytes_down = _bytes_exchanged(plan, rounds)
@@ -96,6 +96,12 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
         "notes": [*_notes_on_rounds(rounds), *notes(experiment)],
     }
+
+
+def _bytes_sent(plan: Plan, work: RoundPlan, message_bytes: int) -> int:
+    """The most bytes that the clients of a round send, some of them a part of the model."""
+    left_out = 0 if plan.left_out is None else int(plan.left_out[work.senders].sum())
+    return len(work.senders) * message_bytes - left_out
 
 
 def _bytes_exchanged(plan: Plan, rounds: Sequence[RoundPlan]) -> int:
@@ -137,7 +143,7 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     variables, _ = without_frozen(of_first_seed(experiment.shared))
     shared = one_model(client, variables)
     codec = experiment.program.server.sender.codec
-    counted = downlink(client, codec, shared, plan.federation.N)
+    counted = downlink(client, codec, shared, plan.federation.N, plan.left_out)
 
     message_bytes = None
     if codec is not None:
@@ -310,6 +316,8 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         malicious=plan.malicious[id],
         phase_ends=plan.phase_ends[id].astype(np.int32),
     )
+    if plan.level is not None:
+        client_work = client_work._replace(level=plan.level[id], round=jnp.int32(0))
     client_work = with_phase(client_work, client.phases, jnp.int32(0))
 
     @functools.partial(jax.jit, compiler_options=QUICKLY)

@@ -6,6 +6,7 @@ from fedsim.assemble.adversary import adversary_of
 from fedsim.assemble.edges import edge_times
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
+from fedsim.fleet.levels import Levels
 from fedsim.fleet.local import batches_per_epoch, planned_steps
 from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.fleet.selection import all as everybody
@@ -26,6 +27,7 @@ class PlanInputs(NamedTuple):
     pools: Literal["client", "cohort"] | None = None
     network: NetworkSettings | None = None  # the graph of clients without a server
     hierarchy: Hierarchy | None = None  # edges and cloud of clients that have them
+    levels: Levels | None = None  # sizes of the model that clients train
 
 
 def plans_of(
@@ -82,6 +84,7 @@ def plans_of(
             canaries=0 if audit is None else audit.canaries,
             network=network,
             edges=edges,
+            levels=inputs.levels,
         )
     return plans
 

@@ -18,6 +18,7 @@ from fedsim.assemble.edges import hierarchy_of, with_edges
 from fedsim.assemble.links import factory_of, links_within, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.clients import at_node, augmenting, carrying, in_turns, mean_loss, sgd, tuning
+from fedsim.clients.submodels import Widths, in_parts
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
 from fedsim.engine.cloud import Cloud
@@ -36,6 +37,7 @@ from fedsim.models.adapted import adapted
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
+from fedsim.rules.mean_of_parts import mean_of_parts
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.scenario.sections import is_graph
 from fedsim.stages.discount import discount
@@ -48,7 +50,7 @@ MAX_CACHED = 64  # configurations of each kind
 CLOUD_LINK_KEYS = ("cloud_up", "cloud_down", "cloud_latency")
 
 # Keys of a client section that the plan reads, and the program does not.
-PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per"}
+PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per", "width"}
 
 
 class HashableSection:
@@ -88,6 +90,7 @@ class TrainingInputs(NamedTuple):
     edges: HashableSection | None = None  # a topology whose clients have edges, as `edges_key`
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
     turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
+    widths: Widths | None = None  # of the parts that clients train, where they train parts
 
 
 class Training(NamedTuple):
@@ -272,6 +275,7 @@ def training(
     edges: HashableSection | None = None,
     sample: tuple[tuple[int, ...], str] | None = None,
     turns: tuple[tuple[str, ...], ...] = (),
+    widths: Widths | None = None,
 ) -> Training:
     """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
 
@@ -308,6 +312,8 @@ def training(
         client_task = client_task._replace(width=_feature_width(model, *sample))
     if turns:
         method = in_turns(method, turns)
+    if widths is not None:
+        method = in_parts(method, widths, model.hidden)
 
     return Training(
         client=method,
@@ -386,7 +392,7 @@ def serving(
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
     in the last step on the aggregate. Under privacy, the rule clips and adds noise, or the end of
-    the wire does.
+    the wire does. Where clients train parts of the model, the mean is over those who have a number.
 
     Args:
       training_inputs: what decides the messages.
@@ -437,6 +443,8 @@ def serving(
         codec = factory_of(sections.broadcast[0].section)()
 
     trained = training(*training_inputs)
+    if trained.client.part is not None:
+        rule = mean_of_parts(rule)
     pipeline = Pipeline(
         wire=wire,
         stages=stages,

@@ -23,15 +23,24 @@ class Downlink:
       all_bytes: bytes of all variables sent to a client, without a codec.
       model_bytes: bytes of the parameters among them.
       recursive: whether messages build on those before.
+      left_out: bytes of the parameters that each client does not receive `[N]`; None: 0.
 
     Attributes:
       received: bytes that each client has received `[N]`.
     """
 
-    def __init__(self, clients: int, all_bytes: int, model_bytes: int, recursive: bool = False):
+    def __init__(
+        self,
+        clients: int,
+        all_bytes: int,
+        model_bytes: int,
+        recursive: bool = False,
+        left_out: np.ndarray | None = None,
+    ):
         self.all_bytes = all_bytes
         self.model_bytes = model_bytes
         self.recursive = recursive
+        self.left_out = left_out
         self.received = np.zeros(clients, np.int64)
         self.sent = np.zeros((), np.int64)  # bytes of all messages so far
         self.last = np.full(clients, NEVER, np.int64)  # `sent` at a client's last message
@@ -53,6 +62,8 @@ class Downlink:
             self.sent = self.sent + (size - rest)
             bytes_ = rest + self._missed(ids)
             self.last[ids] = self.sent
+        if self.left_out is not None:
+            bytes_ -= self.left_out[ids]
         np.add.at(self.received, ids, bytes_)
         return bytes_
 
@@ -78,7 +89,13 @@ class Downlink:
             self.last = restore_tree("last_down", arrays, self.last).copy()
 
 
-def downlink(client: Client, codec: Codec | None, shared: Shared, clients: int) -> Downlink:
+def downlink(
+    client: Client,
+    codec: Codec | None,
+    shared: Shared,
+    clients: int,
+    left_out: np.ndarray | None = None,
+) -> Downlink:
     """Return the counter for a client method and the codec of its broadcast.
 
     Args:
@@ -86,8 +103,9 @@ def downlink(client: Client, codec: Codec | None, shared: Shared, clients: int) 
       codec: the broadcast's codec; None: the variables are sent as they are.
       shared: the shared variables, or their shapes; of one model, where there are several.
       clients: N.
+      left_out: as of `Downlink`.
     """
     all_bytes = models_sent(client) * tree.payload_bytes(sent_variables(client, shared))
     model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
     recursive = codec is not None and codec.recursive
-    return Downlink(clients, all_bytes, model_bytes, recursive)
+    return Downlink(clients, all_bytes, model_bytes, recursive, left_out)

@@ -219,7 +219,7 @@ class Run:
         self.since = Counters()
         self.open_since = Counters()
         sent = one_model(client, shared)
-        self.downlink = downlink(client, program.server.sender.codec, sent, f.N)
+        self.downlink = downlink(client, program.server.sender.codec, sent, f.N, plan.left_out)
         self.joined = np.zeros(f.N, np.int64)
         self.sent = np.zeros(f.N, np.int64)
         self.late = np.zeros(f.N, np.int64)
@@ -449,8 +449,8 @@ class Run:
 
         # The exact size of a message that does not count is unknown: take the largest one.
         senders = uncounted.ids[uncounted.sent]
-        message = int(self.plan.cost.up)
-        sent_by_uncounted = message * len(senders)
+        message = np.broadcast_to(self.plan.cost.up, len(self.sent))[senders]
+        sent_by_uncounted = int(message.sum())
         self.totals["bytes_up"] += sent_by_uncounted
         np.add.at(self.sent, senders, message)
         np.add.at(self.released, senders, uncounted.steps[uncounted.sent])

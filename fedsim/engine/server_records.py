@@ -15,6 +15,7 @@ from fedsim.engine.memory import Memory
 from fedsim.engine.pipeline import Contexts, Pipeline, ProcessedRows
 from fedsim.engine.sections import SectionSums
 from fedsim.engine.server_samples import ServerSamples, server_loss
+from fedsim.engine.shared_leaves import bytes_without_part
 from fedsim.engine.slots import Slots
 from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
@@ -130,9 +131,18 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
             canary=slots.canary,
             server_loss=loss,
             mixing=start.mixing,
+            trained=_trained(pipeline, shared, slots),
         )
 
     return context
+
+
+def _trained(pipeline: Pipeline, shared: Shared, slots: Slots) -> Tree | None:
+    """Return which numbers the client of each slot has `[K, ...]`; None: all have all."""
+    part = pipeline.client.part
+    if part is None:
+        return None
+    return jax.vmap(part.trains, in_axes=(None, 0))(pipeline.shared_params(shared), slots.work)
 
 
 def sent_updates(messages: Messages) -> Updates:
@@ -193,21 +203,27 @@ def with_bytes(
     arrived: Updates,
     slots: Slots,
     first_slot: Int[Array, ""] | int,
-    resting: Int[Array, ""] | int = 0,
+    left_out: Int[Array, " block"] | Int[Array, ""] | int = 0,
 ) -> Int[Array, " rows"]:
     """Return the bytes by slot with those of the block that begins with `first_slot`.
 
-    Slots beyond the cohort send nothing, and nobody sends the bytes of `resting` leaves.
+    Slots beyond the cohort send nothing, and clients leave out what `left_out_bytes` says.
     """
-    sent = jnp.where(slots.count > 0, arrived.bytes - resting, 0)
+    sent = jnp.where(slots.count > 0, arrived.bytes - left_out, 0)
     return jax.lax.dynamic_update_slice_in_dim(bytes, sent, first_slot, 0)
 
 
-def resting_bytes(pipeline: Pipeline, shared: Shared) -> Int[Array, ""] | int:
-    """Return the bytes of leaves that clients leave out of their messages in this round.
+def left_out_bytes(
+    pipeline: Pipeline, shared: Shared, slots: Slots
+) -> Int[Array, " block"] | Int[Array, ""] | int:
+    """Return the bytes of the parameters that clients leave out of their messages in this round.
 
-    A codec encodes all leaves.
+    They are those of leaves that rest, the same for all, or of what a client does not have. A codec
+    encodes all leaves.
     """
+    if pipeline.client.part is not None:
+        by_level = bytes_without_part(pipeline.client.part, pipeline.shared_params(shared))
+        return jnp.asarray(by_level, jnp.int32)[slots.work.level]
     if pipeline.client.resting is None or pipeline.codec is not None:
         return 0
     params = pipeline.shared_params(shared)

@@ -4,11 +4,15 @@ The other leaves are None. A method without `shares` shares all leaves, and its 
 as they are. Of clients that train alone, nothing travels.
 """
 
+from typing import Any
+
 import jax
+import numpy as np
+from jaxtyping import Int
 
 from fedsim import tree
 from fedsim.tree import Tree
-from fedsim.types import Client, Shared
+from fedsim.types import Client, Part, Shared
 
 
 def shared_leaves(client: Client, params: Tree) -> Tree:
@@ -18,6 +22,21 @@ def shared_leaves(client: Client, params: Tree) -> Tree:
     if client.shares is None:
         return params
     return tree.select_leaves(params, client.shares(params))
+
+
+def bytes_without_part(part: Part, params: Tree) -> Int[np.ndarray, " levels"]:
+    """Return the bytes of the parameters that a client of each level does not have.
+
+    Args:
+      part: which part a client has.
+      params: the parameters, or their shapes.
+    """
+
+    def of_leaf(leaf: Any, kept: np.ndarray) -> np.ndarray:
+        return tree.payload_bytes(leaf) // max(leaf.size, 1) * (leaf.size - kept)
+
+    of_leaves = jax.tree.leaves(jax.tree.map(of_leaf, params, part.kept(params)))
+    return np.sum(of_leaves, axis=0)
 
 
 def models_sent(client: Client) -> int:

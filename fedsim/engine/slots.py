@@ -136,6 +136,8 @@ def _planned_slots(
         malicious=malicious,
         phase_ends=integers(plan.phase_ends[ids]),
     )
+    if plan.level is not None:
+        work = work._replace(level=integers(plan.level[ids]), round=integers(jobs.start[rows]))
     share = np.zeros(K) if plan.shares is None else plan.shares[ids]
     return Slots(
         work=work,
@@ -193,6 +195,8 @@ def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
             labels=shape((slots, plan.labels.shape[1]), dtype),
             malicious=shape((slots,), np.bool_),
             phase_ends=shape((slots, plan.phase_ends.shape[1]), np.int32),
+            level=() if plan.level is None else integer,
+            round=() if plan.level is None else integer,
         ),
         steps=integer,
         weight=number,

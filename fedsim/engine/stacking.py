@@ -18,7 +18,7 @@ from fedsim.engine.server_records import (
     contexts_of,
     count_rows,
     is_finite,
-    resting_bytes,
+    left_out_bytes,
     sent_updates,
     train_stats,
     with_bytes,
@@ -157,6 +157,6 @@ class Stacking:
                 arrived,
                 slots,
                 first_slot=0,
-                resting=resting_bytes(pipeline, start.server.shared),
+                left_out=left_out_bytes(pipeline, start.server.shared, slots),
             ),
         )

@@ -21,7 +21,7 @@ from fedsim.engine.server_records import (
     contexts_of,
     count_rows,
     is_finite,
-    resting_bytes,
+    left_out_bytes,
     sent_updates,
     train_stats,
     with_bytes,
@@ -150,7 +150,7 @@ class Summing:
                 arrived,
                 slots,
                 first_slot,
-                resting=resting_bytes(pipeline, start.server.shared),
+                left_out=left_out_bytes(pipeline, start.server.shared, slots),
             ),
         )
         return total, memory, stats

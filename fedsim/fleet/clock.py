@@ -13,12 +13,14 @@ class Cost(NamedTuple):
       down: bytes that the client receives.
       up: bytes that it sends.
       epochs: epochs that the steps make up; None: work is measured in steps.
+      work: share of the model that the client trains, and so of the time of a step.
     """
 
     steps: np.ndarray
     down: np.ndarray | int = 0
     up: np.ndarray | int = 0
     epochs: int | None = None
+    work: np.ndarray | float = 1.0
 
 
 class Speed(NamedTuple):

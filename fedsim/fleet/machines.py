@@ -135,6 +135,13 @@ class Course(NamedTuple):
     moment: Float[np.ndarray, " m"]
 
 
+def step_seconds(fleet: Fleet, clients: Clients, seed: int) -> Any:
+    """Return the seconds of a local step of the whole model, one number or one per client `[N]`."""
+    if fleet.speed is None:
+        return 1.0
+    return fleet.speed(clients, generator(seed, Stream.SPEED))
+
+
 class Machines:
     """The machines of one seed; their random draws do not depend on the method.
 
@@ -156,9 +163,7 @@ class Machines:
         self.cost = cost
         self.seed = seed
 
-        step = 1.0
-        if fleet.speed is not None:
-            step = fleet.speed(clients, generator(seed, Stream.SPEED))
+        step = step_seconds(fleet, clients, seed) * cost.work
         links = ()
         if fleet.links is not None:
             links = fleet.links(clients, generator(seed, Stream.LINKS))

@@ -20,6 +20,7 @@ from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.edges import EdgeTimes
 from fedsim.fleet.flights import Flight, Flights, State, nobody
+from fedsim.fleet.levels import Levels
 from fedsim.fleet.local import Local as Local
 from fedsim.fleet.local import (
     batches_per_epoch,
@@ -31,7 +32,7 @@ from fedsim.fleet.local import (
     poisson_batches,
     poisson_sizes,
 )
-from fedsim.fleet.machines import Fleet, Machines, RoundOutcome
+from fedsim.fleet.machines import Fleet, Machines, RoundOutcome, step_seconds
 from fedsim.fleet.network import Network
 from fedsim.fleet.selection import HISTORY, Cohort, Drawn, Population
 from fedsim.fleet.selection import all as everybody
@@ -153,6 +154,7 @@ class Plan:
       max_versions: largest number of model versions that clients in flight use, in the surveyed
         rounds.
       labels_shift: whether labels change from round to round; `labels` are those of round 1.
+      level: which size of the model every client trains `[N]`, 0 the largest; None: all train all.
     """
 
     def __init__(
@@ -174,6 +176,7 @@ class Plan:
         canaries: int = 0,
         network: Network | None = None,
         edges: EdgeTimes | None = None,
+        levels: Levels | None = None,
     ):
         """Draw what is fixed for the seed; rounds are drawn when they are asked for.
 
@@ -195,6 +198,7 @@ class Plan:
           canaries: how many clients are canaries.
           network: the graph of clients that have no server.
           edges: the clocks of edges, where clients have them.
+          levels: sizes of the model that clients train, where they train different ones.
         """
         self.federation = federation
         self.network = network
@@ -229,6 +233,12 @@ class Plan:
         epochs = local.epochs if local.steps is None and not local.phases else None
         self.cost = Cost(self.steps, down, up, epochs)
         clients = Clients(self.sizes, federation.label_counts)
+        self.levels = levels
+        self.level = None
+        if levels is not None:
+            step = np.broadcast_to(step_seconds(fleet, clients, seed), clients.N)
+            self.level = levels.assign(step, generator(seed, Stream.LEVELS))
+            self.cost = levels.reduced(self.cost, self.level)
         self.machines = Machines(fleet, clients, self.cost, seed)
         self.seconds = self.machines.seconds
 
@@ -269,6 +279,13 @@ class Plan:
             labels = self.federation.label_counts()
             population = population._replace(labels=labels[self.eligible])
         return population
+
+    @cached_property
+    def left_out(self) -> np.ndarray | None:
+        """Bytes of the model that each client does not receive or send `[N]`; None: all get all."""
+        if self.levels is None or self.level is None:
+            return None
+        return self.levels.of_clients(self.levels.left_out, self.level)
 
     @cached_property
     def expected(self) -> tuple[float, float]:

@@ -32,6 +32,7 @@ class Stream(IntEnum):
     TOPOLOGY = 26  # random graphs
     LINKS_DOWN = 27  # links of a graph that fail in a round
     HELD_OUT = 28  # samples of a client that only one phase of its rounds is dealt
+    LEVELS = 29  # which size of the model a client trains
 
 
 def generator(seed: int, stream: Stream, round: int = 0, client: int = 0) -> np.random.Generator:

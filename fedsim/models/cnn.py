@@ -7,7 +7,7 @@ from annotated_types import Ge, MinLen
 
 from fedsim.compose import model
 from fedsim.models.convolution import network, pool
-from fedsim.models.dense import Build, Width, affine, glorot, he, weights
+from fedsim.models.dense import Build, Width, affine, glorot, he, hidden_axes, weights
 from fedsim.models.images import batch_last, flat, image_shape, of_channels
 from fedsim.types import Model
 
@@ -93,7 +93,8 @@ def cnn(
                 h = jax.nn.relu(affine(params[name], h))
             return h
 
-        return network(init, body)
+        axes = hidden_axes([*convolutions, *layers, "last"], [*channels, *widths])
+        return network(init, body)._replace(hidden=axes)
 
     return build
 

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -106,9 +106,32 @@ def mlp(hidden: Annotated[list[Width], MinLen(1)] = [64]) -> Build:  # noqa: B00
         def apply(variables, x, *, mask=None, key=None, train=False):
             return head(variables, features(variables, x)), variables["stats"]
 
-        return Model(init, apply, features=features, head=head, products=("W",))
+        return Model(
+            init,
+            apply,
+            features=features,
+            head=head,
+            products=("W",),
+            hidden=hidden_axes([*inner, last], hidden),
+        )
 
     return build
+
+
+def hidden_axes(
+    layers: Sequence[str], units: Sequence[int]
+) -> tuple[tuple[str, tuple[int | None, ...]], ...]:
+    """Return `Model.hidden` of layers `W [..., in, out]` and `b [out]` that follow one another.
+
+    Args:
+      layers: names of the layers, of which those with kernels `[k, k, in, out]` begin with `conv`.
+      units: outputs of all layers but the last.
+    """
+    axes: list[tuple[str, tuple[int | None, ...]]] = []
+    for name, inputs, outputs in zip(layers, [None, *units], [*units, None], strict=True):
+        kernel = (None, None) if name.startswith("conv") else ()
+        axes += [(f"{name}.W", (*kernel, inputs, outputs)), (f"{name}.b", (outputs,))]
+    return tuple(axes)
 
 
 def affine(p, x):

@@ -6,7 +6,7 @@ import jax
 
 from fedsim.compose import model
 from fedsim.models.convolution import network, pool
-from fedsim.models.dense import Build, affine, glorot, he, weights
+from fedsim.models.dense import Build, affine, glorot, he, hidden_axes, weights
 from fedsim.models.images import batch_last, flat, image_shape, of_channels
 from fedsim.types import Model
 
@@ -61,6 +61,8 @@ def lenet() -> Build:
                 h = jax.nn.relu(affine(params[name], h))
             return h
 
-        return network(init, body)
+        units = [size[-1] for size in inner.values()]
+        axes = hidden_axes([*inner, "last"], units)
+        return network(init, body)._replace(hidden=axes)
 
     return build

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import typing
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -70,7 +71,7 @@ def _walk(
             continue
         seen.add((path, section))
         for name, field in fields_of(section).items():
-            if name == "kind":
+            if name == "kind" and len(typing.get_args(field.annotation)) == 1:  # it has no choice
                 continue
             yield (*path, name), section, field
             yield from _walk(annotation_of(field), (*path, name), seen)

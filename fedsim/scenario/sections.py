@@ -118,6 +118,20 @@ class DpSgd(Section):
     """δ of the ε in `clients.csv`; below 1 / samples of a client."""
 
 
+class SubModels(Section):
+    """`client.width`."""
+
+    kind: Literal["by_speed", "listed", "uniform"] = "uniform"
+    """Who has which width: `uniform` draws it once for every client, each of `widths` with the same
+    probability; `listed` has one for each client, by id; under `by_speed`, clients are divided into
+    equal groups by `fleet.speed`, and the faster have the larger widths."""
+    widths: Annotated[list[Annotated[float, Gt(0), Le(1)]], MinLen(1)]
+    """Shares of the units of every hidden layer that clients train, rounded up to whole units."""
+    window: Literal["first", "rolling"] = "first"
+    """Which units: the first ones of every layer (HeteroFL), or as many that begin one unit later
+    in every round, past the last one to the first (FedRolex)."""
+
+
 class ClientCommon(Section):
     """The keys of `client` that do not depend on its kind."""
 
@@ -173,6 +187,10 @@ class ClientCommon(Section):
     """Running statistics of a model that has them (batch normalisation): the mean of the clients'
     variances, or the variance of all their values together, which also counts how far the clients'
     means are apart."""
+    width: Annotated[SubModels | None, ByForm()] = None
+    """Sub-models for unequal machines: a client trains, receives and sends some of the units of
+    every hidden layer, and a step takes it the share of the time that it has of the parameters. The
+    mean is over those who have a number. By default everybody trains the whole model."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):

@@ -94,8 +94,11 @@ def weighted_sum(stacked: Tree, weights: Float[Array, " K"]) -> Tree:
     return fold(zero_row(stacked), stacked, weights)
 
 
-def divide(total: Tree, weight: Float[Array, ""]) -> Tree:
-    """`total / weight`, and zero where the weight is zero: when nobody reports, nothing moves."""
+def divide(total: Tree, weight: Float[Array, "..."]) -> Tree:
+    """`total / weight`, and zero where the weight is zero: when nobody reports, nothing moves.
+
+    The weight is a number, or has one for every number of the leaves.
+    """
     safe = jnp.where(weight > 0, weight, 1)
     total = floats(total)
     return jax.tree.map(lambda a: jnp.where(weight > 0, a / safe.astype(a.dtype), 0), total)

@@ -148,6 +148,19 @@ class Bank(NamedTuple):
         return self.grouping is not None and self.grouping.apply is not None
 
 
+class Part(NamedTuple):
+    """The part of the model that ONE client trains and sends, of a few sizes (`work.level`).
+
+    Attributes:
+      trains: (params, work) -> a bool for every number of params, whether the client has it.
+      kept: params (arrays or shapes) -> for every leaf, how many of its numbers a client has, by
+        level: a NumPy array `[levels]`, equal in all rounds.
+    """
+
+    trains: Callable[[Tree, Work], Tree]
+    kept: Callable[[Tree], Tree]
+
+
 class Gossip(NamedTuple):
     """How ONE node of a graph mixes what it holds with what its neighbours sent.
 
@@ -208,6 +221,8 @@ class Client(NamedTuple):
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
       resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
         this round; None: all leaves are trained in every round.
+      part: which part of the model a client trains and sends, where clients have different ones;
+        None: all of it.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -234,6 +249,7 @@ class Client(NamedTuple):
     model: Callable[[Model], Model] | None = None
     gossip: Gossip | None = None
     resting: Callable[[Shared, Tree], Tree] | None = None
+    part: Part | None = None
 
     @property
     def sends_stats(self) -> bool:

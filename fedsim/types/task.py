@@ -42,6 +42,9 @@ class Model(NamedTuple):
     # patterns of the weights W that the model only uses in products x @ W, which it makes by
     # `models.dense.product` or `models.sequences.positionwise`: they may be factored
     products: tuple[str, ...] = ()
+    # which axes of leaves are of hidden units: (name of a leaf, for every axis the units, or None);
+    # position i along an axis belongs to unit i mod units. Units of zeros must change nothing
+    hidden: tuple[tuple[str, tuple[int | None, ...]], ...] = ()
     # (key, params, P) -> start of P vectors `[P, width]`, which the model puts in front of every
     # sequence where its params have them as the leaf `prompt`
     prompt: Callable[[Key[Array, ""], Tree, int], Array] | None = None
@@ -136,3 +139,7 @@ class Work(NamedTuple):
     phase_ends: Int[Array, " P"] | tuple[()] = ()
     phase: Any = ()  # of the local step, an index of `Client.phases`; only where it has any
     substep: Any = ()  # which of the gradients of its step this is, from 0
+    # of a method with `Client.part`: which of its sizes the client's part has, the largest first,
+    # and the round that the client's start model was sent in, from 0
+    level: Any = ()
+    round: Any = ()

@@ -100,3 +100,5 @@ class Context(NamedTuple):
     # messages of each client that a round has on average; 0: unknown
     share: Float[Array, " K"] | float = 0.0
     canary: Bool[Array, " K"] | None = None  # clients by which privacy is audited
+    # [K, ...] for every number of a row, whether its client has it; None: all clients have all
+    trained: Tree | None = None

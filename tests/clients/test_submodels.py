@@ -1,0 +1,332 @@
+"""Clients that train parts of the model: against small networks of their own, cut out in NumPy."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference.scenarios import consecutive
+
+import fedsim
+from fedsim import tree
+from fedsim.clients.submodels import Widths, part_of
+from fedsim.errors import ScenarioError
+from fedsim.fleet import levels
+from fedsim.models import cnn, lenet, mlp
+from fedsim.types import Work
+
+RNG = np.random.default_rng(3)
+FEATURES, HIDDEN, CLASSES = 5, [5, 4], 3
+SIZES = (8, 6, 0, 4, 2, 7)  # the third has no samples
+X = RNG.normal(size=(sum(SIZES), FEATURES))
+Y = RNG.integers(CLASSES, size=sum(SIZES))
+OWNER = np.repeat(range(len(SIZES)), SIZES)
+WIDTHS = [1.0, 0.5, 0.5, 0.25, 0.25, 0.5]
+NARROW = [0.5, 0.5, 0.5, 0.25, 0.25, 0.5]  # units that nobody has
+COHORTS = [[0, 1, 3], [5], [1, 3, 4], [0, 1, 2, 3, 4], [1, 4]]
+BROKEN = 5  # a client whose messages are not finite: nobody is left of the second round
+LR, STEPS, SERVER_LR = 0.3, 3, 0.5
+
+
+def written(width: dict | None, **sections) -> dict:
+    client = {"lr": LR, "batch": "full", "steps": STEPS}
+    return {
+        "name": "parts",
+        "rounds": len(COHORTS),
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "model": {"kind": "mlp", "hidden": HIDDEN},
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [BROKEN]},
+        "server": ["mean", {"kind": "sgd", "lr": SERVER_LR}],
+        "evaluate": {"every": 1},
+        "numerics": {"dtype": "float64"},
+        **sections,
+        "client": {**client, **sections.get("client", {}), **({"width": width} if width else {})},
+    }
+
+
+def run(width: dict | None, **sections) -> fedsim.Result:
+    data = fedsim.Arrays(X, Y)
+    return fedsim.run(written(width, **sections), data=data, partition=consecutive(SIZES))
+
+
+def listed(widths=WIDTHS, window="first") -> dict:
+    return {"kind": "listed", "widths": widths, "window": window}
+
+
+# ----------------------------------------------------------------------------- the small networks
+
+
+def units_of(width: float, r: int, window: str) -> list[np.ndarray]:
+    """The units of every layer that a client has in round r, from 1: inputs, hidden, outputs."""
+    chosen = [np.arange(FEATURES)]
+    for K in HIDDEN:
+        first = (r - 1) % K if window == "rolling" else 0
+        chosen.append((first + np.arange(int(np.ceil(width * K)))) % K)
+    return [*chosen, np.arange(CLASSES)]
+
+
+def gradient(layers: list, x: np.ndarray, y: np.ndarray) -> list:
+    """Backpropagation through ReLUs and the mean cross-entropy."""
+    inputs = [x]
+    for W, b in layers[:-1]:
+        inputs.append(np.maximum(inputs[-1] @ W + b, 0))
+    outputs = inputs[-1] @ layers[-1][0] + layers[-1][1]
+    probabilities = np.exp(outputs - outputs.max(1, keepdims=True))
+    probabilities /= probabilities.sum(1, keepdims=True)
+    delta = (probabilities - np.eye(CLASSES)[y]) / len(x)
+    gradients = []
+    for (W, _), h in zip(layers[::-1], inputs[::-1], strict=True):
+        gradients.append((h.T @ delta, delta.sum(0)))
+        delta = (delta @ W.T) * (h > 0)
+    return gradients[::-1]
+
+
+def trained_alone(layers: list, client: int) -> list:
+    x, y = X[OWNER == client], Y[OWNER == client]
+    for _ in range(STEPS):
+        steps = gradient(layers, x, y)
+        layers = [(W - LR * dW, b - LR * db) for (W, b), (dW, db) in zip(layers, steps)]
+    return layers
+
+
+def by_hand(layers: list, widths: list[float], window: str) -> list:
+    """A loop over rounds and clients: cut out a small network, train it, put it back."""
+    for r, cohort in enumerate(COHORTS, start=1):
+        sums = [(np.zeros_like(W), np.zeros_like(b)) for W, b in layers]
+        weights = [(np.zeros_like(W), np.zeros_like(b)) for W, b in layers]
+        for client in cohort:
+            if client == BROKEN or not SIZES[client]:
+                continue
+            units = units_of(widths[client], r, window)
+            places = [(np.ix_(i, o), o) for i, o in itertools.pairwise(units)]
+            small = [(W[w], b[o]) for (W, b), (w, o) in zip(layers, places)]
+            for number, after in enumerate(trained_alone(small, client)):
+                for part in (0, 1):
+                    place = places[number][part]
+                    change = after[part] - small[number][part]
+                    sums[number][part][place] += SIZES[client] * change
+                    weights[number][part][place] += SIZES[client]
+        layers = [
+            tuple(
+                leaf + SERVER_LR * np.where(n > 0, total / np.maximum(n, 1), 0)
+                for leaf, total, n in zip(layer, total_of_layer, n_of_layer)
+            )
+            for layer, total_of_layer, n_of_layer in zip(layers, sums, weights)
+        ]
+    return layers
+
+
+def layers_of(params) -> list:
+    return [(np.asarray(p["W"]), np.asarray(p["b"])) for p in params.values()]
+
+
+def check(widths: list[float], window: str) -> fedsim.Result:
+    result = run(listed(widths, window))
+    start = layers_of(result.experiment.shared[0]["params"])
+    for ours, theirs in zip(layers_of(result.model()), by_hand(start, widths, window)):
+        for leaf, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(leaf, expected, rtol=1e-12, atol=1e-12)
+    return result
+
+
+def numbers_of(width: float) -> int:
+    """How many parameters a small network has."""
+    sizes = [len(units) for units in units_of(width, 1, "first")]
+    return sum((i + 1) * o for i, o in itertools.pairwise(sizes))
+
+
+def test_runs_are_those_of_small_networks_and_bytes_are_their_sizes():
+    """FedRolex: some of the clients, one without samples, a round of nobody, half a server step."""
+    result = check(WIDTHS, "rolling")
+    sent = [4 * sum(numbers_of(WIDTHS[client]) for client in cohort) for cohort in COHORTS]
+    for column in ("bytes_up", "bytes_down"):
+        assert np.diff(result.rounds[column]).tolist() == sent
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("widths", [WIDTHS, NARROW], ids=["all units", "some that nobody has"])
+def test_heterofl_is_the_mean_over_those_who_have_a_number(widths):
+    result = check(widths, "first")
+    start = layers_of(result.experiment.shared[0]["params"])
+    moved = [a != b for a, b in zip(layers_of(result.model())[1][0], start[1][0])]
+    assert np.array(moved).any()
+    assert np.array(moved)[3:].any() == (widths is WIDTHS)  # of the second half of the units
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"client": {"optimizer": {"kind": "sgd", "momentum": 0.9}}},
+        {"client": {"kind": "fedprox", "mu": 0.1}, "numerics": {"dtype": "float32"}},
+        {"model": {"kind": "mlp", "hidden": [40]}, "numerics": {"dtype": "float32", "lanes": 2}},
+    ],
+    ids=["plain", "momentum", "fedprox", "lanes"],
+)
+@pytest.mark.parametrize("window", ["first", "rolling"])
+def test_width_1_is_the_plain_method_bit_for_bit(sections, window):
+    whole = run(listed([1.0] * len(SIZES), window), **sections)
+    plain = run(None, **sections)
+    jax.tree.map(np.testing.assert_array_equal, whole.model(), plain.model())
+    same = [name for name in plain.rounds if "seconds" not in name or name == "virtual_seconds"]
+    one, other = (result.rounds[same].drop(columns="method") for result in (whole, plain))
+    assert one.equals(other)
+
+
+# ------------------------------------------------------------------------------- what clients have
+
+
+def work_of(level: int, r: int = 1) -> Work:
+    known = dict.fromkeys(Work._fields, ())
+    return Work(**{**known, "level": jnp.int32(level), "round": jnp.int32(r - 1)})
+
+
+@pytest.mark.long
+def test_a_part_of_a_convolutional_network_is_the_small_network():
+    """Outputs and gradients, whose hidden layer reads pixels of the channels that are there."""
+    with jax.enable_x64(True):
+        large = cnn(channels=[4, 6], kernel=3, hidden=8)((8, 8, 2), 3)
+        small = cnn(channels=[2, 3], kernel=3, hidden=4)((8, 8, 2), 3)
+        for rolls, r in ((False, 1), (True, 6)):
+            part = part_of(Widths((1.0, 0.5), rolls), dict(large.hidden))
+            params = large.init(jax.random.key(0))["params"]
+            params = jax.tree.map(lambda leaf: leaf + 0.05, params)
+            has = part.trains(params, work_of(1, r))
+            x = jax.random.normal(jax.random.key(1), (5, 8, 8, 2))
+            y = jax.random.normal(jax.random.key(2), (5, 3))
+
+            def loss(params, model, x=x, y=y):
+                return ((model.apply({"params": params, "stats": {}}, x)[0] - y) ** 2).sum()
+
+            def cut(leaf, has):
+                """The numbers that are there; a rolled window begins where the small one does."""
+                for axis in range(leaf.ndim):
+                    there = np.asarray(has).any(axis=tuple({*range(leaf.ndim)} - {axis}))
+                    leaf = np.compress(there, leaf, axis)
+                return leaf
+
+            masked = jax.tree.map(lambda leaf, has: jnp.where(has, leaf, 0), params, has)
+            value, slope = jax.value_and_grad(loss)(masked, large)
+            shapes = jax.eval_shape(small.init, jax.random.key(0))["params"]
+            small_params = jax.tree.map(cut, params, has)
+            shape_of = lambda leaf: leaf.shape
+            assert jax.tree.map(shape_of, small_params) == jax.tree.map(shape_of, shapes)
+            small_value, small_slope = jax.value_and_grad(loss)(small_params, small)
+            close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+            close(value, small_value)
+            jax.tree.map(close, jax.tree.map(cut, slope, has), small_slope)
+            outside = jax.tree.map(lambda leaf, has: jnp.where(has, 0, leaf), slope, has)
+            assert all((leaf == 0).all() for leaf in jax.tree.leaves(outside))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [(mlp([5, 4]), (5,)), (cnn([3], 3, [7, 2]), (6, 6)), (lenet(), (12, 12, 3))],
+    ids=["mlp", "cnn", "lenet"],
+)
+def test_what_a_client_keeps_is_what_it_trains(model, shape):
+    """In every round; all of it at width 1; inputs and outputs are whole."""
+    made = model(shape, 3)
+    params = jax.eval_shape(made.init, jax.random.key(0))["params"]
+    part = part_of(Widths((1.0, 0.4), rolls=True), dict(made.hidden))
+    kept = jax.tree.leaves(part.kept(params))
+    for level in (0, 1):
+        for r in (1, 4):
+            has = jax.tree.leaves(part.trains(params, work_of(level, r)))
+            assert [int(leaf.sum()) for leaf in has] == [leaf[level] for leaf in kept]
+    sizes = [leaf.size for leaf in jax.tree.leaves(params)]
+    assert [leaf[0] for leaf in kept] == sizes
+    last = dict(zip(tree.leaf_names(params), kept, strict=True))[made.hidden[-1][0]]
+    assert last[1] == 3  # the biases of the outputs
+    assert sum(leaf[1] for leaf in kept) < sum(sizes) / 2
+
+
+def test_who_has_which_width():
+    seconds = np.array([2.0, 1, 3, 3, 1, 4, 9])
+    rng = np.random.default_rng(0)
+    assert levels.sizes_of([0.25, 1, 0.5, 1]) == (1, 0.5, 0.25)
+    # The order is 1, 4, 0, 2, 3, 5, 6 with 3, 2 and 2 clients in a group.
+    assert levels.by_speed([0.25, 1, 0.5])(seconds, rng).tolist() == [0, 0, 1, 1, 0, 2, 2]
+    assert levels.listed([0.25, 1, 1])(seconds[:3], rng).tolist() == [1, 0, 0]
+    drawn = levels.uniform([1, 0.5, 0.5])(np.ones(3000), rng)
+    assert abs(drawn.mean() - 2 / 3) < 0.05
+
+
+def test_seconds_and_bytes_follow_and_the_table_says_the_width():
+    """A step takes the share of the parameters; a message, that of its bytes."""
+    fleet = {
+        "speed": {"kind": "classes", "seconds": [1.0, 2.0]},
+        "links": {"kind": "constant", "up": 10.0, "down": 20.0},
+        "malicious": [BROKEN],
+    }
+    width = {"kind": "by_speed", "widths": [0.25, 1.0]}
+    result = run(width, fleet=fleet, rounds=1, cohort="all")
+    plan = result.experiment.plans[0]
+    whole = run(None, fleet=fleet, rounds=1, cohort="all").experiment.plans[0]
+    share = np.where(plan.level == 0, 1, numbers_of(0.25) / numbers_of(1.0))
+    assert set(plan.level) == {0, 1}
+    assert (plan.level[whole.machines.speed.step == 1] == 0).sum() == min(
+        3, (whole.machines.speed.step == 1).sum()
+    )
+    expected = 0.15 * 4 * numbers_of(1.0) * share + STEPS * whole.machines.speed.step * share
+    expected[2] -= STEPS * (whole.machines.speed.step * share)[2]  # it has no samples
+    np.testing.assert_allclose(plan.seconds, expected, rtol=1e-12)
+    assert result.clients["width"].tolist() == [[1.0, 0.25][level] for level in plan.level]
+
+
+# -------------------------------------------------------------------------------------- refusals
+
+REFUSED = {
+    "client.width.widths: 2 widths for 6 clients; write one per client": {
+        "client": {"width": listed([1.0, 0.5])}
+    },
+    "client.width.kind: all clients are equally fast; write fleet.speed": {
+        "client": {"width": {"kind": "by_speed", "widths": [1.0, 0.5]}}
+    },
+    "client.width: parts are known of the models mlp, cnn and lenet": {"model": "logistic"},
+    "client.width: parts are of models of which everything is trained": {
+        "model": {"kind": "mlp", "freeze": ["layer0.*"]}
+    },
+    "client.width: scaffold sends, keeps or measures more": {"client": {"kind": "scaffold"}},
+    "client.width: ditto sends, keeps or measures more": {"client": {"kind": "ditto"}},
+    "client.width: a client's optimizer would continue": {
+        "client": {"optimizer_state": "carry", "optimizer": {"kind": "sgd", "momentum": 0.5}}
+    },
+    "server[0]: clients send parts of the model, and median compares whole updates; use mean": {
+        "server": ["median"]
+    },
+    "server[0].denominator: clients send parts": {
+        "server": [{"kind": "mean", "denominator": "expected"}],
+        "cohort": {"kind": "uniform", "size": 2},
+    },
+    "wire[0]: clients send parts of the model, and qsgd encodes all of it": {"wire": ["qsgd"]},
+    "wire[0]: clients send parts of the model, and little_is_enough works on whole updates": {
+        "wire": ["little_is_enough"]
+    },
+    "broadcast: clients train parts of the model, and a codec encodes all of it": {
+        "broadcast": ["qsgd"]
+    },
+    "schedule: clients train parts of the model, and fedbuff mixes updates": {
+        "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3},
+        "cohort": "all",
+    },
+    "topology: clients train parts of the model, and nodes and edges mix": {"topology": "ring"},
+    "evaluate.diagnostics: clients train parts of the model": {"evaluate": {"diagnostics": True}},
+    "privacy: clients train parts of the model, for which ε is not counted": {
+        "privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5},
+        "cohort": {"kind": "poisson", "rate": 0.5},
+    },
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_does_not_go_with_parts_is_refused(says):
+    sections = {**REFUSED[says]}
+    client = {"width": listed(), **sections.pop("client", {})}
+    with pytest.raises(ScenarioError) as error:
+        run(None, client=client, **sections)
+    assert says in str(error.value)
