@@ -143,7 +143,7 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     variables, _ = without_frozen(of_first_seed(experiment.shared))
     shared = one_model(client, variables)
     codec = experiment.program.server.sender.codec
-    counted = downlink(client, codec, shared, plan.federation.N, plan.left_out)
+    counted = downlink(client, codec, shared, plan.federation.N, left_out=plan.left_out)
 
     message_bytes = None
     if codec is not None:

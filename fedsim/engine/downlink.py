@@ -108,4 +108,4 @@ def downlink(
     all_bytes = models_sent(client) * tree.payload_bytes(sent_variables(client, shared))
     model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
     recursive = codec is not None and codec.recursive
-    return Downlink(clients, all_bytes, model_bytes, recursive, left_out)
+    return Downlink(clients, all_bytes, model_bytes, recursive, left_out=left_out)

@@ -219,7 +219,9 @@ class Run:
         self.since = Counters()
         self.open_since = Counters()
         sent = one_model(client, shared)
-        self.downlink = downlink(client, program.server.sender.codec, sent, f.N, plan.left_out)
+        self.downlink = downlink(
+            client, program.server.sender.codec, sent, f.N, left_out=plan.left_out
+        )
         self.joined = np.zeros(f.N, np.int64)
         self.sent = np.zeros(f.N, np.int64)
         self.late = np.zeros(f.N, np.int64)
