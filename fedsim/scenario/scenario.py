@@ -33,8 +33,9 @@ class Scenario(NamedTuple):
             plain.pop("schedule")
         if self.spec.privacy is None:
             plain.pop("privacy")
-        if self.spec.client.dp_sgd is None:
-            plain["client"].pop("dp_sgd")
+        for name in ("dp_sgd", "width"):
+            if getattr(self.spec.client, name) is None:
+                plain["client"].pop(name)
         if self.spec.client.statistics == "averaged":
             plain["client"].pop("statistics")
         if self.spec.topology is None:
