@@ -459,7 +459,7 @@ def _make_learning(
 
     def make_training(client: Client, *inputs: Any) -> Training:
         del client  # `training` makes it once more; here it only has to be known
-        return training(*inputs)
+        return training(TrainingInputs(*inputs))
 
     hook_keys = [("client", "optimizer"), AUGMENT]
     trained = problems.attempt(make_training, components.client, *inputs, reads=hook_keys)

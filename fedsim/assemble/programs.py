@@ -42,7 +42,7 @@ from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.scenario.sections import is_graph
 from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
-from fedsim.types import Client, Mechanism, Model, ServerLinks, Task
+from fedsim.types import Client, Mechanism, Model, Rule, ServerLinks, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -79,7 +79,7 @@ def hashable_sections(sections: Iterable[Any]) -> tuple[HashableSection, ...]:
 
 
 class TrainingInputs(NamedTuple):
-    """What decides the program that trains; the arguments of `training`."""
+    """What decides the program that trains, as a key."""
 
     model: Model
     loss: Callable | str
@@ -265,25 +265,16 @@ def user_model(
 
 
 @functools.lru_cache(MAX_CACHED)
-def training(
-    model: Model,
-    loss: Callable | str,
-    classes: int,
-    client: HashableSection,
-    augment: tuple[HashableSection, ...] = (),
-    mix: Literal["after", "before"] | None = None,
-    edges: HashableSection | None = None,
-    sample: tuple[tuple[int, ...], str] | None = None,
-    turns: tuple[tuple[str, ...], ...] = (),
-    widths: Widths | None = None,
-) -> Training:
-    """Return the programs that train and evaluate a model; arguments as in `TrainingInputs`.
+def training(inputs: TrainingInputs) -> Training:
+    """Return the programs that train and evaluate a model.
 
     Augmentation changes what clients train on. Passes at the global model and scores see the
     samples unchanged.
     """
-    section = client.section
-    row_loss = LOSSES[loss] if isinstance(loss, str) else loss
+    model = inputs.model
+    classes = inputs.classes
+    section = inputs.client.section
+    row_loss = LOSSES[inputs.loss] if isinstance(inputs.loss, str) else inputs.loss
     schedule = client_rate(section).schedule
 
     def rate(lr, step):
@@ -293,27 +284,11 @@ def training(
 
     plain_task = task(model, row_loss, factory_of(section.optimizer), rate, classes)
     client_task = plain_task
-    if augment:
-        client_task = plain_task._replace(augment=_augmentation(augment))
-
-    def fresh_optimizer_state(params):
-        return client_task.optimizer(jnp.zeros(())).init(params)
-
-    method = factory_of(section)()
-    if section.statistics == "pooled":
-        method = method._replace(stats="pooled")
-    if section.optimizer_state == "carry":
-        method = carrying(method, fresh_optimizer_state)
-    if mix is not None:
-        method = at_node(method, mix)
-    if edges is not None:
-        method = with_edges(method, hierarchy_of(edges.section))
-    if "features" in method.needs and model.features is not None and sample is not None:
-        client_task = client_task._replace(width=_feature_width(model, *sample))
-    if turns:
-        method = in_turns(method, turns)
-    if widths is not None:
-        method = in_parts(method, widths, model.hidden)
+    if inputs.augment:
+        client_task = plain_task._replace(augment=_augmentation(inputs.augment))
+    method = _client_method(inputs, plain_task)
+    if "features" in method.needs and model.features is not None and inputs.sample is not None:
+        client_task = client_task._replace(width=_feature_width(model, *inputs.sample))
 
     return Training(
         client=method,
@@ -324,8 +299,31 @@ def training(
         server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
-        evaluate_nodes=None if mix is None else node_evaluation(model, row_loss, classes),
+        evaluate_nodes=None if inputs.mix is None else node_evaluation(model, row_loss, classes),
     )
+
+
+def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
+    """The client method, with what the scenario puts around it."""
+    section = inputs.client.section
+
+    def fresh_optimizer_state(params):
+        return plain_task.optimizer(jnp.zeros(())).init(params)
+
+    method = factory_of(section)()
+    if section.statistics == "pooled":
+        method = method._replace(stats="pooled")
+    if section.optimizer_state == "carry":
+        method = carrying(method, fresh_optimizer_state)
+    if inputs.mix is not None:
+        method = at_node(method, inputs.mix)
+    if inputs.edges is not None:
+        method = with_edges(method, hierarchy_of(inputs.edges.section))
+    if inputs.turns:
+        method = in_turns(method, inputs.turns)
+    if inputs.widths is not None:
+        method = in_parts(method, inputs.widths, inputs.model.hidden)
+    return method
 
 
 def _feature_width(model: Model, shape: tuple[int, ...], dtype: str) -> int:
@@ -388,7 +386,7 @@ def serving(
     drop: bool,
     shape: ServerShape,
 ) -> Server:
-    """Return the server's program for what `training(*training_inputs)` sends.
+    """Return the server's program for what `training(training_inputs)` sends.
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
     in the last step on the aggregate. Under privacy, the rule clips and adds noise, or the end of
@@ -424,25 +422,14 @@ def serving(
 
     wire = _made(sections.wire)
     if sections.privacy is not None:
-        privacy = sections.privacy
-        mechanism: Mechanism = factory_of(privacy.mechanism.section)()
-        if mechanism.wire is None:
-            rule = private_mean(
-                bound=privacy.bound,
-                noise_multiplier=privacy.noise_multiplier,
-                mechanism=mechanism,
-                width=shape.width,
-                audited=privacy.audited,
-            )
-        else:
-            wire += mechanism.wire(privacy.bound.initial, privacy.noise_multiplier)
-            rule = private_sum(privacy.bound.initial, mechanism.least)
+        further, rule = _private_links(sections.privacy, shape.width)
+        wire += further
 
     codec = None
     if sections.broadcast:
         codec = factory_of(sections.broadcast[0].section)()
 
-    trained = training(*training_inputs)
+    trained = training(training_inputs)
     if trained.client.part is not None:
         rule = mean_of_parts(rule)
     pipeline = Pipeline(
@@ -467,6 +454,23 @@ def serving(
     )
 
 
+def _private_links(privacy: PrivacyKey, width: int) -> tuple[list[Any], Rule]:
+    """What a private run adds to the wire, and its rule in place of the mean."""
+    mechanism: Mechanism = factory_of(privacy.mechanism.section)()
+    if mechanism.wire is not None:
+        added = mechanism.wire(privacy.bound.initial, privacy.noise_multiplier)
+        return added, private_sum(privacy.bound.initial, mechanism.least)
+
+    rule = private_mean(
+        bound=privacy.bound,
+        noise_multiplier=privacy.noise_multiplier,
+        mechanism=mechanism,
+        width=width,
+        audited=privacy.audited,
+    )
+    return [], rule
+
+
 def _cloud(topology: HashableSection, client: Client, drop: bool) -> Cloud:
     """What a cloud does; arguments as of `serving`."""
     hierarchy = hierarchy_of(topology.section)
@@ -486,7 +490,7 @@ def deviations(
     training_inputs: TrainingInputs, wire: tuple[HashableSection, ...], drop: bool, width: int
 ) -> Deviations:
     """The program that measures rows behind a wire; with the plain mean, whatever rule follows."""
-    trained = training(*training_inputs)
+    trained = training(training_inputs)
     pipeline = Pipeline(
         wire=_made(wire),
         stages=[],

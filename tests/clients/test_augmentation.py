@@ -12,6 +12,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.assemble.hooks import check_augmentation
 from fedsim.assemble.programs import (
     HashableSection,
+    TrainingInputs,
     augment_key,
     client_key,
     registered_model,
@@ -161,9 +162,11 @@ def test_what_is_measured_at_x_is_not_augmented():
     net = registered_model(
         HashableSection(spec.model, {"loss"}), (5, 4, 1), 3, (("classes", 3),), None
     )
-    trained = training(net, "cross_entropy", 3, client_key(spec.client), augment_key(spec.data))
+    trained = training(
+        TrainingInputs(net, "cross_entropy", 3, client_key(spec.client), augment_key(spec.data))
+    )
     assert trained.lanes.task.augment is not None and trained.probe.task.augment is None
-    plain = training(net, "cross_entropy", 3, client_key(spec.client))
+    plain = training(TrainingInputs(net, "cross_entropy", 3, client_key(spec.client), ()))
     assert plain.lanes.task.augment is None and plain.evaluate is trained.evaluate
 
 
