@@ -355,8 +355,8 @@ def _start_params(scenario: Scenario, bank: Bank, params: Any) -> list[Any]:
     one_for_all = bank.choice is None or bank.models == 1
     if params is None or (one_for_all and not isinstance(params, list | tuple)):
         return [params] * bank.models
-    found = f"a list of {len(params)}" if isinstance(params, list | tuple) else "one model"
-    text = f"params= is {found}, and {scenario.spec.client.kind} has {bank.models} models"
+    given = f"a list of {len(params)}" if isinstance(params, list | tuple) else "one model"
+    text = f"params= is {given}, and {scenario.spec.client.kind} has {bank.models} models"
     raise scenario.error(("model",), f"{text}; pass a list with the parameters of each")
 
 
@@ -366,14 +366,14 @@ def _start_variables(
     """Return the start variables of one model, which a key draws where `params` is None."""
     variables = net.init(key)
     if params is not None:
-        own = with_all_leaves(variables)["params"]
-        if _is_of_file(params) and not _is_of_file(own):
+        drawn = with_all_leaves(variables)["params"]
+        if _is_of_file(params) and not _is_of_file(drawn):
             params = params["params"]
         supplied = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
         )
         try:
-            tree.stack([own, supplied])  # which compares structures and shapes
+            tree.stack([drawn, supplied])  # which compares structures and shapes
         except ValueError as error:
             raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
         variables = with_params(variables, supplied)

@@ -125,11 +125,11 @@ def second_part(similarity: Float[Array, "K K"], member: Bool[Array, " K"]) -> B
         collected, nearest, order, edge = state
         left = member & ~collected
         next_row = jnp.argmax(jnp.where(left, nearest, -jnp.inf))
-        found = jnp.any(left)
-        edge = edge.at[position].set(jnp.where(found, nearest[next_row], jnp.inf))
-        order = order.at[next_row].set(jnp.where(found, position, order[next_row]))
-        nearest = jnp.where(found, jnp.maximum(nearest, similarity[next_row]), nearest)
-        return collected.at[next_row].set(collected[next_row] | found), nearest, order, edge
+        is_row = jnp.any(left)  # else all members are collected
+        edge = edge.at[position].set(jnp.where(is_row, nearest[next_row], jnp.inf))
+        order = order.at[next_row].set(jnp.where(is_row, position, order[next_row]))
+        nearest = jnp.where(is_row, jnp.maximum(nearest, similarity[next_row]), nearest)
+        return collected.at[next_row].set(collected[next_row] | is_row), nearest, order, edge
 
     collected = jnp.zeros(K, bool).at[first].set(True)
     order = jnp.zeros(K, jnp.int32)

@@ -102,10 +102,10 @@ def personal_model(run: Run, id: int) -> Tree:
     shared = run.program.server.sender.shown(run.server)
     ids = np.array([id], np.int32)
     if run.tuner is None:
-        own = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
+        variables = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
     else:
-        own = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
-    return with_all_leaves(with_frozen(own, run.frozen))
+        variables = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
+    return with_all_leaves(with_frozen(variables, run.frozen))
 
 
 def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndarray, Tree]]:

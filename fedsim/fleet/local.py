@@ -137,10 +137,10 @@ def phase_gradients(steps: np.ndarray, held_out: np.ndarray, local: Local) -> np
     """
     gradients = np.zeros((len(steps), len(local.phases)), np.int64)
     for index, phase in enumerate(local.phases):
-        asked = steps if phase.steps is None else np.where(steps > 0, phase.steps, 0)
+        taken = steps if phase.steps is None else np.where(steps > 0, phase.steps, 0)
         if phase.held_out:
-            asked = asked * batches_per_epoch(held_out, local)
-        gradients[:, index] = asked * phase.substeps
+            taken = taken * batches_per_epoch(held_out, local)
+        gradients[:, index] = taken * phase.substeps
     return gradients
 
 

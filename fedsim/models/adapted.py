@@ -11,6 +11,7 @@ import jax
 
 from fedsim import tree
 from fedsim.compose import tag_of
+from fedsim.models.freezing import viewing
 from fedsim.tree import Tree
 from fedsim.types import Adapter, Model
 
@@ -55,7 +56,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
 
         return {**variables, "params": _map_by_name(start, params)}
 
-    def weights(variables: Any, key: Any = None) -> Any:
+    def weights(variables: Any, key: Any) -> Any:
         def weight(name: str, leaf: Any) -> Any:
             if not is_adapted(leaf):
                 return leaf
@@ -66,18 +67,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         params = _map_by_name(weight, variables["params"], is_leaf=is_adapted)
         return {**variables, "params": params}
 
-    def apply(variables, x, *, mask=None, key=None, train=False):
-        adapted_variables = weights(variables, key if train else None)
-        return model.apply(adapted_variables, x, mask=mask, key=key, train=train)
-
-    features = model.features
-    head = model.head
-    return model._replace(
-        init=init,
-        apply=apply,
-        features=features and (lambda variables, x: features(weights(variables), x)),
-        head=head and (lambda variables, h: head(weights(variables), h)),
-    )
+    return viewing(model, weights)._replace(init=init)
 
 
 def _prompted(model: Model, vectors: int) -> Model:

@@ -1,6 +1,6 @@
 """Models of which only some leaves are trained."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -49,16 +49,31 @@ def freezing(
             FROZEN: tree.select_leaves(params, is_frozen),
         }
 
-    def apply(variables, x, **options):
-        return model.apply(with_all_leaves(variables), x, **options)
+    def view(variables, key):
+        del key
+        return with_all_leaves(variables)
+
+    return viewing(model, view)._replace(init=init)
+
+
+def viewing(model: Model, view: Callable[[Any, Any], Any]) -> Model:
+    """Return a model that computes with other variables than those that it is given.
+
+    Args:
+      model: the model.
+      view: (variables, key) -> the variables that the model sees; the key is None but in training.
+    """
+
+    def apply(variables, x, *, mask=None, key=None, train=False):
+        seen = view(variables, key if train else None)
+        return model.apply(seen, x, mask=mask, key=key, train=train)
 
     features = model.features
     head = model.head
     return model._replace(
-        init=init,
         apply=apply,
-        features=features and (lambda variables, x: features(with_all_leaves(variables), x)),
-        head=head and (lambda variables, h: head(with_all_leaves(variables), h)),
+        features=features and (lambda variables, x: features(view(variables, None), x)),
+        head=head and (lambda variables, h: head(view(variables, None), h)),
     )
 
 

@@ -90,8 +90,8 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
             for i in range(layers):
                 # If the sample has one label, only the last position of the last block is needed.
                 only_last = i == layers - 1 and not form.per_token
-                asked = 1 if only_last else h.shape[1]
-                h = _block(_block_params(params, i), h, heads, form.per_token, asked)
+                queries = 1 if only_last else h.shape[1]
+                h = _block(_block_params(params, i), h, heads, form.per_token, queries)
             h = layer_norm(params["norm"], h)
             return h[:, -form.length :] if form.per_token else h[:, -1]
 
@@ -143,23 +143,23 @@ def _block_params(params: dict, i: int) -> dict:
     return {name.removeprefix(prefix): p for name, p in params.items() if name.startswith(prefix)}
 
 
-def _block(p, h, heads: int, causal: bool, asked: int):
-    """Attention and the perceptron, `[B, T, D]` -> `[B, asked, D]`: the last `asked` positions."""
+def _block(p, h, heads: int, causal: bool, queries: int):
+    """Attention and the perceptron of the last positions: `[B, T, D]` -> `[B, queries, D]`."""
     QKV = positionwise(p["attention"], layer_norm(p["norm0"], h))
-    seen = _attention(QKV, heads, causal, asked)
-    h = h[:, -asked:] + positionwise(p["mixed"], seen)
+    seen = _attention(QKV, heads, causal, queries)
+    h = h[:, -queries:] + positionwise(p["mixed"], seen)
 
     wide = positionwise(p["wide"], layer_norm(p["norm1"], h))
     return h + positionwise(p["narrow"], jax.nn.gelu(wide))
 
 
-def _attention(QKV, heads: int, causal: bool, asked: int):
-    """softmax(Q Kᵀ/√d) V of every head, side by side: `[B, T, 3D]` -> `[B, asked, D]`."""
+def _attention(QKV, heads: int, causal: bool, queries: int):
+    """softmax(Q Kᵀ/√d) V of every head, side by side: `[B, T, 3D]` -> `[B, queries, D]`."""
     B, T, _ = QKV.shape
     Q, K, V = (part.reshape(B, T, heads, -1) for part in jnp.split(QKV, 3, -1))
     d = Q.shape[-1]
-    scores = jnp.einsum("bqhd,bkhd->bhqk", Q[:, -asked:], K) * (1 / math.sqrt(d))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", Q[:, -queries:], K) * (1 / math.sqrt(d))
     if causal:
-        visible = jnp.tri(asked, T, T - asked, dtype=bool)
+        visible = jnp.tri(queries, T, T - queries, dtype=bool)
         scores = jnp.where(visible, scores, -jnp.inf)
-    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), V).reshape(B, asked, -1)
+    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), V).reshape(B, queries, -1)

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from fedsim.errors import PrivacyError
-from fedsim.privacy.extra import needs
+from fedsim.privacy.extra import imported
 
 
 def auditor() -> Any:
@@ -15,11 +14,8 @@ def auditor() -> Any:
     Raises:
       PrivacyError: where it is not installed.
     """
-    try:
-        from jax_privacy.auditing import CanaryScoreAuditor
-    except ImportError:
-        raise PrivacyError("audit", needs("jax-privacy")) from None
-    return CanaryScoreAuditor
+    module = imported("jax_privacy.auditing", package="jax-privacy", key="audit")
+    return module.CanaryScoreAuditor
 
 
 def audited_epsilon(

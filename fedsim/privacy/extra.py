@@ -1,5 +1,6 @@
-"""The accountants of dp-accounting, which not everybody has installed."""
+"""Packages of the extra `privacy`, which not everybody has installed."""
 
+from importlib import import_module
 from typing import Any
 
 from fedsim.errors import PrivacyError
@@ -11,13 +12,22 @@ def dp_accounting() -> Any:
     Raises:
       PrivacyError: where it is not installed.
     """
+    return imported("dp_accounting", package="dp-accounting")
+
+
+def imported(module: str, package: str, key: str = "") -> Any:
+    """Return a module of a package.
+
+    Args:
+      module: its full name.
+      package: what to install.
+      key: the key of `privacy` that asks for it; empty: the section.
+
+    Raises:
+      PrivacyError: where it is not installed, with how to install it.
+    """
     try:
-        import dp_accounting as module
+        return import_module(module)
     except ImportError:
-        raise PrivacyError("", needs("dp-accounting")) from None
-    return module
-
-
-def needs(package: str) -> str:
-    """Return how to install what is missing."""
-    return f"needs {package}: pip install 'fedsim-jax[privacy]'"
+        text = f"needs {package}: pip install 'fedsim-jax[privacy]'"
+        raise PrivacyError(key, text) from None

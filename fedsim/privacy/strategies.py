@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.errors import PrivacyError
-from fedsim.privacy.extra import needs
+from fedsim.privacy.extra import imported
 from fedsim.privacy.records import Mechanism, Sampling
 from fedsim.privacy.tree import TreeSensitivity
 
@@ -148,10 +148,11 @@ def optimised_buffers(buffers: int, rounds: int, gap: int, most: int | None) -> 
     Raises:
       PrivacyError: where jax-privacy is not installed, or finds no such matrix.
     """
-    try:
-        from jax_privacy.matrix_factorization import buffered_toeplitz
-    except ImportError:
-        raise PrivacyError("mechanism", needs("jax-privacy")) from None
+    buffered_toeplitz = imported(
+        "jax_privacy.matrix_factorization.buffered_toeplitz",
+        package="jax-privacy",
+        key="mechanism",
+    )
     import jax
 
     cpu = jax.local_devices(backend="cpu")[0]

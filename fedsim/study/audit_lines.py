@@ -9,7 +9,7 @@ from fedsim.study.words import variation_in_words
 MOST = 6  # methods and variations that have a sentence each
 
 SHOWN = (
-    "Audit{of}: canaries show {found} ({confidence:.4g} % confidence{each}); the accountant allows "
+    "Audit{of}: canaries show {bound} ({confidence:.4g} % confidence{each}); the accountant allows "
     "{upper}."
 )
 NOTHING = "no ε above 0"
@@ -68,15 +68,15 @@ def _shown(rows: Sequence[Record], of: str) -> str:
     low = min(lows)
     high = max(lows)
     if high == 0:
-        found = NOTHING
+        bound = NOTHING
     elif low == high:
-        found = ONE
+        bound = ONE
     else:
-        found = SEVERAL
+        bound = SEVERAL
     upper = _upper(rows)
     return SHOWN.format(
         of=of,
-        found=found.format(low=low, high=high, runs=len(rows)),
+        bound=bound.format(low=low, high=high, runs=len(rows)),
         confidence=100 * rows[0]["epsilon_confidence"],
         each=" each" if len(rows) > 1 else "",
         upper="any" if math.isinf(upper) else f"{upper:.4g}",

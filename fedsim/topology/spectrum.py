@@ -53,10 +53,10 @@ def gap_of(mixing: MixingMatrix) -> float | None:
     """Return the gap of a mixing; None: the eigenvalues of a large graph were not found."""
     if mixing.nodes <= DENSE:
         return spectral_gap(matrix_of(mixing))
-    here = np.arange(mixing.nodes)
+    node = np.arange(mixing.nodes)
     values = np.concatenate([mixing.weight, mixing.own])
-    rows = np.concatenate([mixing.target, here])
-    columns = np.concatenate([mixing.source, here])
+    rows = np.concatenate([mixing.target, node])
+    columns = np.concatenate([mixing.source, node])
     sparse = csr_array((values, (rows, columns)), shape=(mixing.nodes, mixing.nodes))
     start = np.random.default_rng(0).normal(size=mixing.nodes)
     try:

@@ -153,10 +153,10 @@ def test_each_model_has_its_own_momentum_and_an_empty_one_stays():
         by_model = np.array([losses(model) for model in theta])
         choice = by_model.argmin(0)
         for j in range(3):
-            mine = [i for i in cohort if choice[i] == j]
-            if mine:
-                deltas = np.array([local(theta[j], means()[i]) for i in mine])
-                momentum[j] = 0.8 * momentum[j] + sizes[mine] @ deltas / sizes[mine].sum()
+            members = [i for i in cohort if choice[i] == j]
+            if members:
+                deltas = np.array([local(theta[j], means()[i]) for i in members])
+                momentum[j] = 0.8 * momentum[j] + sizes[members] @ deltas / sizes[members].sum()
                 theta[j] = theta[j] + 0.5 * momentum[j]
         np.testing.assert_allclose(got, theta, **NEAR)
     assert (seen[-1][2] == 50).all()

@@ -205,8 +205,8 @@ def test_a_part_of_a_convolutional_network_is_the_small_network():
             def cut(leaf, has):
                 """The numbers that are there; a rolled window begins where the small one does."""
                 for axis in range(leaf.ndim):
-                    there = np.asarray(has).any(axis=tuple({*range(leaf.ndim)} - {axis}))
-                    leaf = np.compress(there, leaf, axis)
+                    kept = np.asarray(has).any(axis=tuple({*range(leaf.ndim)} - {axis}))
+                    leaf = np.compress(kept, leaf, axis)
                 return leaf
 
             masked = jax.tree.map(lambda leaf, has: jnp.where(has, leaf, 0), params, has)

@@ -148,10 +148,10 @@ def test_nobody_else_notices(loud):
     audited = run(cohort=cohort)
     plain = fedsim.run({**SCENARIO, "cohort": cohort, "privacy": PRIVACY})
     absent = audited.canaries[audited.canaries["takes_part"] == 0]["client"]
-    here = ~plain.clients["client"].isin(absent)
+    present = ~plain.clients["client"].isin(absent)
     joined = audited.clients["rounds_joined"]
-    assert_array_equal(joined[here], plain.clients["rounds_joined"][here])
-    assert joined[~here].sum() == 0 < plain.clients["rounds_joined"][~here].sum()
+    assert_array_equal(joined[present], plain.clients["rounds_joined"][present])
+    assert joined[~present].sum() == 0 < plain.clients["rounds_joined"][~present].sum()
     assert audited.rounds["epsilon"].tolist() == plain.rounds["epsilon"].tolist()
     assert "canaries" not in plain.frames() and "epsilon_low" not in plain.summary
 

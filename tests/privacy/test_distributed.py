@@ -130,8 +130,8 @@ def summed(p: np.ndarray, shares: int) -> np.ndarray:
 def exact_divergence(order: int, p: np.ndarray, moved: int) -> float:
     """The larger of D_α(P‖Q) and D_α(Q‖P) for Q = P moved by an integer, where both are there."""
     top, bottom = p[moved:], p[:-moved]
-    there = (top > 1e-250) & (bottom > 1e-250)
-    logs = [np.log(a[there]) for a in (top, bottom)]
+    positive = (top > 1e-250) & (bottom > 1e-250)
+    logs = [np.log(a[positive]) for a in (top, bottom)]
     ways = [order * a - (order - 1) * b for a, b in itertools.permutations(logs)]
     return max(np.logaddexp.reduce(way) / (order - 1) for way in ways)
 
@@ -219,10 +219,10 @@ def test_a_random_subset_of_any_release_spends_at_least_what_one_of_a_gaussian_d
         event = dp.SampledWithoutReplacementDpEvent(1000, size, dp.GaussianDpEvent(z))
         relation = dp.NeighboringRelation.REPLACE_ONE
         accountant = dp.rdp.RdpAccountant(orders.tolist(), relation).compose(event)
-        mine = np.array([of_subset(a, orders / (2 * z * z), size / 1000) for a in range(2, 65)])
-        assert (mine >= np.array(accountant.rdp) * (1 - 1e-9)).all()
+        bounds = np.array([of_subset(a, orders / (2 * z * z), size / 1000) for a in range(2, 65)])
+        assert (bounds >= np.array(accountant.rdp) * (1 - 1e-9)).all()
         if same:
-            assert_allclose(mine, accountant.rdp)
+            assert_allclose(bounds, accountant.rdp)
 
 
 # Runs

@@ -110,13 +110,13 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
 
 def _audited(summary: Sequence[Row]) -> list[Number]:
     """The ε that canaries show, of which every run has its own; the smallest is shown."""
-    found = _finite(summary, "epsilon_low")
-    if not found:
+    lows = _finite(summary, "epsilon_low")
+    if not lows:
         return []
     remark = f"{100 * summary[0]['epsilon_confidence']:.4g} % confidence"
-    if len(found) > 1:
-        remark = f"to {max(found):.3g}, {remark} each"
-    return [("ε by canaries, at least", f"{min(found):.3g}", remark)]
+    if len(lows) > 1:
+        remark = f"to {max(lows):.3g}, {remark} each"
+    return [("ε by canaries, at least", f"{min(lows):.3g}", remark)]
 
 
 def _scores(summary: Sequence[Row], over: bool) -> list[Number]:
