@@ -35,8 +35,8 @@ def fedfomo(
     likely (its ε = 1). With k at least the number of the other clients, all are sent.
 
     State: w_i, one model a client.    Sends: one model, receives k.    Rule: `mean`.
-    Costs k + 1 losses on the samples held out, counted like gradients, and the models of all
-    clients in memory.
+    Costs k + 1 losses on the samples held out, counted like gradients and in `train_loss`, and the
+    models of all clients in memory.
 
     Args:
       models: k, how many models a client receives in a round.

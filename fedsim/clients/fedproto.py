@@ -29,6 +29,7 @@ def fedproto(lam: Annotated[float, Ge(0)] = 1.0) -> Client:
     the nearest prototype, the paper's other way, is not scored.
 
     State: w_i, one model a client, and its prototypes.    Sends: prototypes, receives them.
+    A step costs the features of its batch twice more.
     Needs: classes, and a model with features.
     With λ = 0: `local_only` for the clients' models.
 

@@ -14,23 +14,16 @@ Rate = Annotated[float, Ge(1e-9)]
 class Hierarchy(NamedTuple):
     """Edges, each the server of a group of clients, and the cloud, which is the edges' server.
 
-    Attributes:
-      groups: how many edges there are, or the clients of each.
-      edge_rounds: rounds of the edges from one round of the cloud to the next.
-      inner: what an edge does with its clients' updates; None: their mean by samples.
-      outer: what the cloud does with the edges' updates; None: likewise.
-      cloud_up: bytes per second from an edge to the cloud; None: unlimited.
-      cloud_down: bytes per second from the cloud to an edge; None: unlimited.
-      cloud_latency: seconds before a message travels between them, in each direction.
+    The fields are the arguments of `hierarchical`; None stands for the mean, or for unlimited.
     """
 
     groups: int | list[list[int]]
-    edge_rounds: int = 1
-    inner: ServerLinks | None = None
-    outer: ServerLinks | None = None
-    cloud_up: float | None = None
-    cloud_down: float | None = None
-    cloud_latency: float = 0.0
+    edge_rounds: int
+    inner: ServerLinks | None
+    outer: ServerLinks | None
+    cloud_up: float | None
+    cloud_down: float | None
+    cloud_latency: float
 
     @property
     def edges(self) -> int:
