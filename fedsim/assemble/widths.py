@@ -89,7 +89,7 @@ def method_without_parts(scenario: Scenario, client: Client, shared: Any) -> Fin
       shared: shapes of the start variables.
     """
     spec = scenario.spec
-    if spec.client.width is None:
+    if spec.client.width is None or spec.topology is not None:  # which is refused as it is
         return
     kind = spec.client.kind
     if spec.client.dp_sgd is not None:
