@@ -96,15 +96,16 @@ def sends_twice(timetable: Timetable, cohort: Cohort) -> bool:
 
 def _forgetting(kind: str, links: list[Link]) -> Findings:
     """Links that remember one message of a client, where a step may have two."""
-    remembering = [link.made for link in links if remembers(link.made)]
+    remembering = [link for link in links if remembers(link.made)]
     if kind == "fedbuff":
         instead = "write restart: flush and a cohort that is drawn, or buffer: 1, or use another"
     else:
         instead = "use a cohort that is drawn, or another"
 
-    if any(not isinstance(made, Rule) for made in remembering):
-        text = "a link remembers a client's last message, and it may send two between two steps"
-        yield ("wire",), f"{text}; {instead} link"
-    if any(isinstance(made, Rule) for made in remembering):
+    for link in remembering:
+        if not isinstance(link.made, Rule):
+            text = "remembers a client's last message, and it may send two between two steps"
+            yield link.path, f"{link.section.kind} {text}; {instead} link"
+    if any(isinstance(link.made, Rule) for link in remembering):
         text = "the rule remembers one update of a client, and a buffer may have two"
         yield ("schedule",), f"{text}; {instead} rule"

@@ -45,8 +45,13 @@ def beside_topology(scenario: Scenario) -> Findings:
     spec = scenario.spec
     if spec.topology is None:
         return
+    written = scenario.document.values
     for name, text in WITH_SERVER.items():
-        if scenario.document.values.get(name):
+        if not written.get(name):
+            continue
+        if name == "server" and written.get("method"):
+            yield ("method",), "steps at a server, and a topology has none; remove one of the two"
+        else:
             yield (name,), f"{text}, and nodes of a topology have no server; remove one of the two"
     if spec.model.freeze or spec.model.train or spec.model.adapter:
         text = "nodes of a topology mix whole models"

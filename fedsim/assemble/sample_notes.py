@@ -8,12 +8,15 @@ from fedsim.data import Federation, scale_remark
 from fedsim.errors import shortened
 from fedsim.scenario.scenario import Scenario
 
+FEW_CLASSES = 100  # up to which whole targets may be meant as classes
+
 
 def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
     """Return what a user may not have meant with the samples: a line for each, usually none."""
     unused = _unused_samples(federation)
     scales = _scale_warnings(scenario.spec.data, federation)
-    return [*unused, *_label_warnings(federation), *scales]
+    labels = _label_warnings(federation) if federation.classes else _target_warnings(federation)
+    return [*unused, *labels, *scales]
 
 
 def partition_notes(federation: Federation) -> list[str]:
@@ -43,23 +46,41 @@ def _scale_warnings(section: Any, federation: Federation) -> list[str]:
     return [remark] if remark else []
 
 
+def _target_warnings(f: Federation) -> list[str]:
+    """A line for targets that look like classes: 0.0, 1.0, 2.0, ..., or a single 1 in every row."""
+    y = f.train.y
+    predicted = "so the model predicts numbers"
+    if y.ndim == 1:
+        different = np.unique(y)  # sorted
+        if 1 < len(different) <= FEW_CLASSES and (different == np.arange(len(different))).all():
+            values = f"targets are 0.0 to {different[-1]} without decimals, {predicted}"
+            return [f"{values}; if they are classes, write whole numbers (y.astype(int))"]
+    elif y.ndim == 2 and y.shape[1] > 1:
+        is_one_hot = ((y == 0) | (y == 1)).all() and (y.sum(1) == 1).all()
+        if is_one_hot:
+            values = f"targets have a single 1 in every row, {predicted}"
+            return [f"{values}; if they are classes, write their numbers (y.argmax(1))"]
+    return []
+
+
 def _label_warnings(f: Federation) -> list[str]:
     """A line for classes without training samples: gaps in the numbering, or labels to test on."""
-    if not f.classes or f.per_token:
+    if f.per_token:
         return []
     labels = f.train.y[f.holders.indices]
     trained = np.bincount(labels, minlength=f.classes) > 0  # [C]
     count = int(trained.sum())
 
     unnamed = f.names.labels is None
+    tested = np.bincount(f.test.y, minlength=f.classes) > 0
+    if unnamed and trained[1:].all() and not trained[0] and not tested[0]:
+        text = f"labels run from 1 to {f.classes - 1}, and the model has a class 0 as well"
+        return [f"{text}; number the classes 0, 1, 2, ... (y - 1)"]
     if unnamed and f.classes - count >= max(f.classes // 2, 1):
         classes = f"labels run from 0 to {f.classes - 1}, {f.classes} classes"
         text = f"{classes}, and {count} of them have training samples"
         return [f"{text}; number the classes 0, 1, 2, ... without gaps"]
 
-    if not len(f.test.y):
-        return []
-    tested = np.bincount(f.test.y, minlength=f.classes) > 0
     unseen = np.flatnonzero(tested & ~trained)
     if not len(unseen):
         return []

@@ -1,6 +1,6 @@
 """The data section -> samples: loaded, checked, and split into sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,12 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
             if getattr(section, name) != type(section).model_fields[name].default:
                 text = "names a column, and the samples are arrays without names"
                 raise scenario.error(("data", name), f"{text}; remove it, or pass a DataFrame")
+    if isinstance(data, Mapping):
+        unknown = [name for name in data if name not in Arrays._fields]
+        if unknown or not {"x", "y"} <= data.keys():
+            names = ", ".join(Arrays._fields)
+            raise DataError(f"data: expected x, y and perhaps other fields of Arrays ({names})")
+        return Arrays(**data)
     return data if isinstance(data, Arrays) else Arrays(*data)
 
 

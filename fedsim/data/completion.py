@@ -106,26 +106,14 @@ def as_numbers(arrays: Arrays) -> Arrays:
     return arrays._replace(x=x, x_test=x_test, scale=1.0)
 
 
-def completed(
-    arrays: Arrays,
-    train: np.ndarray,
-    completion: Completion,
-    dtype: np.dtype,
-    names: tuple[str, ...] | None,
-) -> Arrays:
+def completed(arrays: Arrays, statistics: Statistics, dtype: np.dtype) -> Arrays:
     """Fill blanks in and bring features to one scale, by statistics of the training samples.
 
     Args:
       arrays: the samples, checked, in float64.
-      train: rows of the training samples.
-      completion: what is done to features.
+      statistics: as `statistics_of` returns them.
       dtype: float type of the result, features and targets.
-      names: names of the features, for errors.
-
-    Raises:
-      DataError: for features without a number among the training samples.
     """
-    statistics = statistics_of(arrays.x, train, completion, names)
     x = completed_features(arrays.x, statistics, dtype)
     x_test = None
     if arrays.x_test is not None:

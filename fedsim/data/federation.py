@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsim.data.completion import Statistics
 from fedsim.data.partition import Parts, parts_of
 from fedsim.data.splits import Samples, Sets
 from fedsim.sources.arrays import Names, is_per_token
@@ -70,6 +71,7 @@ class Federation(NamedTuple):
       adapting: rows of clients that never train on which their own models are tuned before they
         are scored; None: there are none.
       validation_holders: rows of each client that are scored while the run lasts; None: none are.
+      statistics: what became of each feature; None: features are as they were read.
     """
 
     train: Samples
@@ -90,6 +92,7 @@ class Federation(NamedTuple):
     origin: "Federation | None" = None
     adapting: Holders | None = None
     validation_holders: Holders | None = None
+    statistics: Statistics | None = None
 
     @property
     def per_token(self) -> bool:
@@ -278,6 +281,7 @@ def federate(
         names=sets.names._replace(clients=parts.names),
         scale=sets.scale,
         vocabulary=sets.vocabulary,
+        statistics=sets.statistics,
         adapting=adapting,
     )
 

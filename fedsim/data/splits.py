@@ -6,7 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.data.apportionment import apportion
-from fedsim.data.completion import Completion, as_numbers, completed, without_blanks
+from fedsim.data.completion import (
+    Completion,
+    Statistics,
+    as_numbers,
+    completed,
+    statistics_of,
+    without_blanks,
+)
 from fedsim.errors import DataError, PartitionError
 from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, number_ids, validate
 from fedsim.sources.mapped import take_rows
@@ -49,6 +56,7 @@ class Sets(NamedTuple):
       owner_test: client number of every test row; None: test samples have no client ids.
       held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
         there are none.
+      statistics: what became of each feature; None: features are as they were read.
     """
 
     train: Samples
@@ -65,6 +73,7 @@ class Sets(NamedTuple):
     rows_read: int = 0
     owner_test: np.ndarray | None = None
     held_out: np.ndarray | None = None
+    statistics: Statistics | None = None
 
 
 class SplitSizes(NamedTuple):
@@ -156,8 +165,10 @@ def prepare(
     sizes = SplitSizes(test, validation, server)
     rows = _split(arrays, classes, sizes, seed, held_out_rows)
 
+    statistics = None
     if completion.changes_features:
-        arrays = completed(arrays, rows.train, completion, dtype, features)
+        statistics = statistics_of(arrays.x, rows.train, completion, features)
+        arrays = completed(arrays, statistics, dtype)
 
     # Clients that never train keep their rows.
     if held_out is not None:
@@ -180,6 +191,7 @@ def prepare(
         rows_read=len(arrays.y),
         owner_test=owners.owner_test,
         held_out=held_out,
+        statistics=statistics,
     )
     if len(rows.train) < len(arrays.y):
         sets = _restricted(sets, rows.train)

@@ -91,6 +91,15 @@ def personal_scores(
 
 
 def personal_model(run: Run, id: int) -> Tree:
+    """Return a client's own variables at the end of a run, with all leaves of the model.
+
+    Raises:
+      ValueError: for a method whose clients have no models of their own.
+    """
+    return with_all_leaves(own_variables(run, id))
+
+
+def own_variables(run: Run, id: int) -> Tree:
     """Return a client's own variables at the end of a run, as `personal_scores` scores them.
 
     Raises:
@@ -105,7 +114,7 @@ def personal_model(run: Run, id: int) -> Tree:
         variables = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
     else:
         variables = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
-    return with_all_leaves(with_frozen(variables, run.frozen))
+    return with_frozen(variables, run.frozen)
 
 
 def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndarray, Tree]]:

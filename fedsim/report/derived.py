@@ -129,7 +129,8 @@ def _summary_tables(
     compare = frames.get("compare")
     compared = None if compare is None else rows_of(compare)
     rounds = _present(frames, "rounds")
-    markdown = tables.markdown(tables.for_paper(summary, compare, score, rounds=rounds))
+    table = tables.for_paper(summary, compare, score, rounds=rounds, scenario=record["scenario"])
+    markdown = tables.markdown(table)
     errors = errors_in(rounds, metric_of(runs))
     latex = paper_table(runs, compared, score, record["scenario"], errors=errors)
     return {

@@ -7,7 +7,7 @@ from typing import Any
 from fedsim.report import layout
 from fedsim.report.latex import plain
 from fedsim.report.layout import NUMBER, SIGN, Column, Fragment, number, word
-from fedsim.report.results import grouped_by
+from fedsim.report.results import grouped_by, spent_to_target
 from fedsim.study.summary import median_to_target
 
 Row = dict[str, Any]
@@ -74,24 +74,23 @@ def tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
     return columns
 
 
-def costs(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
-    """Rounds and megabytes to the target, medians over all runs.
+def costs(
+    methods: Sequence[str], summary: Sequence[Row], scenario: Mapping[str, Any]
+) -> list[Column]:
+    """Rounds, megabytes and, of a fleet, virtual seconds to the target, medians over all runs.
 
     Cells are empty where half of a method's runs or more did not reach the target.
     """
     runs = grouped_by(summary, "method")
     columns = []
-    for name, unit, title, form in (
-        ("rounds_to_target", 1, "rounds", ".0f"),
-        ("bytes_to_target", 1e6, "MB", ".3g"),
-    ):
+    for spent in spent_to_target(summary, scenario):
         texts = []
         for method in methods:
-            median, _ = median_to_target(runs[(method,)], name)
+            median, _ = median_to_target(runs[(method,)], spent.column)
             text = ""
             if math.isfinite(median):
-                text = f"{median / unit:{form}}"
+                text = f"{median / spent.unit:{spent.form}}"
             texts.append(text)
         if any(texts):
-            columns.append(Column(("r",), [title], [word(text) for text in texts]))
+            columns.append(Column(("r",), [spent.noun], [word(text) for text in texts]))
     return columns

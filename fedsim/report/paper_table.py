@@ -81,8 +81,8 @@ def paper_table(
     Methods are in the order of `order_of`. The best mean of a column is bold; a dagger marks those
     that could not be told apart from it (sign-flip test under the same seeds, after Holm over all
     pairs of a column). Where nothing varies there are further columns, as many as fit: R² and MAE
-    of models that predict numbers, difference to the baseline, its p, what was tuned, rounds and
-    bytes to the target.
+    of models that predict numbers, difference to the baseline, its p, what was tuned, rounds,
+    bytes and seconds to the target.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -114,7 +114,7 @@ def paper_table(
         least += len(further)
         further += differences(methods, compare)
         further += tuned(methods, summary)
-        further += costs(methods, summary)
+        further += costs(methods, summary, scenario)
 
     names, blocks = _laid_out(methods, varied or ["method"], columns, further, least)
     points = layout.points_of(*([names, *block] for block in blocks))

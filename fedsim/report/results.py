@@ -3,10 +3,11 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedsim.study.cost_axes import timed
 from fedsim.study.pairing import without_baseline
 from fedsim.study.regression import ERRORS, mean_errors
 from fedsim.study.standings import Standing, count_wins
@@ -30,6 +31,41 @@ DIFFERENCES = {
     "95 %": ("ci_low", "{ci_low:+.4f} to {ci_high:+.4f}"),
     "p (Holm)": ("p_adjusted", "{p_adjusted:.3g}"),
 }
+
+
+class Spent(NamedTuple):
+    """What runs spent until they reached the target: a column of tables.
+
+    Attributes:
+      column: of `summary.csv`.
+      noun: what is counted.
+      unit: in which it is shown.
+      form: of the number.
+    """
+
+    column: str
+    noun: str
+    unit: float
+    form: str
+
+
+ROUNDS = Spent("rounds_to_target", "rounds", 1, ".0f")
+MEGABYTES = Spent("bytes_to_target", "MB", 1e6, ".3g")
+SECONDS = Spent("virtual_seconds_to_target", "seconds", 1, ".3g")
+
+
+def spent_to_target(summary: Sequence[Row], scenario: Mapping[str, Any] | None) -> list[Spent]:
+    """What tables say that runs spent to reach the target; nothing where no run reached it.
+
+    Virtual seconds are among it where machines or a schedule decide how long rounds take.
+
+    Args:
+      summary: the rows of `summary.csv`.
+      scenario: resolved; None: without machines.
+    """
+    if all(row.get(ROUNDS.column) is None for row in summary):
+        return []
+    return [ROUNDS, MEGABYTES, SECONDS] if timed(scenario) else [ROUNDS, MEGABYTES]
 
 
 def rows_of(table: pd.DataFrame) -> list[Row]:
@@ -71,6 +107,7 @@ def results(
     score: str,
     variants: Sequence[Any] = (),
     by_variation: Mapping[str, Sequence[Standing]] | None = None,
+    scenario: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Cell]]:
     """Cells by column, a row per method and variation; the column `score` is a mean.
 
@@ -83,6 +120,7 @@ def results(
       score: `final`, `best` or `mean_last_k`.
       variants: in their order; left out: as they appear.
       by_variation: the standings of methods, whose verdicts are a column; left out: without it.
+      scenario: resolved; left out: without what virtual seconds show.
     """
     verdicts = _verdicts(by_variation or {})
     differences = None
@@ -90,7 +128,7 @@ def results(
         differences = {_key(row): row for row in without_baseline(compare)}
     runs = grouped_by(summary, "method", "variant")
     rising = larger_is_better(metric_of(summary))
-    has_target = any(row.get("rounds_to_target") is not None for row in summary)
+    spent = spent_to_target(summary, scenario)
     variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
     present = {name for row in summary for name in row}
     columns = [name for name in ("method", "variant", "tuned") if name in present]
@@ -101,9 +139,8 @@ def results(
         for column, name in zip(columns, names, strict=True):
             row[column] = (str(name or ""), str(name or ""))
         row |= _scores(group, score)
-        if has_target:
-            row["rounds to target"] = reached(group, "rounds_to_target", 1, ".0f")
-            row["MB to target"] = reached(group, "bytes_to_target", 1e6, ".3g")
+        for entry in spent:
+            row[f"{entry.noun} to target"] = reached(group, entry)
 
         method, variant = _key(group[0])
         difference = None
@@ -235,18 +272,16 @@ def amount(count: float) -> str:
     return f"{count:.3g} bytes"
 
 
-def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
+def reached(rows: Sequence[Row], spent: Spent) -> Cell:
     """The median of what runs spent to the target, and how many reached it.
 
     A run that did not reach the target counts as infinite.
 
     Args:
       rows: of `summary.csv`.
-      name: of the column, such as `bytes_to_target`.
-      unit: in which the median is shown.
-      form: of the number.
+      spent: what is counted.
     """
-    median, arrived = median_to_target(rows, name)
+    median, arrived = median_to_target(rows, spent.column)
     if not arrived:
         return "not reached", NEVER
     count = ""
@@ -254,7 +289,8 @@ def reached(rows: Sequence[Row], name: str, unit: float, form: str) -> Cell:
         count = f" ({arrived} of {len(rows)})"
     if math.isinf(median):
         return f"∞{count}", NEVER
-    return f"{median / unit:{form}}{count}", median / unit
+    number = median / spent.unit
+    return f"{number:{spent.form}}{count}", number
 
 
 def _wins(

@@ -2,14 +2,21 @@
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedsim.report.latex import escaped
 from fedsim.report.ranking import order_of
-from fedsim.report.results import errors_in, metric_of, reached, rows_of
+from fedsim.report.results import (
+    Spent,
+    errors_in,
+    metric_of,
+    reached,
+    rows_of,
+    spent_to_target,
+)
 from fedsim.study.statistics import half_width
 from fedsim.study.summary import in_words, variation_of
 
@@ -20,6 +27,7 @@ def for_paper(
     score: str = "final",
     spread: str = "sd",
     rounds: pd.DataFrame | None = None,
+    scenario: Mapping[str, Any] | None = None,
 ) -> pd.DataFrame:
     """A row per method and variation: mean ± spread over seeds, costs, and the paired difference.
 
@@ -32,7 +40,9 @@ def for_paper(
       spread: `sd`, or `interval`: half of Student's 95 % interval of the mean.
       rounds: the columns of `rounds.csv`; of models that predict numbers it has R² and the mean
         absolute error.
+      scenario: resolved; left out: without what virtual seconds show.
     """
+    spent = spent_to_target(rows_of(summary), scenario)
     errors = errors_in(rounds, metric_of(rows_of(summary)))
     keys = [name for name in ("method", "variant", "tuned") if name in summary]
     compared = {}
@@ -46,7 +56,7 @@ def for_paper(
     for values, runs in summary.groupby(keys, dropna=False, sort=False):
         values = values if isinstance(values, tuple) else (values,)
         names = dict(zip(keys, values, strict=True))
-        row = {**names, **_scores(runs, score, spread)}
+        row = {**names, **_scores(runs, score, spread, spent)}
         means = errors.get((variation_of(names), str(names["method"])), {})
         row |= {name: f"{mean:.4g}" for name, mean in means.items()}
         if baseline is not None:
@@ -57,7 +67,7 @@ def for_paper(
     return pd.DataFrame([row for _, row in rows]).fillna("")
 
 
-def _scores(runs: pd.DataFrame, score: str, spread: str) -> dict[str, Any]:
+def _scores(runs: pd.DataFrame, score: str, spread: str, spent: Sequence[Spent]) -> dict[str, Any]:
     """The cells of the runs of a method: seeds, score, and what was spent to the target."""
     metric = next((name for name in runs["metric"] if isinstance(name, str)), "")
     cells: dict[str, Any] = {
@@ -66,8 +76,8 @@ def _scores(runs: pd.DataFrame, score: str, spread: str) -> dict[str, Any]:
     }
     rows = rows_of(runs)
     if any(row["rounds_to_target"] is not None for row in rows):
-        cells["rounds to target"], _ = reached(rows, "rounds_to_target", 1, ".0f")
-        cells["MB to target"], _ = reached(rows, "bytes_to_target", 1e6, ".3g")
+        for entry in spent:
+            cells[f"{entry.noun} to target"], _ = reached(rows, entry)
     return cells
 
 
@@ -86,18 +96,23 @@ def _positions(
 
 
 def latex(table: pd.DataFrame) -> str:
-    """The table as LaTeX with booktabs' rules; names are escaped."""
-    plain = table.rename(columns=escaped).map(escaped)
+    """The table as LaTeX with booktabs' rules; names are escaped, numbers rounded."""
+    plain = table.rename(columns=escaped).map(_rounded).map(escaped)
     return plain.style.hide(axis="index").to_latex(hrules=True)
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """The table as Markdown; names are escaped."""
+    """The table as Markdown; names are escaped, numbers rounded."""
     text = _markdown_row(table.columns)
     text += _markdown_row(["---"] * len(table.columns))
-    for row in table.itertuples(index=False):
+    for row in table.map(_rounded).itertuples(index=False):
         text += _markdown_row(row)
     return text
+
+
+def _rounded(cell: Any) -> Any:
+    """A number as readers need it: six significant digits."""
+    return f"{cell:.6g}" if isinstance(cell, float) else cell
 
 
 def _markdown_row(cells: Iterable[Any]) -> str:

@@ -146,7 +146,14 @@ def _rows_for_paper(source: Source, spread: str) -> pd.DataFrame:
     with reporting_table_errors(source.path):
         compare = source.read("compare")
         rounds = source.read("rounds")
-        return tables.for_paper(_summary(source), compare, score, spread, rounds)
+        return tables.for_paper(
+            summary=_summary(source),
+            compare=compare,
+            score=score,
+            spread=spread,
+            rounds=rounds,
+            scenario=source.record["scenario"],
+        )
 
 
 def _paper_table(source: Source, spread: str) -> str:

@@ -15,6 +15,7 @@ from fedsim.assemble import Experiment
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state, final_variables
+from fedsim.engine.outputs import outputs
 from fedsim.engine.personal import personal_model
 from fedsim.engine.run import Run
 from fedsim.runs import directory
@@ -198,6 +199,7 @@ class Result(Tables):
         self._models: dict[tuple[str, int], Any] = {}
         self._states: dict[tuple[str, int], Callable[[], State]] = {}
         self._client_models: dict[tuple[str, int], Callable[[int], Any]] = {}
+        self._outputs: dict[tuple[str, int], Callable[[Any, int | None], np.ndarray]] = {}
 
     def __repr__(self) -> str:
         seeds = ", ".join(map(str, self.scenario["seeds"]))
@@ -241,6 +243,38 @@ class Result(Tables):
         if client is None:
             return self._only(self._models, method, seed)["params"]
         return self._only(self._client_models, method, seed)(client)["params"]
+
+    def predict(
+        self,
+        x: Any,
+        method: str | None = None,
+        seed: int | None = None,
+        client: int | None = None,
+    ) -> np.ndarray:
+        """What the final model says of new samples.
+
+        Args:
+          x: samples `[n, ...]`, as the scenario's data source has them: features are filled in and
+            brought to one scale where the scenario does so (`missing`, `standardize`).
+          method: as in the `method` column; may be left out where there is only one.
+          seed: may be left out where there is only one.
+          client: the number of a client, whose own model is asked, as in `model`.
+
+        Returns:
+          A score of each class `[n, C]`, before the softmax, so that `.argmax(1)` are the labels;
+          of tokens `[n, T, C]`; where the model predicts numbers, these.
+
+        Raises:
+          KeyError: when that run is not part of the result.
+          ValueError: for samples of another shape or type, and where there is no such model.
+
+        >>> import fedsim
+        >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": "digits"})
+        >>> new_samples = result.experiment.plans[0].federation.test.x[:3]
+        >>> result.predict(new_samples).argmax(1).shape
+        (3,)
+        """
+        return self._only(self._outputs, method, seed)(x, client)
 
     def state(self, method: str | None = None, seed: int | None = None) -> State:
         """The final state of server and clients, by the names that the papers use.
@@ -308,6 +342,7 @@ class Result(Tables):
         self._models[self.method, seed] = final_variables(run)
         self._states[self.method, seed] = cache(partial(_state, run, numerics))
         self._client_models[self.method, seed] = partial(_client_model, run, numerics)
+        self._outputs[self.method, seed] = partial(_outputs, run, numerics)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write tables and models into a folder; a file is replaced as a whole or not at all.
@@ -340,11 +375,23 @@ class Result(Tables):
 
 def _client_model(run: Run, numerics: Numerics, client: int) -> Any:
     """A client's own variables at the end of a run."""
+    _require_client(run, client)
+    with numerics():
+        return jax.tree.map(np.asarray, personal_model(run, client))
+
+
+def _outputs(run: Run, numerics: Numerics, x: Any, client: int | None) -> np.ndarray:
+    """The outputs of a final model."""
+    if client is not None:
+        _require_client(run, client)
+    with numerics():
+        return outputs(run, x, client)
+
+
+def _require_client(run: Run, client: int) -> None:
     N = run.plan.federation.unpooled.N
     if not 0 <= client < N:
         raise ValueError(f"client {client}: the clients are 0 to {N - 1}")
-    with numerics():
-        return jax.tree.map(np.asarray, personal_model(run, client))
 
 
 def _state(run: Run, numerics: Numerics) -> State:

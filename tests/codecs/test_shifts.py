@@ -472,7 +472,7 @@ REFUSED = {
     ),
     "messages in flight": (
         {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "wire": [EF21]},
-        "wire: a link remembers a client's last message, "
+        "wire[0]: ef21 remembers a client's last message, "
         "and it may send two between two steps; write restart: flush",
     ),
     "models in flight": (

@@ -465,3 +465,22 @@ def test_scales_that_differ_by_orders_get_a_remark():
     for section, count in (({}, 1), ({"standardize": True}, 0)):
         scenario, f = federation(Arrays(x, np.arange(9) % 2), clients=2, **section)
         assert len(data_warnings(scenario, f)) == count
+
+
+@pytest.mark.parametrize(
+    ("y", "remark"),
+    [
+        (np.arange(12) % 3, ""),
+        (np.arange(12) % 3 + 1, "labels run from 1 to 3, and the model has a class 0 as well"),
+        (np.arange(12) % 3 * 1.0, "targets are 0.0 to 2.0 without decimals"),
+        (np.arange(12) % 3 + 3.0, ""),  # grades are numbers
+        (np.eye(3)[np.arange(12) % 3], "targets have a single 1 in every row"),
+        (np.ones((12, 2)), ""),
+    ],
+)
+def test_targets_that_look_like_classes_get_a_remark(y, remark):
+    x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
+    scenario, f = federation(Arrays(x, y), clients=2, partition="iid", test=0.5)
+    remarks = data_warnings(scenario, f)
+    assert len(remarks) == bool(remark)
+    assert all(text.startswith(remark) for text in remarks)

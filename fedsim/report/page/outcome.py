@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from fedsim.report.results import Row, amount, grouped_by, metric_of, reached
+from fedsim.report.results import ROUNDS, Row, amount, grouped_by, metric_of, reached
 from fedsim.study.outside import remark
 from fedsim.study.regression import errors_of
 from fedsim.study.summary import in_words, is_federated, median_to_target
@@ -145,7 +145,7 @@ def _errors(summary: Sequence[Row], last: Sequence[Row]) -> list[Number]:
 
 def _to_target(summary: Sequence[Row]) -> Number:
     sent, _ = median_to_target(summary, "bytes_to_target")
-    rounds, _ = reached(summary, "rounds_to_target", 1, ".0f")
+    rounds, _ = reached(summary, ROUNDS)
     remark = ""
     if math.isfinite(sent):
         remark = f"{amount(sent)} until then"

@@ -36,7 +36,13 @@ def table_of(
     """
     if not runs:
         return None
-    rows = results(runs, compared or None, context.score, by_variation=standings)
+    rows = results(
+        summary=runs,
+        compare=compared or None,
+        score=context.score,
+        by_variation=standings,
+        scenario=context.scenario,
+    )
     rows = _with_errors(rows, errors_in(rounds, context.metric))
     rows = [_score_first(row) for row in rows]
     methods = [str(row["method"][1]) for row in rows]

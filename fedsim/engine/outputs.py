@@ -1,0 +1,68 @@
+"""What a final model says of samples that its scenario does not have."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsim.data import Federation
+from fedsim.data.completion import completed_features
+from fedsim.engine.frozen import with_frozen
+from fedsim.engine.personal import own_variables
+from fedsim.engine.run import Run
+
+ROWS = 1024  # samples that pass the model at a time
+
+
+def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
+    """Return the outputs of a final model.
+
+    Args:
+      run: a run that has ended.
+      x: samples `[n, ...]`, as the scenario's data source has them.
+      client: whose own model is asked; None: the shared one.
+
+    Returns:
+      A score of each class `[n, C]`, before the softmax; of tokens `[n, T, C]`; of models that
+      predict numbers these.
+
+    Raises:
+      ValueError: for samples unlike those of the scenario, and where there is no such model.
+    """
+    server = run.program.server
+    if client is not None:
+        variables = own_variables(run, client)
+    elif server.client.bank is not None:
+        raise ValueError("the server has several models; name the client whose model is meant")
+    else:
+        variables = with_frozen(run.server.shared, run.frozen)
+
+    x = _like_training(x, run.plan.federation)
+    parts = []
+    for first in range(0, len(x), ROWS):
+        rows = x[first : first + ROWS]
+        part, _ = run.program.task.apply(
+            variables, rows, mask=jnp.ones(len(rows), bool), key=jax.random.key(0), train=False
+        )
+        parts.append(np.asarray(part))
+    return np.concatenate(parts)
+
+
+def _like_training(x: Any, f: Federation) -> np.ndarray:
+    """Return samples in the type and on the scale of the training samples."""
+    x = np.asarray(x)
+    expected = f.train.x
+    if x.shape[1:] != expected.shape[1:] or x.ndim != expected.ndim:
+        shape = ", ".join(["n", *map(str, expected.shape[1:])])
+        raise ValueError(f"x: samples of the scenario are [{shape}]; found {list(x.shape)}")
+
+    if not len(x):
+        raise ValueError("x: no samples")
+
+    whole = expected.dtype.kind in "iu"  # tokens, or pixels 0 to 255
+    if x.dtype.kind not in ("iu" if whole else "fiub"):
+        raise ValueError(f"x: samples of the scenario are {expected.dtype}; found {x.dtype}")
+    if f.statistics is not None:
+        return completed_features(x, f.statistics, expected.dtype)
+    return x.astype(expected.dtype)
