@@ -83,7 +83,7 @@ def pytest_sessionfinish(session):
 DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}
 """A module with docstring examples -> the package that they need and that no other test does."""
 
-SHARES = {12: 10, 6: 6, 3: 3}
+SHARES = {12: 10, 6: 6, 3: 3, 2: 2}
 """The least number of a long test's cases -> n, where one case in n is selected."""
 
 

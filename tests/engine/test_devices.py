@@ -40,14 +40,14 @@ def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
 def test_cores_and_devices_change_no_byte(cores, devices):
-    names = some(WORKLOADS, 9)
+    names = some(WORKLOADS, 16)
     assert elsewhere(cores, devices, names) == digests_of(names)
 
 
 @pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
 def test_cores_and_devices_change_no_byte_where_rounds_depend_on_earlier_ones(cores, devices):
     all_names = ["fedbuff", "power_of_choice", "trust", "zeno", "private", "dp_sgd", "graph"]
-    names = some(all_names, 3)
+    names = some(all_names, 7)
     assert elsewhere(cores, devices, names) == digests_of(names)
 
 

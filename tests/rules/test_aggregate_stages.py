@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS
+from conftest import TESTS, WHOLE
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import consecutive
@@ -253,14 +253,14 @@ def defence_of(params: dict, n: int) -> list[dict]:
 
 @pytest.mark.long
 def test_the_search_follows_its_oracle():
-    """One in four of the cases whose defences are ours: each is a program of its own."""
+    """Some of the cases whose defences are ours: each is a program of its own."""
     cases = [
         case
         for case in ORACLE["cases"]
         if case["fn"] == "optimised_attack" and case["params"]["agg"] != "GM"
     ]
     assert len(cases) == 80
-    for case in cases[:: len(cases) // 20 + 1]:
+    for case in cases[:: 5 if WHOLE else 12]:
         params, honest = case["params"], array(case["inputs"]["H"])
         n = len(honest) + params["f"]
         defence = defence_of(params, n)

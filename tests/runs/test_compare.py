@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 from directories import leftovers
 from scipy import stats
 
@@ -321,6 +321,7 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.skipif(
     not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc"

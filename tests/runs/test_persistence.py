@@ -186,6 +186,7 @@ def test_files_are_flushed_before_they_are_renamed_or_referred_to(kind, tmp_path
     assert renames == 16 and not dirty
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("option", some(["force", "resume"]))
 def test_a_run_killed_while_it_replaces_another_is_never_mistaken_for_it(
@@ -229,9 +230,9 @@ def test_a_failed_replacement_is_one_line_and_can_be_repeated(undisturbed, tmp_p
 def test_damage_is_refused_or_does_no_harm(seed, tmp_path):
     expected = killed_run(tmp_path / "template")
     seen = Counter(
-        came for _, came in trials(tmp_path / "template", expected, tmp_path / "copy", seed, 100)
+        came for _, came in trials(tmp_path / "template", expected, tmp_path / "copy", seed, 50)
     )
-    assert seen["refused"] > 10 and seen["equal, warned"] > 10 and seen["equal"] > 5, seen
+    assert seen["refused"] > 5 and seen["equal, warned"] > 5 and seen["equal"] > 2, seen
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ import termios
 from types import SimpleNamespace
 
 import pytest
+from conftest import if_whole
 from directories import tiny, written
 from rich.console import Console
 
@@ -193,6 +194,7 @@ def test_bar_count_and_time_left_are_complete_at_any_width(width):
     assert "[3/12] fedprox(mu=0.1)"[: width - 40] in last
 
 
+@if_whole
 @pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("width", [60, 80])

@@ -244,6 +244,7 @@ def test_trackers_change_no_other_file(out, tmp_path):
 
 
 @if_whole
+@if_whole
 @each_tracker
 def test_a_resumed_run_is_logged_once(tracker, tmp_path):
     seen = []

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 from damage import SCENARIO, killed_run
 from directories import bits, played, started, tiny, wait_for_commit, whole, written
 
@@ -334,6 +334,7 @@ def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_pa
     assert bits(out) == played({**scenario, "rounds": int(last + 2)}, tmp_path / "whole")
 
 
+@if_whole
 @pytest.mark.long
 def test_a_live_page_follows_a_run_to_its_end(tmp_path):
     file, out = (
