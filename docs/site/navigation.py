@@ -10,6 +10,7 @@ from making import make
 USE = ("index.md", "scenarios.md", "comparing.md", "python.md", "promises.md", "machines.md")
 UNDERSTAND = ("idea.md", "design.md", "round.md", "bits.md")
 REFERENCE = ("cli.md", "files.md")
+TITLES = {"notebooks/index.md": "Notebooks"}  # of pages whose heading is a path
 OUTSIDE = ("source/", "reports/", "catalogue/")  # pages that are listed elsewhere, or not at all
 
 
@@ -24,7 +25,10 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     extend = _below("extend/", places)
     listed = {*USE, *UNDERSTAND, *REFERENCE, *decisions, *extend}
     listed |= {"catalogue.md", "gallery.md", "compared.md"}
-    others = [place for place in places if place not in listed and not place.startswith(OUTSIDE)]
+    others: list[Any] = []
+    for place in places:
+        if place not in listed and not place.startswith(OUTSIDE):
+            others.append({TITLES[place]: place} if place in TITLES else place)
     reports = [
         {record["scenario"]["name"]: f"reports/{folder}/index.md"}
         for folder, record in kept.records().items()
