@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from fedsim.runs.comparison import Comparison as Comparison
     from fedsim.runs.diff import diff as diff
     from fedsim.runs.directory import load_model as load_model
+    from fedsim.runs.fork import fork as fork
     from fedsim.runs.result import Result as Result
     from fedsim.runs.run import run as run
     from fedsim.runs.verify import verify as verify
@@ -80,6 +81,7 @@ _HOME = {
     "runs.comparison": ("Comparison",),
     "runs.diff": ("diff",),
     "runs.directory": ("load_model",),
+    "runs.fork": ("fork",),
     "runs.result": ("Result",),
     "runs.run": ("run",),
     "runs.verify": ("verify",),

@@ -38,6 +38,7 @@ COMMANDS = {
     },
     "Use a result": {
         "report": "report",
+        "fork": "fork",
         "export": "report",
         "verify": "records",
         "diff": "records",

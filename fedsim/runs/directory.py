@@ -71,6 +71,13 @@ class RunDirectory(NamedTuple):
         elif "started" in self.before:
             record["started"] = self.before["started"]
 
+    def add_fork(self, record: dict[str, Any], fork: dict[str, Any] | None) -> None:
+        """Write into a record which run it goes on from, if any: of one that resumes, as before."""
+        if self.before is not None:
+            fork = self.before.get("fork")
+        if fork is not None:
+            record["fork"] = fork
+
     def elapsed(self, started: float) -> float:
         """Wall seconds of the run: those that it had when it resumed, and those since `started`."""
         before = self.before or {}

@@ -7,18 +7,32 @@ from fedsim import tree
 from fedsim.assemble import Experiment
 from fedsim.assemble.memory import allocations
 from fedsim.disk import files
+from fedsim.disk.checkpoint import Snapshot
+from fedsim.disk.tables import Record
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.loop import events, group_runs
 from fedsim.engine.processes import from_first_process, is_multiprocess
 from fedsim.engine.program import Program
 from fedsim.engine.run import CommitPoint, Row, Run
-from fedsim.errors import CorruptError, Interrupted
+from fedsim.errors import CheckpointError, CorruptError, Interrupted
 from fedsim.machine import forget_programs
 from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal, Pace
 from fedsim.runs.record import identity
 from fedsim.runs.result import Numerics, Result
+
+
+class Beginning(NamedTuple):
+    """Where a run begins that goes on from another one.
+
+    Attributes:
+      snapshot: the state of the other run, which fits this one.
+      rows: its rows until then, by table.
+    """
+
+    snapshot: Snapshot
+    rows: dict[str, list[Record]]
 
 
 class PlannedExperiment(NamedTuple):
@@ -204,6 +218,19 @@ def _journaled(planned: PlannedExperiment, run_files: RunFiles | None, seed: int
     return JournaledRun(run=run, journal=journal, who=who, experiment=planned.experiment)
 
 
+def commit_beginning(
+    planned: PlannedExperiment, run_files: RunFiles, seed: int, beginning: Beginning
+) -> None:
+    """Commit the state that the run of a seed begins with, and the rows before it."""
+    run, journal, who, _ = _journaled(planned, run_files, seed)
+    run.restore(beginning.snapshot)
+    for table, rows in beginning.rows.items():
+        journal.add(table, *({**row, **who} for row in rows))
+    journal.mark()
+    journal.commit(run.snapshot(), run.store.files())
+    run.release()
+
+
 def run_group(
     journaled_runs: Sequence[JournaledRun],
     program: Program,
@@ -261,6 +288,9 @@ def _in_words(journaled_runs: Sequence[JournaledRun]) -> str:
 def _resume(run: Run, journal: Journal) -> None:
     """Resume from the last commit, where there is one."""
     last = journal.resume(run.rounds)
+    if last is None and "fork" in journal.identity:
+        reason = "the fork was interrupted before it began; fork again, with --force"
+        raise CheckpointError(f"{journal.folder}: {reason}")
     if last is not None:
         try:
             run.restore(last)

@@ -75,7 +75,7 @@ def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
     environment = dict(record["environment"])
     if "fedsim" in environment:
         environment["fedsim"] = version_of_values(scenario, str(environment["fedsim"]))
-    return {
+    determined = {
         "scenario": scenario,
         "hashes": hashes,
         "method": record["method"],
@@ -83,6 +83,9 @@ def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
         "own_links": record["own_links"],
         "environment": environment,
     }
+    if "fork" in record:
+        determined["fork"] = record["fork"]
+    return determined
 
 
 def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -136,6 +136,7 @@ RECORD = {
         "git?": optional({"commit": str}),
     },
     "not_federated?": Every(str),
+    "fork?": {"scenario": str, "round": count},
     "started?": moment,
     "wall_seconds?": number,
     "unfinished?": {"mark": str, "runs": Every([count]), "files?": [str]},

@@ -126,7 +126,7 @@ def _commit_of_run(path: Path, expected: dict[str, Any]) -> Commit:
 
 
 def replayed(
-    seed: RecordedSeed, experiment: Experiment, whole: bool
+    seed: RecordedSeed, experiment: Experiment, whole: bool, forked: bool
 ) -> Iterator[tuple[str, list[str]]]:
     """Replay a seed (inside `numerics`) -> the rounds in words, and how they differ.
 
@@ -134,16 +134,34 @@ def replayed(
       seed: the seed as recorded.
       experiment: the experiment, built again.
       whole: replay every round, instead of the first one and those after the older commit.
+      forked: whether its first rounds are those of another run, so that only the others can be
+        replayed; there is a commit between them.
     """
     before = None
     first = min(seed.end["round"], 1)
-    if len(seed.commits) > 1 and not whole:
-        yield "round 1", _replay_first_round(seed, experiment)
+    if len(seed.commits) > 1 and (forked or not whole):
+        if not forked:
+            yield "round 1", _replay_first_round(seed, experiment)
         before = seed.commits[-2]
         first = before.values["round"] + 1
     last = seed.end["round"]
     rounds = f"rounds {first} to {last}" if first < last else f"round {last}"
     yield rounds, _replay_last_rounds(seed, experiment, before)
+
+
+def replayed_to(
+    seed: RecordedSeed, experiment: Experiment, round: int
+) -> tuple[Snapshot, list[str]]:
+    """Replay a seed up to a round (inside `numerics`) -> its state then, and how rows differ.
+
+    Args:
+      seed: the seed as recorded.
+      experiment: the experiment, built again.
+      round: the last round that is replayed.
+    """
+    with _temporary_run(seed, experiment) as (run, _):
+        problems = _differing_rows(run, seed, experiment, until=round)
+        return run.snapshot(portable=True), problems
 
 
 def _replay_first_round(seed: RecordedSeed, experiment: Experiment) -> list[str]:

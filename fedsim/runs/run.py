@@ -21,7 +21,15 @@ from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.displays import progress_of
 from fedsim.runs.environment import memory
-from fedsim.runs.execute import PlannedExperiment, Progress, Watch, execute, listener
+from fedsim.runs.execute import (
+    Beginning,
+    PlannedExperiment,
+    Progress,
+    Watch,
+    commit_beginning,
+    execute,
+    listener,
+)
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
@@ -49,6 +57,9 @@ class Options(NamedTuple):
       ask: whether to stop.
       trackers: names of trackers.
       pictures: whether page, figures and tables for papers are written.
+      fork: of a fork, what its record says of the original.
+      beginning: of a fork, (experiment, its record, seed) -> what the run of a seed begins with.
+      threads: of a new run; None: as many as there are.
     """
 
     started: float
@@ -63,6 +74,9 @@ class Options(NamedTuple):
     ask: Callable[[], bool]
     trackers: list[str]
     pictures: bool
+    fork: dict[str, Any] | None = None
+    beginning: Callable[[Experiment, dict[str, Any], int], Beginning] | None = None
+    threads: int | None = None
 
 
 def run(
@@ -161,13 +175,19 @@ def run(
         scenario, all_edits, data_roots, device, given=options.given, method=method
     )
 
-    # Of several processes the first one writes.
-    directory_path = out if is_first_process() else None
+    return run_from(checked, out, options, progress)
+
+
+def run_from(
+    scenario: Scenario, out: str | os.PathLike[str] | None, options: Options, progress: bool | None
+) -> Result:
+    """Run a scenario that has been read; see `run`."""
+    directory_path = out if is_first_process() else None  # of several processes the first writes
     with (
-        open_run_directory(directory_path, force, resume) as run_directory,
-        progress_of(checked, progress) as count,
+        open_run_directory(directory_path, options.force, options.resume) as run_directory,
+        progress_of(scenario, progress) as count,
     ):
-        return _run_checked(checked, run_directory, options._replace(progress=count))
+        return _run_checked(scenario, run_directory, options._replace(progress=count))
 
 
 def _require_build_options(names: Iterable[str]) -> None:
@@ -219,7 +239,9 @@ def _run_checked(
     scenario: Scenario, run_directory: RunDirectory | None, options: Options
 ) -> Result:
     """Run a scenario, and write the result where there is a run directory."""
-    threads = None if run_directory is None else run_directory.threads
+    threads = options.threads
+    if run_directory is not None and run_directory.before is not None:
+        threads = run_directory.threads
     within = functools.partial(numerics, scenario, threads, options.device)
     with contextlib.ExitStack() as stack:
         with within() as devices:
@@ -230,9 +252,12 @@ def _run_checked(
 
             run_files = None
             log = None
+            beginnings: dict[int, Beginning] = {}
             if run_directory is not None:
                 run_files = run_directory.run_files([experiment.method])
                 record["names"] = run_files.names
+                run_directory.add_fork(record, options.fork)
+                beginnings = _beginnings(experiment, record, options)
                 run_directory.stamp(record)
                 _prepare(run_directory, record, experiment, options.force)
                 log = trackers.Log(options.trackers, run_files, options.resume)
@@ -246,6 +271,9 @@ def _run_checked(
                 seeds=list(experiment.plans),
             )
             listen = listener(options.watch, options.progress, log)
+            for seed, beginning in beginnings.items():
+                assert run_files is not None  # a fork has a directory
+                commit_beginning(planned, run_files, seed, beginning)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
                 (result,) = execute([planned], run_files, options.calls, listen, options.ask)
 
@@ -255,6 +283,15 @@ def _run_checked(
             record["memory"] = memory(devices)
             _finish(run_directory, run_files, record, result, options)
     return result
+
+
+def _beginnings(
+    experiment: Experiment, record: dict[str, Any], options: Options
+) -> dict[int, Beginning]:
+    """What the runs of a fork begin with, by seed; nothing where no fork starts."""
+    if options.beginning is None:
+        return {}
+    return {seed: options.beginning(experiment, record, seed) for seed in experiment.plans}
 
 
 def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:

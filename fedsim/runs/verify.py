@@ -221,7 +221,7 @@ def _checks_of_run(request: Request, record: dict[str, Any]) -> Generator[Check]
     if problems:
         return
 
-    scenario, problems = _read_again(request, record)
+    scenario, problems = read_again(request, record)
     yield _check("scenario", problems, "can be read again")
     if scenario is None:
         return
@@ -250,20 +250,20 @@ def _checks_of_replay(
     yield _check("environment", problems, "is the recorded one")
     if problems:
         return
-    experiment, problems = _build_again(request, record, scenario, devices)
+    experiment, problems = build_again(request, record, scenario, devices)
     yield _check("data", problems, "the recorded ones, as are partitions and start models")
     if problems or experiment is None:
         return
     for seed in seeds:
         name = f"seed {seed.who['seed']}"
-        for rounds, problems in replayed(seed, experiment, request.whole):
+        for rounds, problems in replayed(seed, experiment, request.whole, "fork" in record):
             yield _check(f"{name}, {rounds}", problems, "replayed with the same bits")
 
 
 # -------------------------------------------------------------------------- scenario and experiment
 
 
-def _read_again(request: Request, record: dict[str, Any]) -> tuple[Scenario | None, Problems]:
+def read_again(request: Request, record: dict[str, Any]) -> tuple[Scenario | None, Problems]:
     """Read the recorded scenario again; everything it needs from outside has to be here."""
     missing = _missing_links(record) + _missing_inputs(record, request.given)
     if missing:
@@ -315,7 +315,7 @@ def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
     return Missing([f"bits may differ in this environment: {', '.join(fields)}"])
 
 
-def _build_again(
+def build_again(
     request: Request, record: dict[str, Any], scenario: Scenario, devices: list[Any]
 ) -> tuple[Experiment | None, Problems]:
     """Build the experiment again -> the experiment, and how it differs from the recorded one."""

@@ -226,6 +226,13 @@ def _without_weights(link: dict) -> dict:
     return {key: value for key, value in link.items() if key not in PRIVATE_MEAN}
 
 
+def _without_private_mean(link: Any) -> Any:
+    """Return a rule of the file without what `privacy` says of it."""
+    if kind_name(link) != "mean" or not isinstance(link, dict):
+        return link
+    return {key: value for key, value in link.items() if PRIVATE_MEAN.get(key) != value}
+
+
 def _family(link: Any) -> str:
     """Return whether a link is a rule or an optimizer; empty if it is neither."""
     for family in ("rule", "optimizer"):
@@ -300,7 +307,11 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     client = document.values.get("client")
     if "client" in fragment and isinstance(client, dict | str):
         compared.append((("client",), client, fragment["client"]))
-    compared += [(("server", i), links[i], rule_of_method) for i in rules]
+    # A private scenario that has been resolved names the mean that `privacy` makes of the rule.
+    is_private = document.values.get("privacy") is not None
+    for i in rules:
+        rule = _without_private_mean(links[i]) if is_private else links[i]
+        compared.append((("server", i), rule, rule_of_method))
     if "client" in fragment and len(optimizers) == len(optimizers_of_method):
         for i, link in zip(optimizers, optimizers_of_method, strict=True):
             compared.append((("server", i), links[i], link))

@@ -73,6 +73,16 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} diff reports/iid reports/slow": _says("name:", "rounds.csv:"),
         f"{F} report reports/iid": _says("figures/curves.png"),
     },
+    "fork": {
+        f"{F} fork reports/iid --round 50 --set 'wire=[sign_flip]' --set fleet.malicious=0.2"
+        " --out reports/attacked": _rows("reports/attacked", 121),
+        f"{F} fork reports/iid --round 50 --set 'server=[median]' --out reports/robust": _rows(
+            "reports/robust", 121
+        ),
+        f"{F} report reports/attacked reports/robust --out reports/forks.html": _files(
+            "reports/forks.html"
+        ),
+    },
     "cluster": {  # played by test_cluster.py, on other ports
         ".venv/bin/dask scheduler --port 8786": None,
         ".venv/bin/dask worker HOST:8786 --nthreads 1": None,
@@ -156,7 +166,7 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
     quick = {**os.environ, "PIP_NO_COMPILE": "0"}  # pip does not compile what nothing imports
     text = text_of(root)
     (tmp_path / "near.py").write_text(block(text, "method"))
-    for name in ("main", "compare", "write", "plug", "resume"):
+    for name in ("main", "compare", "write", "plug", "resume", "fork"):
         for line, missing in AFTER[name].items():
             done = subprocess.run(
                 ["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True

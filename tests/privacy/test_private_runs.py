@@ -226,3 +226,10 @@ def test_methods_are_compared_under_one_epsilon():
     last = compared.rounds[compared.rounds["round"] == 4]
     assert len(last) == 3
     assert last["epsilon"].nunique() == 1
+
+
+def test_a_resolved_scenario_with_a_method_can_be_read_again():
+    """It names the method, and the mean that `privacy` makes of the method's rule."""
+    result = run(method="fedavg", rounds=1)
+    assert result.scenario["server"] == [MEAN]
+    assert fedsim.run(result.scenario).rounds.equals(result.rounds)

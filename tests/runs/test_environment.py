@@ -241,6 +241,7 @@ LINES = {
     "export": "export done",
     "verify": "verify done",
     "diff": "diff done done",
+    "fork": "fork done --round 1 --out out --no-pictures",
     "doctor": "doctor",
     "bench": "bench tiny.yaml --out out",
 }

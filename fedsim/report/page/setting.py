@@ -45,7 +45,11 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     vary = compare.get("vary") or {}
     data = scenario["data"]
     poisons = data.get("attack") or []
-    steps: list[Step] = [("data", _data(data, vary))]
+    steps: list[Step] = []
+    if "fork" in record:
+        original = f"another run ({record['fork']['scenario'][:12]})"
+        steps.append(("forked", f"goes on after round {record['fork']['round']} of {original}"))
+    steps.append(("data", _data(data, vary)))
     if poisons:
         steps.append(("attack on data", _chain(poisons)))
     steps.append(("model", call(scenario["model"])))

@@ -1,0 +1,298 @@
+"""`fedsim fork`: a run that goes on from a round of another run, as another scenario.
+
+The original is replayed from its record up to that round, row by row against what it wrote, and the
+fork begins with its rows and its state. So two forks of a run, or a fork and its original, have all
+rounds until then in common, under every seed.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsim.assemble import Experiment
+from fedsim.assemble.experiment import numerics
+from fedsim.disk.checkpoint import Snapshot
+from fedsim.engine.run import Run
+from fedsim.errors import CheckpointError, DirectoryError
+from fedsim.runs import checks, directory
+from fedsim.runs.execute import Beginning, Watch
+from fedsim.runs.replay import RecordedSeed, replayed_to
+from fedsim.runs.result import Result
+from fedsim.runs.run import Options, run_from, seed_edits, texts_of
+from fedsim.runs.unfinished import is_comparison
+from fedsim.runs.verify import Missing, Request, build_again, read_again
+from fedsim.scenario import Scenario, read
+from fedsim.scenario.load import confined
+
+SERVER = "server"  # what of a fork may start fresh
+SERVER_STATE = "server.state"  # names of the arrays of stages, rule and optimisers begin so
+
+
+class Original(NamedTuple):
+    """The run that is forked.
+
+    Attributes:
+      path: its directory.
+      record: its record.
+      scenario: its scenario, read again.
+      request: how it is read and built again.
+    """
+
+    path: Path
+    record: dict[str, Any]
+    scenario: Scenario
+    request: Request
+
+
+def fork(
+    path: str | os.PathLike[str],
+    *,
+    round: int,
+    out: str | os.PathLike[str],
+    edits: str | Sequence[str] = (),
+    method: Any = None,
+    seeds: int | Sequence[int] | None = None,
+    fresh: Sequence[str] = (),
+    force: bool = False,
+    device: str | None = None,
+    data_roots: Iterable[str | os.PathLike[str]] = (),
+    watch: Watch | None = None,
+    progress: bool | None = None,
+    ask: Callable[[], bool] = lambda: False,
+    pictures: bool = True,
+) -> Result:
+    """Go on from a round of a finished run as another scenario.
+
+    With nothing set, the fork is the original byte for byte. Its directory is that of a run:
+    `fedsim.run(..., resume=True)` with the same edits continues it, and `verify` replays it.
+
+    Args:
+      path: the directory of the original, one run of one method.
+      round: the last round that both have in common, from 1 to the one before the original's last.
+      out: the directory of the fork.
+      edits: one or several `PATH=VALUE` texts, as `--set` takes them: another rule, attack, cohort,
+        codec ...
+      method: a method that replaces what it owns.
+      seeds: some of the original's seeds: a number n (0 to n − 1) or a sequence; left out: all.
+      fresh: `["server"]` begins what stages, rule and optimisers remember anew, which has to be
+        where the fork has others.
+      force: replace an earlier run in `out`.
+      device: compute on these, as `fedsim.run` takes it.
+      data_roots: folders that the record may name data files in, besides the working directory.
+      watch: called as in `fedsim.run`.
+      progress: as in `fedsim.run`.
+      ask: as in `fedsim.run`.
+      pictures: as in `fedsim.run`.
+
+    Returns:
+      Frames, models and states of the fork, as `fedsim.run` returns them; rows until `round` are
+      the original's.
+
+    Raises:
+      ScenarioError: for a scenario that cannot be run as written.
+      DirectoryError: where there is no run that can be forked, and for `out` as in `fedsim.run`.
+      CheckpointError: where the fork shapes differently what the state holds, and where the
+        original cannot be repeated here.
+    """
+    started = time.monotonic()
+    unknown = set(fresh) - {SERVER}
+    if unknown:
+        raise ValueError(f"fresh: expected server; found {', '.join(sorted(map(str, unknown)))}")
+
+    original = _original(Path(path), device, data_roots)
+    last = original.record["scenario"]["rounds"]
+    if not 1 <= round < last:
+        raise CheckpointError(f"{path}: round {round}: a fork begins after round 1 to {last - 1}")
+
+    scenario = read(original.scenario.document, (*texts_of(edits), *seed_edits(seeds)), method)
+    scenario = confined(scenario, original.path, data_roots)
+    _require_fork(original, scenario, round)
+    states = _states(original, round, scenario.spec.seeds)
+
+    def beginning(experiment: Experiment, record: Mapping[str, Any], seed: int) -> Beginning:
+        _require_same_start(original, record, seed)
+        recorded, snapshot = states[seed]
+        fitted = _fitted(experiment, seed, snapshot, fresh, f"{path}: round {round}")
+        return Beginning(fitted, _rows_until(recorded, round))
+
+    options = Options(
+        started=started,
+        given=original.request.given,
+        build_options={},
+        calls=None,
+        force=force,
+        resume=False,
+        device=device,
+        watch=watch,
+        progress=None,
+        ask=ask,
+        trackers=[],
+        pictures=pictures,
+        fork={"scenario": original.record["hashes"]["scenario"], "round": round},
+        beginning=beginning,
+        threads=original.record["environment"].get("threads"),
+    )
+    return run_from(scenario, out, options, progress)
+
+
+def _original(
+    path: Path, device: str | None, data_roots: Iterable[str | os.PathLike[str]]
+) -> Original:
+    """The run in a directory, which has ended and is what its record says.
+
+    Raises:
+      DirectoryError: where it is not.
+    """
+    record = directory.sound_record(path)
+    if is_comparison(record):
+        raise DirectoryError(f"{path}: is a comparison; fork a run of one method")
+    if record["status"] in checks.UNDER_WAY:
+        raise DirectoryError(f"{path}: has not ended; continue it with --resume first")
+    if "fork" in record:
+        raise DirectoryError(f"{path}: is a fork itself; fork its original")
+
+    given: dict[str, Any] = dict.fromkeys(("data", "model", "params", "loss"))
+    request = Request(path, given, tuple(data_roots), device, whole=False)
+    scenario, problems = read_again(request, record)
+    if scenario is None:
+        lines = problems.lines if isinstance(problems, Missing) else problems
+        raise DirectoryError("\n".join(f"{path}: {line}" for line in lines))
+    return Original(path, record, scenario, request)
+
+
+def _require_fork(original: Original, scenario: Scenario, round: int) -> None:
+    """Refuse a scenario that cannot go on from a round of the original.
+
+    Raises:
+      CheckpointError: naming the section.
+    """
+    path = original.path
+    before = original.scenario.spec
+    after = scenario.spec
+    if after.rounds <= round:
+        raise CheckpointError(f"{path}: round {round}: the fork has {after.rounds} rounds in all")
+    if after.numerics != before.numerics:
+        raise CheckpointError(f"{path}: the fork has another section numerics; remove the edit")
+
+    # ε composes over all rounds, and is counted as if all were like those of the fork.
+    is_private = any(spec.privacy or spec.client.dp_sgd for spec in (before, after))
+    spent = lambda spec: (spec.privacy, spec.client.dp_sgd, spec.cohort, spec.rounds)
+    if is_private and spent(before) != spent(after):
+        text = "ε of a private run is counted for one privacy, cohort and number of rounds"
+        raise CheckpointError(f"{path}: {text}; a fork cannot change them")
+
+
+def _states(
+    original: Original, round: int, seeds: Sequence[int]
+) -> dict[int, tuple[RecordedSeed, Snapshot]]:
+    """The recorded seeds, and their states after a round of the original, by seed.
+
+    Raises:
+      CheckpointError: for seeds that the original does not have, and where its rows do not come out
+        again.
+    """
+    path = original.path
+    recorded_seeds, problems = checks.of_seeds(path, original.record)
+    by_seed = {recorded.who["seed"]: recorded for recorded in recorded_seeds}
+    missing = [seed for seed in seeds if seed not in by_seed]
+    if missing:
+        listed = ", ".join(map(str, by_seed))
+        problems = [*problems, f"seed {missing[0]} is not one of the original's: {listed}"]
+    _demand(path, problems)
+
+    states = {}
+    threads = original.record["environment"].get("threads")
+    with numerics(original.scenario, threads, original.request.device) as devices:
+        experiment, problems = build_again(
+            original.request, original.record, original.scenario, devices
+        )
+        _demand(path, problems.lines if isinstance(problems, Missing) else problems)
+        assert experiment is not None
+        for seed in seeds:
+            snapshot, problems = replayed_to(by_seed[seed], experiment, round)
+            _demand(path, [f"seed {seed}: {problem}" for problem in problems])
+            states[seed] = (by_seed[seed], snapshot)
+    return states
+
+
+def _demand(path: Path, problems: Sequence[str]) -> None:
+    """Refuse an original with problems."""
+    if problems:
+        raise CheckpointError("\n".join(f"{path}: {problem}" for problem in problems))
+
+
+def _require_same_start(original: Original, record: Mapping[str, Any], seed: int) -> None:
+    """Refuse a fork with other clients or another start model than the original.
+
+    Raises:
+      CheckpointError: naming what differs.
+    """
+    texts = {"partition": "the samples of clients", "start": "what the server starts with"}
+    for name, text in texts.items():
+        if record["hashes"][name][str(seed)] != original.record["hashes"][name][str(seed)]:
+            reason = f"{text} (seed {seed}) differs from the original's"
+            raise CheckpointError(f"{original.path}: {reason}; a fork cannot change it")
+
+
+def _fitted(
+    experiment: Experiment, seed: int, snapshot: Snapshot, fresh: Sequence[str], where: str
+) -> Snapshot:
+    """The state of the original as one that the fork's run can resume from.
+
+    Raises:
+      CheckpointError: where the fork's run remembers something else.
+    """
+    run = experiment.run(seed)
+    try:
+        expected = run.snapshot(portable=True).arrays
+        arrays = dict(snapshot.arrays)
+        if SERVER in fresh:
+            arrays = {n: a for n, a in arrays.items() if not n.startswith(SERVER_STATE)}
+            arrays |= {n: a for n, a in expected.items() if n.startswith(SERVER_STATE)}
+        _require_same_shapes(arrays, expected, where)
+        fitted = Snapshot(snapshot.values, arrays)
+        _try(run, fitted, where)
+        return fitted
+    finally:
+        run.release()
+
+
+def _require_same_shapes(
+    arrays: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], where: str
+) -> None:
+    """Refuse a state that holds more or less than the fork's run, or another model."""
+    for name in dict(arrays) | dict(expected):
+        # How many clients have rows differs from round to round; and so do messages on their way.
+        if not name.startswith(("server", "downlink")):
+            continue
+        if name in arrays and name in expected and arrays[name].shape == expected[name].shape:
+            continue
+        remedy = "a fork cannot change it"
+        if name.startswith(SERVER_STATE):
+            remedy = "begin it anew with --fresh server (fresh=['server'])"
+        raise CheckpointError(f"{where}: {name} is another in the fork; {remedy}")
+
+
+def _try(run: Run, snapshot: Snapshot, where: str) -> None:
+    """Resume a run from a snapshot, or say that it does not fit.
+
+    Raises:
+      CheckpointError: where it does not.
+    """
+    try:
+        run.restore(snapshot)
+    except (CheckpointError, KeyError, IndexError, TypeError, ValueError, AttributeError):
+        reason = "clients, links or the schedule remember something else in the fork"
+        raise CheckpointError(f"{where}: {reason}; a fork cannot change that") from None
+
+
+def _rows_until(recorded: RecordedSeed, round: int) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a seed up to a round, by table."""
+    rows = {}
+    for table in ("rounds", "timing"):
+        rows[table] = [row for row in recorded.tables.get(table, []) if row["round"] <= round]
+    return rows
