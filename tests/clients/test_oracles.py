@@ -121,7 +121,7 @@ def written(case: dict) -> dict:
     return sections
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("case", list(trajectories()))
 def test_trajectory(case):
     got, result = trajectory(written(case), **problem(case))

@@ -286,7 +286,7 @@ FAST = [case for fn in BY_NAME.keys() - SLOW for case in [c for c in CASES if c[
 PLAYED = [case if case in FAST else pytest.param(case, marks=AT_LENGTH) for case in CASES]
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case["name"])
 def test_case(case):
     agrees(case)
