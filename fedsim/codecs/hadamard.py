@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from fedsim.tree import draws
+
 WORD = 32
 
 
@@ -20,7 +22,7 @@ def padded(d: int) -> int:
 
 def signs(key: Key[Array, ""], n: int) -> Float[Array, " n"]:
     """±1 at random, from one bit each."""
-    words = jax.random.bits(key, (-(-n // WORD),), jnp.uint32)
+    words = draws.bits(key, -(-n // WORD))
     bits = [(words >> i) & 1 for i in range(WORD)]
     return jnp.concatenate([1 - 2 * bit.astype(jnp.float32) for bit in bits])[:n]
 
