@@ -467,7 +467,7 @@ def _context(inputs: RoundInputs, dtype: type) -> Context:
         malicious = numpy.asarray(inputs.malicious)
     number: Any = dtype
     return Context(
-        key=jax.random.key(inputs.seed),
+        key=_key(inputs.seed),
         round=numpy.int32(1),
         N=number(K),
         lr=number(inputs.lr),
@@ -481,6 +481,12 @@ def _context(inputs: RoundInputs, dtype: type) -> Context:
         canary=numpy.zeros(K, bool),
         server_loss=inputs.server_loss,
     )
+
+
+@functools.lru_cache(MAX_CACHED)
+def _key(seed: int) -> Any:
+    """The key of a seed, which JAX takes longer to make than a small stack to aggregate."""
+    return jax.random.key(seed)
 
 
 def _zero_row(stack: Tree) -> Tree:

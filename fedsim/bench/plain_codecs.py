@@ -199,7 +199,7 @@ def _with_error(codec):
 
     def send(x, rng):
         sent = codec(x, rng)
-        x - sent  # noqa: B018  the memory
+        x - sent
         return sent
 
     return send

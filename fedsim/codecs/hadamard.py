@@ -2,10 +2,11 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Float, Key
 
+from fedsim.machine import platform
 from fedsim.tree import draws
 
 WORD = 32
@@ -42,7 +43,15 @@ def unrotate(y: Float[Array, " n"], signs: Float[Array, " n"], d: int) -> Float[
 
 
 def transform(x: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The Walsh–Hadamard transform H x / √n, its own inverse; n is a power of two.
+    """The Walsh–Hadamard transform H x / √n, its own inverse; n is a power of two."""
+    if platform() != "cpu":
+        return _transform(x)
+    # Of several lanes one after another: a single vector stays in the cache from pass to pass.
+    return sequential_vmap(_transform)(x)
+
+
+def _transform(x: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`transform` of one vector.
 
     Sums and differences of coordinates at a stride, three strides in one pass over memory, in the
     same order whatever else is computed.

@@ -39,7 +39,10 @@ def uniform(key: Key[Array, ""], n: int, dtype) -> Float[Array, " n"]:
 
 
 def _threefry(
-    key_0: UInt32[Array, ""], key_1: UInt32[Array, ""], x: UInt32[Array, " n"], y: UInt32[Array, " n"]
+    key_0: UInt32[Array, ""],
+    key_1: UInt32[Array, ""],
+    x: UInt32[Array, " n"],
+    y: UInt32[Array, " n"],
 ) -> tuple[UInt32[Array, " n"], UInt32[Array, " n"]]:
     """Encrypt counters of two words with a key of two words."""
     keys = (key_0, key_1, key_0 ^ key_1 ^ jnp.uint32(PARITY))
