@@ -49,7 +49,12 @@ def _trimmed_mean(x: np.ndarray) -> np.ndarray:
 
 
 def _mean_of_nearest(x: np.ndarray, centre: np.ndarray, count: int) -> np.ndarray:
-    """The mean of the values of every column `[K, D]` that are nearest to a centre `[D]`."""
+    """The mean of the values of every column `[K, D]` that are nearest to a centre `[D]`.
+
+    Where the last value and the next are as far from the centre, one on each side, the last bit of
+    the centre decides. Then another order of addition changes the mean by their distance over the
+    count: the rare 0.003 between ours and NumPy's Bulyan, or 0.04 of a million columns.
+    """
 
     def tile_mean(both: np.ndarray) -> np.ndarray:
         rows = np.ascontiguousarray(both[:-1].T)

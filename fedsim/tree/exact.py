@@ -28,7 +28,7 @@ from jaxtyping import Array, Bool, Float
 from fedsim.tree.arithmetic import Tree, finite_rows, scale, subtract
 
 SQUARES = (1e-30, 1e36)  # sums of squares that have neither lost digits nor overflowed
-LANES = 1024  # partial sums of a long sum, which vector instructions add side by side
+PARTIAL_SUMS = 1024  # of a long sum, which vector instructions add side by side
 
 
 def mix(a: Tree, b: Tree, share: Any) -> Tree:
@@ -98,10 +98,10 @@ def distances(
 
 
 def _sum_of_squares(x: Float[Array, " d"]) -> Float[Array, ""]:
-    """`Σ x²`, in `LANES` partial sums."""
+    """`Σ x²` of a vector."""
     squares = jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32)))
-    whole = len(x) // LANES * LANES
-    partial = jnp.sum(squares[:whole].reshape(-1, LANES), axis=0)
+    whole = len(x) // PARTIAL_SUMS * PARTIAL_SUMS
+    partial = jnp.sum(squares[:whole].reshape(-1, PARTIAL_SUMS), axis=0)
     return jnp.sum(partial) + jnp.sum(squares[whole:])
 
 

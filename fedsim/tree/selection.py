@@ -93,21 +93,23 @@ def _first_different(key: Key[Array, ""], d: int, k: int) -> Int[Array, " k"]:
     """
     repeated = k * k / (2 * (d - k))  # draws that give an earlier index once more, on average
     n = k + math.ceil(repeated + 10 * math.sqrt(repeated) + 10)
-    turns = jnp.arange(n)
+    turns = jnp.arange(n, dtype=jnp.int32)
+
+    nothing = jnp.full(k, d, jnp.int32)
 
     def draw(state):
         attempt, _ = state
-        indices = jax.random.randint(jax.random.fold_in(key, attempt), (n,), 0, d)
-        first_turn = jnp.full(d, n).at[indices].min(turns)
+        indices = jax.random.randint(jax.random.fold_in(key, attempt), (n,), 0, d, jnp.int32)
+        first_turn = jnp.full(d, n, jnp.int32).at[indices].min(turns)
         is_new = first_turn[indices] == turns
         position = jnp.where(is_new, jnp.cumsum(is_new) - 1, k)  # one of k and beyond is dropped
-        return attempt + 1, jnp.full(k, d).at[position].set(indices, mode="drop")
+        return attempt + 1, nothing.at[position].set(indices, mode="drop")
 
     def is_short(state):
         _, chosen = state
         return chosen[-1] == d
 
-    return jax.lax.while_loop(is_short, draw, (jnp.zeros((), jnp.int32), jnp.full(k, d)))[1]
+    return jax.lax.while_loop(is_short, draw, (jnp.zeros((), jnp.int32), nothing))[1]
 
 
 def _positive(bits: UInt32[Array, " d"]) -> Float[Array, " d"]:

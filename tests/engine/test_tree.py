@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim import tree
+from fedsim.tree import draws
 
 
 def clients(K=5, seed=0):
