@@ -85,12 +85,12 @@ def test_rules_beside_numpy():
     assert len(records) == 2 * (len(LINKS) - 1) and all(record["seconds"] > 0 for record in records)
 
 
-# Codecs with other hashes than in NumPy, and one that sends all or nothing.
-OTHERWISE = {"count_sketch": 0.6, "lazy": 1.0}
+# How far apart losses may be where few coordinates are drawn, or hashes are others than in NumPy.
+TOLERANCES = {"rand_k": 0.4, "diana": 0.4, "count_sketch": 0.6}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize("kind", sorted(PLAIN.keys() - {"lazy"}))
 def test_codecs_beside_numpy(kind):
     """NumPy's side loses as much of a message as ours."""
     x = np.random.default_rng(1).normal(size=(1, 128, 256)).astype(np.float32)
@@ -105,7 +105,7 @@ def test_codecs_beside_numpy(kind):
     def lost(y) -> float:
         return float(np.square(y.ravel() - x.ravel()).sum() / np.square(x).sum())
 
-    assert lost(ours) == pytest.approx(lost(theirs), rel=OTHERWISE.get(kind, 0.1), abs=1e-6)
+    assert lost(ours) == pytest.approx(lost(theirs), rel=TOLERANCES.get(kind, 0.1), abs=1e-6)
 
 
 def test_the_command(root, tmp_path, monkeypatch, capsys):
