@@ -71,8 +71,8 @@ def eden(x, rng):
     signs = _signs(rng, _padded(len(x)))
     y = _rotated(x, signs)
     square = y @ y
-    levels = np.searchsorted(np.float32(thresholds(4)), y * np.sqrt(len(y) / square))
-    values = np.float32(centroids(4))[levels]
+    levels = np.searchsorted(np.array(thresholds(4), x.dtype), y * np.sqrt(len(y) / square))
+    values = np.array(centroids(4), x.dtype)[levels]
     return _rotated_back(square / (y @ values) * values, signs, len(x))
 
 
@@ -195,11 +195,12 @@ def _around(codec, alpha):
 
 
 def _with_error(codec):
-    """What is not sent is remembered."""
+    """What is not sent is remembered; the memory is that of a first message."""
+    memory = {}
 
     def send(x, rng):
         sent = codec(x, rng)
-        x - sent
+        memory["error"] = x - sent
         return sent
 
     return send
