@@ -227,6 +227,6 @@ def _plain_sender(plain: Plain, messages: Messages, rows: int) -> Callable[[], N
     def send_some() -> None:
         arrived = [plain.send(vector, rng) for vector in vectors]
         if plain.decode is not None:
-            plain.decode(sum(arrived), len(vectors[0]))
+            plain.decode(np.sum(arrived, axis=0), len(vectors[0]))
 
     return send_some
