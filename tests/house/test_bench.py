@@ -70,7 +70,7 @@ def test_records(root):
     assert all(record["times_lanes"] == record["seconds"] / ours["seconds"] for record in found[1:])
 
 
-DRAWN = {"divide_and_conquer", "flame"}  # rules that draw, as NumPy draws otherwise
+NOISE = {"flame": 0.06}  # six standard deviations of the difference of two draws
 
 
 def test_rules_beside_numpy():
@@ -79,8 +79,8 @@ def test_rules_beside_numpy():
     assert LINKS.keys() == NUMPY.keys()
     for name, links in LINKS.items():
         ours = np.asarray(fedsim.aggregate(links, x))
-        tolerance = 0.02 if name in DRAWN else 1e-5
-        np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=tolerance, err_msg=name)
+        noise = NOISE.get(name, 1e-5)
+        np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=noise, err_msg=name)
     records = list(bench_rules(lambda text: None, [(30, 50)]))
     assert len(records) == 2 * (len(LINKS) - 1) and all(record["seconds"] > 0 for record in records)
 
