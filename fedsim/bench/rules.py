@@ -20,7 +20,8 @@ from fedsim.engine.clock import compile_seconds
 
 # Rows and columns: many parameters, many clients, and a small model of few clients.
 SIZES = ((100, 1_000_000), (1000, 100_000), (30, 2410))
-ENOUGH = 10_000_000  # numbers that a trial goes over; those of small stacks call a rule repeatedly
+ENOUGH = 10_000_000  # numbers that a trial goes over: it calls a rule on a small stack repeatedly
+MOST_CALLS = 100  # of a trial
 
 LINKS: dict[str, list[Any]] = {
     "mean": ["mean"],
@@ -68,7 +69,8 @@ def bench_rules(
             def by_numpy(name=name, x=x) -> None:
                 NUMPY[name](x)
 
-            ours, theirs = _measure(by_fedsim, by_numpy, max(1, ENOUGH // x.size))
+            calls = min(max(1, ENOUGH // x.size), MOST_CALLS)
+            ours, theirs = _measure(by_fedsim, by_numpy, calls)
             yield {"workload": workload, "how": "fedsim", **ours}
             yield {
                 "workload": workload,
