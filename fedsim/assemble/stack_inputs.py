@@ -159,6 +159,12 @@ def checked_links(command: str, section: str, argument: str, links: Any) -> list
     return checked(command, argument, listed, LISTS_OF_LINKS[section])
 
 
+@functools.cache
+def _adapter(annotation: Any) -> TypeAdapter:
+    """The adapter of an annotation, which takes longer to make than to use."""
+    return TypeAdapter(annotation)
+
+
 def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
     """Return a value of a scenario as the schema reads it.
 
@@ -173,7 +179,7 @@ def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
     """
     expanded = expand_calls(value, annotation)
     try:
-        return TypeAdapter(annotation).validate_python(expanded)
+        return _adapter(annotation).validate_python(expanded)
     except ValidationError as error:
         document = Document({argument: expanded}, {}, command)
         problems = problems_of(document, annotation, expanded, error.errors(), (argument,))

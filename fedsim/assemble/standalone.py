@@ -467,7 +467,7 @@ def _context(inputs: RoundInputs, dtype: type) -> Context:
         malicious = numpy.asarray(inputs.malicious)
     number: Any = dtype
     return Context(
-        key=jax.random.key(inputs.seed),
+        key=_key(inputs.seed, dtype),
         round=numpy.int32(1),
         N=number(K),
         lr=number(inputs.lr),
@@ -481,6 +481,17 @@ def _context(inputs: RoundInputs, dtype: type) -> Context:
         canary=numpy.zeros(K, bool),
         server_loss=inputs.server_loss,
     )
+
+
+@functools.lru_cache(MAX_CACHED)
+def _key(seed: int, dtype: type) -> Any:
+    """The key of a seed, which takes JAX longer to make than a small stack to aggregate.
+
+    Seeds of more than 32 bits have other keys in float64.
+    """
+    del dtype
+    with jax.ensure_compile_time_eval():  # also where a caller compiles `aggregate`
+        return jax.random.key(seed)
 
 
 def _zero_row(stack: Tree) -> Tree:

@@ -1,7 +1,7 @@
-"""Every codec on 100 messages of 1,000,000 numbers, compared with a round of W1."""
+"""Every codec on 100 messages of 1,000,000 numbers, compared with plain NumPy and a round of W1."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +13,7 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.stack_inputs import checked_links
+from fedsim.bench.plain_codecs import PLAIN, Plain
 from fedsim.bench.timing import Announce, spread, timed
 from fedsim.bench.workload import lanes
 from fedsim.compose import FAMILIES, codec_stage, lift
@@ -26,6 +27,7 @@ ROWS = 100
 COLUMNS = 1_000_000
 TRIALS = 3  # passes over all messages
 MAX_SECONDS = 15.0  # after which there is no further pass
+PLAIN_ROWS = 5  # messages of a pass in NumPy, which stand for all
 
 # Hyper-parameters of kinds whose defaults are missing, or are meant for short messages.
 SPARSE = {"density": 0.01}
@@ -58,7 +60,9 @@ def bench_codecs(
     """Measure a round of W1, then every codec encoding and decoding all messages.
 
     Messages are encoded as a round does it, lane by lane. A codec with a memory has it in every
-    message. The payloads of a linear codec are summed, and the sum is decoded once.
+    message. The payloads of a linear codec are summed, and the sum is decoded once. NumPy does the
+    same with a few messages, in turn with the passes over all of them, and its seconds are those of
+    as many.
 
     Args:
       w1: the scenario that codecs are compared with.
@@ -67,7 +71,7 @@ def bench_codecs(
       columns: numbers in each: a square matrix, as nearly as possible.
 
     Yields:
-      a record for W1, then one for every codec.
+      a record for W1, then two for every codec.
     """
     with numerics(w1) as devices:
         announce(f"{w1.spec.name}: a round")
@@ -80,13 +84,14 @@ def bench_codecs(
     for kind in sorted(FAMILIES["codec"]):
         section = {"kind": kind, **PARAMETERS.get(kind, {})}
         announce(f"{call_of(section)} of {rows} × {columns:,}")
-        record = _measure(codec_of(section), messages)
-        yield {
-            "workload": f"{kind} {rows} × {columns:,}",
-            "how": call_of(section),
-            **record,
-            "times_lanes": record["seconds"] / seconds["seconds"],
-        }
+        ours, theirs = _measure(codec_of(section), PLAIN[kind], messages, rows)
+        for how, record in ((call_of(section), ours), ("NumPy, one thread", theirs)):
+            yield {
+                "workload": f"{kind} {rows} × {columns:,}",
+                "how": how,
+                **record,
+                "times_lanes": record["seconds"] / seconds["seconds"],
+            }
 
 
 def codec_of(section: Mapping[str, Any]) -> Codec:
@@ -146,8 +151,38 @@ def _context(params: Params, rows: int, first: int, width: int) -> Context:
     )
 
 
-def _measure(codec: Codec, messages: Messages) -> dict[str, Any]:
-    """Seconds of a pass over all messages and of compiling, and the mean bytes of a message."""
+def _measure(
+    codec: Codec, plain: Plain, messages: Messages, rows: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Measure passes over all messages.
+
+    Returns:
+      The record of ours, with the seconds of compiling and the mean bytes of a message; NumPy's.
+    """
+    compiled_before = compile_seconds()
+    send_all, message_bytes = _sender(codec, messages)
+    send_all()
+    compiling_seconds = compile_seconds() - compiled_before
+    send_some = _plain_sender(plain, messages, min(rows, PLAIN_ROWS))
+    send_some()
+
+    # In turn, so that what else the machine does hits both.
+    ours = []
+    theirs = []
+    begin = time.perf_counter()
+    while len(ours) < TRIALS and (not ours or time.perf_counter() - begin < MAX_SECONDS):
+        ours.append(timed(send_all))
+        theirs.append(timed(send_some) * rows / min(rows, PLAIN_ROWS))
+    record = {
+        **spread(ours),
+        "compile_seconds": compiling_seconds,
+        "message_bytes": message_bytes,
+    }
+    return record, spread(theirs)
+
+
+def _sender(codec: Codec, messages: Messages) -> tuple[Callable[[], None], float]:
+    """Compile a pass over all messages -> it, and the mean bytes of a message."""
     blocks, params, width = messages
     row_stage = codec_stage(codec)
     stage = lift(row_stage, width)
@@ -178,19 +213,20 @@ def _measure(codec: Codec, messages: Messages) -> dict[str, Any]:
         if codec.linear:
             jax.block_until_ready(decode(total))
 
-    compiled_before = compile_seconds()
-    arrived, sent_bytes, _ = jax.block_until_ready(send(updates, context, memory))
-    if codec.linear:
-        jax.block_until_ready(decode(arrived))
-    compiling_seconds = compile_seconds() - compiled_before
+    _, sent_bytes, _ = send(updates, context, memory)
     message_bytes = np.asarray(sent_bytes)[np.asarray(updates.arrived)]
+    return send_all, float(message_bytes.mean())
 
-    seconds = []
-    begin = time.perf_counter()
-    while len(seconds) < TRIALS and (not seconds or time.perf_counter() - begin < MAX_SECONDS):
-        seconds.append(timed(send_all))
-    return {
-        **spread(seconds),
-        "compile_seconds": compiling_seconds,
-        "message_bytes": float(message_bytes.mean()),
-    }
+
+def _plain_sender(plain: Plain, messages: Messages, rows: int) -> Callable[[], None]:
+    """A pass over the first messages in NumPy."""
+    blocks = [np.asarray(updates.delta["w"]) for updates, _ in messages.blocks]
+    vectors = [row.ravel() for block in blocks for row in block][:rows]
+    rng = np.random.default_rng(0)
+
+    def send_some() -> None:
+        arrived = [plain.send(vector, rng) for vector in vectors]
+        if plain.decode is not None:
+            plain.decode(np.sum(arrived, axis=0), len(vectors[0]))
+
+    return send_some

@@ -1,4 +1,4 @@
-"""Aggregation rules on a large stack, compared with NumPy in tiles of columns on two threads.
+"""Aggregation rules on stacks of three sizes, compared with NumPy in tiles on two threads.
 
 `tests/peers/rules.py` compares them with other libraries.
 
@@ -6,8 +6,7 @@
 threads once more, and Krum in NumPy takes about twice as long.
 """
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,146 +14,84 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.assemble import aggregate
+from fedsim.bench.plain_rules import NUMPY, RADIUS, F
 from fedsim.bench.timing import TRIALS, Announce, spread, timed
 from fedsim.engine.clock import compile_seconds
 
-ROWS = 100
-COLUMNS = 1_000_000
-F = 10  # malicious clients that Krum assumes; a tenth is trimmed from each tail
+# Rows and columns: many parameters, many clients, and a small model of few clients.
+SIZES = ((100, 1_000_000), (1000, 100_000), (30, 2410))
+ENOUGH = 10_000_000  # numbers that a trial goes over: it calls a rule on a small stack repeatedly
+MOST_CALLS = 100  # of a trial
 
-# NumPy's threads, and the columns of its tiles, as measured to be fastest.
-NUMPY_THREADS = 2
-SORTED_COLUMNS = 4096
-MULTIPLIED_COLUMNS = 4096
-
-LINKS = {
-    "median": {"kind": "median"},
-    "trimmed_mean": {"kind": "trimmed_mean", "trim": F},
-    "krum": {"kind": "krum", "f": F},
-    "multi_krum": {"kind": "multi_krum", "f": F},
-    "geometric_median": {"kind": "geometric_median"},
+LINKS: dict[str, list[Any]] = {
+    "mean": ["mean"],
+    "median": ["median"],
+    "trimmed_mean": [{"kind": "trimmed_mean", "trim": F}],
+    "mean_around_median": [{"kind": "mean_around_median", "f": F}],
+    "phocas": [{"kind": "phocas", "f": F}],
+    "krum": [{"kind": "krum", "f": F}],
+    "multi_krum": [{"kind": "multi_krum", "f": F}],
+    "bulyan": [{"kind": "bulyan", "f": F}],
+    "monna": [{"kind": "monna", "f": F}],
+    "geometric_median": ["geometric_median"],
+    "centered_clipping": [{"kind": "centered_clipping", "radius": RADIUS}],
+    "divide_and_conquer": [{"kind": "divide_and_conquer", "f": F}],
+    "flame": ["flame"],
+    "mix_neighbours": [{"kind": "mix_neighbours", "f": F}, "mean"],
 }
+LEAST_ROWS = {"bulyan": 4 * F + 3}
 
 
 def bench_rules(
-    announce: Announce, rows: int = ROWS, columns: int = COLUMNS
+    announce: Announce, sizes: Sequence[tuple[int, int]] = SIZES
 ) -> Iterator[dict[str, Any]]:
     """Measure every rule, and the same by NumPy.
 
     Args:
       announce: called with what is measured next.
-      rows: rows of the stack.
-      columns: its columns.
+      sizes: rows and columns of the stacks.
 
     Yields:
-      two records a rule.
+      two records a rule and size.
     """
-    x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
-    stack = jnp.asarray(x)
-    for name, link in LINKS.items():
-        workload = f"{name} {rows} × {columns:,}"
-        announce(f"{name} of {rows} × {columns:,}")
+    for rows, columns in sizes:
+        x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
+        stack = jnp.asarray(x)
+        for name, links in LINKS.items():
+            if rows < LEAST_ROWS.get(name, 1):
+                continue
+            workload = f"{name} {rows} × {columns:,}"
+            announce(f"{name} of {rows} × {columns:,}")
 
-        def by_fedsim(link=link) -> None:
-            jax.block_until_ready(aggregate([link], stack))
+            def by_fedsim(links=links, stack=stack) -> None:
+                jax.block_until_ready(aggregate(links, stack))
 
-        def by_numpy(name=name) -> None:
-            NUMPY[name](x)
+            def by_numpy(name=name, x=x) -> None:
+                NUMPY[name](x)
 
-        compiled_before = compile_seconds()
-        by_fedsim()
-        compiling_seconds = compile_seconds() - compiled_before
-
-        # Both are measured in turn, so that what else the machine does hits both.
-        pairs = [(timed(by_fedsim), timed(by_numpy)) for _ in range(TRIALS)]
-        ours, theirs = map(spread, zip(*pairs, strict=True))
-        yield {"workload": workload, "how": "fedsim", **ours, "compile_seconds": compiling_seconds}
-        yield {
-            "workload": workload,
-            "how": "NumPy, two threads",
-            **theirs,
-            "times_lanes": theirs["seconds"] / ours["seconds"],
-        }
+            calls = min(max(1, ENOUGH // x.size), MOST_CALLS)
+            ours, theirs = _measure(by_fedsim, by_numpy, calls)
+            yield {"workload": workload, "how": "fedsim", **ours}
+            yield {
+                "workload": workload,
+                "how": "NumPy, two threads",
+                **theirs,
+                "times_lanes": theirs["seconds"] / ours["seconds"],
+            }
 
 
-def _for_tiles(
-    work: Callable[[np.ndarray], np.ndarray], x: np.ndarray, width: int
-) -> list[np.ndarray]:
-    """`work` on every tile of columns, on several threads."""
-    tiles = [x[:, first : first + width] for first in range(0, x.shape[1], width)]
-    with ThreadPoolExecutor(NUMPY_THREADS) as pool:
-        return list(pool.map(work, tiles))
+def _measure(
+    by_fedsim: Callable[[], None], by_numpy: Callable[[], None], calls: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The records of both; a trial is the mean of some calls."""
+    compiled_before = compile_seconds()
+    by_fedsim()
+    compiling_seconds = compile_seconds() - compiled_before
 
+    def trial(work: Callable[[], None]) -> float:
+        return timed(lambda: [work() for _ in range(calls)]) / calls
 
-def _of_sorted_columns(x: np.ndarray, reduce: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """`reduce` the columns `[K, D]` in ascending order, passed as rows `[tile, K]`.
-
-    NumPy sorts values that are adjacent in memory several times as fast.
-    """
-
-    def reduce_tile(tile: np.ndarray) -> np.ndarray:
-        rows = np.ascontiguousarray(tile.T)
-        return reduce(np.sort(rows, axis=1))
-
-    return np.concatenate(_for_tiles(reduce_tile, x, SORTED_COLUMNS))
-
-
-def _median(x: np.ndarray) -> np.ndarray:
-    low = (len(x) - 1) // 2
-    high = len(x) // 2
-    return _of_sorted_columns(x, lambda rows: (rows[:, low] + rows[:, high]) / 2)
-
-
-def _trimmed_mean(x: np.ndarray) -> np.ndarray:
-    return _of_sorted_columns(x, lambda rows: rows[:, F:-F].mean(1))
-
-
-def _gram(x: np.ndarray) -> np.ndarray:
-    """Products of centred rows."""
-
-    def products(tile: np.ndarray) -> np.ndarray:
-        y = tile - tile.mean(0)
-        return y @ y.T
-
-    return np.sum(_for_tiles(products, x, MULTIPLIED_COLUMNS), axis=0)
-
-
-def _krum_scores(x: np.ndarray) -> np.ndarray:
-    """The sum of every row's squared distances to its nearest K − f − 2 rows."""
-    gram = _gram(x)
-    squares = gram.diagonal()
-    distances = np.maximum(squares[:, None] + squares[None, :] - 2 * gram, 0)
-    np.fill_diagonal(distances, np.inf)
-    return np.sort(distances, axis=1)[:, : len(x) - F - 2].sum(1)
-
-
-def _krum(x: np.ndarray) -> np.ndarray:
-    return x[_krum_scores(x).argmin()]
-
-
-def _multi_krum(x: np.ndarray) -> np.ndarray:
-    w = np.zeros(len(x), x.dtype)
-    w[np.argsort(_krum_scores(x))[: len(x) - F]] = 1 / (len(x) - F)
-    return w @ x
-
-
-def _geometric_median(x: np.ndarray) -> np.ndarray:
-    """Weiszfeld's iteration on weights, until it converges."""
-    gram = _gram(x)
-    w = np.full(len(x), 1 / len(x), x.dtype)
-    for _ in range(1000):
-        distances = np.sqrt(np.maximum(gram.diagonal() - 2 * gram @ w + w @ gram @ w, 1e-12))
-        new_w = (1 / distances) / (1 / distances).sum()
-        if np.abs(new_w - w).max() < 1e-7:
-            break
-        w = new_w
-    return w @ x
-
-
-NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "median": _median,
-    "trimmed_mean": _trimmed_mean,
-    "krum": _krum,
-    "multi_krum": _multi_krum,
-    "geometric_median": _geometric_median,
-}
+    # Both are measured in turn, so that what else the machine does hits both.
+    pairs = [(trial(by_fedsim), trial(by_numpy)) for _ in range(TRIALS)]
+    ours, theirs = map(spread, zip(*pairs, strict=True))
+    return {**ours, "compile_seconds": compiling_seconds}, theirs

@@ -2,9 +2,12 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
+from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Float, Key
+
+from fedsim.machine import platform
+from fedsim.tree import draws
 
 WORD = 32
 
@@ -20,7 +23,7 @@ def padded(d: int) -> int:
 
 def signs(key: Key[Array, ""], n: int) -> Float[Array, " n"]:
     """±1 at random, from one bit each."""
-    words = jax.random.bits(key, (-(-n // WORD),), jnp.uint32)
+    words = draws.bits(key, -(-n // WORD))
     bits = [(words >> i) & 1 for i in range(WORD)]
     return jnp.concatenate([1 - 2 * bit.astype(jnp.float32) for bit in bits])[:n]
 
@@ -40,7 +43,15 @@ def unrotate(y: Float[Array, " n"], signs: Float[Array, " n"], d: int) -> Float[
 
 
 def transform(x: Float[Array, " n"]) -> Float[Array, " n"]:
-    """The Walsh–Hadamard transform H x / √n, its own inverse; n is a power of two.
+    """The Walsh–Hadamard transform H x / √n, its own inverse; n is a power of two."""
+    if platform() != "cpu":
+        return _transform(x)
+    # Of several lanes one after another: a single vector stays in the cache from pass to pass.
+    return sequential_vmap(_transform)(x)
+
+
+def _transform(x: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`transform` of one vector.
 
     Sums and differences of coordinates at a stride, three strides in one pass over memory, in the
     same order whatever else is computed.

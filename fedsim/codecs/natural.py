@@ -1,10 +1,10 @@
 """Natural compression: coordinates rounded at random to powers of two."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedsim.compose import codec
+from fedsim.tree.draws import uniform
 from fedsim.types import Codec
 
 BITS = 9  # a sign, and the eight of an exponent of float32
@@ -31,7 +31,7 @@ def natural() -> Codec:
     """
 
     def encode(x, memory, key):
-        u = jax.random.uniform(key, x.shape, x.dtype)
+        u = uniform(key, len(x), x.dtype)
         return to_powers_of_two(x, u), BITS * len(x), memory
 
     def decode(payload, d):

@@ -12,6 +12,7 @@ from fedsim.codecs.rounding import rounded
 from fedsim.codecs.scaling import safe, saturated, unit
 from fedsim.codecs.sizes import VALUE_BITS
 from fedsim.compose import codec
+from fedsim.tree.draws import uniform
 from fedsim.types import Codec
 
 
@@ -47,7 +48,7 @@ def qsgd(
     def encode(x, memory, key):
         d = len(x)
         size = min(bucket or d, d)
-        u = jax.random.uniform(key, (d,), x.dtype)
+        u = uniform(key, d, x.dtype)
         split = lambda row: jnp.pad(row, (0, -d % size)).reshape(-1, size)
         norms, codes = jax.vmap(lambda x, u: quantised(x, u, levels))(split(x), split(u))
         bits = VALUE_BITS * len(norms) + d * (2 * levels).bit_length()

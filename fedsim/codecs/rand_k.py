@@ -29,8 +29,8 @@ def rand_k(
 
     Bits: 32 k + 32, with a seed of 32 bits instead of indices; with `values` its bits for k
     numbers, and 32.
-    Cost: d random numbers and the k largest of them, see `top_k`. If a coordinate is infinite once
-    scaled, its message is dropped.
+    Cost: O(d), where k is not far below d also d random numbers and the k largest of them, see
+    `top_k`. If a coordinate is infinite once scaled, its message is dropped.
 
     Under `error_feedback` and in `ef21` take `scale: false`. They need a contraction, and the
     scaled codec is not one for d/k ≥ 2: where a coordinate is sent, its error is multiplied by

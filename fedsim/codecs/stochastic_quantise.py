@@ -13,6 +13,7 @@ from fedsim.codecs.rounding import rounded
 from fedsim.codecs.scaling import safe, saturated, unit
 from fedsim.codecs.sizes import VALUE_BITS, index_bits
 from fedsim.compose import codec
+from fedsim.tree.draws import uniform
 from fedsim.types import Codec
 
 
@@ -49,7 +50,7 @@ def stochastic_quantise(
         z, scale = unit(x)
         if rotate:
             z = hadamard.rotate(z, hadamard.signs(key, n))
-        u = jax.random.uniform(jax.random.fold_in(key, 1), (n,), x.dtype)
+        u = uniform(jax.random.fold_in(key, 1), n, x.dtype)
         low, high, codes = quantised(z, u, levels)
         payload = saturated(low * scale), saturated(high * scale), codes, key
         return payload, 2 * VALUE_BITS + n * index_bits(levels), memory

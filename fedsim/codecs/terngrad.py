@@ -1,6 +1,5 @@
 """TernGrad: coordinates rounded at random to three values."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -8,6 +7,7 @@ from fedsim.codecs.entropy import arithmetic_bits
 from fedsim.codecs.scaling import safe, unit
 from fedsim.codecs.sizes import VALUE_BITS
 from fedsim.compose import codec
+from fedsim.tree.draws import uniform
 from fedsim.types import Codec
 
 
@@ -34,7 +34,7 @@ def terngrad(entropy: bool = False) -> Codec:
     """
 
     def encode(x, memory, key):
-        u = jax.random.uniform(key, x.shape, x.dtype)
+        u = uniform(key, len(x), x.dtype)
         return ternary(x, u), VALUE_BITS + 2 * len(x), memory
 
     def decode(payload, d):

@@ -18,7 +18,7 @@ class Sparse(NamedTuple):
     """The payload of a sparsifier: k values as their codec encodes them, and their indices."""
 
     values: Tree
-    indices: Int[Array, " k"]  # ascending
+    indices: Int[Array, " k"]
 
 
 @codec

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-import jax
 import jax.numpy as jnp
 from annotated_types import Ge, Gt, Le
 from jax import lax
+from jaxtyping import Array
 
 from fedsim import tree
 from fedsim.compose import alias, rule
@@ -44,23 +44,20 @@ def centered_clipping(
 
     def apply(updates: Updates, state: Tree, context: Context):
         del context
-        usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
-        count = jnp.sum(usable, dtype=updates.samples.dtype)
 
-        def move(_, v: Tree) -> Tree:
-            distances = jnp.where(usable, tree.norms(updates.delta, v), jnp.inf)
-            share = jnp.minimum(1, radius / distances)
+        def move(_, moved: tuple[Tree, Array]) -> tuple[Tree, Array]:
+            v, _ = moved
+            distances, usable = tree.distances(updates.delta, v, updates.arrived)
+            count = jnp.sum(usable, dtype=updates.samples.dtype)
+            share = jnp.where(usable, jnp.minimum(1, radius / distances), 0)
 
-            def add(k, total):
-                def pull(a, x, c):
-                    return a + jnp.where(usable[k], share[k].astype(a.dtype) * (x[k] - c), 0)
+            # Σ share_i (x_i − v) as a weighted sum of the rows, less v as often.
+            pulled = tree.weighted_sum(updates.delta, share)
+            rest = tree.scale(v, tree.sum_weights(share))
+            return tree.add(v, tree.divide(tree.subtract(pulled, rest), count)), count
 
-                return jax.tree.map(pull, total, updates.delta, v)
-
-            pulled = lax.fori_loop(0, usable.shape[0], add, tree.zeros_like(v))
-            return tree.add(v, tree.divide(pulled, count))
-
-        v = lax.fori_loop(0, iterations, move, state)
+        start = state, jnp.zeros((), updates.samples.dtype)
+        v, count = lax.fori_loop(0, iterations, move, start)
         return tree.select(count > 0, v, tree.zeros_like(v)), v, {}
 
     return Rule(apply=apply, init=lambda params, present: tree.zeros_like(params))

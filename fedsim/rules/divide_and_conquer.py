@@ -34,7 +34,7 @@ def divide_and_conquer(
     and updates that are not finite are ignored.
 
     Resists: f malicious clients, 2·f < m.
-    Cost: O(K²·b + K³) per iteration, and D random numbers where b < D.
+    Cost: O(K²·b + K³) per iteration, and O(D) for the draws where b < D.
     Needs: the whole stack.
 
     Args:

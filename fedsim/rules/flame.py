@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import jax
 import jax.numpy as jnp
 from annotated_types import Ge
 from jaxtyping import Array, Bool, Float
@@ -49,9 +48,10 @@ def flame(noise: Annotated[float, Ge(0)] = 0.001) -> Rule:
     """
 
     def apply(updates: Updates, state: Tree, context: Context):
-        usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
-        admitted = majority_cluster(1 - tree.cosines(updates.delta, usable), usable)
-        mean, bound = clipped_mean(updates.delta, admitted, usable)
+        usable, lengths, cosines = tree.angles(updates.delta, updates.arrived)
+        admitted = majority_cluster(1 - cosines, usable)
+        bound = median_length(lengths, usable)
+        mean = clipped_mean(updates.delta, lengths, bound, admitted)
         info = selection_report(admitted, updates, context)
         if noise:
             mean = tree.select(jnp.any(usable), tree.noised(mean, context.key, noise * bound), mean)
@@ -72,27 +72,25 @@ def majority_cluster(
     return present & (joined[centre] <= reach[centre])
 
 
-def clipped_mean(
-    stacked: Tree, admitted: Bool[Array, " K"], present: Bool[Array, " K"]
-) -> tuple[Tree, Float[Array, ""]]:
-    """Return the mean of the admitted rows, clipped to the median length; that length."""
-    clipped, bound = clipped_rows(stacked, admitted, present)
-    return tree.weighted_mean(clipped, admitted.astype(bound.dtype)), bound
-
-
-def clipped_rows(
-    stacked: Tree, admitted: Bool[Array, " K"], present: Bool[Array, " K"]
-) -> tuple[Tree, Float[Array, ""]]:
-    """Clip the admitted rows to the median length of the present rows.
-
-    Returns:
-      The stack; the median length, 0 where no row is present.
-    """
-    lengths = tree.norms(stacked, tree.zero_row(stacked))
+def median_length(lengths: Float[Array, " K"], present: Bool[Array, " K"]) -> Float[Array, ""]:
+    """The median length of the present rows; 0 where there is none."""
     m = jnp.sum(present)
     bound = middle(jnp.sort(jnp.where(present, lengths, jnp.inf)), m)
-    bound = jnp.where(m > 0, bound, 0)
+    return jnp.where(m > 0, bound, 0)
 
-    longer = admitted & (lengths > bound)
-    factor = jnp.where(longer, bound / jnp.where(lengths > 0, lengths, 1), 1)
-    return jax.tree.map(lambda x: x * tree.along(factor, x).astype(x.dtype), stacked), bound
+
+def clipped_mean(
+    stacked: Tree,
+    lengths: Float[Array, " K"],
+    bound: Float[Array, ""],
+    admitted: Bool[Array, " K"],
+) -> Tree:
+    """The mean of the admitted rows, of which longer ones are shortened to the bound."""
+    count = jnp.sum(admitted, dtype=bound.dtype)
+    weights = jnp.where(admitted, clip_factors(lengths, bound), 0)
+    return tree.divide(tree.weighted_sum(stacked, weights), count)
+
+
+def clip_factors(lengths: Float[Array, " K"], bound: Float[Array, ""]) -> Float[Array, " K"]:
+    """Factors that shorten rows to the bound; 1 for those that are not longer."""
+    return jnp.where(lengths > bound, bound / jnp.where(lengths > 0, lengths, 1), 1)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from fedsim import tree
 from fedsim.compose import rule
-from fedsim.rules.flame import clipped_rows
+from fedsim.rules.flame import clip_factors, median_length
 from fedsim.rules.selection import selection_report
 from fedsim.rules.sorting import middle
 from fedsim.tree import Tree
@@ -61,7 +61,9 @@ def lasa(
 
     def apply(updates: Updates, state: Tree, context: Context):
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
-        clipped, _ = clipped_rows(updates.delta, usable, usable)
+        lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
+        factors = jnp.where(usable, clip_factors(lengths, median_length(lengths, usable)), 1)
+        clipped = jax.tree.map(lambda x: x * tree.along(factors, x).astype(x.dtype), updates.delta)
         sparse = lax.map(lambda row: largest_coordinates(row, sparsity), clipped)
         layers, structure = jax.tree.flatten(sparse)
 

@@ -9,6 +9,8 @@ from fedsim import tree
 from fedsim.rules.sorting import by_sorted_columns
 from fedsim.tree import Tree
 
+ROWS = 8  # that are added in one pass over the columns
+
 
 def mean_of_nearest(
     stacked: Tree,
@@ -41,7 +43,7 @@ def mean_of_nearest(
 
     # How many of the values at exactly this distance count.
     none = jax.tree.map(lambda r: jnp.zeros(r.shape, jnp.int32), reach)
-    nearer = lax.fori_loop(0, K, add_nearer, none)
+    nearer = lax.fori_loop(0, K, add_nearer, none, unroll=ROWS)
     ties = jax.tree.map(lambda n: count - n, nearer)
 
     def add(i, sums):
@@ -53,5 +55,5 @@ def mean_of_nearest(
         total = jax.tree.map(lambda a, x, c: a + jnp.where(c, x[k], 0), total, stacked, counts)
         return total, jax.tree.map(jnp.subtract, ties, tied)
 
-    total, _ = lax.fori_loop(0, K, add, (tree.zero_row(stacked), ties))
+    total, _ = lax.fori_loop(0, K, add, (tree.zero_row(stacked), ties), unroll=ROWS)
     return jax.tree.map(lambda a: tree.divide(a, jnp.maximum(count, 0).astype(a.dtype)), total)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import alias, rule
-from fedsim.rules.flame import clipped_mean
+from fedsim.rules.flame import clipped_mean, median_length
 from fedsim.rules.mean_shift import largest_mean_shift
 from fedsim.rules.selection import selection_report
 from fedsim.tree import Tree
@@ -50,9 +50,9 @@ def sign_guard(low: Annotated[float, Gt(0)] = 0.1, high: Annotated[float, Gt(0)]
         usable = updates.arrived & tree.finite_rows(updates.delta, updates.samples.shape[0])
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
         alike = largest_mean_shift(sign_shares(updates.delta).astype(lengths.dtype), usable)
-        _, median = clipped_mean(updates.delta, usable, usable)
+        median = median_length(lengths, usable)
         accepted = usable & alike & (lengths >= low * median) & (lengths <= high * median)
-        mean, _ = clipped_mean(updates.delta, accepted, usable)
+        mean = clipped_mean(updates.delta, lengths, median, accepted)
         return mean, state, selection_report(accepted, updates, context)
 
     return Rule(apply=apply)

@@ -59,6 +59,36 @@ CHANGES = (
         kind="divide_and_conquer",
         reason="divide_and_conquer draws its coordinates another way",
     ),
+    Change(
+        since="0.7.0",
+        section="server",
+        kind="flame",
+        reason="flame takes angles and lengths from the products of rows",
+    ),
+    Change(
+        since="0.7.0",
+        section="server",
+        kind="sign_guard",
+        reason="sign_guard clips by the weights of its mean",
+    ),
+    Change(
+        since="0.7.0",
+        section="server",
+        kind="centered_clipping",
+        reason="centered_clipping adds up in another order",
+    ),
+    Change(
+        since="0.7.0",
+        section="server",
+        kind="mix_neighbours",
+        reason="mix_neighbours adds up in another order",
+    ),
+    Change(
+        since="0.7.0",
+        section="wire",
+        kind="rand_k",
+        reason="rand_k draws its coordinates another way",
+    ),
 )
 
 # Earlier changes have no line above, so runs of earlier versions never resume.

@@ -5,7 +5,7 @@ from typing import Annotated
 import jax.numpy as jnp
 from annotated_types import Ge
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
 from fedsim.compose import alias, stage
@@ -13,6 +13,8 @@ from fedsim.tree import Tree
 from fedsim.types import Bound, Context, Stage, Updates
 
 alias(nnm="mix_neighbours", nearest_neighbour_mixing="mix_neighbours")
+
+ROWS = 52  # that one product adds
 
 
 @stage
@@ -50,17 +52,17 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
         distance = jnp.where(jnp.eye(K, dtype=bool), -1, distance)
         rank = jnp.argsort(jnp.argsort(distance, axis=1, stable=True), axis=1)
         is_neighbour = (rank < count) & present[None, :]  # [row, neighbour]
+        finite = tree.finite_rows(updates.delta, K)
+        is_infected = jnp.any(is_neighbour & ~finite[None, :], axis=1)
 
         def mix(columns: Float[Array, "K C"]) -> Float[Array, "K C"]:
-            def add(k, total):
-                return total + jnp.where(is_neighbour[:, k, None], columns[k][None, :], 0)
+            total = sums_of_rows(columns, is_neighbour, present & finite)
+            mean = total / count.astype(columns.dtype)
+            mixed = jnp.where(is_infected[:, None], jnp.nan, mean)
+            return jnp.where(present[:, None], mixed, columns)
 
-            # A loop, not a product with a mask: rows that do not count may hold anything.
-            total = lax.fori_loop(0, K, add, jnp.zeros_like(columns), unroll=8)
-            return total / count.astype(columns.dtype)
-
-        mixed = tree.by_columns(mix, updates.delta, K)
-        return updates._replace(delta=tree.select(present, mixed, updates.delta)), state, {}
+        mixed = tree.by_columns(mix, updates.delta, K, cached=2**19)
+        return updates._replace(delta=mixed), state, {}
 
     def bound(behind: Bound) -> Bound:
         def kappa(n: Int[Array, ""], malicious: Int[Array, ""]) -> Float[Array, ""]:
@@ -71,3 +73,26 @@ def mix_neighbours(f: Annotated[int, Ge(0)]) -> Stage:
         return kappa
 
     return Stage(apply=apply, least=f + 1, bound=bound)
+
+
+def sums_of_rows(
+    columns: Float[Array, "K C"], mask: Bool[Array, "J K"], used: Bool[Array, " K"]
+) -> Float[Array, "J C"]:
+    """`Σ_k mask[j, k] columns[k]` of the used rows for every j; the others may hold anything.
+
+    The used rows come first, and products add as many of them at a time whatever K is, so that
+    other rows change no bit (5. in `fedsim.tree.exact`).
+    """
+    J, K = mask.shape
+    order = jnp.argsort(~used, stable=True)
+    rows = jnp.where(used[order][:, None], columns[order], 0)
+    steps = -(-K // ROWS)  # rounded up
+    rows = jnp.pad(rows, ((0, steps * ROWS - K), (0, 0))).reshape(steps, ROWS, -1)
+    factors = jnp.pad(mask[:, order], ((0, -J % 8), (0, steps * ROWS - K)))
+    factors = factors.astype(columns.dtype).reshape(-1, steps, ROWS)
+
+    def add(i, total):
+        return total + jnp.matmul(factors[:, i], rows[i], precision=lax.Precision.HIGHEST)
+
+    start = jnp.zeros((len(factors), columns.shape[1]), columns.dtype)
+    return lax.fori_loop(0, steps, add, start)[:J]

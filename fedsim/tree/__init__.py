@@ -5,6 +5,7 @@ It is what a list of client trees becomes (`stack`), what `jax.vmap` maps over, 
 `weighted_sum` collapses back to one tree.
 """
 
+from fedsim.tree.angles import angles as angles
 from fedsim.tree.angles import cosines as cosines
 from fedsim.tree.arithmetic import Tree as Tree
 from fedsim.tree.arithmetic import add as add
@@ -37,6 +38,7 @@ from fedsim.tree.columns import over_blocks as over_blocks
 from fedsim.tree.columns import squared_distances as squared_distances
 from fedsim.tree.columns import wide_leaves as wide_leaves
 from fedsim.tree.exact import clipped as clipped
+from fedsim.tree.exact import distances as distances
 from fedsim.tree.exact import mix as mix
 from fedsim.tree.exact import norm as norm
 from fedsim.tree.exact import norms as norms

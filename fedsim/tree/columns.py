@@ -13,14 +13,22 @@ from fedsim.machine import platform
 from fedsim.tree.arithmetic import Tree, fold
 
 
-def by_columns(function: Callable[[Array], Array], stacked: Tree, K: int) -> Tree:
+def by_columns(
+    function: Callable[[Array], Array], stacked: Tree, K: int, cached: int = 2**15
+) -> Tree:
     """`function([K, C]) -> [..., C]` over all columns of a stack, in blocks that stay in the cache.
 
     It runs leaf by leaf. Blocks are cut from the stack one at a time, so that memory holds the
     stack, the result and one block. The last block overlaps the one before; `function` must treat
     each column on its own.
+
+    Args:
+      function: what to compute.
+      stacked: rows.
+      K: how many rows.
+      cached: the numbers of a block on a CPU.
     """
-    numbers = 2**15 if platform() == "cpu" else 2**26  # an accelerator wants few, large operations
+    numbers = cached if platform() == "cpu" else 2**26  # an accelerator wants few, large operations
 
     def apply(leaf):
         columns = leaf.reshape(K, -1)
@@ -151,11 +159,16 @@ def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array,
     return jnp.where(present[:, None] & present[None, :], total, jnp.inf)
 
 
-def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
+def gram(stacked: Tree, present: Bool[Array, " K"], centred: bool = True) -> Float[Array, "K K"]:
     """Products of all pairs of rows, centred on the mean of the present ones; 0 for absent rows.
 
     The present rows come first, and every product is one of tiles of the same shape, whatever K is
     (5. in `exact`). Tiles below the diagonal are not computed.
+
+    Args:
+      stacked: rows.
+      present: those that count.
+      centred: False for the products of the rows as they are.
     """
     K = present.shape[0]
     side = 20  # rows of a tile
@@ -168,7 +181,9 @@ def gram(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:
 
     def add(b, block, new, total):
         del b
-        centre = fold(jnp.zeros(block.shape[1], dtype), block, present.astype(dtype)) / m
+        centre = jnp.zeros(block.shape[1], dtype)
+        if centred:
+            centre = fold(centre, block, present.astype(dtype)) / m
         y = jnp.where(front[:, None] & new[None, :], block[order] - centre, 0)
         y = jnp.pad(y, ((0, tiles * side - K), (0, 0))).reshape(tiles, side, -1)
         times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)

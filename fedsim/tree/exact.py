@@ -23,9 +23,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from fedsim.tree.arithmetic import Tree, scale, subtract
+from fedsim.tree.arithmetic import Tree, finite_rows, scale, subtract
+
+SQUARES = (1e-30, 1e36)  # sums of squares that have neither lost digits nor overflowed
+PARTIAL_SUMS = 1024  # of a long sum, which vector instructions add side by side
 
 
 def mix(a: Tree, b: Tree, share: Any) -> Tree:
@@ -67,6 +70,39 @@ def norm(tree: Tree) -> Float[Array, ""]:
 def norms(stacked: Tree, origin: Tree) -> Float[Array, " K"]:
     """`‖row_k − origin‖₂` of every row of a stack, row by row (3)."""
     return lax.map(lambda row: norm(subtract(row, origin)), stacked)
+
+
+def distances(
+    stacked: Tree, origin: Tree, present: Bool[Array, " K"]
+) -> tuple[Float[Array, " K"], Bool[Array, " K"]]:
+    """`‖row_k − origin‖₂` of every row in half of the time of `norms`, and which rows are usable.
+
+    The squares are added as they are. Where the sum of a present row is out of range, or not
+    finite, the distances are those of `norms`.
+
+    Returns:
+      Distances; the present rows that are finite.
+    """
+
+    def square(row: Tree) -> Float[Array, ""]:
+        leaves = [leaf for leaf in jax.tree.leaves(subtract(row, origin)) if leaf.size]
+        return functools.reduce(jnp.add, [_sum_of_squares(leaf.ravel()) for leaf in leaves])
+
+    squares = lax.map(square, stacked)
+    in_range = (squares > SQUARES[0]) & (squares < SQUARES[1])
+    return lax.cond(
+        jnp.all(in_range | ~present),
+        lambda: (jnp.sqrt(squares), present),
+        lambda: (norms(stacked, origin), present & finite_rows(stacked, len(present))),
+    )
+
+
+def _sum_of_squares(x: Float[Array, " d"]) -> Float[Array, ""]:
+    """`Σ x²` of a vector."""
+    squares = jnp.square(x.astype(jnp.promote_types(x.dtype, jnp.float32)))
+    whole = len(x) // PARTIAL_SUMS * PARTIAL_SUMS
+    partial = jnp.sum(squares[:whole].reshape(-1, PARTIAL_SUMS), axis=0)
+    return jnp.sum(partial) + jnp.sum(squares[whole:])
 
 
 def clipped(delta: Tree, length: Any) -> Tree:

@@ -1,14 +1,21 @@
 """The k largest of many numbers, and k random indices: the fastest of several ways to each."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax.lax import population_count
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
+from fedsim.tree import draws
+
 # Where fewer numbers than this come for each of the k largest, a search on the bits is faster than
 # `top_k` on a CPU.
 SEARCH = 64
 WORD = 32
+
+# Where at most one of this many indices is drawn, the same is rarely drawn twice.
+RARE = 8
 
 
 def largest(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
@@ -68,11 +75,41 @@ def ranked(mask: Bool[Array, " d"], ranks: Int[Array, "*n"]) -> Int[Array, "*n"]
 
 
 def random_indices(key: Key[Array, ""], d: int, k: int) -> Int[Array, " k"]:
-    """Draw k different ones of d indices, ascending: those of the largest of d random numbers.
+    """Draw k different ones of d indices, all sets of k alike, in any order.
 
-    The numbers have 30 bits; of equal ones the lowest index is taken.
+    Cost: a pass over d numbers, and O(k) where k is far below d; else d random numbers, and
+    `largest`.
     """
-    return largest(_positive(jax.random.bits(key, (d,), jnp.uint32)), k)
+    if k * RARE <= d:
+        return _first_different(key, d, k)
+    return largest(_positive(draws.bits(key, d)), k)
+
+
+def _first_different(key: Key[Array, ""], d: int, k: int) -> Int[Array, " k"]:
+    """The first k different indices of a random sequence: as none is preferred, a random set.
+
+    The sequence is longer than needed by ten standard deviations; one that is still too short is
+    drawn again.
+    """
+    repeated = k * k / (2 * (d - k))  # draws that give an earlier index once more, on average
+    n = k + math.ceil(repeated + 10 * math.sqrt(repeated) + 10)
+    turns = jnp.arange(n, dtype=jnp.int32)
+
+    nothing = jnp.full(k, d, jnp.int32)
+
+    def draw(state):
+        attempt, _ = state
+        indices = jax.random.randint(jax.random.fold_in(key, attempt), (n,), 0, d, jnp.int32)
+        first_turn = jnp.full(d, n, jnp.int32).at[indices].min(turns)
+        is_new = first_turn[indices] == turns
+        position = jnp.where(is_new, jnp.cumsum(is_new) - 1, k)  # one of k and beyond is dropped
+        return attempt + 1, nothing.at[position].set(indices, mode="drop")
+
+    def is_short(state):
+        _, chosen = state
+        return chosen[-1] == d
+
+    return jax.lax.while_loop(is_short, draw, (jnp.zeros((), jnp.int32), nothing))[1]
 
 
 def _positive(bits: UInt32[Array, " d"]) -> Float[Array, " d"]:

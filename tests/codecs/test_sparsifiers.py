@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chisquare
 from test_codecs import CASES, SIZES, D, cases, problem_arrays, quadratics, run, value
 
 import fedsim
@@ -308,6 +309,22 @@ def test_top_k_with_short_values_under_error_feedback_is_that_of_plain_numpy():
     assert_allclose(
         result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12
     )
+
+
+@pytest.mark.parametrize(("d", "k"), [(16, 2), (7, 2)], ids=["in turn", "the largest"])
+def test_all_sets_of_places_are_equally_likely(d, k):
+    keys = jax.random.split(jax.random.key(1), 12_000)
+    places = np.sort(jax.jit(jax.vmap(lambda key: random_indices(key, d, k)))(keys), axis=1)
+    assert (np.diff(places, axis=1) > 0).all() and places.min() == 0 and places.max() == d - 1
+    _, count = np.unique(places @ [d, 1], return_counts=True)
+    assert len(count) == math.comb(d, k)
+    assert chisquare(count).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 1), (8, 1), (1000, 125), (100_000, 1000)])
+def test_as_many_places_as_asked_for_and_no_place_twice(d, k):
+    places = np.asarray(random_indices(jax.random.key(0), d, k))
+    assert len(set(places.tolist())) == k and places.min() >= 0 and places.max() < d
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim import tree
+from fedsim.tree import draws
 
 
 def clients(K=5, seed=0):
@@ -200,3 +201,41 @@ def test_absent_rows_change_no_bit_of_distances(kind):
 def test_mismatches_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_draws_have_the_bits_of_jax(n):
+    keys = jax.random.split(jax.random.key(3), 4)
+    words = jax.jit(jax.vmap(lambda key: draws.bits(key, n)))(keys)
+    assert (words == jax.vmap(lambda key: jax.random.bits(key, (n,), "uint32"))(keys)).all()
+    u = jax.jit(jax.vmap(lambda key: draws.uniform(key, n, jnp.float32)))(keys)
+    assert (u == jax.vmap(lambda key: jax.random.uniform(key, (n,)))(keys)).all()
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-20, 1e30])
+def test_distances_and_angles_are_those_of_numpy_whatever_their_size(factor):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 3000)) * np.array([1, 1, 0, 3, 1, 1])[:, None]
+    x[5] = x[4] * (1 + 1e-4 * rng.normal(size=3000))  # nearly the same direction
+    present = np.array([True, True, True, True, True, False])
+    lengths = np.linalg.norm(x, axis=1)
+    for rows in ([0, 1, 3], [0, 1, 2, 3, 4, 5]):  # without and with the slow way
+        stack = {"w": jnp.asarray(x[rows] * factor, jnp.float32)}
+        here = jnp.asarray(present[rows] if 5 not in rows else np.ones(6, bool))
+        found, usable = jax.jit(tree.distances)(stack, tree.zero_row(stack), here)
+        np.testing.assert_allclose(found / factor, lengths[rows], rtol=1e-5)
+        angles = jax.jit(tree.angles)(stack, here)
+        assert usable.all() and angles.usable.all()
+        np.testing.assert_allclose(angles.lengths / factor, lengths[rows], rtol=1e-5)
+        units = x[rows] / np.maximum(lengths[rows], 1e-9)[:, None]
+        np.testing.assert_allclose(angles.cosines, units @ units.T, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_row_that_is_not_finite_is_not_usable(value):
+    x = np.random.default_rng(0).normal(size=(4, 50)).astype(np.float32)
+    x[1, 7] = value
+    stack = jnp.asarray(x)
+    here = jnp.asarray([True, True, True, False])
+    assert tree.distances(stack, stack[0], here)[1].tolist() == [True, False, True, False]
+    assert tree.angles(stack, here).usable.tolist() == [True, False, True, False]

@@ -11,7 +11,10 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort, rivals
-from fedsim.bench.rules import NUMPY, bench_rules
+from fedsim.bench.codecs import PARAMETERS
+from fedsim.bench.plain_codecs import PLAIN
+from fedsim.bench.plain_rules import NUMPY
+from fedsim.bench.rules import LINKS, bench_rules
 from fedsim.bench.workload import bench, matmul_peak, step_flops
 from fedsim.engine.clock import REMEMBERED, Spans
 from fedsim.scenario import read
@@ -67,16 +70,42 @@ def test_records(root):
     assert all(record["times_lanes"] == record["seconds"] / ours["seconds"] for record in found[1:])
 
 
+NOISE = {"flame": 0.06}  # six standard deviations of the difference of two draws
+
+
 def test_rules_beside_numpy():
     """NumPy's side computes the same thing, or it would be no comparison."""
-    x = np.random.default_rng(1).normal(size=(30, 50)).astype(np.float32)
-    links = {"median": {}, "trimmed_mean": {"trim": 10}, "krum": {"f": 10}, "multi_krum": {"f": 10}}
-    links["geometric_median"] = {}
-    for name, more in links.items():
-        ours = np.asarray(fedsim.aggregate([{"kind": name, **more}], x))
-        np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=1e-5)
-    records = list(bench_rules(lambda text: None, 30, 50))
-    assert len(records) == 10 and all(record["seconds"] > 0 for record in records)
+    x = np.random.default_rng(1).normal(size=(50, 60)).astype(np.float32)
+    assert LINKS.keys() == NUMPY.keys()
+    for name, links in LINKS.items():
+        ours = np.asarray(fedsim.aggregate(links, x))
+        noise = NOISE.get(name, 1e-5)
+        np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=noise, err_msg=name)
+    records = list(bench_rules(lambda text: None, [(30, 50)]))
+    assert len(records) == 2 * (len(LINKS) - 1) and all(record["seconds"] > 0 for record in records)
+
+
+# How far apart losses may be where few coordinates are drawn, or hashes are others than in NumPy.
+TOLERANCES = {"rand_k": 0.4, "diana": 0.4, "count_sketch": 0.6}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", sorted(PLAIN.keys() - {"lazy"}))
+def test_codecs_beside_numpy(kind):
+    """NumPy's side loses as much of a message as ours."""
+    x = np.random.default_rng(1).normal(size=(1, 128, 256)).astype(np.float32)
+    codec = {"kind": kind, **PARAMETERS.get(kind, {})}
+    ours, _ = fedsim.transmit(codec, x, params=np.zeros_like(x[0]))
+
+    plain = PLAIN[kind]
+    theirs = plain.send(x.ravel(), np.random.default_rng(2))
+    if plain.decode is not None:
+        theirs = plain.decode(theirs, x.size)
+
+    def lost(y) -> float:
+        return float(np.square(y.ravel() - x.ravel()).sum() / np.square(x).sum())
+
+    assert lost(ours) == pytest.approx(lost(theirs), rel=TOLERANCES.get(kind, 0.1), abs=1e-6)
 
 
 def test_the_command(root, tmp_path, monkeypatch, capsys):

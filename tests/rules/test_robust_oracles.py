@@ -8,7 +8,7 @@ from conftest import oracle, some
 
 import fedsim
 from fedsim.rules.divide_and_conquer import never_bad
-from fedsim.rules.flame import clipped_mean
+from fedsim.rules.flame import clipped_mean, median_length
 from fedsim.rules.foolsgold import trusts
 from fedsim.rules.trust import against
 from fedsim.rules.zeno import descents
@@ -146,8 +146,9 @@ def foolsgold(case):
 def flame_clip_mean(case):
     X = jnp.asarray(array(case["inputs"]["X"]))
     admitted = jnp.isin(jnp.arange(len(X)), jnp.asarray(case["params"]["admitted"]))
-    agg, bound = clipped_mean(X, admitted, jnp.ones(len(X), bool))
-    yield "agg", agg
+    lengths = jnp.linalg.norm(X, axis=1)
+    bound = median_length(lengths, jnp.ones(len(X), bool))
+    yield "agg", clipped_mean(X, lengths, bound, admitted)
     yield "S", bound
 
 
