@@ -41,12 +41,17 @@ class Context(NamedTuple):
 
     def note_of(self, method: str) -> str:
         """What is noted next to a method's name: that it is not federated; else nothing."""
-        return "not federated" if method in self.outside else ""
+        if method in self.outside:
+            return "not federated"
+        return ""
 
     def labels(self, methods: Sequence[str]) -> list[str]:
         """The names of methods in legends, with that note."""
-        noted = [(method, self.note_of(method)) for method in methods]
-        return [f"{method} ({note})" if note else method for method, note in noted]
+        labels = []
+        for method in methods:
+            note = self.note_of(method)
+            labels.append(f"{method} ({note})" if note else method)
+        return labels
 
     def ordered(self, methods: Sequence[str]) -> list[str]:
         """Methods in the order of the result; those that it does not have follow."""
@@ -69,7 +74,9 @@ def axis_label(metric: str) -> str:
     ('test accuracy (share)', 'test loss')
     """
     words = in_words(metric)
-    return f"{words} (share)" if is_share(metric) else words
+    if is_share(metric):
+        words += " (share)"
+    return words
 
 
 def context_of(
@@ -86,6 +93,7 @@ def context_of(
       score: `final`, `best` or `mean_last_k`.
       order: methods, the most important first; left out: as they appear.
     """
+    outside = [str(row["method"]) for row in runs if not is_federated(row)]
     return Context(
         scenario=scenario,
         title=str(scenario.get("name", "")),
@@ -93,5 +101,5 @@ def context_of(
         score=score,
         order=order,
         words=words_of(scenario),
-        outside=frozenset(str(row["method"]) for row in runs if not is_federated(row)),
+        outside=frozenset(outside),
     )

@@ -73,8 +73,12 @@ def _interval(value: float, row: Row, name: str, form: str, unit: float = 1.0) -
     text = _finite(value, form, unit)
     if low is not None and high is not None:
         text += f" ({_finite(low, form, unit)} to {_finite(high, form, unit)})"
-    return text, value if math.isfinite(value) else UNREACHED
+    if math.isfinite(value):
+        return text, value
+    return text, UNREACHED
 
 
 def _finite(value: float, form: str, unit: float) -> str:
-    return "∞" if math.isinf(value) else f"{value / unit:{form}}"
+    if math.isinf(value):
+        return "∞"
+    return f"{value / unit:{form}}"

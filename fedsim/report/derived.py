@@ -48,8 +48,8 @@ def derived_files(
     files = {PAGE: page.page_of([page.Source(record, frames)])}
     if drawn:
         for name, pages in _figures(frames, runs, context):
-            images = figures.files_of(pages, name, mark, drawn)
-            files |= {f"figures/{file}": content for file, content in images.items()}
+            for file, content in figures.files_of(pages, name, mark, drawn).items():
+                files[f"figures/{file}"] = content
     if summary is not None and runs:
         files |= _summary_tables(frames, summary, runs, record)
     for axis in AXES:
@@ -107,7 +107,9 @@ def figure_of(
 def _present(frames: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame | None:
     """A table; None where there is none, or an empty one."""
     table = frames.get(name)
-    return table if table is not None and len(table) else None
+    if table is None or not len(table):
+        return None
+    return table
 
 
 def _summary_tables(
@@ -127,10 +129,14 @@ def _summary_tables(
     score = record.get("score", "final")
     mark = unfinished_mark(record)
     compare = frames.get("compare")
-    compared = None if compare is None else rows_of(compare)
+    compared = None
+    if compare is not None:
+        compared = rows_of(compare)
     rounds = _present(frames, "rounds")
+
     table = tables.for_paper(summary, compare, score, rounds=rounds, scenario=record["scenario"])
     markdown = tables.markdown(table)
+
     errors = errors_in(rounds, metric_of(runs))
     latex = paper_table(runs, compared, score, record["scenario"], errors=errors)
     return {
@@ -144,8 +150,10 @@ def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]
     files = {}
     for number, picture in enumerate(pictures, 1):
         head, rows = cost_table(picture)
-        cells = [[text for text, _ in row] for row in rows]
-        table = pd.DataFrame(cells, columns=head)
+        texts = []
+        for row in rows:
+            texts.append([text for text, _ in row])
+        table = pd.DataFrame(texts, columns=head)
         note = picture.axis.note
         if picture.title:
             note = f"{picture.title}. {note}"
@@ -159,7 +167,9 @@ def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]
 
 
 def _numbered(name: str, number: int) -> str:
-    return name if number == 1 else f"{name}-{number}"
+    if number == 1:
+        return name
+    return f"{name}-{number}"
 
 
 def _figures(
@@ -235,9 +245,11 @@ def _figure_of_partition(
 ) -> Any:
     """The partition of the first variation and the first seed."""
     variant, first = next(iter(by_variant(partition).items()))
-    of_variant = None if clients is None else by_variant(clients).get(variant)
+    variation_clients = None
+    if clients is not None:
+        variation_clients = by_variant(clients).get(variant)
     count = context.scenario["data"].get("clients")
-    counts = counts_of_rows(first, _clients(of_variant, count))
+    counts = counts_of_rows(first, _clients(variation_clients, count))
 
     seed = None
     if "seed" in first and len(context.scenario["seeds"]) > 1:
@@ -259,9 +271,14 @@ def _as_varied(context: Context, variant: str) -> Mapping[str, Any]:
 def _marked(rounds: pd.DataFrame, runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The rows of `rounds.csv` with a column `diverged`, which their runs have in `summary.csv`."""
     keys = [name for name in ("method", "variant", "seed") if name in rounds]
-    diverged = {tuple(run.get(key) for key in keys) for run in runs if run.get("diverged")}
-    runs_of_rows = zip(*(rounds[key] for key in keys), strict=True)
-    return rounds.assign(diverged=[int(run in diverged) for run in runs_of_rows])
+    diverged = set()
+    for run in runs:
+        if run.get("diverged"):
+            diverged.add(tuple(run.get(key) for key in keys))
+
+    columns = [rounds[key] for key in keys]
+    marks = [int(run in diverged) for run in zip(*columns, strict=True)]
+    return rounds.assign(diverged=marks)
 
 
 def _untrained(starts: Sequence[Row], metric: str) -> float | None:
@@ -279,4 +296,6 @@ def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | i
     """
     if (count or 0) > MAX_LISTED_CLIENTS:
         return None
-    return count if table is None else table["client"].unique().tolist()
+    if table is None:
+        return count
+    return table["client"].unique().tolist()

@@ -76,8 +76,11 @@ def width(text: str, bold: bool = False) -> float:
     23.6
     """
     widths = _widths()
-    total = sum(widths.get(sign, OTHER) for sign in text) / 1000 * POINTS
-    return total * BOLD if bold else total
+    thousandths = sum(widths.get(sign, OTHER) for sign in text)
+    points = thousandths / 1000 * POINTS
+    if bold:
+        points *= BOLD
+    return points
 
 
 def plain(cell: Any) -> str:

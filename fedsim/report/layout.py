@@ -84,10 +84,15 @@ def number(value: float, digits: int, sign: bool = False, bold: bool = False) ->
         before = "$-$"
     elif sign and not is_zero:
         before = "$+$"
-    sign_width = SIGN if before else 0.0
-    left = f"\\textbf{{{integer}}}" if bold else integer
-    right = f"\\textbf{{{fraction}}}" if bold else fraction
-    return [(before + left, sign_width + width(integer, bold)), (right, width(fraction, bold))]
+
+    left_width = width(integer, bold)
+    right_width = width(fraction, bold)
+    if before:
+        left_width += SIGN
+    if bold:
+        integer = f"\\textbf{{{integer}}}"
+        fraction = f"\\textbf{{{fraction}}}"
+    return [(before + integer, left_width), (fraction, right_width)]
 
 
 def word(text: str) -> list[Fragment]:
@@ -107,11 +112,14 @@ def names_column(names: Sequence[str], heads: Sequence[str], broken: bool = Fals
     limit = math.inf
     if broken:
         limit = max([*map(width, heads), *map(_broken_width, texts)])
-    return Column(("l",), heads, [[_name(text, limit)] for text in texts])
+    cells = [[_name(text, limit)] for text in texts]
+    return Column(("l",), heads, cells)
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST else name[: LONGEST - 2] + ".."
+    if len(name) <= LONGEST:
+        return name
+    return name[: LONGEST - 2] + ".."
 
 
 def _broken_width(name: str) -> float:
@@ -135,7 +143,8 @@ def points_of(*blocks: Sequence[Column]) -> float:
     """The width of blocks of columns that are below each other, without the outer margins."""
     total = 0.0
     for below in zip_longest(*blocks):
-        total += _width_of([column for column in below if column is not None])
+        columns = [column for column in below if column is not None]
+        total += _width_of(columns)
     separators = max(map(len, blocks)) - 1
     return total + 2 * SEP * separators
 
@@ -176,17 +185,22 @@ def blocks_of(names: Column, columns: Sequence[Column]) -> list[list[Column]]:
     for limit in (COLUMN, PAGE):
         for count in range(1, len(columns) + 1):
             side_by_side = -(-len(columns) // count)
-            starts = range(0, len(columns), side_by_side)
-            blocks = [list(columns[start : start + side_by_side]) for start in starts]
-            wide = points_of(*([names, *block] for block in blocks))
-            if wide <= limit and len(blocks) * lines <= LINES:
+            blocks = []  # of the columns beside the names
+            whole = []  # with the names
+            for start in range(0, len(columns), side_by_side):
+                block = list(columns[start : start + side_by_side])
+                blocks.append(block)
+                whole.append([names, *block])
+            if points_of(*whole) <= limit and len(blocks) * lines <= LINES:
                 return blocks
     return [[column] for column in columns]
 
 
 def tabular(names: Column, blocks: Sequence[Sequence[Column]]) -> list[str]:
     """The lines of the table, in `\\footnotesize` with booktabs' rules."""
-    form = "".join("".join(column.form) for column in (names, *blocks[0]))
+    form = ""
+    for column in (names, *blocks[0]):
+        form += "".join(column.form)
     lines = [
         "{\\footnotesize",
         f"\\setlength{{\\tabcolsep}}{{{SEP:g}pt}}%",
@@ -218,6 +232,7 @@ def _block(names: Column, block: Sequence[Column], empty: int) -> list[str]:
     for index in range(len(names.heads)):
         heads = [column.head(index, column is last) for column in columns]
         lines.append(_line(heads, empty))
+
     lines.append("\\midrule")
     for index in range(len(names.cells)):
         cells = [column.row(index, column is last) for column in columns]
@@ -227,7 +242,8 @@ def _block(names: Column, block: Sequence[Column], empty: int) -> list[str]:
 
 def _line(cells: Sequence[str], empty: int) -> str:
     """A line of the table: its cells, and so many empty ones behind them."""
-    return " & ".join([*cells, *[" "] * empty]) + " \\\\"
+    empty_cells = [" "] * empty
+    return " & ".join([*cells, *empty_cells]) + " \\\\"
 
 
 def digits_of(spreads: Sequence[float | None], least: int = 2) -> int:

@@ -72,4 +72,6 @@ def in_latex(table: str, mark: str) -> str:
 
 def in_markdown(table: str, mark: str) -> str:
     """A Markdown table with the mark below it."""
-    return f"{table}\n*{mark}*\n" if mark else table
+    if not mark:
+        return table
+    return f"{table}\n*{mark}*\n"

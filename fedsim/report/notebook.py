@@ -62,7 +62,8 @@ def html_of_comparison(
     if table is not None:
         rows = []
         for group in table["groups"]:
-            rows += [[text for text, _ in row] for row in group.rows]
+            for row in group.rows:
+                rows.append([text for text, _ in row])
         shown = _table(table["head"], rows, table["words"], table["numbers"])
 
     lines = [f"{run}: {reason}" for run, reason in record["reasons"].items()]
@@ -80,7 +81,7 @@ def _table_of_seeds(
       context: what is shown.
     """
     last = {seed: rows[-1] for (seed,), rows in grouped_by(rounds, "seed").items()}
-    k = next((row["k"] for row in runs), "")
+    k = runs[0]["k"] if runs else ""
     head = [
         "seed",
         "rounds",
@@ -93,19 +94,29 @@ def _table_of_seeds(
     rows = []
     for run in runs:
         end = last.get(run["seed"], {})
-        cells = [str(run["seed"]), str(end.get("round", ""))]
-        cells += [_score(run[name]) for name in ("final", "best", "mean_last_k")]
-        cells += [_bytes(end.get(name)) for name in ("bytes_up", "bytes_down")]
+        cells = [
+            str(run["seed"]),
+            str(end.get("round", "")),
+            _score(run["final"]),
+            _score(run["best"]),
+            _score(run["mean_last_k"]),
+            _bytes(end.get("bytes_up")),
+            _bytes(end.get("bytes_down")),
+        ]
         rows.append(cells)
     return head, rows
 
 
 def _score(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    if value is None:
+        return ""
+    return f"{value:.4f}"
 
 
 def _bytes(size: float | None) -> str:
-    return "" if size is None else amount(size)
+    if size is None:
+        return ""
+    return amount(size)
 
 
 def _together(sentence: str, lines: Sequence[str], table: Markup, curves: Markup) -> str:

@@ -38,7 +38,7 @@ def curves_of(rounds: pd.DataFrame, context: Context) -> Markup:
       context: what is shown.
     """
     tables = by_variant(rounds)
-    methods = context.ordered([str(name) for name in rounds["method"].unique()])
+    methods = context.ordered(list(map(str, rounds["method"].unique())))
     metric = context.metric or "train_loss"
     panels: list[tuple[str, str, list[Curve]]] = []
     if len(tables) == 1:
@@ -48,7 +48,6 @@ def curves_of(rounds: pd.DataFrame, context: Context) -> Markup:
         for variant, table in tables.items():
             panels.append((metric, context.words(variant), _curves(table, metric, methods)))
     panels = [panel for panel in panels if panel[2]]
-
     if not panels:
         return Markup("")
     pictures = [_figure(*panel) for panel in panels[:MAX_PANELS]]
@@ -75,16 +74,19 @@ def _figure(column: str, label: str, drawn: Sequence[Curve]) -> Markup:
       label: the variation in words; empty where nothing varies.
       drawn: the curves, in the order of the result.
     """
+    rounds: list[float] = []
     heights: list[float] = []
     for curve in drawn:
+        rounds += map(float, curve.rounds)
         heights += [*curve.low.tolist(), *curve.high.tolist()]
-    rounds = [float(number) for curve in drawn for number in curve.rounds]
     x = axis(rounds, LEFT, WIDTH - RIGHT, exact=True)
     y = axis(heights, HEIGHT - BOTTOM, TOP, is_share(column))
 
-    title = in_words(column) + (", logarithmic" if y.log else "")
+    title = in_words(column)
+    if y.log:
+        title += ", logarithmic"
     if label:
-        title = f"{title}: {label}"
+        title += f": {label}"
     lines = [_line(curve, x, y, len(drawn)) for curve in reversed(drawn)]
     picture = element(
         "svg",
@@ -148,7 +150,9 @@ def colour_of(rank: int) -> str:
     """
     if rank >= STRONG:
         return PALE
-    return "currentColor" if COLOURS[rank] == BLACK else COLOURS[rank]
+    if COLOURS[rank] == BLACK:
+        return "currentColor"
+    return COLOURS[rank]
 
 
 def _stroke(rank: int) -> dict[str, str]:

@@ -17,16 +17,26 @@ Errors = Mapping[tuple[str, str], Mapping[str, float]]
 
 def errors_of_models(methods: Sequence[str], errors: Errors) -> list[Column]:
     """R² and MAE, with four significant digits of the largest; none of models of classes."""
-    names = dict.fromkeys(name for means in errors.values() for name in means)
-    columns = []
-    for name in names:
-        means = [errors.get(("", method), {}).get(name) for method in methods]
-        largest = max((abs(mean) for mean in means if mean is not None), default=0.0)
-        magnitude = math.floor(math.log10(largest or 1.0))
-        digits = min(max(3 - magnitude, 1), 4)
-        cells = [word("") if mean is None else number(mean, digits) for mean in means]
-        columns.append(Column(NUMBER, [name], cells))
-    return columns
+    names: dict[str, float] = {}  # each once, in the order in which they appear
+    for means in errors.values():
+        names |= means
+    return [_errors(name, methods, errors) for name in names]
+
+
+def _errors(name: str, methods: Sequence[str], errors: Errors) -> Column:
+    """The column of one error; empty for a method that has none."""
+    means = [errors.get(("", method), {}).get(name) for method in methods]
+    largest = max((abs(mean) for mean in means if mean is not None), default=0.0)
+    magnitude = math.floor(math.log10(largest or 1.0))
+    digits = min(max(3 - magnitude, 1), 4)
+
+    cells = []
+    for mean in means:
+        if mean is None:
+            cells.append(word(""))
+        else:
+            cells.append(number(mean, digits))
+    return Column(NUMBER, [name], cells)
 
 
 def differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[Column]:
@@ -34,7 +44,8 @@ def differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[C
     if not compare or len(methods) < 2:
         return []
     rows = {row["method"]: row for row in compare}
-    digits = layout.digits_of([rows[method]["sd"] for method in methods if method in rows])
+    compared = [rows[method] for method in methods if method in rows]
+    digits = layout.digits_of([row["sd"] for row in compared])
     cells = []
     p_values = []
     for method in methods:
@@ -46,8 +57,10 @@ def differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[C
         else:
             cells.append(word(""))
 
-        p = row.get("p_adjusted")
-        p_values.append(word("") if p is None else _p(p))
+        if row.get("p_adjusted") is None:
+            p_values.append(word(""))
+        else:
+            p_values.append(_p(row["p_adjusted"]))
     return [Column(NUMBER, ["difference"], cells), Column(NUMBER, ["p (Holm)"], p_values)]
 
 
@@ -84,13 +97,15 @@ def costs(
     runs = grouped_by(summary, "method")
     columns = []
     for spent in spent_to_target(summary, scenario):
-        texts = []
+        cells = []
+        any_reached = False
         for method in methods:
             median, _ = median_to_target(runs[(method,)], spent.column)
-            text = ""
             if math.isfinite(median):
-                text = f"{median / spent.unit:{spent.form}}"
-            texts.append(text)
-        if any(texts):
-            columns.append(Column(("r",), [spent.noun], [word(text) for text in texts]))
+                cells.append(word(f"{median / spent.unit:{spent.form}}"))
+                any_reached = True
+            else:
+                cells.append(word(""))
+        if any_reached:
+            columns.append(Column(("r",), [spent.noun], cells))
     return columns

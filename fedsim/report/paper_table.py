@@ -28,9 +28,12 @@ from fedsim.study.statistics import half_width, smallest_p
 from fedsim.study.summary import (
     NOT_FEDERATED,
     NOT_RUN,
+    as_loss,
+    distinct,
     in_words,
     is_federated,
     larger_is_better,
+    values_of,
 )
 from fedsim.types.client import ALONE, POOLED
 
@@ -93,7 +96,9 @@ def paper_table(
       errors: R² and MAE by name, by variation and method; left out: of models of classes.
     """
     errors = errors or {}
-    baseline = next((row["baseline"] for row in compare or ()), None)
+    baseline = None
+    if compare:
+        baseline = compare[0]["baseline"]
     methods = order_of(summary, baseline, score)
     groups = grouped_by(summary, "variant")
     varied: list[str] = []
@@ -107,6 +112,7 @@ def paper_table(
         heads.append(_values(str(variant), varied) or [title])
         scores.append(_scores(methods, rows, score, spread))
     columns = _score_columns(heads, scores)
+
     further = []
     least = 2  # further columns, for which long names are broken
     if not varied:
@@ -117,16 +123,16 @@ def paper_table(
         further += costs(methods, summary, scenario)
 
     names, blocks = _laid_out(methods, varied or ["method"], columns, further, least)
-    points = layout.points_of(*([names, *block] for block in blocks))
     comment = [
         *_description(summary, score, scenario, spread),
         *_marks(summary, scores),
         *_order(baseline, varied),
         *_outside(summary),
         *_elsewhere(errors, varied),
-        _fit(points),
+        _fit(_points(names, blocks)),
     ]
-    lines = [f"% {line}" for line in comment] + layout.tabular(names, blocks)
+    lines = [f"% {line}" for line in comment]
+    lines += layout.tabular(names, blocks)
     return "\n".join(lines) + "\n"
 
 
@@ -177,8 +183,14 @@ def _laid_out(
 def _badness(laid_out: tuple[Column, list[list[Column]]]) -> tuple[bool, bool, int]:
     """What makes a layout worse: wider than a page, wider than a column, many blocks."""
     names, blocks = laid_out
-    points = layout.points_of(*([names, *block] for block in blocks))
+    points = _points(names, blocks)
     return points > PAGE, points > COLUMN, len(blocks)
+
+
+def _points(names: Column, blocks: Sequence[Sequence[Column]]) -> float:
+    """The width of the table: in every block the names stand before the other columns."""
+    whole = [[names, *block] for block in blocks]
+    return layout.points_of(*whole)
 
 
 def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
@@ -198,19 +210,16 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
     # The best is one of the federated methods.
     outside = {row["method"] for row in rows if not is_federated(row)}
     rows = [row for row in rows if row["method"] not in outside]
-    means = []
+    means = {}
     for method, entry in zip(methods, scores, strict=True):
         if entry.mean is not None and method not in outside:
-            means.append(entry.mean)
+            means[method] = entry.mean
     if len(methods) < 2 or not means:
         return scores
-    best = max(means) if larger_is_better(metric_of(rows)) else min(means)
-    best_index = next(
-        index
-        for index, entry in enumerate(scores)
-        if entry.mean == best and methods[index] not in outside
-    )
-    best_method = methods[best_index]
+
+    rising = larger_is_better(metric_of(rows))
+    best_method = min(means, key=lambda method: as_loss(means[method], rising))
+    best = means[best_method]
     level = _level_with(best_method, rows, score)
     marked = []
     for entry, method in zip(scores, methods, strict=True):
@@ -221,13 +230,14 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
 
 def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
     """The scores of one method."""
-    values = [row[score] for row in runs if row.get(score) is not None]
+    values = values_of(runs, score)
     mean = None
     half = None
     if values:
         mean = statistics.fmean(values)
     if len(values) > 1 and all(map(math.isfinite, values)):
         half = statistics.stdev(values) if spread == "sd" else half_width(values)
+
     return Score(
         mean=mean,
         spread=half,
@@ -243,8 +253,11 @@ def _level_with(best: str, rows: Sequence[Row], score: str) -> set[str]:
     """Methods that cannot be told apart from the best one; none where seeds are too few to tell."""
     if not can_tell(rows):
         return set()
-    p_values = p_values_against(rows, best, score)
-    return {method for method, p in p_values.items() if p is not None and p >= SIGNIFICANCE_LEVEL}
+    level = set()
+    for method, p in p_values_against(rows, best, score).items():
+        if p is not None and p >= SIGNIFICANCE_LEVEL:
+            level.add(method)
+    return level
 
 
 def can_tell(rows: Sequence[Row]) -> bool:
@@ -253,8 +266,8 @@ def can_tell(rows: Sequence[Row]) -> bool:
     Args:
       rows: of `summary.csv`, under one variation.
     """
-    seeds = len({row["seed"] for row in rows})
-    methods = len({row["method"] for row in rows})
+    seeds = len(distinct(rows, "seed"))
+    methods = len(distinct(rows, "method"))
     return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SIGNIFICANCE_LEVEL
 
 
@@ -267,7 +280,7 @@ def _score_columns(
       heads: lines above every column.
       scores: by column and method.
     """
-    digits = _digits([entry for column in scores for entry in column])
+    digits = _digits(_entries(scores))
     form = (NUMBER[0], "l@{}", "l")
     columns = []
     for head, column_scores in zip(heads, scores, strict=True):
@@ -276,13 +289,22 @@ def _score_columns(
     return columns
 
 
+def _entries(scores: Sequence[Sequence[Score]]) -> list[Score]:
+    """All scores of a table, column by column."""
+    entries = []
+    for column in scores:
+        entries += column
+    return entries
+
+
 def _digits(scores: Sequence[Score]) -> int:
     """Decimals with which the spread of every best score has a digit."""
-    large = any(abs(entry.mean or 0) >= TENS for entry in scores)
     spreads = [entry.spread for entry in scores if entry.best]
     if not spreads:
         spreads = [entry.spread for entry in scores]
-    return layout.digits_of(spreads, least=1 if large else 2)
+    are_large = any(abs(entry.mean or 0) >= TENS for entry in scores)
+    least = 1 if are_large else 2
+    return layout.digits_of(spreads, least)
 
 
 def _score_cell(entry: Score, digits: int) -> list[Fragment]:
@@ -317,14 +339,16 @@ def _ending(entry: Score) -> str:
         return "diverged"
     if entry.alone:
         return "no score"
-    return "not run" if entry.not_run else "failed"
+    if entry.not_run:
+        return "not run"
+    return "failed"
 
 
 def _description(
     summary: Sequence[Row], score: str, scenario: Mapping[str, Any], spread: str
 ) -> list[str]:
     """What the numbers are, and where they come from."""
-    seeds = sorted({row["seed"] for row in summary})
+    seeds = sorted(distinct(summary, "seed"))
     scores = f"{plain(scenario['name'])}: {score} {plain(metric_of(summary))}"
     if len(seeds) == 1:
         scores = f"{scores} of seed {seeds[0]}."
@@ -338,12 +362,14 @@ def _listed(seeds: Sequence[int]) -> str:
     if list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]} to {seeds[-1]}"
     listed = ", ".join(map(str, seeds[:LISTED]))
-    return f"{listed}, ..." if len(seeds) > LISTED else listed
+    if len(seeds) > LISTED:
+        listed += ", ..."
+    return listed
 
 
 def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[str]:
     """What bold, daggers and raised numbers mean; nothing for a single method."""
-    entries = [entry for column in scores for entry in column]
+    entries = _entries(scores)
     if len(entries) == len(scores):
         return []
     marks = "Bold: the best mean of a column."
@@ -374,15 +400,20 @@ def _outside(summary: Sequence[Row]) -> list[str]:
     listed = {}
     for row in summary:
         if not is_federated(row):
-            listed[row["method"]] = f"{plain(row['method'])} ({reasons[row[NOT_FEDERATED]]})"
-    return [f"Last, not federated methods: {', '.join(listed.values())}."] if listed else []
+            reason = reasons[row[NOT_FEDERATED]]
+            listed[row["method"]] = f"{plain(row['method'])} ({reason})"
+    if not listed:
+        return []
+    return [f"Last, not federated methods: {', '.join(listed.values())}."]
 
 
 def _elsewhere(errors: Errors, varied: Sequence[str]) -> list[str]:
     """Where R² and MAE are, for which a table of variations has no space."""
     if not errors or not varied:
         return []
-    names = dict.fromkeys(name for means in errors.values() for name in means)
+    names: dict[str, float] = {}  # each once, in the order in which they appear
+    for means in errors.values():
+        names |= means
     return [f"{' and '.join(names)} by variation: fedsim export DIR --format csv."]
 
 

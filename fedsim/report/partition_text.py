@@ -65,7 +65,9 @@ def summary(overall: dict[str, Any], width: int = 80) -> str:
 def _clients_line(overall: dict[str, Any]) -> str:
     line = f"{overall['clients']:,}"
     empty = overall["clients_without_samples"]
-    return f"{line}, {empty:,} of them without samples" if empty else line
+    if empty:
+        line += f", {empty:,} of them without samples"
+    return line
 
 
 def _samples_line(overall: dict[str, Any]) -> str:
@@ -106,7 +108,9 @@ def table(clients: pd.DataFrame, ascii: bool = False) -> str:
     has_labels = "total_variation" in clients
     shown = clients
     if len(clients) > LISTED:
-        by = ["total_variation", "samples"] if has_labels else ["samples"]
+        by = ["samples"]
+        if has_labels:
+            by.insert(0, "total_variation")
         shown = clients.sort_values(by, ascending=False, kind="stable").head(LISTED)
 
     skews = [name.removeprefix(SKEW) for name in skews_of(clients)]
@@ -142,7 +146,9 @@ def _cells(row: dict[Any, Any], ascii: bool) -> list[str]:
     cells = [_label(row["client"], ascii, CLIENT), f"{row['samples']:,}"]
     if "classes" in row:
         cells += [str(row["classes"]), *_label_cells(row, ascii)]
-    return [*cells, *(f"{row[name]:.4g}" for name in skews_of(row))]
+    for name in skews_of(row):
+        cells.append(f"{row[name]:.4g}")
+    return cells
 
 
 def _label_cells(row: dict[Any, Any], ascii: bool) -> list[str]:

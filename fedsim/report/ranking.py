@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.report.results import grouped_by, metric_of
-from fedsim.study.summary import as_loss, is_federated, larger_is_better
+from fedsim.study.summary import as_loss, distinct, is_federated, larger_is_better, values_of
 
 Row = dict[str, Any]
 
@@ -30,7 +30,7 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
     (['a', 'b', 'c'], ['b', 'c', 'a'])
     """
     rising = larger_is_better(metric_of(summary))
-    methods = list(dict.fromkeys(row["method"] for row in summary))
+    methods = distinct(summary, "method")
     ranks: dict[str, list[float]] = {}
     for group in grouped_by(summary, "variant").values():
         losses = dict.fromkeys(methods, math.inf)
@@ -71,7 +71,7 @@ def _losses(runs: Sequence[Row], score: str, rising: bool) -> dict[str, float]:
     """
     losses = {}
     for (method,), method_runs in grouped_by(runs, "method").items():
-        values = [run[score] for run in method_runs if run.get(score) is not None]
+        values = values_of(method_runs, score)
         if values:
             losses[method] = as_loss(statistics.fmean(values), rising)
     return losses

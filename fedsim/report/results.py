@@ -14,9 +14,11 @@ from fedsim.study.standings import Standing, count_wins
 from fedsim.study.summary import (
     WITHOUT_SCORE,
     as_loss,
+    distinct,
     is_federated,
     larger_is_better,
     median_to_target,
+    values_of,
 )
 
 NEVER = 1e300  # the number by which a target that was not reached is sorted
@@ -65,7 +67,9 @@ def spent_to_target(summary: Sequence[Row], scenario: Mapping[str, Any] | None) 
     """
     if all(row.get(ROUNDS.column) is None for row in summary):
         return []
-    return [ROUNDS, MEGABYTES, SECONDS] if timed(scenario) else [ROUNDS, MEGABYTES]
+    if timed(scenario):
+        return [ROUNDS, MEGABYTES, SECONDS]
+    return [ROUNDS, MEGABYTES]
 
 
 def rows_of(table: pd.DataFrame) -> list[Row]:
@@ -129,9 +133,11 @@ def results(
     runs = grouped_by(summary, "method", "variant")
     rising = larger_is_better(metric_of(summary))
     spent = spent_to_target(summary, scenario)
-    variants = variants or list(dict.fromkeys(row.get("variant") for row in summary))
-    present = {name for row in summary for name in row}
-    columns = [name for name in ("method", "variant", "tuned") if name in present]
+    variants = variants or distinct(summary, "variant")
+    columns = []
+    for name in ("method", "variant", "tuned"):
+        if any(name in row for row in summary):
+            columns.append(name)
 
     ranked = []
     for names, group in grouped_by(summary, *columns).items():
@@ -169,18 +175,25 @@ def _verdicts(by_variation: Mapping[str, Sequence[Standing]]) -> dict[tuple[str,
     for variant, standings in by_variation.items():
         for standing in standings:
             verdicts[standing.method, variant] = standing.verdict
-    return verdicts if any(verdicts.values()) else {}
+    if not any(verdicts.values()):
+        return {}
+    return verdicts
 
 
 def _loss(score: Cell, rising: bool) -> float:
     """A mean score as a number that is smaller for better scores; infinite where there is none."""
     _, mean = score
-    return math.inf if mean == "" else as_loss(mean, rising)
+    if mean == "":
+        return math.inf
+    return as_loss(mean, rising)
 
 
 def metric_of(summary: Sequence[Row]) -> str:
     """The column of `rounds.csv` that the scores come from; empty where no run has a score."""
-    return next((str(row["metric"]) for row in summary if row.get("metric")), "")
+    for row in summary:
+        if row.get("metric"):
+            return str(row["metric"])
+    return ""
 
 
 def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
@@ -218,11 +231,11 @@ def _times(last: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
       last: the last row of every run.
       rows: all rows.
     """
-    seconds = sum(row["wall_seconds"] for row in last)
-    compiling = sum(row["compile_seconds"] for row in last)
+    seconds = sum(values_of(last, "wall_seconds"))
+    compiling = sum(values_of(last, "compile_seconds"))
     rate = 0.0
     if last:
-        rate = statistics.fmean(row["steps_per_second"] for row in last)
+        rate = statistics.fmean(values_of(last, "steps_per_second"))
     busy = [row["lane_efficiency"] for row in rows if row["lane_efficiency"]]
     lanes = ""
     if busy:
@@ -239,9 +252,12 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
 
     Scores that are infinite count: the mean is infinite then.
     """
-    values = [row[score] for row in rows if row.get(score) is not None]
-    best = [row["best"] for row in rows if row.get("best") is not None]
-    bad = sum(bool(row.get("diverged")) or row.get("status") in WITHOUT_SCORE for row in rows)
+    values = values_of(rows, score)
+    best = values_of(rows, "best")
+    bad = 0
+    for row in rows:
+        if row.get("diverged") or row.get("status") in WITHOUT_SCORE:
+            bad += 1
     runs = str(len(rows))
     if bad:
         runs += f", {bad} bad"

@@ -18,7 +18,7 @@ from fedsim.report.results import (
     spent_to_target,
 )
 from fedsim.study.statistics import half_width
-from fedsim.study.summary import in_words, variation_of
+from fedsim.study.summary import distinct, in_words, variation_of
 
 
 def for_paper(
@@ -58,7 +58,8 @@ def for_paper(
         names = dict(zip(keys, values, strict=True))
         row = {**names, **_scores(runs, score, spread, spent)}
         means = errors.get((variation_of(names), str(names["method"])), {})
-        row |= {name: f"{mean:.4g}" for name, mean in means.items()}
+        for name, mean in means.items():
+            row[name] = f"{mean:.4g}"
         if baseline is not None:
             is_baseline = names["method"] == baseline
             row |= _difference(compared.get(_key(names, keys)), is_baseline)
@@ -69,12 +70,9 @@ def for_paper(
 
 def _scores(runs: pd.DataFrame, score: str, spread: str, spent: Sequence[Spent]) -> dict[str, Any]:
     """The cells of the runs of a method: seeds, score, and what was spent to the target."""
-    metric = next((name for name in runs["metric"] if isinstance(name, str)), "")
-    cells: dict[str, Any] = {
-        "seeds": len(runs),
-        in_words(metric): _mean(list(runs[score]), spread),
-    }
     rows = rows_of(runs)
+    metric = in_words(metric_of(rows))
+    cells: dict[str, Any] = {"seeds": len(runs), metric: _mean(list(runs[score]), spread)}
     if any(row["rounds_to_target"] is not None for row in rows):
         for entry in spent:
             cells[f"{entry.noun} to target"], _ = reached(rows, entry)
@@ -86,9 +84,8 @@ def _positions(
 ) -> dict[tuple, tuple[int, int]]:
     """The position of every method and variation in the table."""
     rows = rows_of(summary)
-    variants = dict.fromkeys(row.get("variant") for row in rows)
     positions = {}
-    for group, variant in enumerate(variants):
+    for group, variant in enumerate(distinct(rows, "variant")):
         of_variant = [row for row in rows if row.get("variant") == variant]
         for rank, method in enumerate(order_of(of_variant, baseline, score)):
             positions[method, variant] = (group, rank)
@@ -112,7 +109,9 @@ def markdown(table: pd.DataFrame) -> str:
 
 def _rounded(cell: Any) -> Any:
     """A number as readers need it: six significant digits."""
-    return f"{cell:.6g}" if isinstance(cell, float) else cell
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    return cell
 
 
 def _markdown_row(cells: Iterable[Any]) -> str:

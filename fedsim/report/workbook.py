@@ -81,8 +81,10 @@ def _require_space(name: str, table: pd.DataFrame) -> None:
     problem = ""
     if len(table) >= MAX_ROWS:
         problem = f"{len(table):,} rows; a sheet has at most {MAX_ROWS:,}"
-    texts = table.select_dtypes(exclude="number")
-    longest = max((len(str(value)) for row in _rows(texts) for value in row), default=0)
+    longest = 0
+    for row in _rows(table.select_dtypes(exclude="number")):
+        for value in row:
+            longest = max(longest, len(str(value)))
     if longest > MAX_CHARACTERS:
         problem = f"a text of {longest:,} characters; a cell has at most {MAX_CHARACTERS:,}"
     if problem:
@@ -125,7 +127,9 @@ def _cell(sheet: Any, value: Any) -> Any:
         return None
     if isinstance(value, float) and math.isinf(value):
         is_number = False
-    text = repr(value) if isinstance(value, float) else str(value)
+    text = str(value)
+    if isinstance(value, float):
+        text = repr(value)
     cell = WriteOnlyCell(sheet, value=ESCAPED.sub(_escape, text))
     cell.data_type = "n" if is_number else "s"
     return cell

@@ -6,7 +6,7 @@ from fedsim.study.breakdown import MALICIOUS_AXIS
 from fedsim.study.claims import FALLS, WORST_CASE, Claim, Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.summary import Record, grouped, in_words, variation_of
+from fedsim.study.summary import Record, grouped, in_words, values_of, variation_of
 from fedsim.study.words import axis_name, others_of
 from fedsim.study.worst_case import split_attack
 
@@ -36,7 +36,9 @@ def worst_case_lines(findings: Findings) -> list[Sentence]:
 def _worst_case(variation: str, group: Sequence[Record], findings: Findings) -> Sentence:
     """The sentence about one variation, whose rows of `worst.csv` are sorted, the best first."""
     best, *others = group
-    where = f", with {findings.words(variation)}" if variation else ""
+    where = ""
+    if variation:
+        where = f", with {findings.words(variation)}"
     text = KEEPS.format(
         attacks=best["attacks"],
         where=where,
@@ -93,7 +95,7 @@ def _breakdown(variation: str, rows: Sequence[Record], findings: Findings) -> Se
     no_gain: list[str] = []
     by_method = grouped(rows, key=lambda row: row["method"])
     for method, of_method in by_method.items():
-        falls = [row["falls"] for row in of_method if row["falls"] is not None]
+        falls = values_of(of_method, "falls")
         if falls:
             points.append((min(falls), method))
         elif all(row["holds"] is not None for row in of_method):
@@ -119,6 +121,8 @@ def _breakdown(variation: str, rows: Sequence[Record], findings: Findings) -> Se
         where += f" with {findings.words(variation)}"
     text = HALF_LOST.format(axis=axis_name(MALICIOUS_AXIS), where=where, items="; ".join(items))
 
-    claimed = [method for _, method in points] + holding
-    claims = [Claim(FALLS, method, "", variation, None) for method in claimed]
+    falling = [method for _, method in points]
+    claims = []
+    for method in [*falling, *holding]:
+        claims.append(Claim(FALLS, method, "", variation, None))
     return Sentence(text, Priority.BREAKDOWN, claims)

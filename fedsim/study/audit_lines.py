@@ -50,7 +50,9 @@ def audit_lines(
         rows = groups[method, variation]
         of = ""
         if len(groups) > 1:
-            of = f" of {method}, {words(variation)}" if variation else f" of {method}"
+            of = f" of {method}"
+            if variation:
+                of += f", {words(variation)}"
         if len(groups) <= MOST:
             lines.append(_shown(rows, of))
         lines += _above(rows, of, groups=len(groups))
@@ -73,13 +75,17 @@ def _shown(rows: Sequence[Record], of: str) -> str:
         bound = ONE
     else:
         bound = SEVERAL
-    upper = _upper(rows)
+
+    upper = "any"
+    if math.isfinite(_upper(rows)):
+        upper = f"{_upper(rows):.4g}"
+    each = " each" if len(rows) > 1 else ""
     return SHOWN.format(
         of=of,
         bound=bound.format(low=low, high=high, runs=len(rows)),
         confidence=100 * rows[0]["epsilon_confidence"],
-        each=" each" if len(rows) > 1 else "",
-        upper="any" if math.isinf(upper) else f"{upper:.4g}",
+        each=each,
+        upper=upper,
     )
 
 
@@ -89,8 +95,10 @@ def _at_least(hits: int, runs: int, chance: float) -> float:
     >>> round(_at_least(2, 2, 0.05), 4)
     0.0025
     """
-    tail = range(hits, runs + 1)
-    return sum(math.comb(runs, k) * chance**k * (1 - chance) ** (runs - k) for k in tail)
+    tail = 0
+    for k in range(hits, runs + 1):
+        tail += math.comb(runs, k) * chance**k * (1 - chance) ** (runs - k)
+    return tail
 
 
 def _above(rows: Sequence[Record], of: str, groups: int) -> list[str]:

@@ -1,5 +1,6 @@
 """Where a method breaks down along a numeric axis, such as the share of malicious clients."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,9 +39,10 @@ def without_path(variant: str | None, path: str) -> str:
     >>> without_path("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
     'wire=[zero]'
     """
-    settings = split_at_commas(variant) if isinstance(variant, str) else []
+    if not isinstance(variant, str):
+        return ""
     rest = []
-    for setting in settings:
+    for setting in split_at_commas(variant):
         setting_path, _ = path_and_value(setting)
         if setting_path != path:
             rest.append(setting)
@@ -72,10 +74,10 @@ def breakdown_rows(
     first_row = next(iter(first_curve.values()))
     start = untrained_scores(rounds, str(first_row["metric"]))
     sorted_curves = sorted(curves.items())
-    p_values = holm([_p_no_gain(rows, start) for _, rows in sorted_curves])
+    p_values = [_p_no_gain(rows, start) for _, rows in sorted_curves]
 
     table = []
-    for ((rest, method), rows), p in zip(sorted_curves, p_values, strict=True):
+    for ((rest, method), rows), p in zip(sorted_curves, holm(p_values), strict=True):
         gained = p is not None and p < SIGNIFICANCE_LEVEL
         table.append(_row(rest, method, rows, start, gained))
     return table
@@ -144,7 +146,9 @@ def breakdown_point(
 
     first = order[0]
     sd = sds[first]
-    doubt = 0.0 if sd is None else half_width_of(sd, seeds[first])
+    doubt = 0.0
+    if sd is not None:
+        doubt = half_width_of(sd, seeds[first])
     # Negated, so that NaN is no gain.
     if not gains[first] > doubt:
         return None
@@ -152,7 +156,9 @@ def breakdown_point(
     keeps_half = gains[order] >= gains[first] / 2
     last_kept = int(np.flatnonzero(keeps_half)[-1])
     beyond = last_kept + 1
-    return float(values[order[beyond]]) if beyond < len(order) else None
+    if beyond == len(order):
+        return None
+    return float(values[order[beyond]])
 
 
 def _p_no_gain(rows: RowsByValue, start: Mapping[str, float]) -> float | None:
@@ -196,10 +202,9 @@ def _row(
 
     falls = None
     if untrained_score is not None and gained:
-        means = [row["mean"] for row in curve]
         falls = breakdown_point(
             values=values,
-            means=[np.nan if mean is None else mean for mean in means],
+            means=[_mean(row) for row in curve],
             sds=[row["sd"] for row in curve],
             seeds=[row["seeds"] for row in curve],
             start=untrained_score,
@@ -223,6 +228,13 @@ def _row(
         "holds": holds,
         "falls": falls,
     }
+
+
+def _mean(row: Record) -> float:
+    """The mean of a row; NaN if it has none."""
+    if row["mean"] is None:
+        return math.nan
+    return row["mean"]
 
 
 def _number(value: Any) -> float | None:

@@ -37,11 +37,15 @@ def not_run_lines(summary: Sequence[Record], words: Callable[[str], str]) -> lis
         idle = sum(run.get("status") == NOT_RUN for run in runs)
         if idle == 0:
             continue
-        configuration = f"{method} with {words(variation)}" if variation else method
-        seeds = count(len(runs), "seed")
-        items.append(
-            NOT_AGGREGATED_ITEM.format(configuration=configuration, idle=idle, seeds=seeds)
+        configuration = method
+        if variation:
+            configuration += f" with {words(variation)}"
+        item = NOT_AGGREGATED_ITEM.format(
+            configuration=configuration,
+            idle=idle,
+            seeds=count(len(runs), "seed"),
         )
+        items.append(item)
     if not items:
         return []
     return [Sentence(NOT_AGGREGATED.format(items=", ".join(items)), Priority.CAUTION)]
@@ -64,7 +68,8 @@ def few_seeds_lines(findings: Findings) -> list[Sentence]:
     )
     # The test draws a fixed number of signs beyond some seeds, so of very many comparisons there
     # may be no number that is enough.
-    enough = next((n for n in range(2, MAX_SEEDS) if not too_few(n, tests)), None)
-    if enough is not None:
-        text += ENOUGH_SEEDS.format(enough=enough)
+    for enough in range(2, MAX_SEEDS):
+        if not too_few(enough, tests):
+            text += ENOUGH_SEEDS.format(enough=enough)
+            break
     return [Sentence(text, Priority.CAUTION)]

@@ -82,8 +82,8 @@ class Cell(NamedTuple):
         return Position(
             method=self.method,
             definition=self.definition,
-            varied={path: text_of(value) for path, value in self.varied.items()},
-            tuned={path: text_of(value) for path, value in self.tuned.items()},
+            varied=_as_texts(self.varied),
+            tuned=_as_texts(self.tuned),
         )
 
 
@@ -107,8 +107,8 @@ class Position(NamedTuple):
         return Cell(
             method=self.method,
             variant=settings_label(self.varied),
-            varied={path: value_of(text) for path, text in self.varied.items()},
-            tuned={path: value_of(text) for path, text in self.tuned.items()},
+            varied=_as_values(self.varied),
+            tuned=_as_values(self.tuned),
             scenario=scenario,
             edits=edits,
             definition=self.definition,
@@ -117,10 +117,20 @@ class Position(NamedTuple):
     @property
     def coordinates(self) -> list[Coordinate]:
         """Its coordinates: the method, then what varies, then what is tuned."""
-        method = Coordinate("methods", self.method, "")
-        varied = [Coordinate("vary", path, str(text)) for path, text in self.varied.items()]
-        tuned = [Coordinate("tune", path, str(text)) for path, text in self.tuned.items()]
-        return [method, *varied, *tuned]
+        coordinates = [Coordinate("methods", self.method, "")]
+        for path, text in self.varied.items():
+            coordinates.append(Coordinate("vary", path, str(text)))
+        for path, text in self.tuned.items():
+            coordinates.append(Coordinate("tune", path, str(text)))
+        return coordinates
+
+
+def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {path: text_of(value) for path, value in values.items()}
+
+
+def _as_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    return {path: value_of(text) for path, text in texts.items()}
 
 
 class RefusedCell(NamedTuple):
@@ -151,12 +161,14 @@ class Origins(NamedTuple):
         if key in self.options:
             return Problem(self.options[key], text)
         if coordinate.is_method:
-            return problem_at(self.document, ("compare", "methods", self.labels.index(name)), text)
+            index = self.labels.index(name)
+            return problem_at(self.document, ("compare", "methods", index), text)
 
-        values = [str(tried) for tried in self.axes[key][name]]
-        index = (values.index(value),) if value in values else ()
-        problem = problem_at(self.document, ("compare", key, name, *index), text)
-        return problem._replace(where=f"compare.{key}.{name}{dotted(index)}")
+        # At the value if the scenario lists it, else at its axis.
+        values = list(map(str, self.axes[key][name]))
+        path_of_value = (values.index(value),) if value in values else ()
+        problem = problem_at(self.document, ("compare", key, name, *path_of_value), text)
+        return problem._replace(where=f"compare.{key}.{name}{dotted(path_of_value)}")
 
     def is_shared(self, coordinate: Coordinate) -> bool:
         """Return whether a coordinate is a method, or of an axis that is common to all methods."""
@@ -207,9 +219,11 @@ def problem_lines(
         if key not in reported:
             groups.setdefault(key, []).append(position)
             problems.setdefault(key, problem)
-    return [
-        _line(problems[key], positions, all_positions, origins) for key, positions in groups.items()
-    ]
+
+    lines = []
+    for key, positions in groups.items():
+        lines.append(_line(problems[key], positions, all_positions, origins))
+    return lines
 
 
 def _line(
@@ -271,7 +285,12 @@ def _shared(
 
     What one method alone is tuned by has no line of its own, so it comes only in pairs.
     """
-    shared = [coordinate for coordinate in names[0] if all(coordinate in name for name in names)]
+    first, *others = names
+    shared = []
+    for coordinate in first:
+        if all(coordinate in name for name in others):
+            shared.append(coordinate)
+
     for coordinate in shared:
         if origins.is_shared(coordinate):
             yield [coordinate]
@@ -288,7 +307,8 @@ def _text(coordinates: Sequence[Coordinate], problem: Problem) -> str:
     first, *others = coordinates
     text = first.text
     if others:
-        text += f" with {', '.join(coordinate.text for coordinate in others)}"
+        other_texts = [coordinate.text for coordinate in others]
+        text += f" with {', '.join(other_texts)}"
     if problem.where and all(coordinate.name != problem.where for coordinate in coordinates):
         text += f": {problem.where}"
     return f"{text}: {problem.what}"

@@ -131,7 +131,9 @@ def in_megabytes(count: float) -> str:
     >>> in_megabytes(200_000.0), in_megabytes(math.inf)
     ('0.2 MB', '∞')
     """
-    return f"{count / 1e6:.3g} MB" if math.isfinite(count) else "∞"
+    if not math.isfinite(count):
+        return "∞"
+    return f"{count / 1e6:.3g} MB"
 
 
 def in_seconds(value: float) -> str:
@@ -142,7 +144,9 @@ def in_seconds(value: float) -> str:
     """
     if value == 0:
         return "0"
-    return f"{value:,.0f} s" if abs(value) >= 100 else f"{value:.3g} s"
+    if abs(value) >= 100:
+        return f"{value:,.0f} s"
+    return f"{value:.3g} s"
 
 
 def in_finite_seconds(value: float) -> str:
@@ -151,7 +155,9 @@ def in_finite_seconds(value: float) -> str:
     >>> in_finite_seconds(6.0), in_finite_seconds(math.inf)
     ('6 s', '∞')
     """
-    return in_seconds(value) if math.isfinite(value) else "∞"
+    if not math.isfinite(value):
+        return "∞"
+    return in_seconds(value)
 
 
 def time_axes(variants: Iterable[str]) -> set[str]:

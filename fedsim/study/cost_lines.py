@@ -129,7 +129,11 @@ def cost_lines(findings: Findings) -> dict[CostAxis, list[Sentence]]:
 
 def _of_group(number: int, tests: Sequence[RowTest]) -> dict[int, RowTest]:
     """The tests of one group by the index of the row."""
-    return {test.row: test for test in tests if test.group == number}
+    of_group = {}
+    for test in tests:
+        if test.group == number:
+            of_group[test.row] = test
+    return of_group
 
 
 def _saved(group: Group, tests: Tests) -> list[Sentence]:
@@ -166,7 +170,9 @@ def _may_be_level(test: RowTest) -> bool:
     """
     if test.gain is None:
         return False
-    highest = test.gain if test.gain_ends is None else test.gain_ends[1]
+    if test.gain_ends is None:
+        return test.gain >= 0
+    _, highest = test.gain_ends
     return highest >= 0
 
 
@@ -213,8 +219,9 @@ def _doubt(group: Group, test: RowTest) -> str:
         return SAME_UNDER_ALL.format(seeds=test.numbers.seeds, margin=group.margin)
     if low >= 0:
         return BETTER_BY_INTERVAL
-    loss = f"{100 * -low:.3g} points" if is_share(group.metric) else f"{-low:.3g}"
-    return MAY_COST.format(loss=loss)
+    if is_share(group.metric):
+        return MAY_COST.format(loss=f"{100 * -low:.3g} points")
+    return MAY_COST.format(loss=f"{-low:.3g}")
 
 
 def _none_keeps(group: Group, tests: Tests) -> Sentence:
@@ -244,10 +251,12 @@ def _in_equal_time(group: Group, tests: Tests) -> list[Sentence]:
     if pair is None:
         return []
     best, other = pair
-    test = tests.in_time.get(best)
     if best == group.reference_index:
-        other_test = tests.in_time.get(other)
-        test = None if other_test is None else other_test.reversed()
+        test = tests.in_time.get(other)
+        if test is not None:
+            test = test.reversed()
+    else:
+        test = tests.in_time.get(best)
 
     row = group.rows[best]
     other_row = group.rows[other]
@@ -358,11 +367,15 @@ def _claim(kind: str, group: Group, row: Record, other: Record, p: float | None)
 def _counted(group: Group) -> str:
     """What is counted, in the middle of a sentence."""
     words = WAYS[group.way].words
-    return f"{words}," if "," in words else words
+    if "," in words:
+        return f"{words},"
+    return words
 
 
 def _score(group: Group, value: float) -> str:
-    return f"{value:.3f}" if is_share(group.metric) else f"{value:.3g}"
+    if is_share(group.metric):
+        return f"{value:.3f}"
+    return f"{value:.3g}"
 
 
 def _difference(numbers: Paired | None) -> str:
@@ -383,7 +396,9 @@ def _times(more: Record, less: Record, way: str) -> str:
 
 def _ratio(more: Record, less: Record, way: str) -> str:
     divisor = cost(less, way)
-    return f"{cost(more, way) / divisor:.3g}" if divisor else "∞"
+    if not divisor:
+        return "∞"
+    return f"{cost(more, way) / divisor:.3g}"
 
 
 def _amount(axis: CostAxis, row: Record) -> str:

@@ -4,6 +4,7 @@ A page has groups of rows that are compared with each other. In every group the 
 compared with a reference, the most expensive row of the baseline.
 """
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -78,13 +79,19 @@ class Group(NamedTuple):
     @property
     def others(self) -> list[int]:
         """Indices of the other rows."""
-        return [index for index in range(len(self.rows)) if index != self.reference_index]
+        indices = list(range(len(self.rows)))
+        indices.remove(self.reference_index)
+        return indices
 
     @property
     def cheaper(self) -> list[int]:
         """Indices of the rows that cost less than the reference."""
         limit = cost(self.reference, self.way)
-        return [index for index in self.others if cost(self.rows[index], self.way) < limit]
+        cheaper = []
+        for index in self.others:
+            if cost(self.rows[index], self.way) < limit:
+                cheaper.append(index)
+        return cheaper
 
 
 class RowTest(NamedTuple):
@@ -120,7 +127,9 @@ class RowTest(NamedTuple):
 
     def reversed(self) -> "RowTest":
         """Return the same test from the reference's view: its difference to the row."""
-        numbers = None if self.numbers is None else _negated(self.numbers)
+        numbers = self.numbers
+        if numbers is not None:
+            numbers = _negated(numbers)
         return self._replace(numbers=numbers, gain=None, gain_ends=None, lean=-self.lean)
 
 
@@ -140,8 +149,9 @@ def cost_groups(findings: Findings) -> list[Group]:
     Seconds have none if a second of the virtual clock is a local step.
     """
     # Scores at an equal time need every round, and the others none.
-    needs_rounds = any(axis.equal_time and findings.rows(axis.table) for axis in AXES)
-    rounds = findings.rows("rounds") if needs_rounds else ()
+    rounds: Sequence[Record] = ()
+    if any(axis.equal_time and findings.rows(axis.table) for axis in AXES):
+        rounds = findings.rows("rounds")
     runs = runs_of(findings.rows("summary"), rounds)
 
     page = []
@@ -164,19 +174,31 @@ def _group(
     findings: Findings,
 ) -> Group:
     reference = reference_of(rows, findings.baseline, way)
-    row_runs = [runs.of(row) for row in rows]
-    in_time = equal_scores(rows, runs) if axis.equal_time else []
+    margin = margin_of(findings.scenario, str(reference["metric"]), reference["mean"])
+    has_target = reference.get(axis.target) is not None
+
+    reference_index = 0
+    scores = []
     spent = []
-    if reference.get(axis.target) is not None:
-        spent = [_spent(of_row, axis) for of_row in row_runs]
+    for index, row in enumerate(rows):
+        row_runs = runs.of(row)
+        scores.append(seed_scores(row_runs, findings.score))
+        if has_target:
+            spent.append(_spent(row_runs, axis))
+        if row is reference:  # an equal row may be before it
+            reference_index = index
+
+    in_time = []
+    if axis.equal_time:
+        in_time = equal_scores(rows, runs)
     return Group(
         axis=axis,
         rest=rest,
         rows=rows,
-        reference_index=next(index for index, row in enumerate(rows) if row is reference),
+        reference_index=reference_index,
         way=way,
-        margin=margin_of(findings.scenario, str(reference["metric"]), reference["mean"]),
-        scores=[seed_scores(of_row, findings.score) for of_row in row_runs],
+        margin=margin,
+        scores=scores,
         in_time=in_time,
         spent=spent,
         name=partial(name_of, axis, rows=rows, words=findings.words),
@@ -188,7 +210,9 @@ def _spent(runs: Sequence[Record], axis: CostAxis) -> dict[int, float]:
     spent = {}
     for run in runs:
         value = run.get(axis.target)
-        spent[run["seed"]] = float("inf") if value is None else float(value)
+        if value is None:
+            value = math.inf
+        spent[run["seed"]] = float(value)
     return spent
 
 
@@ -233,8 +257,12 @@ def nothing_kept(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> d
             p = 2 * p_mean_above(-_gains(group, index), 0.0)
             row_p_values.append(min(1.0, p))
         p_values[number] = max(row_p_values)
-    adjusted = holm(list(p_values.values()))
-    return {number: p for number, p in zip(p_values, adjusted, strict=True) if p is not None}
+
+    adjusted = {}
+    for number, p in zip(p_values, holm(list(p_values.values())), strict=True):
+        if p is not None:
+            adjusted[number] = p
+    return adjusted
 
 
 def further_in_time(page: Sequence[Group]) -> list[RowTest]:
@@ -274,14 +302,19 @@ def _against_reference(
             continue
         for index in group.others:
             one, other = shared_scores(values[index], values[group.reference_index])
-            p = p_different(one, other) if len(one) else None
+            p = None
+            if len(one):
+                p = p_different(one, other)
             tests.append(_row_test(number, group, index, values, rising(group), p))
     return _adjusted(tests)
 
 
 def _gains(group: Group, index: int) -> np.ndarray:
     """How much better a row scores than the reference `[seeds]`."""
-    d = differences(*shared_scores(group.scores[index], group.scores[group.reference_index]))
+    scores, reference_scores = shared_scores(
+        group.scores[index], group.scores[group.reference_index]
+    )
+    d = differences(scores, reference_scores)
     return d if group.rising else -d
 
 
@@ -303,9 +336,11 @@ def _row_test(
     of_row = values[index]
     of_reference = values[group.reference_index]
     one, other = shared_scores(of_row, of_reference)
-    numbers = paired(one, other, rising) if len(one) else None
-    sign = 1 if rising else -1
+    numbers = None
+    if len(one):
+        numbers = paired(one, other, rising)
 
+    sign = 1 if rising else -1
     gain = None
     gain_ends = None
     if numbers is not None and numbers.difference is not None:
@@ -316,14 +351,15 @@ def _row_test(
         gain_ends = (low, high) if rising else (-high, -low)
 
     d = sign * differences(one, other)
-    lean = d if np.isfinite(d).all() else np.sign(d)
+    if not np.isfinite(d).all():
+        d = np.sign(d)  # each seed counts as one
     return RowTest(
         group=number,
         row=index,
         numbers=numbers,
         gain=gain,
         gain_ends=gain_ends,
-        lean=float(lean.sum()),
+        lean=float(d.sum()),
         p=p,
         test=(frozenset(of_row.items()), frozenset(of_reference.items())),
     )
@@ -331,5 +367,9 @@ def _row_test(
 
 def _adjusted(tests: Sequence[RowTest]) -> list[RowTest]:
     """Tests with p-values after Holm over all of them."""
-    p_values = holm([test.p for test in tests], [test.test for test in tests])
-    return [test._replace(p=p) for test, p in zip(tests, p_values, strict=True)]
+    p_values = [test.p for test in tests]
+    scores = [test.test for test in tests]
+    adjusted = []
+    for test, p in zip(tests, holm(p_values, scores), strict=True):
+        adjusted.append(test._replace(p=p))
+    return adjusted

@@ -13,10 +13,12 @@ from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
     Record,
     as_loss,
+    distinct,
     grouped,
     has_score,
     larger_is_better,
     metric_of,
+    values_of,
     variation_of,
     worst,
 )
@@ -105,19 +107,34 @@ def cost_rows(
     for group in comparison_groups(axis, rows).values():
         way = differing_way(axis, group)
         if way:
-            new_rows = [{**row, "front": int(on_front(row, group, way))} for row in group]
-            if axis.equal_time:
-                for row, columns in zip(new_rows, _in_time(group, runs), strict=True):
-                    row |= columns
-            table += new_rows
+            table += _compared_rows(axis, group, way, runs)
         elif has_target and not axis.equal_time:
             table += group
     return table
 
 
+def _compared_rows(axis: CostAxis, group: Sequence[Record], way: str, runs: Runs) -> list[Record]:
+    """The rows of a group, with whether they are on its front, and their scores at an equal time.
+
+    Args:
+      axis: what is counted.
+      group: rows that are compared with each other.
+      way: the way in which they differ.
+      runs: the runs of the comparison.
+    """
+    rows = []
+    for row in group:
+        front = on_front(row, group, way)
+        rows.append({**row, "front": int(front)})
+    if axis.equal_time:
+        for row, columns in zip(rows, _in_time(group, runs), strict=True):
+            row |= columns
+    return rows
+
+
 def comparison_groups(axis: CostAxis, rows: Sequence[Record]) -> dict[str, list[Record]]:
     """Return the rows that are compared with each other, by what else varies."""
-    compared = axis.compared_paths(variation_of(row) for row in rows)
+    compared = axis.compared_paths(map(variation_of, rows))
 
     def rest(row: Record) -> str:
         """What varies apart from the compared paths."""
@@ -147,14 +164,13 @@ def name_of(
       rows: the rows of the group.
       words: returns a variation in words.
     """
-    compared = axis.compared_paths(variation_of(other) for other in rows)
+    compared = axis.compared_paths(map(variation_of, rows))
     names = []
     for setting in split_at_commas(variation_of(row)):
         path, _ = path_and_value(setting)
         if path in compared:
             names.append(words(setting))
-    methods = {other["method"] for other in rows}
-    if len(methods) > 1 or not names:
+    if len(distinct(rows, "method")) > 1 or not names:
         names.insert(0, row["method"])
     return ", ".join(names)
 
@@ -168,7 +184,9 @@ def differing_way(axis: CostAxis, rows: Sequence[Record]) -> str:
             differing.append(way)
     if not differing:
         return ""
-    return axis.combined if len(differing) > 1 else differing[0]
+    if len(differing) > 1:
+        return axis.combined
+    return differing[0]
 
 
 def cost(row: Record, way: str) -> float:
@@ -204,7 +222,9 @@ def front_first(rows: Sequence[Record], way: str) -> list[Record]:
     rising = larger_is_better(str(rows[0]["metric"]))
 
     def rank(row: Record) -> tuple[bool, float, float]:
-        cheapness = -cost(row, way) if way else 0
+        cheapness = 0
+        if way:
+            cheapness = -cost(row, way)
         return not row.get("front"), cheapness, as_loss(row["mean"], rising)
 
     return sorted(rows, key=rank)
@@ -277,7 +297,9 @@ def _in_time(rows: Sequence[Record], runs: Runs) -> list[Record]:
     for by_seed in equal_scores(rows, runs):
         scores = np.array(list(by_seed.values()))
         low, high = interval(scores) or (None, None)
-        mean = float(scores.mean()) if len(scores) else None
+        mean = None
+        if len(scores):
+            mean = float(scores.mean())
         columns.append({"in_time": mean, "in_time_low": low, "in_time_high": high})
     return columns
 
@@ -308,7 +330,11 @@ def _row(
         return None
 
     first = runs[0]
-    row = {name: first[name] for name in ("method", "variant", *varied) if name in first}
+    row = {}
+    for name in ("method", "variant", *varied):
+        if name in first:
+            row[name] = first[name]
+
     low, high = interval(scores) or (None, None)
     row |= {
         "metric": metric_of(runs),
@@ -319,7 +345,7 @@ def _row(
         "ci_high": high,
     }
     for name in spent[0]:
-        row[name] = float(np.mean([columns[name] for columns in spent]))
+        row[name] = float(np.mean(values_of(spent, name)))
     return row
 
 
@@ -356,7 +382,14 @@ def _to_target(axis: CostAxis, runs: Sequence[Record]) -> Record:
 
     A run that did not reach it counts as ∞.
     """
-    spent = [run[axis.target] for run in runs if run.get(axis.target) is not None]
-    missing = len(runs) - len(spent)
-    median, low, high = median_interval(spent + [math.inf] * missing)
-    return {"reached": len(spent), axis.target: median, "target_low": low, "target_high": high}
+    spent = []
+    reached = 0
+    for run in runs:
+        value = run.get(axis.target)
+        if value is None:
+            spent.append(math.inf)
+        else:
+            spent.append(value)
+            reached += 1
+    median, low, high = median_interval(spent)
+    return {"reached": reached, axis.target: median, "target_low": low, "target_high": high}

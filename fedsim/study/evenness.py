@@ -21,7 +21,9 @@ def evenness(scores: np.ndarray, rising: bool) -> Evenness:
       scores: of the clients.
       rising: whether a larger one is better.
     """
-    worst_first = np.sort(scores) if rising else np.sort(scores)[::-1]
+    worst_first = np.sort(scores)
+    if not rising:
+        worst_first = worst_first[::-1]
     tenth = max(len(scores) // 10, 1)
     return Evenness(
         mean=float(scores.mean()),

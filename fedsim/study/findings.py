@@ -1,7 +1,7 @@
 """The findings of a comparison: its tables, and what all sentences about it need."""
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.study.breakdown import untrained_scores
@@ -86,16 +86,22 @@ class Findings(NamedTuple):
         """Return a mean score: a share with three decimals, any other with three digits."""
         if mean is None or not math.isfinite(mean):
             return "∞"
-        return f"{mean:.3f}" if is_share(self.metric) else f"{mean:.3g}"
+        if is_share(self.metric):
+            return f"{mean:.3f}"
+        return f"{mean:.3g}"
 
     def claim(self, standing: Standing, variation: str) -> Claim:
         """Return the claim that a method differs from the baseline."""
-        p = standing.row["p_adjusted"] if standing.row else 1.0
+        p = 1.0
+        if standing.row:
+            p = standing.row["p_adjusted"]
         return Claim(BETTER, standing.method, self.baseline, variation, p)
 
     def prefix(self, variation: str) -> str:
         """Return how a sentence about a variation begins, such as `With 20 % malicious: `."""
-        return f"With {self.words(variation)}: " if variation else ""
+        if not variation:
+            return ""
+        return f"With {self.words(variation)}: "
 
 
 def findings_of(
@@ -120,24 +126,26 @@ def findings_of(
     metric = metric_of(tables["summary"])
     by_variation = standings(tables["compare"], tables["summary"], baseline, score, chance)
 
-    # Sentences rank federated methods alone.
-    names = {row["method"] for row in tables["summary"] if not is_federated(row)} - {baseline}
+    # Sentences rank federated methods alone, unless another one is the baseline.
+    outside_rows = [row for row in tables["summary"] if not is_federated(row)]
+    unranked = {row["method"] for row in outside_rows} - {baseline}
     ranked = {}
     outside = {}
     for variation, group in by_variation.items():
-        ranked[variation] = [s for s in group if s.method not in names]
         outside[variation] = [s for s in group if s.not_federated]
-    ranked_tables = dict(tables)
-    ranked_tables["outside"] = [row for row in tables["summary"] if not is_federated(row)]
-    for name in ("summary", "compare"):
-        ranked_tables[name] = [row for row in tables[name] if row["method"] not in names]
-    summary = ranked_tables["summary"]
+        ranked_group = [s for s in group if s.method not in unranked]
+        if ranked_group:
+            ranked[variation] = ranked_group
 
     # No validation score chooses the setting of a method without a shared model.
-    alone = {row["method"] for row in ranked_tables["outside"] if not has_score(row)}
-    ranked_tables["tuning"] = [
-        row for row in tables.get("tuning", ()) if row["method"] not in alone
-    ]
+    alone = {row["method"] for row in outside_rows if not has_score(row)}
+
+    summary = _without(unranked, tables["summary"])
+    ranked_tables = dict(tables)
+    ranked_tables["outside"] = outside_rows
+    ranked_tables["summary"] = summary
+    ranked_tables["compare"] = _without(unranked, tables["compare"])
+    ranked_tables["tuning"] = _without(alone, tables.get("tuning", ()))
 
     return Findings(
         tables=ranked_tables,
@@ -146,13 +154,18 @@ def findings_of(
         scenario=scenario,
         metric=metric,
         words=words_of(scenario),
-        standings={name: group for name, group in ranked.items() if group},
+        standings=ranked,
         outside=outside,
         repeats=_repeats(summary, score),
         start={**(chance or {}), **untrained_scores(rounds, metric)},
         errors=errors_of(rounds, metric),
         tests=count_tests(by_variation),
     )
+
+
+def _without(methods: Collection[str], rows: Sequence[Record]) -> list[Record]:
+    """The rows of all other methods."""
+    return [row for row in rows if row["method"] not in methods]
 
 
 def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
@@ -167,9 +180,10 @@ def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
     for variation, runs in grouped(summary, key=variation_of).items():
         if all(run.get(score) is None for run in runs):
             continue
-        by_method = grouped(runs, key=lambda run: run["method"])
-        scores = frozenset((method, same_runs(by_method[method], score)) for method in by_method)
-        earlier = first.setdefault(scores, variation)
+        scores = set()
+        for method, method_runs in grouped(runs, key=lambda run: run["method"]).items():
+            scores.add((method, same_runs(method_runs, score)))
+        earlier = first.setdefault(frozenset(scores), variation)
         if earlier != variation:
             repeats[variation] = earlier
     return repeats

@@ -118,7 +118,7 @@ class Grid(NamedTuple):
         """
         methods = 0
         for method in self.methods:
-            methods += math.prod(len(values) for values in method.grid.values())
+            methods += math.prod(map(len, method.grid.values()))
         return len(self.variations), methods, len(self.settings)
 
 
@@ -171,8 +171,9 @@ def draft_of(
         vary=bool(vary),
         tune=bool(tune),
     )
+    given_methods = section.methods if methods is None else methods
     grid = reader.grid(
-        methods=section.methods if methods is None else methods,
+        methods=given_methods,
         vary=vary or section.vary,
         tune=tune or section.tune,
         scenario=scenario,
@@ -266,7 +267,8 @@ def _under_one_split(document: Document, cells: list[Cell]) -> list[Cell]:
       cells: the cells of the grid.
     """
     rules = [_rule_that_reads(cell.scenario.spec) for cell in cells]
-    edit = f"compare.methods={text_of(sorted(set(rules) - {''}))}"
+    reading_rules = sorted(set(rules) - {""})
+    edit = f"compare.methods={text_of(reading_rules)}"
     cells_of_one_split = []
     for cell, rule in zip(cells, rules, strict=True):
         if cell.scenario.spec.data.server.samples > 0 and not rule:
@@ -359,7 +361,7 @@ def combinations_of(vary: Axes, option: str = "--vary") -> list[Values]:
     [{'client.lr': '0.1', 'cohort.size': '5'}, {'client.lr': '1', 'cohort.size': '5'}]
     """
     by_path = axes_of(vary, option)
-    demand_at_most(option, *(len(values) for values in by_path.values()))
+    demand_at_most(option, *map(len, by_path.values()))
     combinations = itertools.product(*by_path.values())
     return [dict(zip(by_path, values, strict=True)) for values in combinations]
 
@@ -497,10 +499,8 @@ class GridReader:
             try:
                 cells.append(position.cell(read(self.document, edits, position.definition), edits))
             except ScenarioError as error:
-                refused += [
-                    RefusedCell(position, without_edits(problem, edits))
-                    for problem in error.problems
-                ]
+                for problem in error.problems:
+                    refused.append(RefusedCell(position, without_edits(problem, edits)))
                 if error.mended is not None:
                     self.mended.append(position.cell(error.mended, edits))
         self.problems += problem_lines(refused, all_positions, self.origins(grid))
@@ -508,9 +508,10 @@ class GridReader:
 
     def origins(self, grid: Grid) -> Origins:
         """Return where the coordinates of cells are given."""
+        replaced = [key for key, given in self.given.items() if given]
         return Origins(
             document=self.document,
-            options={key: OPTIONS[key] for key, given in self.given.items() if given},
+            options={key: OPTIONS[key] for key in replaced},
             labels=grid.labels,
             axes={"vary": dict(grid.varied), "tune": dict(grid.tuned)},
         )

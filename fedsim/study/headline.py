@@ -58,7 +58,7 @@ def headline(findings: Findings) -> Sentence:
     what varies does not concern the baseline, it is where the others do.
     """
     by_variation = findings.distinct
-    methods = {standing.method for group in by_variation.values() for standing in group}
+    methods = {standing.method for standing in _all_standings(by_variation)}
     if len(methods) == 1:
         return Sentence(_of_one_method(by_variation, findings))
     if len(by_variation) == 1:
@@ -70,9 +70,17 @@ def headline(findings: Findings) -> Sentence:
     return sentence.after(_no_difference(by_variation))
 
 
+def _all_standings(by_variation: Mapping[str, Group]) -> list[Standing]:
+    """The methods under all variations, one after another."""
+    all_standings = []
+    for group in by_variation.values():
+        all_standings += group
+    return all_standings
+
+
 def _no_difference(by_variation: Mapping[str, Group]) -> str:
     """How a headline begins where no method can be told apart from the baseline; else nothing."""
-    all_standings = [standing for group in by_variation.values() for standing in group]
+    all_standings = _all_standings(by_variation)
     compared = [standing for standing in all_standings if standing.compared]
     if not compared or any(standing.outcome != LEVEL for standing in compared):
         return ""
@@ -81,8 +89,9 @@ def _no_difference(by_variation: Mapping[str, Group]) -> str:
     if max(standing.shared_seeds for standing in compared) == 1:
         return ONE_SEED
     # The same difference under all seeds has no interval that could include 0.
-    constant = any(standing.benefit_ends is None and standing.benefit for standing in compared)
-    return "" if constant else NO_CLEAR_DIFFERENCE
+    if any(standing.benefit_ends is None and standing.benefit for standing in compared):
+        return ""
+    return NO_CLEAR_DIFFERENCE
 
 
 def _of_one_method(by_variation: Mapping[str, Group], findings: Findings) -> str:
@@ -113,11 +122,15 @@ def _of_one_variation(variation: str, group: Group, findings: Findings) -> Sente
     """Who leads where nothing varies, and which methods diverged."""
     clause = _leading(variation, group, findings)
     # A clause begins with the name of the leading method, if there is one.
-    text = _capitalised(clause.text) if group[0].chance else clause.text
+    begins_with_name = not group[0].chance
+    text = clause.text
+    if not begins_with_name:
+        text = _capitalised(text)
+
     diverged = [standing.method for standing in group if standing.diverged]
     if diverged:
         text += ALL_DIVERGED.format(methods=", ".join(diverged))
-    return Sentence(f"{text}.", claims=clause.claims, begins_with_name=not group[0].chance)
+    return Sentence(f"{text}.", claims=clause.claims, begins_with_name=begins_with_name)
 
 
 def _of_several_variations(by_variation: Mapping[str, Group], findings: Findings) -> Sentence:
@@ -154,8 +167,10 @@ def _of_several_variations(by_variation: Mapping[str, Group], findings: Findings
             other_variation=findings.words(easy),
             other_clause=other.text,
         )
-    text = prefix + text if prefix else _capitalised(text)
-    return Sentence(f"{text}.", claims=claims, begins_with_name=bool(prefix))
+
+    if prefix:
+        return Sentence(f"{prefix}{text}.", claims=claims, begins_with_name=True)
+    return Sentence(f"{_capitalised(text)}.", claims=claims, begins_with_name=False)
 
 
 def _capitalised(text: str) -> str:
@@ -172,14 +187,17 @@ def _baseline_worth(group: Group, findings: Findings) -> tuple[float, float]:
     if base is not None and base.mean is not None:
         mean = base.mean
     others = [standing.mean for standing in group if standing is not base]
-    return _worth(mean, findings), _worth(others[0] if others else None, findings)
+    best_other = others[0] if others else None
+    return _worth(mean, findings), _worth(best_other, findings)
 
 
 def _worth(mean: float | None, findings: Findings) -> float:
     """A mean score as a number that is larger for better ones; 0 where there is none."""
     if mean is None:
         return 0.0
-    return mean if findings.rising else -mean
+    if findings.rising:
+        return mean
+    return -mean
 
 
 def _leading(variation: str, group: Group, findings: Findings, subject: str = "") -> Clause:
@@ -230,8 +248,9 @@ def _leading_in_short(variation: str, group: Group, findings: Findings, subject:
     base = _baseline(group, findings)
     if base is None or not _is_compared(best, base):
         worse = _significantly_worse(variation, group, findings)
-        text = f"{leads} ({worse.text})" if worse.text else leads
-        return Clause(text, worse.claims)
+        if worse.text:
+            leads += f" ({worse.text})"
+        return Clause(leads, worse.claims)
 
     base_score = _score(variation, base, findings)
     against = AGAINST.format(leads=leads, base_score=base_score, baseline=findings.baseline)
@@ -315,7 +334,9 @@ def _score(variation: str, standing: Standing, findings: Findings) -> str:
     """A mean score, followed by R² and MAE if models predict numbers."""
     text = findings.score_text(standing.mean)
     errors = findings.errors.get((variation, standing.method))
-    return f"{text} ({errors})" if errors else text
+    if not errors:
+        return text
+    return f"{text} ({errors})"
 
 
 def _gain(standing: Standing) -> str:

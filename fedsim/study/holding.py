@@ -35,6 +35,7 @@ def holds(
     """
     if variation not in start:
         return 1.0
+
     # The runs of the method, under variations that differ in the attack alone.
     settings = _without_attacks(variation)
     of_method = [run for run in summary if run["method"] == method]
@@ -42,8 +43,8 @@ def holds(
     for name, group in grouped(of_method, key=variation_of).items():
         if _without_attacks(name) == settings:
             runs[name] = group
-    sign = 1.0 if larger_is_better(metric_of(runs[variation])) else -1.0
 
+    sign = 1.0 if larger_is_better(metric_of(runs[variation])) else -1.0
     gains = {}
     for name, group in runs.items():
         mean = mean_score(group, score)
@@ -55,10 +56,12 @@ def holds(
 
     attacked = seed_scores(runs[variation], score)
     full = seed_scores(runs[strongest], score)
-    seeds = shared_seeds(attacked, full)
-    left = [attacked[seed] - start[variation] for seed in seeds]
-    half = [(full[seed] - start[strongest]) / 2 for seed in seeds]
-    d = sign * (np.array(left) - np.array(half))  # [seeds]
+    margins = []  # how much of the gain is left, beyond half of the full gain; by seed
+    for seed in shared_seeds(attacked, full):
+        left = attacked[seed] - start[variation]
+        half = (full[seed] - start[strongest]) / 2
+        margins.append(left - half)
+    d = sign * np.array(margins)  # [seeds]
     return min(1.0, 2 * rivals * p_mean_above(d, 0.0))
 
 

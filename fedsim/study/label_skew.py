@@ -69,7 +69,9 @@ def heterogeneity(federation: Federation, seed: int | None = None) -> Heterogene
       seed: the seed of its partition, which becomes a column; None if there is only one.
     """
     counts = label_counts(federation)
-    rows: Record = {} if seed is None else {"seed": seed}
+    rows: Record = {}
+    if seed is not None:
+        rows["seed"] = seed
     rows |= partition_rows(counts, federation.skews)
     return Heterogeneity(
         rows=rows,
@@ -184,7 +186,9 @@ def _as_labels(column: np.ndarray) -> np.ndarray:
     except ValueError:
         return column.astype(str)
     are_integers = (np.abs(numbers) < LARGEST_EXACT).all() and (numbers % 1 == 0).all()
-    return numbers.astype(np.int64) if are_integers else column.astype(str)
+    if not are_integers:
+        return column.astype(str)
+    return numbers.astype(np.int64)
 
 
 def client_skew(counts: LabelCounts) -> pd.DataFrame:

@@ -28,4 +28,6 @@ def margin_of(scenario: Mapping[str, Any] | None, metric: str, baseline: float) 
     margin = compare.get("margin")
     if margin is not None:
         return float(margin)
-    return SHARE if is_share(metric) else RELATIVE * abs(baseline)
+    if is_share(metric):
+        return SHARE
+    return RELATIVE * abs(baseline)

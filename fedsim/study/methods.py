@@ -86,7 +86,9 @@ def methods_of(methods: str | Sequence[Any] | None) -> list[ComparedMethod]:
 
 def entries_of(methods: str | Sequence[Any] | None) -> list[Any]:
     """Return the entries of `--methods` or of `compare.methods`."""
-    return split_at_commas(methods) if isinstance(methods, str) else list(methods or ())
+    if isinstance(methods, str):
+        return split_at_commas(methods)
+    return list(methods or ())
 
 
 def _method(entry: Any) -> ComparedMethod:
@@ -104,6 +106,7 @@ def _method(entry: Any) -> ComparedMethod:
             label += f"[{path}={_in_short(value)}]"
 
     edits = [f"{path}={text_of(value)}" for path, value in changes.items()]
+
     tune = {}
     for path, values in grid.items():
         tune[str(path)] = [text_of(value) for value in values]
@@ -174,9 +177,12 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
       method: the method.
       setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
     """
-    match = CALL.fullmatch(method) if isinstance(method, str) else None
-    if match is None or not any(path.startswith("method.") for path in setting):
+    if not isinstance(method, str) or not any(path.startswith("method.") for path in setting):
         return method
+    match = CALL.fullmatch(method)
+    if match is None:
+        return method
+
     arguments = []
     for argument in split_at_commas(match[2]):
         name, _ = path_and_value(argument)
@@ -221,8 +227,7 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
     if wanted is None:
         if DEFAULT_BASELINE in labels:
             return DEFAULT_BASELINE
-        federated = [method.label for method in methods if _kind_of(method) not in BASELINES]
-        wanted = (federated or labels)[0]
+        wanted = _first_federated(methods)
     label = wanted if wanted in labels else label_of(wanted)
     if label not in labels:
         problem = Problem("", f"no method '{label}' is compared{did_you_mean(label, labels)}")
@@ -232,6 +237,14 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
         problem = Problem("", f"{label} {text}; name another method")
         raise ScenarioError([problem], "--baseline")
     return label
+
+
+def _first_federated(methods: Sequence[ComparedMethod]) -> str:
+    """The label of the first method that is federated; of the first one if none is."""
+    for method in methods:
+        if _kind_of(method) not in BASELINES:
+            return method.label
+    return methods[0].label
 
 
 def _in_short(value: Any) -> str:
@@ -259,12 +272,15 @@ def text_of(value: Any) -> str:
         return "[" + ", ".join(map(text_of, value)) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "null" if value is None else str(value)
+    if value is None:
+        return "null"
+    return str(value)
 
 
 def value_of(text: str) -> Any:
     """Return a text of `--set` as a value for a column: a number if it is one."""
     with contextlib.suppress(ValueError):
         value = scalar(text)
-        return value if isinstance(value, int | float | str) else text
+        if isinstance(value, int | float | str):
+            return value
     return text

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fedsim.study.claims import Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.standings import Standing
-from fedsim.study.summary import NOT_FEDERATED, Record, variation_of
+from fedsim.study.summary import NOT_FEDERATED, Record, distinct, values_of, variation_of
 from fedsim.study.words import difference_in_words
 from fedsim.types.client import ALONE, POOLED
 
@@ -43,7 +43,7 @@ def remark(summary: Sequence[Record]) -> str:
     """
     first = summary[0]
     kind = first.get(NOT_FEDERATED)
-    if not kind or len({row["method"] for row in summary}) > 1:
+    if not kind or len(distinct(summary, "method")) > 1:
         return ""
     scored = NOT_SCORED if _median(summary) is None else SCORED
     return REMARKS[kind].format(method=first["method"], scored=scored)
@@ -96,21 +96,26 @@ def _own_models(method: str, findings: Findings) -> str:
     median = _median(runs)
     if median is None:
         data = (findings.scenario or {}).get("data", {})
-        return "" if data.get("client_test", True) else UNSCORED
-    if len({variation_of(row) for row in runs}) > 1:
+        if data.get("client_test", True):
+            return ""
+        return UNSCORED
+    if len(set(map(variation_of, runs))) > 1:
         return ""
-    shared = _median([row for row in findings.rows("summary") if _is_baseline(row, findings)])
+
+    runs_of_baseline = []
+    for row in findings.rows("summary"):
+        if row["method"] == findings.baseline:
+            runs_of_baseline.append(row)
+    shared = _median(runs_of_baseline)
     text = OWN_MEDIAN.format(own=median)
     if shared is not None:
         text += SHARED_MEDIAN.format(shared=shared, baseline=findings.baseline)
     return text
 
 
-def _is_baseline(row: Record, findings: Findings) -> bool:
-    return row["method"] == findings.baseline
-
-
 def _median(runs: Sequence[Record]) -> float | None:
     """The mean over seeds of the median client's accuracy; None if no client was scored."""
-    medians = [run[MEDIAN] for run in runs if run.get(MEDIAN) is not None]
-    return statistics.fmean(medians) if medians else None
+    medians = values_of(runs, MEDIAN)
+    if not medians:
+        return None
+    return statistics.fmean(medians)

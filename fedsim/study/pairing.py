@@ -20,6 +20,7 @@ from fedsim.study.summary import (
     NOT_RUN,
     SCORES,
     Record,
+    distinct,
     grouped,
     has_score,
     larger_is_better,
@@ -59,15 +60,22 @@ def against(
     """
     groups = grouped(summary, key=lambda row: (variation_of(row), row["method"]))
     table = []
+    p_values = []
     tests = []
     for (variation, _), rows in groups.items():
         base = groups.get((variation, baseline), [])
-        first = rows[0]
-        who = {name: first[name] for name in ("method", "variant", *varied) if name in first}
-        table.append({**who, **_row(rows, base, baseline, score)})
+        row = {}
+        for name in ("method", "variant", *varied):
+            if name in rows[0]:
+                row[name] = rows[0][name]
+        row |= _row(rows, base, baseline, score)
+        table.append(row)
+        p_values.append(row["p_value"])
         tests.append((same_runs(rows, score), same_runs(base, score)))
-    adjusted = holm([row["p_value"] for row in table], tests)
-    return [{**row, "p_adjusted": p} for row, p in zip(table, adjusted, strict=True)]
+
+    for row, p_adjusted in zip(table, holm(p_values, tests), strict=True):
+        row["p_adjusted"] = p_adjusted
+    return table
 
 
 def same_runs(runs: Sequence[Record], score: str) -> Hashable:
@@ -148,7 +156,9 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     with_score = list(filter(has_score, rows))
     base_with_score = list(filter(has_score, base))
     seeds = _seeds(with_score) & _seeds(base_with_score)
-    metric = with_score[0]["metric"] if with_score else None
+    metric = None
+    if with_score:
+        metric = with_score[0]["metric"]
 
     numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
     if seeds:
@@ -160,7 +170,8 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
         if rows is not base:
             base_scores = _scores(base_with_score, seeds, score, worst_score)
             tests = paired(scores, base_scores, larger_is_better(metric or ""))._asdict()
-            numbers |= {name: tests[name] for name in TESTS}
+            for name in TESTS:
+                numbers[name] = tests[name]
     return {
         "baseline": baseline,
         "metric": metric,
@@ -185,13 +196,13 @@ def _scores(rows: list[Record], seeds: set[int], score: str, worst_score: float)
       score: `final`, `best` or `mean_last_k`.
       worst_score: the score of a diverged run.
     """
-    chosen = [row for row in rows if row["seed"] in seeds]
-    chosen.sort(key=lambda row: row["seed"])
-    return scored(
-        values=[row[score] for row in chosen],
-        diverged=[bool(row["diverged"]) for row in chosen],
-        worst=worst_score,
-    )
+    values = []
+    diverged = []
+    for row in sorted(rows, key=lambda row: row["seed"]):
+        if row["seed"] in seeds:
+            values.append(row[score])
+            diverged.append(bool(row["diverged"]))
+    return scored(values, diverged, worst_score)
 
 
 def _counts(rows: Sequence[Record]) -> Record:
@@ -234,16 +245,16 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
       summary: rows of `summary.csv`.
       score: `final`, `best` or `mean_last_k`.
     """
-    methods = list(dict.fromkeys(row["method"] for row in summary))
-    variations = list(dict.fromkeys(variation_of(row) for row in summary))
-    metric = next((row["metric"] for row in summary if has_score(row)), "")
+    methods = distinct(summary, "method")
+    variations = list(dict.fromkeys(map(variation_of, summary)))
+    with_score = list(filter(has_score, summary))
+    metric = with_score[0]["metric"] if with_score else ""
     worst_score = worst(metric)
 
     by_seed: dict[tuple[str, str], dict[int, float]] = {}
-    for row in summary:
-        if has_score(row):
-            (value,) = scored([row[score]], [bool(row["diverged"])], worst_score).tolist()
-            by_seed.setdefault((row["method"], variation_of(row)), {})[row["seed"]] = value
+    for row in with_score:
+        (value,) = scored([row[score]], [bool(row["diverged"])], worst_score).tolist()
+        by_seed.setdefault((row["method"], variation_of(row)), {})[row["seed"]] = value
     if len(variations) < 2 or not by_seed:
         return None
     seeds = max(len(scores) for scores in by_seed.values())
@@ -283,7 +294,10 @@ def across(scores: Scores | None, score: str) -> list[Record]:
     mean_ranks = ranks(means, larger_is_better(scores.metric))  # [methods]
     rows = []
     for method, table, rank in zip(scores.methods, scores.table, mean_ranks, strict=True):
-        low, high = stratified(table) if np.isfinite(table).all() else (None, None)
+        low = None
+        high = None
+        if np.isfinite(table).all():
+            low, high = stratified(table)
         rows.append(
             {
                 "method": method,

@@ -30,7 +30,8 @@ def price_headline(
     """
     if len(by_variation) < 2 or not all(map(_baseline_leads, by_variation.values())):
         return None
-    if len({group[0].mean for group in by_variation.values()}) > 1:
+    baseline_means = {group[0].mean for group in by_variation.values()}
+    if len(baseline_means) > 1:
         return None
 
     followers = {variation: group[1] for variation, group in by_variation.items()}
@@ -42,9 +43,12 @@ def price_headline(
     for variation in (worst, best):
         if followers[variation].significant:
             claims.append(findings.claim(followers[variation], variation))
+
+    count = len(by_variation)
+    which = "both" if count == 2 else f"all {count}"
     text = PRICE.format(
         baseline=first.method,
-        which="both" if len(by_variation) == 2 else f"all {len(by_variation)}",
+        which=which,
         metric=findings.metric_name,
         score=findings.score_text(first.mean),
         worst=findings.words(worst),

@@ -57,8 +57,13 @@ def _means(rows: Sequence[Mapping[str, object]], metric: str) -> dict[str, float
     """The mean errors other than the metric, by name."""
     means = {}
     for column, name in ERRORS.items():
-        values = [row.get(column) for row in rows]
-        finite = [value for value in values if isinstance(value, float) and math.isfinite(value)]
-        if column != metric and finite:
+        if column == metric:
+            continue
+        finite = []
+        for row in rows:
+            value = row.get(column)
+            if isinstance(value, float) and math.isfinite(value):
+                finite.append(value)
+        if finite:
             means[name] = statistics.fmean(finite)
     return means

@@ -73,9 +73,8 @@ class UnequalRow(NamedTuple):
     @property
     def fields(self) -> list[Field]:
         """The values that differ; one of a column that a table lacks is `none`."""
-        names = [*self.a, *(name for name in self.b if name not in self.a)]
         fields = []
-        for name in names:
+        for name in dict.fromkeys([*self.a, *self.b]):
             if self.a.get(name) != self.b.get(name):
                 fields.append(Field(name, self.a.get(name, "none"), self.b.get(name, "none")))
         return fields
@@ -84,16 +83,7 @@ class UnequalRow(NamedTuple):
 def row_differences(a: list[Line] | None, b: list[Line] | None) -> RowDifferences:
     """Compare the rows of two tables; None stands for a table that does not exist."""
     if a is None or b is None:
-        return RowDifferences(
-            a=None if a is None else len(a),
-            b=None if b is None else len(b),
-            only_a=0,
-            only_b=0,
-            differing=0,
-            first="",
-            fields=[],
-            columns=[],
-        )
+        return _with_a_missing_table(a, b)
     names = _key_columns(a, b)
     rows_a = _by_key(a, names)
     rows_b = _by_key(b, names)
@@ -124,6 +114,20 @@ def row_differences(a: list[Line] | None, b: list[Line] | None) -> RowDifference
     )
 
 
+def _with_a_missing_table(a: list[Line] | None, b: list[Line] | None) -> RowDifferences:
+    """Only how many rows each table has, since there is nothing to compare."""
+    return RowDifferences(
+        a=None if a is None else len(a),
+        b=None if b is None else len(b),
+        only_a=0,
+        only_b=0,
+        differing=0,
+        first="",
+        fields=[],
+        columns=[],
+    )
+
+
 def _key_columns(a: Sequence[Line], b: Sequence[Line]) -> list[str]:
     """The columns that identify a row of two tables.
 
@@ -150,7 +154,11 @@ def _is_constant(lines: Sequence[Line], name: str) -> bool:
 
 
 def _by_key(lines: Sequence[Line], names: Sequence[str]) -> dict[Key, Line]:
-    return {tuple(line.get(name, "") for name in names): line for line in lines}
+    by_key: dict[Key, Line] = {}
+    for line in lines:
+        key = tuple(line.get(name, "") for name in names)
+        by_key[key] = line
+    return by_key
 
 
 def _most_telling(rows: Sequence[UnequalRow]) -> UnequalRow:
@@ -203,4 +211,6 @@ def _numbers(field: Field) -> tuple[float, float] | None:
         y = float(field.b)
     except ValueError:
         return None
-    return (x, y) if math.isfinite(x - y) and x != y else None
+    if not math.isfinite(x - y) or x == y:
+        return None
+    return x, y

@@ -73,8 +73,8 @@ def standing_lines(findings: Findings) -> list[Sentence]:
     lines: list[Sentence] = []
     for variation, group in findings.distinct.items():
         prefix = findings.prefix(variation)
-        of_variation = _variation_lines(variation, group, first_variations, findings)
-        lines += [line.after(prefix) for line in of_variation]
+        for line in _variation_lines(variation, group, first_variations, findings):
+            lines.append(line.after(prefix))
 
     for variation, earlier in findings.repeats.items():
         words = findings.words(variation)
@@ -131,10 +131,13 @@ def _outcome_lines(
     lines = []
     for outcome, title in TITLES.items():
         listed = [s for s in standings if s.outcome == outcome]
-        if listed:
-            text = _list(title.text.format(baseline=findings.baseline), listed)
-            claims = [findings.claim(s, variation) for s in listed if s.significant]
-            lines.append(Sentence(text, title.priority, claims))
+        if not listed:
+            continue
+        text = _list(title.text.format(baseline=findings.baseline), listed)
+        significant = [s for s in listed if s.significant]
+        claims = [findings.claim(s, variation) for s in significant]
+        lines.append(Sentence(text, title.priority, claims))
+
     diverged = [s for s in standings if s.diverged and not s.significant]
     if diverged:
         lines.append(Sentence(_list(DIVERGED, diverged), Priority.LOST))
@@ -162,6 +165,7 @@ def _uncompared_lines(group: Sequence[Standing]) -> list[Sentence]:
     if guessing:
         template = AT_CHANCE if len(guessing) == 1 else SEVERAL_AT_CHANCE
         lines.append(Sentence(template.format(methods=_names(guessing)), Priority.CHANCE))
+
     failed = [s for s in group if s.row is not None and s.outcome == FAILED]
     if failed:
         lines.append(Sentence(ALL_FAILED.format(methods=_names(failed)), Priority.LOST))
@@ -177,7 +181,7 @@ def _list(title: str, standings: Sequence[Standing]) -> str:
     items: dict[Hashable, list[Standing]] = {}
     for standing in standings:
         items.setdefault(standing.test, []).append(standing)
-    return LIST.format(title=title, items=", ".join(_item(same) for same in items.values()))
+    return LIST.format(title=title, items=", ".join(map(_item, items.values())))
 
 
 def _item(same: Sequence[Standing]) -> str:

@@ -94,7 +94,9 @@ class Standing(NamedTuple):
     @property
     def shared_seeds(self) -> int:
         """The number of seeds that the method and the baseline both ran."""
-        return self.row["seeds"] if self.row else 0
+        if self.row is None:
+            return 0
+        return self.row["seeds"]
 
     @property
     def compared(self) -> bool:
@@ -104,8 +106,9 @@ class Standing(NamedTuple):
     @property
     def significant(self) -> bool:
         """Whether the exact test finds a difference to the baseline after Holm's adjustment."""
-        p = self.row["p_adjusted"] if self.row else None
-        return p is not None and p < SIGNIFICANCE_LEVEL
+        if self.row is None or self.row["p_adjusted"] is None:
+            return False
+        return self.row["p_adjusted"] < SIGNIFICANCE_LEVEL
 
     @property
     def excludes_zero(self) -> bool:
@@ -125,7 +128,9 @@ class Standing(NamedTuple):
         difference = self.row["difference"]
         if difference is None:
             return (self.row["probability_of_improvement"] or 0.5) - 0.5
-        return difference if larger_is_better(self.row["metric"]) else -difference
+        if larger_is_better(self.row["metric"]):
+            return difference
+        return -difference
 
     @property
     def benefit_ends(self) -> tuple[float, float] | None:
@@ -134,7 +139,9 @@ class Standing(NamedTuple):
             return None
         low = self.row["ci_low"]
         high = self.row["ci_high"]
-        return (low, high) if larger_is_better(self.row["metric"]) else (-high, -low)
+        if larger_is_better(self.row["metric"]):
+            return low, high
+        return -high, -low
 
     @property
     def diverged(self) -> bool:
@@ -147,7 +154,9 @@ class Standing(NamedTuple):
     def seeds_in_words(self) -> str:
         """Under how many seeds it is better, in words: `better in 1 of 10 seeds, tied in 1`."""
         text = f"better in {self.better} of {count(self.shared_seeds, 'seed')}"
-        return f"{text}, tied in {self.tied}" if self.tied else text
+        if self.tied:
+            text += f", tied in {self.tied}"
+        return text
 
 
 def standings(
@@ -187,13 +196,18 @@ def standings(
 
     def rank(standing: Standing) -> float:
         """A number that is smaller for better means; methods without a mean are last."""
-        return math.inf if standing.mean is None else as_loss(standing.mean, rising)
+        if standing.mean is None:
+            return math.inf
+        return as_loss(standing.mean, rising)
 
     tests = count_tests(by_variation)
     ranked: dict[str, list[Standing]] = {}
     for variation, group in by_variation.items():
         baseline_guesses = any(s.chance and s.method == baseline for s in group)
-        judged = [s._replace(outcome=_outcome(s, baseline_guesses, tests)) for s in group]
+        judged = []
+        for standing in group:
+            outcome = _outcome(standing, baseline_guesses, tests)
+            judged.append(standing._replace(outcome=outcome))
         ranked[variation] = sorted(judged, key=rank)
     return ranked
 
@@ -288,6 +302,7 @@ def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
         return NOT_COMPARED
     if standing.chance and baseline_guesses:
         return NOT_COMPARED
+
     ahead = standing.benefit > 0
     if standing.significant:
         return SIGNIFICANTLY_BETTER if ahead else SIGNIFICANTLY_WORSE
@@ -295,7 +310,9 @@ def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
         return BETTER_FEW_SEEDS if ahead else WORSE_FEW_SEEDS
     if standing.excludes_zero:
         return BETTER if ahead else WORSE
-    return DIVERGED if standing.diverged else LEVEL
+    if standing.diverged:
+        return DIVERGED
+    return LEVEL
 
 
 def mean_score(runs: Sequence[Record], score: str) -> float | None:
@@ -304,7 +321,9 @@ def mean_score(runs: Sequence[Record], score: str) -> float | None:
     A diverged run has the worst score there is; those that failed or have not run do not count.
     """
     values = score_array(runs, score)
-    return float(np.mean(values)) if len(values) else None
+    if not len(values):
+        return None
+    return float(np.mean(values))
 
 
 def count_wins(
@@ -316,7 +335,8 @@ def count_wins(
     >>> count_wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
     (1, 1)
     """
-    d = differences(*shared_scores(seed_scores(runs, score), seed_scores(base, score)))
+    scores, base_scores = shared_scores(seed_scores(runs, score), seed_scores(base, score))
+    d = differences(scores, base_scores)
     better = d > 0 if rising else d < 0
     return int(np.sum(better)), int(np.sum(d == 0))
 
@@ -326,14 +346,16 @@ def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
 
     Runs that failed or have not run are left out.
     """
-    runs = [run for run in runs if has_score(run)]
-    values = scored(
-        values=[run.get(score) for run in runs],
-        diverged=[bool(run.get("diverged")) for run in runs],
-        worst=worst(metric_of(runs)),
-    )
-    seeds = [run["seed"] for run in runs]
-    return dict(zip(seeds, values.tolist(), strict=True))
+    seeds = []
+    values = []
+    diverged = []
+    for run in filter(has_score, runs):
+        seeds.append(run["seed"])
+        values.append(run.get(score))
+        diverged.append(bool(run.get("diverged")))
+
+    scores = scored(values, diverged, worst(metric_of(filter(has_score, runs))))
+    return dict(zip(seeds, scores.tolist(), strict=True))
 
 
 def score_array(runs: Sequence[Record], score: str) -> np.ndarray:

@@ -98,8 +98,9 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
 
     if not d.any():
         result = result._replace(difference=0.0, p_value=1.0, p_wilcoxon=wilcoxon(d))
-        # Two seeds with the same scores say nothing about the spread.
-        return result if n == 2 else result._replace(ci_low=0.0, ci_high=0.0, effect_size=0.0)
+        if n == 2:  # two seeds with the same scores say nothing about the spread
+            return result
+        return result._replace(ci_low=0.0, ci_high=0.0, effect_size=0.0)
 
     result = result._replace(p_value=sign_flip(d), p_wilcoxon=wilcoxon(d))
     sd = float(d.std(ddof=1))
@@ -292,7 +293,9 @@ def smallest_p(n: int) -> float:
     >>> smallest_p(5)
     0.0625
     """
-    return 2.0 ** (1 - n) if n <= EXACT else 1 / (FLIPS + 1)
+    if n <= EXACT:
+        return 2.0 ** (1 - n)
+    return 1 / (FLIPS + 1)
 
 
 def holm(
@@ -310,17 +313,25 @@ def holm(
     >>> holm([0.01, 0.01, 0.04], tests=["a", "a", "b"])
     [0.02, 0.02, 0.04]
     """
-    names: list[Hashable] = list(range(len(p_values))) if tests is None else list(tests)
-    made = {name: p for name, p in zip(names, p_values, strict=True) if p is not None}
+    if tests is None:
+        tests = range(len(p_values))
+    made: dict[Hashable, float] = {}
+    for test, p in zip(tests, p_values, strict=True):
+        if p is not None:
+            made[test] = p
     ascending = sorted(made.items(), key=lambda item: item[1])
 
     adjusted: dict[Hashable, float] = {}
     highest = 0.0
-    for rank, (name, p) in enumerate(ascending):
+    for rank, (test, p) in enumerate(ascending):
         remaining = len(made) - rank
         highest = max(highest, min(1.0, remaining * p))
-        adjusted[name] = highest
-    return [None if p is None else adjusted[name] for name, p in zip(names, p_values, strict=True)]
+        adjusted[test] = highest
+
+    result = []
+    for test, p in zip(tests, p_values, strict=True):
+        result.append(None if p is None else adjusted[test])
+    return result
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:

@@ -51,7 +51,9 @@ def as_loss(value: float, rising: bool) -> float:
       value: a score.
       rising: whether a larger score is better.
     """
-    return -value if rising else value
+    if rising:
+        return -value
+    return value
 
 
 def is_share(metric: str) -> bool:
@@ -76,7 +78,9 @@ def worst(metric: str) -> float:
     """
     if not larger_is_better(metric):
         return 1.0 if is_share(metric) else math.inf
-    return -math.inf if metric.endswith("r2") else 0.0
+    if metric.endswith("r2"):
+        return -math.inf
+    return 0.0
 
 
 def has_score(row: Record) -> bool:
@@ -109,6 +113,28 @@ def metric_of(runs: Iterable[Record]) -> str:
 def variation_of(row: Record) -> str:
     """Return the variation of a row, its column `variant`; empty if nothing varies."""
     return str(row.get("variant") or "")
+
+
+def values_of(rows: Iterable[Record], column: str) -> list[Any]:
+    """Return the values of a column, without rows in which it is missing or None.
+
+    >>> values_of([{"final": 0.5}, {"final": None}, {}], "final")
+    [0.5]
+    """
+    values = []
+    for row in rows:
+        if row.get(column) is not None:
+            values.append(row[column])
+    return values
+
+
+def distinct(rows: Iterable[Record], column: str) -> list[Any]:
+    """Return the different values of a column in the order in which they appear.
+
+    >>> distinct([{"method": "b"}, {"method": "a"}, {"method": "b"}], "method")
+    ['b', 'a']
+    """
+    return list(dict.fromkeys(row.get(column) for row in rows))
 
 
 def grouped(rows: Iterable[Record], key: Callable[[Record], Any]) -> dict[Any, list[Record]]:
@@ -167,6 +193,7 @@ def summarise(
     if values and not diverged:
         row["final"] = values[-1]
         row["mean_last_k"] = sum(tail) / len(tail)
+
     arrival = None
     if target is not None:
         arrival = _first_at(target, evaluated, metric)
@@ -175,6 +202,7 @@ def summarise(
         if arrival["bytes_up"] is not None:
             row["bytes_to_target"] = arrival["bytes_up"] + arrival["bytes_down"]
         row["virtual_seconds_to_target"] = arrival["virtual_seconds"]
+
     if rounds and "epsilon" in rounds[-1]:
         row["epsilon"] = rounds[-1]["epsilon"]
     if reason:
@@ -193,7 +221,9 @@ def summarise(
 
 def _loss_of(rounds: Sequence[Record]) -> str:
     """The loss that was evaluated: on test data if there are any."""
-    return "test_loss" if any("test_loss" in row for row in rounds) else "train_loss"
+    if any("test_loss" in row for row in rounds):
+        return "test_loss"
+    return "train_loss"
 
 
 def _best(values: Sequence[float], metric: str) -> float | None:
@@ -201,7 +231,9 @@ def _best(values: Sequence[float], metric: str) -> float | None:
     numbers = [value for value in values if not math.isnan(value)]
     if not numbers:
         return None
-    return max(numbers) if larger_is_better(metric) else min(numbers)
+    if larger_is_better(metric):
+        return max(numbers)
+    return min(numbers)
 
 
 def _first_at(target: float, rounds: Sequence[Record], metric: str) -> Record | None:
@@ -227,7 +259,7 @@ def median_to_target(runs: Sequence[Record], column: str) -> tuple[float, int]:
     >>> median_to_target(runs, "rounds_to_target")
     (9.0, 2)
     """
-    spent = [float(run[column]) for run in runs if run.get(column) is not None]
+    spent = list(map(float, values_of(runs, column)))
     missing = len(runs) - len(spent)
     values = sorted(spent + [math.inf] * missing)
     middle = len(values) // 2

@@ -11,9 +11,11 @@ from fedsim.study.statistics import scored
 from fedsim.study.summary import (
     OF_CLIENTS,
     Record,
+    distinct,
     grouped,
     has_score,
     larger_is_better,
+    values_of,
     variation_of,
     worst,
 )
@@ -57,12 +59,14 @@ def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
     >>> best_setting(scores, larger_is_better=True)
     0
     """
-    worst_mean = -np.inf if larger_is_better else np.inf
-    means = []
+    sign = 1 if larger_is_better else -1
+    values = []  # larger is better
     for by_seed in scores:
-        mean = float(np.mean(by_seed)) if len(by_seed) else worst_mean
-        means.append(mean)
-    return int(np.argmax(means) if larger_is_better else np.argmin(means))
+        value = -np.inf
+        if len(by_seed):
+            value = sign * float(np.mean(by_seed))
+        values.append(value)
+    return int(np.argmax(values))
 
 
 def validation_of(metric: str) -> str:
@@ -114,16 +118,21 @@ def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndar
       worst_score: the score of a diverged run.
     """
     last = {row["seed"]: row.get(column) for row in trial.rounds}
-    diverged = {row["seed"]: bool(row["diverged"]) for row in trial.summary if has_score(row)}
-    values = [last[seed] for seed in diverged]
-    return scored(values, list(diverged.values()), worst_score)
+    values = []
+    diverged = []
+    for row in filter(has_score, trial.summary):
+        values.append(last[row["seed"]])
+        diverged.append(bool(row["diverged"]))
+    return scored(values, diverged, worst_score)
 
 
 def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
-    runs = [row for row in trial.summary if has_score(row)]
-    values = [row[score] for row in runs]
-    diverged = [bool(row["diverged"]) for row in runs]
+    values = []
+    diverged = []
+    for row in filter(has_score, trial.summary):
+        values.append(row[score])
+        diverged.append(bool(row["diverged"]))
     return scored(values, diverged, worst_score)
 
 
@@ -146,7 +155,7 @@ def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
       tuning: rows of `tuning.csv`.
     """
     tried = _tried_with(row, tuning)
-    means = [trial["test_mean"] for trial in tried if trial["test_mean"] is not None]
+    means = values_of(tried, "test_mean")
     if not means:
         return {}
     chosen = next(trial["tuned"] for trial in tried if trial["chosen"])
@@ -167,7 +176,8 @@ def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
     """
     lines = []
     for variation, rows in grouped(tuning, key=variation_of).items():
-        settings = [_setting(row, rows) for row in rows if row["chosen"]]
+        chosen = [row for row in rows if row["chosen"]]
+        settings = [_setting(row, rows) for row in chosen]
         template = CHOSEN_OF_VARIATION if variation else CHOSEN
         text = template.format(
             variation=variation,
@@ -216,17 +226,18 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
     chosen = [row for row in tuning if row["chosen"]]
     for row, path in itertools.product(chosen, paths):
         tried = _tried_with(row, tuning)
-        grid = sorted({trial[path] for trial in tried if _is_number(trial.get(path))})
+        grid = sorted(filter(_is_number, distinct(tried, path)))
         side = _edge(row, path, grid, tried)
         if side is None:
             continue
+        direction = "smaller" if side == "smallest" else "larger"
         text = AT_EDGE.format(
             method=row["method"],
             path=path,
             value=row[path],
             side=side,
             values=", ".join(map(str, grid)),
-            direction="smaller" if side == "smallest" else "larger",
+            direction=direction,
         )
         variation = variation_of(row)
         if variation:
@@ -253,8 +264,11 @@ def _edge(row: Record, path: str, grid: Sequence[Any], tried: Sequence[Record]) 
         side = "largest"
     else:
         return None
-    off_the_edge = [trial["validation_mean"] for trial in tried if trial[path] != value]
-    return None if row["validation_mean"] in off_the_edge else side
+
+    for trial in tried:
+        if trial[path] != value and trial["validation_mean"] == row["validation_mean"]:
+            return None  # as good, and off the edge
+    return side
 
 
 def _is_number(value: Any) -> bool:

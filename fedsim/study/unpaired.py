@@ -47,8 +47,14 @@ def _section_of(row: Record, section: Mapping[str, Any]) -> dict[str, Any]:
       row: a row of `compare.csv`, with columns such as `cohort` or `cohort.size`.
       section: the section of the scenario.
     """
-    cohort = _value(row["cohort"]) if "cohort" in row else section
-    varied = dict(cohort) if isinstance(cohort, Mapping) else {"kind": cohort}
+    cohort: Any = section
+    if "cohort" in row:
+        cohort = _value(row["cohort"])
+    if isinstance(cohort, Mapping):
+        varied = dict(cohort)
+    else:
+        varied = {"kind": cohort}
+
     for name, text in row.items():
         if name.startswith("cohort."):
             varied[name.removeprefix("cohort.")] = _value(text)

@@ -64,7 +64,8 @@ def _all_standings(findings: Findings) -> dict[str, list[Standing]]:
     by_variation = {}
     for variation, outside in findings.outside.items():
         ranked = findings.standings.get(variation, ())
-        by_variation[variation] = [*ranked, *(s for s in outside if s not in ranked)]
+        unranked = [standing for standing in outside if standing not in ranked]
+        by_variation[variation] = [*ranked, *unranked]
     return by_variation
 
 

@@ -98,7 +98,8 @@ def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) ->
     """
     if "=" not in label:
         return label
-    return ", ".join(_setting_in_words(setting, scenario) for setting in split_at_commas(label))
+    settings = split_at_commas(label)
+    return ", ".join(_setting_in_words(setting, scenario) for setting in settings)
 
 
 def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
@@ -129,7 +130,9 @@ def count(number: int, noun: str) -> str:
     >>> count(1, "seed"), count(7, "seed")
     ('1 seed', '7 seeds')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {noun}s"
 
 
 def others_of(number: int, total: int) -> str:
@@ -219,8 +222,7 @@ def chooses_attack(setting: str) -> bool:
     path, text = path_and_value(setting)
     if not ATTACK_KIND_PATHS.fullmatch(path):
         return False
-    value = _value(text)
-    links = value if isinstance(value, list) else [value]
+    links = _as_list(_value(text))
     if not links:
         return True  # no attack is one of the attacks that are compared
     return not all(_is_codec(link) for link in links)
@@ -276,7 +278,9 @@ def call_of(link: Any) -> str:
             argument = f"{name}={argument}"
         arguments.append(argument)
     kind = str(link["kind"])
-    return f"{kind}({', '.join(arguments)})" if arguments else kind
+    if not arguments:
+        return kind
+    return f"{kind}({', '.join(arguments)})"
 
 
 def value_in_short(value: Any) -> str:
@@ -287,8 +291,10 @@ def value_in_short(value: Any) -> str:
     >>> value_in_short("[]"), value_in_short(0.2)
     ('nothing', '0.2')
     """
-    parsed = _value(value) if isinstance(value, str) else value
-    links = parsed if isinstance(parsed, list) else [parsed]
+    parsed = value
+    if isinstance(value, str):
+        parsed = _value(value)
+    links = _as_list(parsed)
     if not links:
         return "nothing"
     if all(isinstance(link, Mapping) and "kind" in link for link in links):
@@ -306,7 +312,8 @@ def _setting_in_words(setting: str, scenario: Mapping[str, Any] | None) -> str:
     words = _value_in_words(value, text)
     if path in TITLES:
         _, phrase = TITLES[path]
-        return phrase.format(words, s="" if value == 1 else "s")
+        plural = "" if value == 1 else "s"
+        return phrase.format(words, s=plural)
     return f"{axis_name(path, scenario)} {words}"
 
 
@@ -334,8 +341,15 @@ def _malicious_mapping(value: Mapping[str, Any], text: str) -> str:
         if value.get(key) is not None:
             amount = value[key]
             break
-    who = f"{amount} malicious" if isinstance(amount, int) else _malicious(amount, text)
-    return f"{who}, drawn every round" if value.get("per") == "round" else who
+
+    # An integer is a count here; `_malicious` would read it as a share.
+    if isinstance(amount, int):
+        who = f"{amount} malicious"
+    else:
+        who = _malicious(amount, text)
+    if value.get("per") == "round":
+        who += ", drawn every round"
+    return who
 
 
 def _value_in_words(value: Any, text: str) -> str:
@@ -372,7 +386,10 @@ def _link_in_words(link: Any) -> str:
 
 
 def _is_codec(link: Any) -> bool:
-    kind = link.get("kind") if isinstance(link, dict) else str(link).partition("(")[0]
+    if isinstance(link, dict):
+        kind = link.get("kind")
+    else:
+        kind, _, _ = str(link).partition("(")  # a call in a label, such as `top_k(k=9)`
     return kind in FAMILIES["codec"]
 
 
@@ -383,8 +400,9 @@ def _owner_and_key(path: str, scenario: Mapping[str, Any] | None) -> tuple[str, 
     if kind and parents[0] != "client":
         return _kind(kind), key
     sections = [parent for parent in parents if not parent.isdigit()]
-    owner = sections[-1].replace("_", " ") if sections else ""
-    return owner, key
+    if not sections:
+        return "", key
+    return sections[-1].replace("_", " "), key
 
 
 def _kind_at(keys: list[str], scenario: Any) -> Any:
@@ -397,7 +415,9 @@ def _kind_at(keys: list[str], scenario: Any) -> Any:
             value = value.get(key)
         else:
             return None
-    return value.get("kind") if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return None
+    return value.get("kind")
 
 
 def _kind(name: Any) -> str:
@@ -406,6 +426,13 @@ def _kind(name: Any) -> str:
 
 def _parameter(name: str) -> str:
     return SIGNS.get(name, name.replace("_", " "))
+
+
+def _as_list(value: Any) -> list[Any]:
+    """A chain of links as it is, a single link as a chain of one."""
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _value(text: str) -> Any:

@@ -52,7 +52,9 @@ def by_attack(summary: Sequence[Record]) -> Settings:
         attacks.add(attack)
         of_method = settings.setdefault(rest, {}).setdefault(run["method"], {})
         of_method.setdefault(attack, []).append(run)
-    return settings if len(attacks) > 1 else {}
+    if len(attacks) < 2:
+        return {}
+    return settings
 
 
 def _is_nothing(attack: str) -> bool:
@@ -121,7 +123,8 @@ def _p_of_pairs(settings: Settings, score: str) -> dict[tuple[str, frozenset[str
 
 def _same_scores(attacks: ByAttack, score: str) -> Hashable:
     """Equal for two methods with the same scores under the same attacks."""
-    return frozenset((attack, same_runs(runs, score)) for attack, runs in attacks.items())
+    scores = [(attack, same_runs(runs, score)) for attack, runs in attacks.items()]
+    return frozenset(scores)
 
 
 def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
@@ -129,8 +132,12 @@ def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
     attacks = [attack for attack in one if attack in other]
     if not attacks:
         return None
-    scores = [seed_scores(one[attack], score) for attack in attacks]
-    other_scores = [seed_scores(other[attack], score) for attack in attacks]
+    scores = []
+    other_scores = []
+    for attack in attacks:
+        scores.append(seed_scores(one[attack], score))
+        other_scores.append(seed_scores(other[attack], score))
+
     seeds = shared_seeds(*scores, *other_scores)
     if not seeds:
         return None
@@ -140,7 +147,10 @@ def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
 
 def _table(scores: Sequence[Mapping[int, float]], seeds: Sequence[int]) -> np.ndarray:
     """Scores by attack and seed as one array `[seeds, attacks]`."""
-    return np.array([[by_seed[seed] for by_seed in scores] for seed in seeds])
+    rows = []
+    for seed in seeds:
+        rows.append([by_seed[seed] for by_seed in scores])
+    return np.array(rows)
 
 
 def _worst_attack(attacks: ByAttack, score: str) -> str | None:
@@ -172,7 +182,9 @@ def _row(method: str, rest: str, attack: str, attacks: ByAttack, score: str) -> 
     runs = attacks[attack]
     values = score_array(runs, score)
     low, high = interval(values) or (None, None)
-    sd = None if low is None else float(values.std(ddof=1))
+    sd = None
+    if low is not None:
+        sd = float(values.std(ddof=1))
 
     row = {"method": method}
     if rest:

@@ -35,6 +35,8 @@ def files_of(
     """
     files = {}
     for number, figure in enumerate(pages, 1):
-        file = name if number == 1 else f"{name}-{number}"
+        file = name
+        if number > 1:
+            file += f"-{number}"
         files |= rendered(figure, file, mark, formats)
     return files

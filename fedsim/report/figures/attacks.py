@@ -77,4 +77,6 @@ def _text(mean: float) -> str:
     """The number in a cell: empty without a run, infinite where runs diverged."""
     if np.isnan(mean):
         return ""
-    return f"{mean:.2f}" if np.isfinite(mean) else "∞"
+    if np.isinf(mean):
+        return "∞"
+    return f"{mean:.2f}"

@@ -30,19 +30,25 @@ def course(
     if row.get("variant") and "variant" in rounds:
         rows &= rounds["variant"] == row["variant"]
     table = pd.DataFrame(rounds[rows])
-    with_metric = []
-    if len(table):
-        of_method = tracks(table, (metric, "test_loss", *spending))
-        with_metric = [track for track in of_method if metric in track.values]
-    if not with_metric:
+    track = _track_of(table, (metric, "test_loss", *spending), metric)
+    if track is None:
         return np.zeros(0), np.zeros((0, 0))
 
-    track = with_metric[0]
     if axis.equal_time:
         spent, scores = _in_time(track, metric, spending[0])
     else:
         spent, scores = _by_round(track, metric, spending)
     return spent[spent > 0], scores[spent > 0]
+
+
+def _track_of(table: pd.DataFrame, columns: tuple[str, ...], metric: str) -> Track | None:
+    """The track of the rows of one method; None where the metric was not evaluated."""
+    if not len(table):
+        return None
+    for track in tracks(table, columns):
+        if metric in track.values:
+            return track
+    return None
 
 
 def _by_round(track: Track, metric: str, spending: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -56,8 +62,9 @@ def _by_round(track: Track, metric: str, spending: Sequence[str]) -> tuple[np.nd
     rounds, scores = series(track, metric).common()
     spent = np.zeros(len(rounds))
     for column in spending:
-        common = zip(*series(track, column).common(), strict=True)
-        means = {number: float(np.mean(values)) for number, values in common}
+        means = {}
+        for number, values in zip(*series(track, column).common(), strict=True):
+            means[number] = float(np.mean(values))
         spent += np.array([means[number] for number in rounds])
     return spent, scores
 
@@ -72,8 +79,11 @@ def _in_time(track: Track, metric: str, clock: str) -> tuple[np.ndarray, np.ndar
     """
     scores = series(track, metric)
     times = series(track, clock)
-    steps = [_steps(scores, times, int(seed)) for seed in scores.seeds]
-    steps = [(x, y) for x, y in steps if len(x)]
+    steps = []  # times and scores by seed
+    for seed in scores.seeds:
+        x, y = _steps(scores, times, int(seed))
+        if len(x):
+            steps.append((x, y))
     if not steps:
         return np.zeros(0), np.zeros((0, 0))
 

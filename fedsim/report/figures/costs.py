@@ -187,7 +187,8 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
         ends.append((point, float(x[-1]), float(mean[-1])))
 
     cut_up([axes], scores, names)
-    _scale(axis, axes, most=[spent for _, spent, _ in ends], least=starts)
+    spent = [x for _, x, _ in ends]
+    _scale(axis, axes, most=spent, least=starts)
     label = f"{WAYS[picture.way].words}{axis.so_far}"
     if axes.get_xscale() == "log":
         label += ", log"
@@ -252,8 +253,14 @@ def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
         above = 3 if look.filled else 2
         mark = {**look.mark, "ms": 4, "mew": 0.5, "ls": "", "zorder": above}
         axes.plot([point.cost], [point.mean], label=literal(point.name), **mark)
-    cut_up([axes], picture.score_ends(), [point.name for point in picture.finite])
-    _numbers(axes, looks, [(point, point.cost, point.mean) for point in picture.finite])
+
+    names = []
+    ends = []
+    for point in picture.finite:
+        names.append(point.name)
+        ends.append((point, point.cost, point.mean))
+    cut_up([axes], picture.score_ends(), names)
+    _numbers(axes, looks, ends)
     axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)
 
 
@@ -298,7 +305,8 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
 
     taken: list[tuple[float, float, int]] = []  # where a text begins, and its letters
     for position, points in sorted(at_same.items()):
-        text = ", ".join(str(point.number) for point in points)
+        numbers = [str(point.number) for point in points]
+        text = ", ".join(numbers)
         x, y = axes.transData.transform(position) * 72 / axes.figure.dpi  # in points
         up = _free(x, y, len(text), taken)
         taken.append((x, y + up, len(text)))

@@ -88,9 +88,8 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
         by_variation[variant] = tracks(table, (*COLUMNS, "diverged"))
     varied = "" not in by_variation
     panels = _panels(by_variation, context.scenario, context.order)
-    all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
-    last = max((int(track.rounds.max()) for track in all_tracks), default=0)
-    limits = (-0.02 * last, 1.02 * last) if last else (-0.5, 0.5)
+    all_tracks = _all_tracks(by_variation)
+    limits = _round_limits(all_tracks)
 
     with drawing.style():
         keys = marks.keys_of(methods, context)
@@ -115,6 +114,22 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
         if len(methods) > 1:
             marks.legend(figure, keys)
         return figure
+
+
+def _all_tracks(by_variation: Mapping[str, Sequence[Track]]) -> list[Track]:
+    """The tracks of all variations, one after another."""
+    all_tracks = []
+    for variation_tracks in by_variation.values():
+        all_tracks += variation_tracks
+    return all_tracks
+
+
+def _round_limits(all_tracks: Sequence[Track]) -> tuple[float, float]:
+    """The ends of the axis of rounds, a little beyond the first and the last one."""
+    last = max((int(track.rounds.max()) for track in all_tracks), default=0)
+    if last == 0:
+        return -0.5, 0.5
+    return -0.02 * last, 1.02 * last
 
 
 def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
@@ -240,7 +255,8 @@ def _pale_ends(panel: Panel) -> list[tuple[int, float, float]]:
     """Rank and last point of every pale curve of a panel."""
     ends = []
     for curve in panel.curves:
-        if curve.rank >= marks.STRONG and curve.column == panel.columns[0] and len(curve.rounds):
+        is_pale = curve.rank >= marks.STRONG
+        if is_pale and curve.column == panel.columns[0] and len(curve.rounds):
             ends.append((curve.rank, float(curve.rounds[-1]), float(curve.mean[-1])))
     return ends
 
@@ -255,8 +271,10 @@ def _panels(
       scenario: of the run.
       methods: in the order of the result.
     """
-    all_tracks = [track for of_variant in by_variation.values() for track in of_variant]
-    columns = [name for name in COLUMNS if all_tracks and name in all_tracks[0].values]
+    all_tracks = _all_tracks(by_variation)
+    columns = []
+    if all_tracks:
+        columns = [name for name in COLUMNS if name in all_tracks[0].values]
     losses = [name for name in columns if name.endswith("loss")]
     loss = UNITS.get(scenario.get("model", {}).get("loss") or "", "loss per sample")
     labels = {"test_accuracy": "test accuracy (share)"}
@@ -303,8 +321,12 @@ def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
     _scales(axes, log="test_accuracy" not in panel.columns and (log or _wide([panel])))
     if shared:
         drawn = {line.get_label(): line for line in axes.lines}
-        lines = [drawn[column] for column in panel.columns]
-        axes.legend(lines, [column.split("_")[0] for column in panel.columns], loc="best")
+        lines = []
+        names = []
+        for column in panel.columns:
+            lines.append(drawn[column])
+            names.append(column.removesuffix("_loss"))
+        axes.legend(lines, names, loc="best")
 
 
 def _scales(axes: "Axes", log: bool) -> None:
@@ -335,8 +357,8 @@ def _curve(axes: "Axes", curve: Curve, look: dict[str, Any], several: bool) -> N
     """
     strong = not several or curve.rank < marks.STRONG
     if curve.several and curve.each:
+        thin = {**look, "lw": 0.6 if strong else 0.4, "alpha": 0.6}
         for seed in curve.series.seeds:
-            thin = {**look, "lw": 0.6 if strong else 0.4, "alpha": 0.6}
             axes.plot(*curve.series.of(seed), label=f"{curve.column}, seed {seed}", **thin)
     elif curve.several and strong:
         band = {"color": look["color"], "alpha": 0.13 if several else 0.2, "lw": 0}
@@ -369,7 +391,9 @@ def _by_method(panels: Sequence[Panel]) -> tuple[list[list[float]], list[str]]:
 
 def _power(value: float, _: Any) -> str:
     """A tick of a logarithmic axis."""
-    return f"{value:g}" if 0.01 <= value < 1e4 else f"1e{round(np.log10(value))}"
+    if 0.01 <= value < 1e4:
+        return f"{value:g}"
+    return f"1e{round(np.log10(value))}"
 
 
 def _wide(panels: Sequence[Panel]) -> bool:
@@ -400,8 +424,7 @@ def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: b
         return
     drawing.level_line(axes, target, label="target")
     if axes.get_position().width >= 0.5:  # in narrower panels the small print names it
-        above = _space_above(axes, target, [curve for curve in panel.curves if len(curve.rounds)])
-        side = "bottom" if above else "top"
+        side = "bottom" if _space_above(axes, target, panel.curves) else "top"
         drawing.line_text(axes, 0.99, target, f"target {target:g}", ha="right", va=side)
 
 
@@ -413,6 +436,8 @@ def _space_above(axes: "Axes", target: float, curves: Sequence[Curve]) -> bool:
     above = 1 - height
     below = height
     for curve in curves:
+        if not len(curve.rounds):
+            continue
         x, y = in_shares.transform((curve.rounds[-1], curve.mean[-1]))
         if x >= 0.8 and y >= height:
             above = min(above, y - height)
@@ -451,13 +476,15 @@ def _setting(scenario: Mapping[str, Any]) -> str:
 def _key(tracks: Sequence[Track]) -> str:
     """What thin lines, bands and crosses mean, as far as there are any."""
     notes = []
-    several = [track for track in tracks if len(last_rounds(track)) > 1]
-    if several:
-        seeds = max(len(last_rounds(track)) for track in several)
-        spreads = []
-        for track in several:
+    most_seeds = 1
+    spreads = []
+    for track in tracks:
+        seeds = len(last_rounds(track))
+        if seeds > 1:
+            most_seeds = max(most_seeds, seeds)
             spreads.append("each (thin)" if drawn_each(track) else "range")
-        notes.append(f"{seeds} seeds: mean and {' or '.join(dict.fromkeys(spreads))}")
+    if spreads:
+        notes.append(f"{most_seeds} seeds: mean and {' or '.join(dict.fromkeys(spreads))}")
     if any(map(diverged, tracks)):
         notes.append("cross: diverged")
     return "; ".join(notes)

@@ -35,21 +35,17 @@ def cut_across(axes: "Axes", rows: Sequence[Sequence[float]], fixed: Sequence[fl
     axes.set_xlim(low, high)
     look = {"transform": axes.get_yaxis_transform(), "va": "center", **LOOK}
     number = rows[row][0]
-    is_beyond = not low <= number <= high
+    is_beyond = not low <= number <= high  # else only an end of its interval is
     if max(rows[row]) > high:
-        text = (
-            f"axis cut: {number:+.3g} {ARROWS['right']}"
-            if is_beyond
-            else f"axis cut {ARROWS['right']}"
-        )
-        axes.text(0.995, row, text, ha="right", **look)
+        text = "axis cut"
+        if is_beyond:
+            text += f": {number:+.3g}"
+        axes.text(0.995, row, f"{text} {ARROWS['right']}", ha="right", **look)
     if min(rows[row]) < low:
-        text = (
-            f"{ARROWS['left']} {number:+.3g}, axis cut"
-            if is_beyond
-            else f"{ARROWS['left']} axis cut"
-        )
-        axes.text(0.005, row, text, ha="left", **look)
+        text = "axis cut"
+        if is_beyond:
+            text = f"{number:+.3g}, {text}"
+        axes.text(0.005, row, f"{ARROWS['left']} {text}", ha="left", **look)
 
 
 def cut_up(panels: Sequence["Axes"], rows: Sequence[Sequence[float]], names: Sequence[str]) -> None:

@@ -50,16 +50,24 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
       drawn: the differences under every variation.
       context: what is shown.
     """
-    metric = next((forest.metric for forest in drawn if forest.metric), "")
+    metrics = [forest.metric for forest in drawn if forest.metric]
+    metric = metrics[0] if metrics else ""
     baseline = literal(drawn[0].baseline)
     difference = f"paired difference to {baseline} in {in_words(metric)}"
     filled = f"filled: p < {SIGNIFICANCE_LEVEL} after Holm"
     note = f"{difference}, mean and 95 % interval over seeds; {filled}"
 
-    heights = [LINE * max(len(forest.rows), 2) for forest in drawn]
-    context = context.including([row.method for forest in drawn for row in forest.rows])
-    methods = [name for forest in drawn for name in _names(forest.rows, context)]
-    left = min(0.3 + 0.052 * max(map(len, methods)), 1.9)
+    methods = []
+    heights = []
+    for forest in drawn:
+        methods += [row.method for row in forest.rows]
+        heights.append(LINE * max(len(forest.rows), 2))
+    context = context.including(methods)
+
+    longest = 0  # letters of a name
+    for forest in drawn:
+        longest = max(longest, *map(len, _names(forest.rows, context)))
+    left = min(0.3 + 0.052 * longest, 1.9)
     with style():
         figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
         for axes, forest in zip(panels, drawn, strict=True):
@@ -84,7 +92,7 @@ def _draw(axes: "Axes", rows: Sequence[Difference], context: Context) -> None:
     for line, row in enumerate(rows):
         if row.mean is not None:
             _mark(axes, line, row, colour_of(context.rank_of(row.method)))
-    cut_across(axes, [_numbers(row) for row in rows], fixed=[0.0])
+    cut_across(axes, list(map(_numbers, rows)), fixed=[0.0])
     axes.set_yticks(range(len(rows)), _names(rows, context))
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)

@@ -222,7 +222,9 @@ def line_text(axes: "Axes", x: float, height: float, text: str, **alignment: Any
 def literal(name: Any, most: int = 40) -> str:
     """A name as a line of text; what cannot be printed is spelled out, what is too long is cut."""
     text = printable(str(name))
-    return text if len(text) <= most else text[: most - 2] + ".."
+    if len(text) <= most:
+        return text
+    return text[: most - 2] + ".."
 
 
 def rendered(

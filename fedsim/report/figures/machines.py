@@ -88,7 +88,10 @@ def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
         for axes in all_axes[:-1]:
             axes.tick_params(labelbottom=False)
         all_axes[-1].set_xlabel("virtual seconds")
-        _legend(figure, {bar.outcome for panel in page for bar in panel.bars})
+        outcomes = set()
+        for panel in page:
+            outcomes |= {bar.outcome for bar in panel.bars}
+        _legend(figure, outcomes)
         return figure
 
 

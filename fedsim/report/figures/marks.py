@@ -38,8 +38,10 @@ class Key(NamedTuple):
 
 def keys_of(methods: Sequence[str], context: Context) -> list[Key]:
     """The legend of methods."""
-    labels = context.labels(methods)
-    return [Key(context.rank_of(name), label) for name, label in zip(methods, labels, strict=True)]
+    keys = []
+    for name, label in zip(methods, context.labels(methods), strict=True):
+        keys.append(Key(context.rank_of(name), label))
+    return keys
 
 
 def colour_of(rank: int) -> str:
@@ -48,7 +50,9 @@ def colour_of(rank: int) -> str:
     Args:
       rank: of the method in the order of the result, from 0.
     """
-    return COLOURS[rank] if rank < STRONG else GREY
+    if rank >= STRONG:
+        return GREY
+    return COLOURS[rank]
 
 
 def line_of(rank: int) -> dict[str, Any]:
@@ -129,7 +133,9 @@ def numbered(axes: "Axes", ends: Sequence[tuple[int, float, float]]) -> None:
 
 def numbers_inches(keys: Sequence[Key]) -> float:
     """The space that the numbers of pale curves take right of the axes."""
-    return 0.1 if any(key.rank >= STRONG for key in keys) else 0.0
+    if any(key.rank >= STRONG for key in keys):
+        return 0.1
+    return 0.0
 
 
 def _share(axes: "Axes", y: float) -> float:
@@ -145,7 +151,9 @@ def labels_of(keys: Sequence[Key]) -> list[str]:
     shown = []
     for key in keys:
         label = literal(key.label)
-        shown.append(label if key.rank < STRONG else f"{key.rank + 1} {label}")
+        if key.rank >= STRONG:
+            label = f"{key.rank + 1} {label}"
+        shown.append(label)
     if len(shown) > LISTED:
         return [*shown[:LISTED], f"... {len(shown) - LISTED} more"]
     return shown
@@ -182,7 +190,9 @@ def legend(figure: "Figure", keys: Sequence[Key]) -> None:
     labels += [""] * empty
 
     # matplotlib fills column by column
-    order = [line * columns + column for column in range(columns) for line in range(lines)]
+    order = []
+    for column in range(columns):
+        order += range(column, lines * columns, columns)
     look = {
         "loc": "lower center",
         "ncols": columns,
@@ -191,7 +201,8 @@ def legend(figure: "Figure", keys: Sequence[Key]) -> None:
         "columnspacing": 1.2,
         "handlelength": 2.6,
     }
-    drawn = figure.legend([handles[index] for index in order], ["-"] * len(order), **look)
+    ordered_handles = [handles[index] for index in order]
+    drawn = figure.legend(ordered_handles, ["-"] * len(order), **look)
     # given to `legend`, a name that begins with _ would be left out
     for text, index in zip(drawn.get_texts(), order, strict=True):
         text.set_text(labels[index])

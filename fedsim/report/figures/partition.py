@@ -120,7 +120,8 @@ def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
     colours = colormaps["Blues"](np.linspace(0.15, 1, 256))
     blues = ListedColormap(colours, name="counts").with_extremes(bad="white")
     most = max(int(samples.max()), 2)
-    norm = LogNorm(1, most) if _skewed(samples, 8) else Normalize(1, most)
+    scale = LogNorm if _skewed(samples, 8) else Normalize
+    norm = scale(1, most)
     paint = ScalarMappable(norm, blues)
 
     cells = paint.to_rgba(np.ma.masked_equal(samples.T, 0), bytes=True)  # [labels, clients, RGBA]
@@ -134,15 +135,23 @@ def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
     _scale(axes, paint)
     if len(samples) <= MAX_NUMBERED and len(labels) <= MAX_NAMED and most < 10_000:
         for (client, label), count in np.ndenumerate(samples):
-            ink = "white" if norm(max(count, 1)) > 0.5 else "black"
-            look = {"fontsize": 5.5, "color": ink if count else GREY}
-            axes.text(client, label, f"{count}", ha="center", va="center", **look)
+            ink = "black"
+            if count == 0:
+                ink = GREY
+            elif norm(count) > 0.5:
+                ink = "white"
+            look = {"fontsize": 5.5, "color": ink, "ha": "center", "va": "center"}
+            axes.text(client, label, f"{count}", **look)
 
 
 def _every(labels: int) -> int:
     """The smallest of 1, 2, 5, 10, 20 ... so that not more than `MAX_NAMED` labels have a name."""
-    steps = (n * 10**power for power in range(10) for n in (1, 2, 5))
-    return next(step for step in steps if step * MAX_NAMED >= labels)
+    power = 1
+    while True:
+        for step in (power, 2 * power, 5 * power):
+            if step * MAX_NAMED >= labels:
+                return step
+        power *= 10
 
 
 def _enlarged(grid: np.ndarray) -> np.ndarray:
@@ -188,11 +197,16 @@ def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
 
     numbers = ids.dtype.kind == "i"
     if not numbers or len(ids) <= MAX_NUMBERED:
-        chosen = evenly_spaced(len(ids), MAX_NUMBERED if numbers else MAX_NAMED)
-        return chosen.tolist(), [literal(ids[index], LONGEST) for index in chosen]
+        most = MAX_NUMBERED if numbers else MAX_NAMED
+        chosen = evenly_spaced(len(ids), most)
+        names = [literal(name, LONGEST) for name in ids[chosen]]
+        return chosen.tolist(), names
+
     round_ids = MaxNLocator(6, integer=True, steps=STEPS).tick_values(ids[0], ids[-1])
     inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]
-    return np.interp(inside, ids, np.arange(len(ids))).tolist(), [f"{i:,}" for i in inside]
+    positions = np.interp(inside, ids, np.arange(len(ids)))
+    names = [f"{i:,}" for i in inside]
+    return positions.tolist(), names
 
 
 def _letters(ticks: Sequence[str], ids: np.ndarray) -> float:
@@ -203,7 +217,8 @@ def _letters(ticks: Sequence[str], ids: np.ndarray) -> float:
     lengths = [*map(len, ticks)]
     if ids.dtype.kind == "i" or len(ticks) < 2:
         return sum(lengths)
-    return max(a + b for a, b in pairwise(lengths)) / 2 * len(lengths)
+    longest_neighbours = max(a + b for a, b in pairwise(lengths))
+    return longest_neighbours / 2 * len(lengths)
 
 
 def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
@@ -230,4 +245,6 @@ def _partition(section: Mapping[str, Any]) -> str:
     for name, value in for_display(section).items():
         if name != "kind" and value is not None:
             arguments.append(f"{name} {value}")
-    return f"{section['kind']} ({', '.join(arguments)})" if arguments else str(section["kind"])
+    if not arguments:
+        return str(section["kind"])
+    return f"{section['kind']} ({', '.join(arguments)})"

@@ -16,8 +16,7 @@ from fedsim.report.pictures.scores import (
     is_geometric,
 )
 from fedsim.report.results import Row, grouped_by, metric_of
-from fedsim.report.series import FARTHEST
-from fedsim.study.summary import in_words, is_share, worst
+from fedsim.study.summary import distinct, in_words, is_share, values_of, worst
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,22 +73,24 @@ def figure_of_scores(
     rows = sorted(rows, key=lambda row: row[path])
     by_method = {method: group for (method,), group in grouped_by(rows, "method").items()}
     methods = context.ordered([*by_method])
-    if any(row["mean"] is not None for row in rows):
+    drawn = {row["method"] for row in rows if row["mean"] is not None}
+    if drawn:
         # A baseline without a shared model has no score to draw.
-        drawn = [row["method"] for row in rows if row["mean"] is not None]
         methods = [name for name in methods if name in drawn or name not in context.outside]
     context = context.including(methods)
     keys = marks.keys_of(methods, context)
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
     metric = metric_of(rows)
 
-    variation = context.words(rest) if rest else ""
+    variation = ""
+    if rest:
+        variation = context.words(rest)
     note = _note(rows, metric, variation, bool(crosses))
     right = drawing.RIGHT + marks.numbers_inches(keys)
     with drawing.style():
         foot = drawing.FOOT + marks.legend_inches(keys)
         figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
-        _scale(axes, sorted({row[path] for row in rows}), path)
+        _scale(axes, sorted(distinct(rows, path)), path)
         ends = []
         for method in methods:
             rank = context.rank_of(method)
@@ -112,8 +113,7 @@ def _numbers(by_method: Mapping[str, Sequence[Row]], methods: Sequence[str]) -> 
     """The means of every method that are drawn."""
     numbers = []
     for method in methods:
-        means = [row["mean"] for row in by_method[method]]
-        numbers.append([mean for mean in means if mean is not None and abs(mean) <= FARTHEST])
+        numbers.append(values_of(drawable(by_method[method]), "mean"))
     return numbers
 
 
@@ -187,6 +187,7 @@ def _curve(
     x = np.array([row[path] for row in rows], float)
     mean = np.array([row["mean"] for row in rows], float)
     half = np.array([half_interval(row) for row in rows])
+
     if strong and half.any():
         low = mean - half
         high = mean + half
@@ -200,8 +201,9 @@ def _curve(
         marker = {**marks.markers_of(rank, len(x)), "markevery": 1}
     axes.plot(x, mean, label="score", **look, **marker)
     if broken is not None and broken in x:
-        size = {"ms": 7, "mew": 1.5} if strong else {"ms": 4, "mew": 1.0}
-        cross = {"color": look["color"], "zorder": 4, **size}
+        cross = {"color": look["color"], "zorder": 4, "ms": 4, "mew": 1.0}
+        if strong:
+            cross |= {"ms": 7, "mew": 1.5}
         axes.plot([broken], mean[x == broken], "x", label="broken down", **cross)
     if strong or not len(x):
         return []

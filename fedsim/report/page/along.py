@@ -20,7 +20,7 @@ from fedsim.report.pictures.scores import (
 )
 from fedsim.report.results import Row
 from fedsim.study.breakdown import MIN_VALUES
-from fedsim.study.summary import grouped, in_words, is_share
+from fedsim.study.summary import distinct, grouped, in_words, is_share, values_of
 from fedsim.study.words import axis_name
 
 MARGIN = 0.03  # of the lower axis, beyond its first and last value
@@ -51,17 +51,21 @@ def along(compared: Sequence[Row], context: Context) -> Along | None:
     """
     axis_path = axis_of(context.scenario)
     rows = drawable(compared)
-    values = sorted({row[axis_path] for row in rows if axis_path in row})
-    if axis_path is None or len(values) < MIN_VALUES:
+    if axis_path is None:
+        return None
+    values = sorted(set(values_of(rows, axis_path)))
+    if len(values) < MIN_VALUES:
         return None
 
-    methods = context.ordered([row["method"] for row in rows])
+    methods = context.ordered(distinct(rows, "method"))
     context = context.including(methods)
     name = axis_name(axis_path, context.scenario)
     x = _lower_axis(values)
     pictures = []
     for rest, group in by_rest(rows, axis_path).items():
-        title = context.words(rest) if rest else ""
+        title = ""
+        if rest:
+            title = context.words(rest)
         pictures.append((title, _picture(group, axis_path, name, x, values, context)))
     names = [(method, curve_class(context.rank_of(method))) for method in methods]
     return Along(in_words(context.metric), name, names, pictures)
@@ -97,8 +101,11 @@ def _picture(
     """
     by_method = grouped(rows, key=lambda row: row["method"])
     ends = []  # by method
-    for of_method in by_method.values():
-        ends.append([end for row in of_method for end in _ends(row)])
+    for method_rows in by_method.values():
+        method_ends = []
+        for row in method_rows:
+            method_ends += _ends(row)
+        ends.append(method_ends)
     y = axis(without_outlier(ends), HEIGHT - BOTTOM, TOP, is_share(context.metric))
     label = f"{name}, logarithmic" if x.log else name
 
@@ -125,13 +132,19 @@ def _ends(row: Row) -> tuple[float, float]:
 def _curve(rows: Sequence[Row], axis_path: str, x: Axis, y: Axis, classes: str) -> Markup:
     """A method: a line through its means with a dot at each, above the band of their intervals."""
 
-    def points(heights: Sequence[float]) -> list[tuple[float, float]]:
-        within = [min(max(height, y.low), y.high) for height in heights]
-        return list(zip([row[axis_path] for row in rows], within, strict=True))
+    def point(value: float, height: float) -> tuple[float, float]:
+        """A point of the curve, at an end of the upright axis where it lies beyond."""
+        return value, min(max(height, y.low), y.high)
 
-    means = points([row["mean"] for row in rows])
-    lows = points([_ends(row)[0] for row in rows])
-    highs = points([_ends(row)[1] for row in rows])
+    means = []
+    lows = []
+    highs = []
+    for row in rows:
+        low, high = _ends(row)
+        means.append(point(row[axis_path], row["mean"]))
+        lows.append(point(row[axis_path], low))
+        highs.append(point(row[axis_path], high))
+
     outline = path([*highs, *reversed(lows)], x, y)
     elements = [
         element("path", class_="band", d=f"{outline}Z"),

@@ -100,16 +100,21 @@ def _panels(
     drawn = {}
     for variant, table in tables.items():
         columns = (metric, "test_loss", "bytes_up", "bytes_down", "virtual_seconds")
-        of_variant = curves(tracks(table, columns), [metric], methods)
-        of_variant = [curve for curve in of_variant if len(curve.rounds)]
-        if of_variant:
-            drawn[variant] = of_variant
+        variation_tracks = tracks(table, columns)
+        nonempty = []
+        for curve in curves(variation_tracks, [metric], methods):
+            if len(curve.rounds):
+                nonempty.append(curve)
+        if nonempty:
+            drawn[variant] = nonempty
     if not drawn:
         return None
 
     y = plot.height_axis(list(drawn.values()), is_share(metric))
     evaluate = context.scenario.get("evaluate", {})
-    target = evaluate.get("target") if evaluate.get("metric") == metric else None
+    target = None
+    if evaluate.get("metric") == metric:
+        target = evaluate.get("target")
     return Panels(metric, drawn, y, target)
 
 
@@ -132,11 +137,11 @@ def _group(
       opens: the lower axis.
     """
     words = column_in_words(panels.metric)
-    courses = {
-        variant: [plot.Course(curve, _positions(curve, opens)) for curve in of_variant]
-        for variant, of_variant in panels.curves.items()
-    }
+    courses = {}
+    for variant, of_variant in panels.curves.items():
+        courses[variant] = [plot.Course(curve, _positions(curve, opens)) for curve in of_variant]
     across = plot.Across(TITLES[opens], _bytes_differ(courses, opens))
+
     drawn = []
     for chart, (variant, of_variant) in enumerate(courses.items(), first):
         label = context.words(variant)
@@ -145,6 +150,7 @@ def _group(
             of_variant, classes, full, across, panels.y, chart, panels.target
         )
         drawn.append({"id": chart, "label": label, "picture": picture})
+
     ends = [_spread_at_the_end(of_variant) for of_variant in panels.curves.values()]
     title = f"{words}, logarithmic" if panels.y.log else words
     return {
@@ -176,8 +182,11 @@ def _bytes_differ(courses: Mapping[str, Sequence[plot.Course]], axis: str) -> bo
     """Whether some curves send many times the bytes of others; their axis is logarithmic then."""
     if axis in (ROUNDS, SECONDS):
         return False
-    ends = [course.x[-1] for part in courses.values() for course in part if len(course.x)]
-    sent = [float(end) for end in ends if end > 0]
+    sent = []  # by each curve until its end
+    for variation_courses in courses.values():
+        for course in variation_courses:
+            if len(course.x) and course.x[-1] > 0:
+                sent.append(float(course.x[-1]))
     return bool(sent) and max(sent) > MANY_TIMES * min(sent)
 
 
@@ -185,16 +194,17 @@ def _numbers(
     panels: Panels, group: int, directions: Sequence[str], axes: list[Positions]
 ) -> list[dict[str, Any]]:
     """The charts of a metric for the script; the positions of its curves are added to `axes`."""
-    return [
-        {
+    charts = []
+    for drawn in panels.curves.values():
+        chart = {
             "group": group,
             "share": is_share(panels.metric),
             "log": panels.y.log,
             "target": panels.target,
             "curves": [_curve_numbers(curve, directions, axes) for curve in drawn],
         }
-        for drawn in panels.curves.values()
-    ]
+        charts.append(chart)
+    return charts
 
 
 def _curve_numbers(

@@ -13,6 +13,7 @@ from fedsim.report.pictures.looks import STRONG
 from fedsim.report.results import EMPTY, Cell
 from fedsim.report.series import by_variant
 from fedsim.study.summary import is_share, larger_is_better
+from fedsim.study.words import count
 
 OPEN = 60  # rows of a table that is not folded, at most
 MOST = 200  # rows of a table; of more clients the worst are shown
@@ -132,6 +133,10 @@ def _table(
       seeds: how many there are.
     """
     columns = _columns(table, score, context)
+    head = ["client"]
+    for column in columns:
+        head.append(breakable(column.title))
+
     first = columns[0]
     worst_first = _worst_first(first, score)
     rows = []
@@ -140,7 +145,7 @@ def _table(
         rows.append([(breakable(str(client)), str(client)), *cells])
     return {
         "title": title,
-        "head": ["client", *(breakable(column.title) for column in columns)],
+        "head": head,
         "rows": rows,
         "caption": _caption(score, first.title, context, named, seeds),
         "summary": _summary(len(rows), len(worst_first)),
@@ -149,10 +154,10 @@ def _table(
 
 def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> list[Column]:
     """Scores of methods, ε of samples, samples, and rounds joined."""
-    methods = context.ordered([str(name) for name in table["method"].unique()])[:STRONG]
+    methods = context.ordered(list(map(str, table["method"].unique())))[:STRONG]
     by_method = {name: pd.DataFrame(table[table["method"] == name]) for name in methods}
-    form = ".3f" if score.share else ".4g"
     columns = []
+    form = ".3f" if score.share else ".4g"
     for method, rows in by_method.items():
         columns.append(Column(method, form, _mean(rows, scores_of_method(rows, score))))
         if has_both(rows, score):
@@ -160,12 +165,15 @@ def _columns(table: pd.DataFrame, score: ClientScore, context: Context) -> list[
             columns.append(Column(method + OWN, form, _mean(rows, own)))
     for method, rows in by_method.items():
         if _has_any(rows, "epsilon"):
-            title = "ε of a sample" if len(by_method) == 1 else f"ε of a sample, {method}"
+            title = "ε of a sample"
+            if len(by_method) > 1:
+                title += f", {method}"
             columns.append(Column(title, ".4g", _mean(rows, np.asarray(rows["epsilon"], float))))
 
     any_rows = by_method[methods[0]]
     samples = np.asarray(any_rows["samples"], float)
     columns.append(Column("samples", COUNTED, _mean(any_rows, samples)))
+
     counted = {}
     for method, rows in by_method.items():
         if _has_any(rows, "rounds_joined"):
@@ -216,8 +224,9 @@ def _cell(column: Column, client: Any) -> Cell:
 def _caption(score: ClientScore, first: str, context: Context, named: bool, seeds: int) -> str:
     words = score.words.capitalize()
     text = f"{words} on the client's own samples by method, the worst for {first} first"
-    over = "1 seed" if seeds == 1 else f"{seeds} seeds"
-    which = f"means over {over}" if named else "of the first seed"
+    which = "of the first seed"
+    if named:
+        which = f"means over {count(seeds, 'seed')}"
     more = ""
     if len(context.order) > STRONG:
         more = f"; the first {STRONG} methods, clients.csv has all"

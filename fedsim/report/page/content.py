@@ -52,10 +52,14 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     context = result.context
     first = sources[0]
     clients = tables_of(sources, "clients")
-    title = first.record["scenario"]["name"] if len(sources) == 1 else f"{len(sources)} runs"
+    title = f"{len(sources)} runs"
+    if len(sources) == 1:
+        title = first.record["scenario"]["name"]
     rounds = tables_of(sources, "rounds")
     table = table_of(result.runs, result.compared, result.standings, context, rounds)
-    has_table = table is not None and table["count"] > 1
+    if table is not None and table["count"] < 2:
+        table = None
+    has_table = table is not None
     records = [(source.label, source.record) for source in sources]
     curves, data = curves_of(sources, result)
     content = {
@@ -78,7 +82,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "attacks": attacks.attacks(result.runs, context),
         "along": along(result.compared, context),
         "forests": pictures.differences(result.compared, context),
-        "table": table if has_table else None,
+        "table": table,
         "spreads": pictures.spreads(clients, context),
         "client_tables": clients_page.tables(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],
@@ -100,7 +104,9 @@ def columns(pictures: int) -> int:
     """
     if pictures <= 1:
         return 1
-    return 2 if pictures in (2, 4) else 3
+    if pictures in (2, 4):
+        return 2
+    return 3
 
 
 def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
@@ -120,10 +126,11 @@ def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
         )
     elif result.runs and not several:
         shown = numbers(result.runs, rounds, over)
+    records = [(source.label, source.record) for source in sources]
     return {
         "headline": lines[0],
         "audited": audit_lines(result.runs, context.words),
-        "lines": [*lines[1:], *endings.notes([(s.label, s.record) for s in sources])],
+        "lines": [*lines[1:], *endings.notes(records)],
         "numbers": shown,
         "dots": dots,
     }
@@ -171,13 +178,18 @@ def _costs(result: Result, has_table: bool) -> list[dict[str, Any]]:
 
 def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The sections of the page: anchor and title of each."""
-    of_costs = [shown["axis"].table for shown in content["costs"] if not shown["folded"]]
+    of_costs = []
+    for shown in content["costs"]:
+        if not shown["folded"]:
+            table = shown["axis"].table
+            of_costs.append((table, table.capitalize(), True))
+
     sections = (
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),
         ("along", "Scores", content["along"]),
         ("curves", "Curves", content["groups"]),
-        *((name, name.capitalize(), True) for name in of_costs),
+        *of_costs,
         ("machines", "Machines", content["machines"]),
         ("staleness", "Staleness", content["ages"]),
         ("clusters", "Clusters", content["moves"]),
@@ -198,8 +210,10 @@ def _private(sources: Sequence[Source]) -> list[str]:
         rounds = source.table("rounds")
         columns = [] if rounds is None else rounds
         text = private_mark(columns, source.record["scenario"])
+        if text and source.label:
+            text = f"{source.label}: {text}"
         if text:
-            lines.append(f"{source.label}: {text}" if source.label else text)
+            lines.append(text)
     return lines
 
 

@@ -53,9 +53,8 @@ def cost_parts(
       baseline: the method that the others are compared with.
       context: what is shown.
     """
-    return [
-        _part(picture, context) for picture in cost_pictures(cost_axis, rows, baseline, context)
-    ]
+    pictures = cost_pictures(cost_axis, rows, baseline, context)
+    return [_part(picture, context) for picture in pictures]
 
 
 def differ(part: CostPart) -> bool:
@@ -83,10 +82,10 @@ def _part(picture: CostPicture, context: Context) -> CostPart:
 
 def _targets(picture: CostPicture, context: Context) -> Strips:
     """What was spent to the target: a row per method, the median with its interval."""
-    ends = [
-        _finite([point.median, point.target_low, point.target_high]) for point in picture.points
-    ]
-    x = strips.cut_axis(ends, [0.0])
+    ends = []
+    for point in picture.points:
+        ends.append(_finite([point.median, point.target_low, point.target_high]))
+    x = strips.cut_axis(ends, fixed=[0.0])
 
     rows = []
     for point in picture.points:
@@ -102,7 +101,9 @@ def _targets(picture: CostPicture, context: Context) -> Strips:
 
 def _target_mark(cost_axis: CostAxis, point: Point, x: Axis, filled: bool) -> strips.Mark:
     """The median to the target; an interval without an upper end goes to the end of the axis."""
-    text = "∞" if point.median is None else cost_axis.tick(point.median)
+    text = "∞"
+    if point.median is not None:
+        text = cost_axis.tick(point.median)
     high = point.target_high
     if high is not None and not math.isfinite(high):
         high = x.high
@@ -128,13 +129,14 @@ def _front(picture: CostPicture) -> Markup:
     label = f"{picture.label}, logarithmic" if x.log else picture.label
 
     elements = [_grid(picture.axis, x, y, label)]
-    corners = [
-        f"{x.at(spent):.1f} {y.at(min(max(score, y.low), y.high)):.1f}"
-        for spent, score in picture.corners()
-    ]
+    corners = []
+    for spent, score in picture.corners():
+        shown = min(max(score, y.low), y.high)
+        corners.append(f"{x.at(spent):.1f} {y.at(shown):.1f}")
     if corners:
         elements.append(element("path", class_="front", d=f"M{'L'.join(corners)}"))
-    elements += [_point(picture, point, x, y) for point in reversed(picture.finite)]
+    for point in reversed(picture.finite):
+        elements.append(_point(picture, point, x, y))
     return element(
         "svg",
         *elements,
@@ -182,14 +184,18 @@ def _cut_mark(point: Point, x: float, y: Axis, number: float) -> Markup:
       y: the axis.
       number: that lies beyond.
     """
-    above = number > y.high
-    arrow = "\N{BLACK UP-POINTING TRIANGLE}" if above else "\N{BLACK DOWN-POINTING TRIANGLE}"
+    if number > y.high:
+        arrow = "\N{BLACK UP-POINTING TRIANGLE}"
+        height = TOP + 12
+    else:
+        arrow = "\N{BLACK DOWN-POINTING TRIANGLE}"
+        height = HEIGHT - BOTTOM - 6
     return element(
         "text",
         f"{arrow} {point.number}: {point.mean:.3g}, axis cut",
         class_="beyond",
         x=x,
-        y=TOP + 12 if above else HEIGHT - BOTTOM - 6,
+        y=height,
         text_anchor="middle" if x < WIDTH - 100 else "end",
     )
 
@@ -201,11 +207,15 @@ def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
     spent = picture.axis.tick(point.cost)
 
     elements = [element("title", f"{point.name}: {point.mean:.4g} at {spent}")]
-    ends = [point.mean, point.low, point.high]
-    cut = [end for end in ends if end is not None and not y.low <= end <= y.high]
-    elements += [_cut_mark(point, cost, y, end) for end in cut[:1]]
+    cut = []
+    for end in (point.mean, point.low, point.high):
+        if end is not None and not y.low <= end <= y.high:
+            cut.append(end)
+    if cut:
+        elements.append(_cut_mark(point, cost, y, cut[0]))
     if point.mean in cut:
         return element("g", *elements, class_="point")
+
     if point.low is not None and point.high is not None:
         low = y.at(max(point.low, y.low))
         high = y.at(min(point.high, y.high))

@@ -26,8 +26,10 @@ def marks(records: Sequence[Labelled]) -> list[str]:
     for label, record in records:
         status = record["status"]
         text = unfinished_mark(record) or ENDED.get(status, f"ended as {status}")
+        if text and label:
+            text = f"{label}: {text}"
         if text:
-            lines.append(f"{label}: {text}" if label else text)
+            lines.append(text)
     return lines
 
 
@@ -61,4 +63,4 @@ def _listed(runs: Sequence[str]) -> str:
     others = len(runs) - NAMED
     if others <= 0:
         return names
-    return f"{names} and {others} more run{'s' if others > 1 else ''}"
+    return f"{names} and {others} more {'run' if others == 1 else 'runs'}"

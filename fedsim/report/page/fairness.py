@@ -8,6 +8,7 @@ import pandas as pd
 from fedsim.report.context import Context
 from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
 from fedsim.report.page.strips import breakable
+from fedsim.report.results import Cell
 from fedsim.report.series import by_variant
 from fedsim.study.evenness import Evenness, evenness
 
@@ -28,18 +29,23 @@ def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] |
     several = len(variants) > 1
     rows = []
     for variant, table in variants.items():
-        for method in context.ordered([str(name) for name in table["method"].unique()]):
+        for method in context.ordered(list(map(str, table["method"].unique()))):
             numbers = _numbers(pd.DataFrame(table[table["method"] == method]), score)
             if not numbers:
                 continue
-            words = [(context.words(variant), variant)] if several else []
-            means = np.mean(numbers, axis=0).tolist()
-            name = (breakable(method), method)
-            rows.append([name, *words, *((f"{mean:.3f}", mean) for mean in means)])
+            cells: list[Cell] = [(breakable(method), method)]
+            if several:
+                cells.append((context.words(variant), variant))
+            for mean in np.mean(numbers, axis=0).tolist():
+                cells.append((f"{mean:.3f}", mean))
+            rows.append(cells)
     if not rows:
         return None
-    head = ["method", *(["variation"] if several else []), *TITLES]
-    return {"head": head, "rows": rows, "words": 2 if several else 1, "about": score.words}
+
+    words = ["method"]  # titles of the columns that are words
+    if several:
+        words.append("variation")
+    return {"head": [*words, *TITLES], "rows": rows, "words": len(words), "about": score.words}
 
 
 def _numbers(table: pd.DataFrame, score: ClientScore) -> list[Evenness]:

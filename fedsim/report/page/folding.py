@@ -37,7 +37,7 @@ def by_method(rows: Sequence[Row], methods: Sequence[str], title: Callable) -> l
     groups: dict[str, list] = {}
     for row, method in zip(rows, methods, strict=True):
         groups.setdefault(method, []).append(row)
-    return [Group(title(method, of_method), of_method) for method, of_method in groups.items()]
+    return [Group(title(method, its_rows), its_rows) for method, its_rows in groups.items()]
 
 
 class Split(NamedTuple):

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -65,11 +66,11 @@ def gallery(title: str, cards: Sequence[Mapping[str, Any]], skipped: Sequence[st
       cards: what is shown of each run.
       skipped: a line for every folder that holds none, or none that can be read.
     """
-    states = [(state, sum(card["state"] == state for card in cards)) for state in STATES]
+    counts = Counter(card["state"] for card in cards)
     content = {
         "title": title,
         "cards": cards,
-        "states": [(state, count) for state, count in states if count],
+        "states": [(state, counts[state]) for state in STATES if counts[state]],
         "skipped": skipped,
     }
     return rendered(content, {}, "gallery")
@@ -123,6 +124,7 @@ def _best(result: Result) -> Score | None:
             means[method] = best(means.get(method, mean), mean)
     if not means:
         return None
+
     method = best(means, key=lambda name: means[name])
     metric = in_words(context.metric)
     if len(context.order) == 1:
@@ -159,9 +161,13 @@ def _picture(source: Source, result: Result, number: int) -> Picture:
 def _setting(entry: Entry, result: Result) -> str:
     """How much was run: `7 methods, 10 seeds, 30 rounds`."""
     scenario = entry.source.record["scenario"]
-    counts = [
-        (len(result.context.order), "method"),
-        (len(scenario["seeds"]), "seed"),
-        (scenario["rounds"], "round"),
-    ]
-    return ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    counts = {
+        "method": len(result.context.order),
+        "seed": len(scenario["seeds"]),
+        "round": scenario["rounds"],
+    }
+    texts = []
+    for noun, number in counts.items():
+        plural = "" if number == 1 else "s"
+        texts.append(f"{number:,} {noun}{plural}")
+    return ", ".join(texts)

@@ -46,8 +46,9 @@ def graph(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> Graph 
     except ScenarioError:  # without networkx, say
         return None
     edges = _edges(matrix)
-    drawn = nodes <= MAX_NODES and len(edges) <= MAX_EDGES
-    picture = _picture(matrix, edges) if drawn else None
+    picture = None
+    if nodes <= MAX_NODES and len(edges) <= MAX_EDGES:
+        picture = _picture(matrix, edges)
     return Graph(picture, _caption(topology, matrix, edges))
 
 
@@ -65,7 +66,9 @@ def _caption(topology: Mapping[str, Any], matrix: MixingMatrix, edges: np.ndarra
     numbers = f"{matrix.nodes:,} nodes, {len(edges):,} edges, {degrees} to a node"
     text = f"{topology_call(topology)}: {numbers}"
     gap = gap_of(matrix)
-    return text if gap is None else f"{text}; spectral gap {gap:.4g}"
+    if gap is not None:
+        text += f"; spectral gap {gap:.4g}"
+    return text
 
 
 def _picture(matrix: MixingMatrix, edges: np.ndarray) -> Markup:

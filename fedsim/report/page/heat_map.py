@@ -38,13 +38,11 @@ def heat_map(counts: LabelCounts) -> HeatMap:
     samples = counts.samples[chosen]
     wide = len(chosen) > NARROW // COLUMN
     tops = _tops(int(samples.max()))
-    picture = _picture(
-        samples,
-        clients=[cut(name) for name in np.asarray(counts.clients, object)[chosen]],
-        labels=[cut(label) for label in counts.labels] or ["samples"],
-        tops=tops,
-        width=WIDE if wide else NARROW,
-    )
+
+    clients = [cut(name) for name in np.asarray(counts.clients, object)[chosen]]
+    labels = [cut(label) for label in counts.labels] or ["samples"]
+    width = WIDE if wide else NARROW
+    picture = _picture(samples, clients, labels, tops, width)
     return HeatMap(picture, _caption(counts, len(chosen)), wide, _legend(tops))
 
 
@@ -87,8 +85,11 @@ def _tops(most: int) -> list[int]:
     """
     if not most:
         return []
-    squares = (-(-most * k * k // SHADES**2) for k in range(1, SHADES + 1))
-    return sorted({max(square, 1) for square in squares})
+    tops = set()
+    for k in range(1, SHADES + 1):
+        square = -(-most * k * k // SHADES**2)  # rounded up
+        tops.add(max(square, 1))
+    return sorted(tops)
 
 
 def _legend(tops: list[int]) -> list[tuple[str, str]]:
@@ -97,7 +98,9 @@ def _legend(tops: list[int]) -> list[tuple[str, str]]:
     spans = [("h0", "none")]
     low = 1
     for shade, top in enumerate(tops, palest):
-        span = f"{low:,}" if low == top else f"{low:,} to {top:,}"
+        span = f"{low:,}"
+        if top > low:
+            span += f" to {top:,}"
         spans.append((f"h{shade}", span))
         low = top + 1
     return spans
@@ -161,10 +164,11 @@ def _cells(
     outline = f"h{across:.1f}v{down:.1f}h-{across:.1f}z"
     paths = []
     for shade in range(1, SHADES + 1):
-        positions = np.argwhere(shades == shade).tolist()
-        corners = [f"M{left + c * cell:.1f} {k * high:.1f}{outline}" for c, k in positions]
-        if corners:
-            paths.append(element("path", class_=f"h{shade}", d="".join(corners)))
+        drawn = ""
+        for column, row in np.argwhere(shades == shade).tolist():
+            drawn += f"M{left + column * cell:.1f} {row * high:.1f}{outline}"
+        if drawn:
+            paths.append(element("path", class_=f"h{shade}", d=drawn))
     return paths
 
 

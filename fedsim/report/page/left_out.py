@@ -34,8 +34,9 @@ def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, 
         return []
     pictures = []
     for variant, table in by_variant(clients).items():
-        has_fleet = not np.isnan(np.asarray(table["rounds_late"], float)).all()
-        picture = _picture(table, score, context) if has_fleet else None
+        if np.isnan(np.asarray(table["rounds_late"], float)).all():  # without a fleet
+            continue
+        picture = _picture(table, score, context)
         if picture is not None:
             pictures.append((context.words(variant), picture))
     return pictures
@@ -84,9 +85,11 @@ def _marks(table: pd.DataFrame, score: ClientScore) -> list[Mark]:
         for kind, of_class in enumerate(scores):
             values = of_clients[kinds == kind]
             of_class.append(values[np.isfinite(values)])
-    return [
-        _mark(words, of_class, score.share) for words, of_class in zip(WORDS, scores, strict=True)
-    ]
+
+    marks = []
+    for words, of_class in zip(WORDS, scores, strict=True):
+        marks.append(_mark(words, of_class, score.share))
+    return marks
 
 
 def _mark(words: str, scores: list[np.ndarray], share: bool) -> Mark:

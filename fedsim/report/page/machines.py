@@ -37,16 +37,22 @@ def machines(
         return None
 
     shown = []
+    outcomes = set()
     for panel in drawn:
         title = ", ".join(panel.names)
-        about = f"{panel.about}; {panel.left_out}" if panel.left_out else panel.about
+        about = "; ".join(filter(None, (panel.about, panel.left_out)))
         shown.append({"title": title, "about": about, "picture": _picture(panel, longest)})
-    outcomes = {bar.outcome for panel in drawn for bar in panel.bars}
+        outcomes |= {bar.outcome for bar in panel.bars}
+
+    marks = []
+    for outcome, words in LOST.items():
+        if outcome in outcomes:
+            marks.append((outcome, words, _symbol(outcome)))
     return {
         "panels": shown,
         "omissions": [WHY, *omissions(table, list(names))],
         "keys": [*WORDS.items()],
-        "marks": [(name, LOST[name], _symbol(name)) for name in LOST if name in outcomes],
+        "marks": marks,
     }
 
 
@@ -57,7 +63,8 @@ def _picture(panel: Panel, longest: float) -> Markup:
     x = Axis(0.0, 1.02 * longest, LEFT, WIDTH - RIGHT)
 
     elements = [_axis(x, foot)]
-    elements += [_bar(bar, x, TOP + row * bar.row, row) for bar in panel.bars]
+    for bar in panel.bars:
+        elements.append(_bar(bar, x, TOP + row * bar.row, row))
     step_class = "step" if panel.flights else "step end"
     for seconds in panel.steps:
         at = x.at(seconds)

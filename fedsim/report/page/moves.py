@@ -36,7 +36,7 @@ def moves(
     last = int(np.asarray(rounds["round"], int).max())
     shown = []
     for variant, table in by_variant(clusters).items():
-        for method in context.ordered([str(name) for name in table["method"].unique()]):
+        for method in context.ordered(list(map(str, table["method"].unique()))):
             of_method = pd.DataFrame(table[table["method"] == method])
             of_seed = pd.DataFrame(of_method[of_method["seed"] == of_method["seed"].min()])
             title = ", ".join(filter(None, (method, context.words(variant))))
@@ -70,14 +70,18 @@ def _drawn(title: str, table: pd.DataFrame, last: int) -> dict[str, Any]:
         aria_label=f"{title}: the model of every client by round",
     )
     numbers = sorted(set(table["cluster"].astype(int)))
-    keys = [(colour_class(number), f"model {number}") for number in numbers if number < STRONG]
+    keys = []
+    for number in numbers:
+        if number < STRONG:
+            keys.append((colour_class(number), f"model {number}"))
     return {"picture": picture, "keys": keys, "hidden": len(clients) - len(chosen)}
 
 
 def _axis(x: Axis, bottom: float) -> Markup:
     """The numbers of rounds below the rows."""
     elements = []
-    for tick in sorted({round(tick) for tick in x.ticks() if x.low <= tick < x.high}):
+    inside = [tick for tick in x.ticks() if x.low <= tick < x.high]
+    for tick in sorted(set(map(round, inside))):
         elements.append(
             element("text", short(tick), x=x.at(tick), y=bottom + 16, text_anchor="middle")
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fedsim.report.results import ROUNDS, Row, amount, grouped_by, metric_of, reached
 from fedsim.study.outside import remark
 from fedsim.study.regression import errors_of
-from fedsim.study.summary import in_words, is_federated, median_to_target
+from fedsim.study.summary import in_words, is_federated, median_to_target, values_of
 
 FAINT = 1.2  # a score up to that many times what guessing gives is hardly more than guessing
 
@@ -43,6 +43,7 @@ def headline(
     lost = ""
     if diverged:
         lost = f"; {diverged} of {len(summary)} runs diverged"
+
     runs = grouped_by(summary, "method")
     scores = {}
     for name in names:
@@ -64,16 +65,18 @@ def headline(
 
     ends = "ends with" if over else "is at"
     text = f"{first} {ends} {metric} {mean:.4g}"
-    errors = next(iter(errors_of(rounds, metric_of(summary)).values()), "")
+    errors = list(errors_of(rounds, metric_of(summary)).values())
     if errors:
-        text += f" ({errors})"
+        text += f" ({errors[0]})"
     if rounds:
         text += f" after {_last_round(rounds):,} rounds"
     text += _over_seeds(scores[first])
     if chance is not None and mean <= FAINT * chance:
         text += f", hardly more than guessing ({chance:.2g})"
     text += f"{lost}."
-    return f"{text} {outside}" if outside else text
+    if outside:
+        text += f" {outside}"
+    return text
 
 
 def _over_seeds(scores: Sequence[float]) -> str:
@@ -98,9 +101,10 @@ def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) ->
     shown = [*_scores(summary, over), *_errors(summary, last)]
     if any(row.get("rounds_to_target") is not None for row in summary):
         shown.append(_to_target(summary))
-    if last and all(row.get("epsilon") is not None for row in last):
-        spent = max(row["epsilon"] for row in last)
-        shown.append(("ε spent", f"{spent:.4g}", f"in {_last_round(last):,} rounds"))
+
+    spent = values_of(last, "epsilon")
+    if last and len(spent) == len(last):
+        shown.append(("ε spent", f"{max(spent):.4g}", f"in {_last_round(last):,} rounds"))
     shown += _audited(summary)
     if last and all(row.get("bytes_up") is not None for row in last):
         sent = statistics.fmean(row["bytes_up"] + row["bytes_down"] for row in last)
@@ -163,5 +167,4 @@ def _mean(rows: Sequence[Row], name: str) -> tuple[str, str]:
 
 def _finite(rows: Sequence[Row], name: str) -> list[float]:
     """The values of a column that are finite numbers."""
-    values = [row.get(name) for row in rows]
-    return [value for value in values if value is not None and math.isfinite(value)]
+    return list(filter(math.isfinite, values_of(rows, name)))

@@ -26,6 +26,7 @@ from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.standings import Standing, seed_scores
 from fedsim.study.statistics import interval
 from fedsim.study.summary import is_share, larger_is_better
+from fedsim.study.words import count
 
 SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last {k} evaluations"}
 
@@ -62,24 +63,37 @@ def scores(
     for method in context.order:
         marks = []
         for variant, of_variant in standings.items():
-            standing = next((s for s in of_variant if s.method == method), None)
-            seeds = by_seed.get((method, variant), [])
-            words = context.words(variant)
-            marks.append(_score_mark(standing, seeds, baseline, words, context.metric))
+            mark = _score_mark(
+                standing=_standing_of(method, of_variant),
+                seeds=by_seed.get((method, variant), []),
+                baseline=baseline,
+                variation=context.words(variant),
+                metric=context.metric,
+            )
+            marks.append(mark)
         note = "baseline" if method == baseline else context.note_of(method)
         rows.append(Line(method, note, _colour(method, context), marks))
 
     numbers = [strips.numbers_of(row.marks) for row in rows]
     spanned = without_outlier(numbers)
-    levels = {level for level in chance.values() if min(spanned) - 0.02 <= level}
+    lowest = min(spanned) - 0.02
+    levels = {level for level in chance.values() if level >= lowest}
     x = strips.percent_axis([*spanned, *levels], share=is_share(context.metric))
 
     lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
     lines += _baseline_lines(standings, baseline, context)
-    evaluations = next((row["k"] for row in summary if row.get("k")), "")
-    label = SCORES[context.score].format(column_in_words(context.metric), k=evaluations)
+    evaluations = [row["k"] for row in summary if row.get("k")]
+    k = evaluations[0] if evaluations else ""
+    label = SCORES[context.score].format(column_in_words(context.metric), k=k)
     keys = _score_keys(list(standings), baseline, levels, context)
     return strips.marks_picture(rows, x, label, lines, keys)
+
+
+def _standing_of(method: str, standings: Sequence[Standing]) -> Standing | None:
+    for standing in standings:
+        if standing.method == method:
+            return standing
+    return None
 
 
 def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str], list[float]]:
@@ -152,15 +166,17 @@ def _score_mark(
         mean = standing.mean
         text = _brief(mean)
     title = f"{variation}: {text}" if variation else text
+
     low, high = interval(np.array(seeds)) or (None, None)
     if low is not None:
         title += f", 95 % {low:.4g} to {high:.4g}"
-    title += " over 1 seed" if len(seeds) == 1 else f" over {len(seeds)} seeds"
+    title += f" over {count(len(seeds), 'seed')}"
     if low is not None and high is not None and is_share(metric):
         low = max(low, 0.0)
         high = min(high, 1.0)
-    difference = standing.row["difference"] if standing.row else None
-    if difference is not None:
+
+    if standing.row and standing.row["difference"] is not None:
+        difference = standing.row["difference"]
         title += f"; {difference:+.3g} against {baseline}, {standing.seeds_in_words}"
     return Mark(
         at=mean,
@@ -179,7 +195,9 @@ def _ending(standing: Standing | None) -> str:
         return ""
     if standing.not_federated:
         return "no score"
-    return "not run" if standing.not_run else "failed"
+    if standing.not_run:
+        return "not run"
+    return "failed"
 
 
 def _brief(value: float, sign: str = "") -> str:
@@ -205,9 +223,12 @@ def differences(compared: Sequence[Row], context: Context) -> Split:
       compared: rows of `compare.csv`.
       context: what is shown.
     """
-    drawn = [forest for forest in forests(compared, context) if forest.numbers]
-    largest = [max(abs(row.mean or 0.0) for row in forest.rows) for forest in drawn]
-    pictures = [(forest.title, _forest(forest, context)) for forest in drawn]
+    pictures = []
+    largest = []  # the largest difference of each
+    for forest in forests(compared, context):
+        if forest.numbers:
+            pictures.append((forest.title, _forest(forest, context)))
+            largest.append(max(abs(row.mean or 0.0) for row in forest.rows))
     return those_that_differ(pictures, largest)
 
 
@@ -215,10 +236,13 @@ def _forest(forest: Forest, context: Context) -> Strips:
     side = "right" if larger_is_better(forest.metric) else "left"
     label = f"difference to {forest.baseline} in {column_in_words(forest.metric)}; {side} is better"
     rows = []
+    numbers = []
     for row in forest.rows:
         note = context.note_of(row.method)
-        rows.append(Line(row.method, note, _colour(row.method, context), [_difference_mark(row)]))
-    x = strips.cut_axis([strips.numbers_of(row.marks) for row in rows], [0.0])
+        marks = [_difference_mark(row)]
+        rows.append(Line(row.method, note, _colour(row.method, context), marks))
+        numbers.append(strips.numbers_of(marks))
+    x = strips.cut_axis(numbers, fixed=[0.0])
     return strips.marks_picture(rows, x, label, [(0.0, "zero")])
 
 
@@ -253,7 +277,9 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
     score = score_of(clients)
     if clients is None or score is None:
         return Split([], [])
-    scores = {variant: _by_method(table, score) for variant, table in by_variant(clients).items()}
+    scores = {}
+    for variant, table in by_variant(clients).items():
+        scores[variant] = _by_method(table, score)
 
     ends: dict[str, list[float]] = {}  # by method
     for by_method in scores.values():
@@ -266,15 +292,23 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
     pictures = []
     apart = []  # how far the medians are
     for variant, by_method in scores.items():
+        methods = [name for name in by_method if not name.endswith(OWN)]
         rows = []
-        for method in context.ordered([name for name in by_method if not name.endswith(OWN)]):
+        for method in context.ordered(methods):
             for name in (method, method + OWN):
                 if name in by_method:
                     rows.append((name, _colour(method, context), by_method[name]))
         pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
-        medians = [float(np.median(values)) for values in by_method.values() if values]
-        apart.append(max(medians) - min(medians) if medians else 0.0)
+        apart.append(_range_of_medians(by_method))
     return those_that_differ(pictures, apart)
+
+
+def _range_of_medians(by_method: Mapping[str, Sequence[float]]) -> float:
+    """How far apart the medians of methods are; 0 where no client has a score."""
+    medians = [float(np.median(values)) for values in by_method.values() if values]
+    if not medians:
+        return 0.0
+    return max(medians) - min(medians)
 
 
 def _by_method(clients: pd.DataFrame, score: ClientScore) -> dict[str, list[float]]:

@@ -69,7 +69,11 @@ def curves_picture(
       chart: the number of the picture on the page.
       target: the score to reach, a line across the picture.
     """
-    positions = [float(at) for course in courses for at in course.x if at > 0 or not across.log]
+    positions = []
+    for course in courses:
+        for at in course.x.tolist():
+            if at > 0 or not across.log:
+                positions.append(at)
     x = axis(positions, LEFT, WIDTH - RIGHT, exact=True)._replace(log=across.log)
 
     last_first = sorted(courses, key=lambda course: course.curve.rank, reverse=True)
@@ -81,7 +85,8 @@ def curves_picture(
 
     for curve, positions in courses:
         if len(positions):
-            drawn += [_cut_mark(curve.name, side) for side in beyond(curve, y.low, y.high)]
+            for side in beyond(curve, y.low, y.high):
+                drawn.append(_cut_mark(curve.name, side))
     title = across.name
     if across.log:
         title = f"{title}, logarithmic"
@@ -101,7 +106,9 @@ def curves_picture(
 def _series(course: Course, classes: str, x: Axis, y: Axis) -> Markup:
     """The line of a method, above the band between the lowest and the highest seed."""
     curve = course.curve
-    drawn = course.x > 0 if x.log else np.full(len(course.x), True)
+    drawn = np.full(len(course.x), True)
+    if x.log:
+        drawn = course.x > 0
     positions = course.x[drawn].tolist()
 
     def points(values: np.ndarray) -> list[tuple[float, float]]:
@@ -162,8 +169,13 @@ def _space_above(height: float, ends: Sequence[float]) -> bool:
       height: of the line.
       ends: heights of curves.
     """
-    above = min([height - TOP, *(height - end for end in ends if end <= height)])
-    below = min([HEIGHT - BOTTOM - height, *(end - height for end in ends if end > height)])
+    above = height - TOP
+    below = HEIGHT - BOTTOM - height
+    for end in ends:
+        if end <= height:
+            above = min(above, height - end)
+        else:
+            below = min(below, end - height)
     return above >= below
 
 
@@ -175,7 +187,8 @@ def path(points: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     """
     if not points:
         return ""
-    return "M" + "L".join(f"{_tenth(x.at(a))} {_tenth(y.at(b))}" for a, b in points)
+    corners = [f"{_tenth(x.at(a))} {_tenth(y.at(b))}" for a, b in points]
+    return "M" + "L".join(corners)
 
 
 def _grid(x: Axis, y: Axis, title: str) -> list[Markup]:
@@ -202,4 +215,6 @@ def _tenth(value: float) -> str:
     ('1', '0')
     """
     text = f"{value:.1f}".removesuffix(".0")
-    return "0" if text == "-0" else text
+    if text == "-0":
+        return "0"
+    return text

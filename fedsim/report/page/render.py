@@ -7,6 +7,7 @@ import base64
 import functools
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -52,10 +53,14 @@ def rendered(content: dict[str, Any], data: dict[str, list], name: str = "page")
 
 def _colours() -> str:
     """The colours of methods as variables, for light screens and paper, and for dark screens."""
-    light = "".join(f"--s{rank}:{colour};" for rank, colour in enumerate(COLOURS))
-    dark = "".join(f"--s{rank}:{colour};" for rank, colour in enumerate(ON_DARK))
-    on_dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
-    return f":root{{{light}}}\n{on_dark}\n"
+    on_dark = f"@media screen and (prefers-color-scheme:dark){{{_variables(ON_DARK)}}}"
+    return f"{_variables(COLOURS)}\n{on_dark}\n"
+
+
+def _variables(colours: Sequence[str]) -> str:
+    """The variables `--s0`, `--s1` ... of a page."""
+    variables = [f"--s{rank}:{colour};" for rank, colour in enumerate(colours)]
+    return f":root{{{''.join(variables)}}}"
 
 
 def _policy(style: str, script: str) -> str:

@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LOGARITHMIC = (
-    100.0  # an axis is logarithmic where its largest value is that many times the smallest
-)
+# An axis is logarithmic where its largest value is that many times the smallest.
+LOGARITHMIC = 100.0
 ROUNDING = 1e-9  # so that a tick at the very end of an axis is not lost to floating point
 
 # from which size on, unit, and letter of the unit
@@ -62,8 +61,11 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     """Multiples of 1, 2, 2.5 or 5 times a power of ten."""
     smallest_step = (high - low) / (most - 1)
     unit = 10.0 ** math.floor(math.log10(smallest_step))
-    steps = (unit * times for times in (1, 2, 2.5, 5, 10))
-    step = next(step for step in steps if step >= smallest_step * (1 - ROUNDING))
+    step = unit
+    for times in (1, 2, 2.5, 5, 10):
+        step = unit * times
+        if step >= smallest_step * (1 - ROUNDING):
+            break
 
     first = math.ceil(low / step - ROUNDING)
     last = math.floor(high / step + ROUNDING)

@@ -5,7 +5,14 @@ from typing import Any
 
 from fedsim.scenario.sections import TopologyCommon
 from fedsim.study.methods import text_of
-from fedsim.study.words import axis_name, call_of, for_display, value_in_short, variation_in_words
+from fedsim.study.words import (
+    axis_name,
+    call_of,
+    count,
+    for_display,
+    value_in_short,
+    variation_in_words,
+)
 
 PACKAGES = ("fedsim", "jax", "jaxlib", "numpy", "optax")  # whose versions are shown
 
@@ -27,8 +34,7 @@ def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
     data = scenario["data"]
     clients = _clients(data, compare.get("vary") or {})
 
-    size = f"{scenario['rounds']} rounds, "
-    size += "1 seed" if seeds == 1 else f"{seeds} seeds"
+    size = f"{scenario['rounds']} rounds, {count(seeds, 'seed')}"
     if len(methods) > 1:
         size += f", {len(methods)} methods compared with {record.get('baseline')}"
     return {
@@ -78,7 +84,9 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     chain = "as varied" if "wire" in vary else _chain(wire)
     steps.append((name, chain or "as sent"))
     if has_attackers and (wire or poisons):
-        share = variation_in_words(f"fleet.malicious={malicious}") if malicious else "as varied"
+        share = "as varied"
+        if malicious:
+            share = variation_in_words(f"fleet.malicious={malicious}")
         steps.append(("malicious", share))
 
     if compare.get("methods"):
@@ -110,12 +118,14 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
         else:
             name = str(method.get("label", method.get("method")))
             changed = method.get("set") or {}
-        text = f"{name}: {halves[name]}" if has_server and name in halves else name
-        changes = [
-            variation_in_words(f"{path}={text_of(value)}", scenario)
-            for path, value in changed.items()
-        ]
-        texts.append(", ".join([text, *changes]))
+
+        text = name
+        if has_server and name in halves:
+            text += f": {halves[name]}"
+        for path, value in changed.items():
+            words = variation_in_words(f"{path}={text_of(value)}", scenario)
+            text += f", {words}"
+        texts.append(text)
     return texts
 
 
@@ -154,7 +164,9 @@ def _machines(fleet: Mapping[str, Any]) -> str:
 
     dropout = fleet.get("dropout") or 0.0
     if isinstance(dropout, Mapping):
-        texts += [f"dropout {when} {share:g}" for when, share in dropout.items() if share]
+        for when, share in dropout.items():
+            if share:
+                texts.append(f"dropout {when} {share:g}")
     elif dropout:
         texts.append(f"dropout {dropout:g}")
 
@@ -178,13 +190,16 @@ def _data(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
 
 
 def _clients(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
-    varied = "data.clients" in vary or data.get("clients") is None
-    return "clients as varied" if varied else f"{data['clients']} clients"
+    if "data.clients" in vary or data.get("clients") is None:
+        return "clients as varied"
+    return f"{data['clients']} clients"
 
 
 def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
-    varied = any(path == "data.partition" or path.startswith("data.partition.") for path in vary)
-    return "partition as varied" if varied else call(data["partition"])
+    for path in vary:
+        if path == "data.partition" or path.startswith("data.partition."):
+            return "partition as varied"
+    return call(data["partition"])
 
 
 def _chain(links: Sequence[Mapping[str, Any]]) -> str:
@@ -194,13 +209,12 @@ def _chain(links: Sequence[Mapping[str, Any]]) -> str:
 def topology_call(topology: Mapping[str, Any]) -> str:
     """A topology as a call, `ring(fail=0.1)`, without keys that have their defaults."""
     common = TopologyCommon.model_fields
-    shown = {
-        name: value
-        for name, value in topology.items()
-        if name not in common or value != common[name].default
-    }
-    chains = {name: _chain(value) for name, value in shown.items() if _is_chain(value)}
-    return call({**shown, **chains})
+    shown = {}
+    for name, value in topology.items():
+        if name in common and value == common[name].default:
+            continue
+        shown[name] = _chain(value) if _is_chain(value) else value
+    return call(shown)
 
 
 def _is_chain(value: Any) -> bool:
@@ -218,7 +232,9 @@ def call(link: Mapping[str, Any]) -> str:
             arguments.append(f"{name}={call_of(value)}")
         elif isinstance(value, int | float | str | list) and value != []:
             arguments.append(f"{name}={value}")
-    return f"{link['kind']}({', '.join(arguments)})" if arguments else str(link["kind"])
+    if not arguments:
+        return str(link["kind"])
+    return f"{link['kind']}({', '.join(arguments)})"
 
 
 def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -254,7 +270,9 @@ def _commit(git: Mapping[str, Any]) -> str:
     if not git.get("commit"):
         return "not known"
     commit = git["commit"][:12]
-    return f"{commit} with changes" if git.get("dirty") else commit
+    if git.get("dirty"):
+        return f"{commit} with changes"
+    return commit
 
 
 def quoted(word: str) -> str:
@@ -266,4 +284,6 @@ def quoted(word: str) -> str:
     letters = word
     for sign in "/-._":
         letters = letters.replace(sign, "")
-    return word if letters.isalnum() else f"'{word}'"
+    if letters.isalnum():
+        return word
+    return f"'{word}'"

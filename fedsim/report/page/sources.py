@@ -72,7 +72,9 @@ def result_of(sources: Sequence[Source]) -> Result:
     compared = []
     if not unfinished_mark(record):
         compared = rows_in(only_table(sources, "compare"))
-    baseline = record.get("baseline") if len(sources) == 1 else None
+    baseline = None
+    if len(sources) == 1:
+        baseline = record.get("baseline")
     others = [tables_of(sources, "rounds"), tables_of(sources, "clients")]
     order = all_methods(runs, others, baseline, score)
     chance = chance_levels(only_table(sources, "partition"), metric_of(runs))
@@ -101,7 +103,9 @@ def lines_of(sources: Sequence[Source], result: Result) -> list[str]:
 
 def rounds_of_one(sources: Sequence[Source], result: Result) -> list[Row]:
     """The rows of `rounds.csv` where there is only one method."""
-    return rows_in(tables_of(sources, "rounds")) if len(result.context.order) <= 1 else []
+    if len(result.context.order) > 1:
+        return []
+    return rows_in(tables_of(sources, "rounds"))
 
 
 def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]:
@@ -129,16 +133,25 @@ def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]
 
 def tables_of(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
     """The rows of all sources' tables; None where no source has any."""
-    tables = [source.table(name) for source in sources]
-    present = [table for table in tables if table is not None]
-    return pd.concat(present, ignore_index=True) if present else None
+    tables = []
+    for source in sources:
+        table = source.table(name)
+        if table is not None:
+            tables.append(table)
+    if not tables:
+        return None
+    return pd.concat(tables, ignore_index=True)
 
 
 def only_table(sources: Sequence[Source], name: str) -> pd.DataFrame | None:
     """The table of the only source; None where there are several."""
-    return sources[0].table(name) if len(sources) == 1 else None
+    if len(sources) > 1:
+        return None
+    return sources[0].table(name)
 
 
 def rows_in(table: pd.DataFrame | None) -> list[Row]:
     """The rows of a table; none where there is no table."""
-    return [] if table is None else rows_of(table)
+    if table is None:
+        return []
+    return rows_of(table)

@@ -51,17 +51,25 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
         return []
     counts = []  # title, class of the colour, and messages by age
     for variant, rows in by_variant(table).items():
-        for method in [name for name in context.order if name in set(rows["method"])]:
+        present = set(rows["method"])
+        for method in context.order:
+            if method not in present:
+                continue
             title = ", ".join(filter(None, (method, context.words(variant))))
             messages = rows[rows["method"] == method].groupby("age")["messages"].sum()
             counts.append((title, colour_class(context.rank_of(method)), messages))
 
-    oldest = max((int(max(messages.index)) for _, _, messages in counts), default=0)
+    oldest = 0
+    for _, _, messages in counts:
+        oldest = max(oldest, int(max(messages.index)))
     wide = -(-(oldest + 1) // BARS)
-    drawn = [
-        _histogram(title, colour, messages, wide, oldest) for title, colour, messages in counts
-    ]
-    largest = max((float(histogram.shares.max()) for histogram in drawn), default=0.0)
+    drawn = []
+    largest = 0.0  # share of all bars
+    for title, colour, messages in counts:
+        histogram = _histogram(title, colour, messages, wide, oldest)
+        drawn.append(histogram)
+        largest = max(largest, float(histogram.shares.max()))
+
     shown = []
     for histogram in drawn:
         title = f"{histogram.title}: {histogram.mean:.3g} on average"
@@ -109,7 +117,8 @@ def _axes(x: Axis, y: Axis, wide: int) -> Markup:
     """Both axes with their ticks, and the name of the lower one."""
     elements = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
     middle_of_bar = 0.5 if wide == 1 else 0.0
-    for age in sorted({round(tick) for tick in x.ticks() if tick < x.high}):
+    inside = [tick for tick in x.ticks() if tick < x.high]
+    for age in sorted(set(map(round, inside))):
         middle = x.at(age + middle_of_bar)
         elements.append(element("text", short(age), x=middle, y=FOOT + 16, text_anchor="middle"))
     label = "steps of the server since it sent the model"
@@ -121,7 +130,9 @@ def _axes(x: Axis, y: Axis, wide: int) -> Markup:
 def _bar(age: int, share: float, histogram: Histogram, x: Axis, y: Axis) -> Markup:
     """The messages of an age, or of several ages from that one on."""
     wide = histogram.wide
-    ages = f"{age}" if wide == 1 else f"{age} to {age + wide - 1}"
+    ages = f"{age}"
+    if wide > 1:
+        ages += f" to {age + wide - 1}"
     begin = x.at(age)
     end = x.at(age + wide)
     top = y.at(share)

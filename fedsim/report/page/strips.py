@@ -112,8 +112,9 @@ def marks_picture(
         label += ", logarithmic"
     beyond = []
     for line in rows:
-        beyond += [(line.name, number) for number in numbers_of(line.marks)]
-    beyond = [(name, number) for name, number in beyond if _is_beyond(number, x)]
+        for number in numbers_of(line.marks):
+            if _is_beyond(number, x):
+                beyond.append((line.name, number))
     return Strips(
         rows=[_row(line, x) for line in rows],
         back=_lines(x, lines),
@@ -179,8 +180,11 @@ def spread_picture(rows: Sequence[tuple[str, str, Sequence[float]]], x: Axis, la
     """
     beyond = []
     for name, _, values in rows:
-        ends = np.percentile(values, (10, 90)).tolist() if len(values) else []
-        beyond += [(name, end) for end in ends if _is_beyond(end, x)]
+        if not len(values):
+            continue
+        for end in np.percentile(values, (10, 90)).tolist():
+            if _is_beyond(end, x):
+                beyond.append((name, end))
     return Strips(
         rows=[_spread_row(name, colour, values, x) for name, colour, values in rows],
         back=_lines(x, ()),
@@ -194,16 +198,17 @@ def _spread_row(name: str, colour: str, values: Sequence[float], x: Axis) -> Row
     bars = []
     text = ""
     if len(values):
-        percentiles = [float(value) for value in np.percentile(values, (10, 25, 50, 75, 90))]
-        lowest, low, median, high, highest = [_at(value, x) for value in percentiles]
-        at = _percent(median)
+        percentiles = np.percentile(values, (10, 25, 50, 75, 90)).tolist()
+        median = percentiles[2]
+        lowest, low, middle, high, highest = [_at(value, x) for value in percentiles]
         bars = [_bar(lowest, highest), _bar(low, high)]
-        if _is_beyond(percentiles[2], x):
-            arrow = element("g", _arrow(_side(percentiles[2], x)), class_="mark filled")
+        at = _percent(middle)
+        if _is_beyond(median, x):
+            arrow = element("g", _arrow(_side(median, x)), class_="mark filled")
             bars.append(element("svg", arrow, x=at, overflow="visible"))
         else:
             bars.append(element("line", class_="middle", x1=at, x2=at, y1="-9", y2="9"))
-        text = f"{percentiles[2]:.3f}"
+        text = f"{median:.3f}"
     inside = element("svg", *bars, y="50%", width="100%", overflow="visible")
     picture = _strip([inside], f"{name}: median {text}")
     return Row(breakable(name), "", colour, picture, [text])
@@ -286,11 +291,10 @@ def _mark(mark: Mark, kind: int, x: Axis, y: float) -> Markup:
                 at = _percent(_at(end, x))
                 elements.append(element("svg", arrow, x=at, y=height, overflow="visible"))
 
-    dots = [
-        element("circle", cx=f"{x.at(value):.1f}%", cy="5", r="2")
-        for value in mark.dots
-        if math.isfinite(value) and not _is_beyond(value, x)
-    ]
+    dots = []
+    for value in mark.dots:
+        if math.isfinite(value) and not _is_beyond(value, x):
+            dots.append(element("circle", cx=f"{x.at(value):.1f}%", cy="5", r="2"))
     if dots:
         elements.append(element("svg", *dots, class_="dots", y=height, overflow="visible"))
 
@@ -310,8 +314,9 @@ def _classes(filled: bool) -> str:
 def _lines(x: Axis, lines: Sequence[tuple[float, str]]) -> Markup:
     """Lines through all rows: the ticks, then others by number and class."""
     drawn = []
+    ticks = [(tick, "tick") for tick in x.ticks()]
     inside = [(value, classes) for value, classes in lines if not _is_beyond(value, x)]
-    for value, classes in [*((tick, "tick") for tick in x.ticks()), *inside]:
+    for value, classes in [*ticks, *inside]:
         position = _percent(x.at(value))
         drawn.append(element("line", class_=classes, x1=position, x2=position, y2="100%"))
     return element("svg", *drawn, aria_hidden="true")
@@ -326,12 +331,10 @@ def _foot(x: Axis) -> Markup:
     ticks = x.ticks()
     numbers = []
     for index, tick in enumerate(ticks):
-        hidden = {"class_": "odd"} if index % 2 and len(ticks) > FEW_TICKS else {}
-        numbers.append(
-            element(
-                "text", short(tick), x=_percent(x.at(tick)), y="13", text_anchor="middle", **hidden
-            )
-        )
+        look = {"x": _percent(x.at(tick)), "y": "13", "text_anchor": "middle"}
+        if index % 2 and len(ticks) > FEW_TICKS:
+            look["class_"] = "odd"
+        numbers.append(element("text", short(tick), **look))
     return element("svg", *numbers, aria_hidden="true")
 
 

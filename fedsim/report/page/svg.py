@@ -23,7 +23,9 @@ def element(name: str, *content: str, **attributes: Any) -> Markup:
     >>> element("g", element("rect", class_="h0", width=7), element("rect"))
     Markup('<g><rect class="h0" width="7"/><rect/></g>')
     """
-    head = "".join(f' {_key(key)}="{_value(value)}"' for key, value in attributes.items())
+    head = ""
+    for key, value in attributes.items():
+        head += f' {_key(key)}="{_value(value)}"'
     if name in SHAPES:
         return Markup(f"<{name}{head}/>")
     inside = Markup("").join(content)
@@ -35,7 +37,9 @@ def _key(name: str) -> str:
 
 
 def _value(value: Any) -> str:
-    return f"{value:.1f}" if isinstance(value, float) else str(escape(value))
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return str(escape(value))
 
 
 def level_grid(y: Axis, ticks: Sequence[float], left: float, right: float) -> list[Markup]:

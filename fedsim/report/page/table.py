@@ -64,24 +64,33 @@ def table_of(
     if "verdict" in columns:
         numbers -= 1
     head = [titles.get(column, column) for column in columns]
-    place = columns.index("score")
-
+    score_index = columns.index("score")
     counted = "variations" if "variant" in columns else "rows"
 
     def title(method: str, of_method: Sequence[Sequence[Cell]]) -> str:
-        scores = [row[place][1] for row in of_method if row[place][1] != ""]
+        """The title of a method's rows where the table is folded."""
+        scores = []
+        for row in of_method:
+            _, score = row[score_index]
+            if score != "":
+                scores.append(score)
         if not scores:
             return f"{method}: no score in {len(of_method)} {counted}"
         ends = f"{min(scores):.4g} to {max(scores):.4g}"
-        return f"{method}: {head[place]} {ends} in {len(of_method)} {counted}"
+        return f"{method}: {head[score_index]} {ends} in {len(of_method)} {counted}"
 
     ordered = sorted(zip(methods, rows, strict=True), key=lambda pair: context.rank_of(pair[0]))
     if len(rows) <= MOST_ROWS:
         ordered = list(zip(methods, rows, strict=True))
-    cells = [list(row.values()) for _, row in ordered]
+
+    ordered_methods = []
+    cells = []
+    for method, row in ordered:
+        ordered_methods.append(method)
+        cells.append(list(row.values()))
     return {
         "head": head,
-        "groups": by_method(cells, [method for method, _ in ordered], title),
+        "groups": by_method(cells, ordered_methods, title),
         "count": len(rows),
         "words": len(labels),
         "numbers": numbers,
@@ -93,14 +102,17 @@ def _with_errors(
     rows: Sequence[dict[str, Cell]], errors: Mapping[tuple[str, str], Mapping[str, float]]
 ) -> list[dict[str, Cell]]:
     """The rows with R² and the mean absolute error, where models predict numbers."""
-    names = list(dict.fromkeys(name for of_method in errors.values() for name in of_method))
+    empty: dict[str, Cell] = {}  # in the order of the columns
+    for means in errors.values():
+        empty |= dict.fromkeys(means, EMPTY)
+
     wider = []
     for row in rows:
-        variant = str(row["variant"][1]) if "variant" in row else ""
-        means = errors.get((variant, str(row["method"][1])), {})
-        cells = {}
-        for name in names:
-            cells[name] = (f"{means[name]:.4g}", means[name]) if name in means else EMPTY
+        _, variant = row.get("variant", EMPTY)
+        _, method = row["method"]
+        cells = dict(empty)
+        for name, mean in errors.get((str(variant), str(method)), {}).items():
+            cells[name] = (f"{mean:.4g}", mean)
         wider.append({**row, **cells})
     return wider
 
@@ -109,7 +121,12 @@ def _score_first(row: dict[str, Cell]) -> dict[str, Cell]:
     """The cells in the order of the page: whose row it is, its score, and everything else."""
     first = ("method", "variant", "tuned", "score", "sd", *ERRORS.values(), "best")
     ordered = {name: row[name] for name in first if name in row}
-    return {**ordered, **{name: cell for name, cell in row.items() if name != "verdict"}, **row}
+    for name, cell in row.items():
+        if name != "verdict":
+            ordered[name] = cell  # one that is among the first stays there
+    if "verdict" in row:
+        ordered["verdict"] = row["verdict"]
+    return ordered
 
 
 def _score_title(runs: Sequence[Row], context: Context) -> str:
@@ -121,11 +138,17 @@ def _score_title(runs: Sequence[Row], context: Context) -> str:
 
 def _only_path(rows: Sequence[dict[str, Cell]]) -> str | None:
     """The path that was tuned, where it is the only one; its column then has the path as title."""
-    labels = [str(row["tuned"][0]) for row in rows]
-    if any("," in label for label in labels):
+    paths = set()
+    for row in rows:
+        label, _ = row["tuned"]
+        if "," in str(label):
+            return None
+        if label:
+            path, _, _ = str(label).partition("=")
+            paths.add(path)
+    if len(paths) != 1:
         return None
-    paths = {label.partition("=")[0] for label in labels if label}
-    return paths.pop() if len(paths) == 1 else None
+    return paths.pop()
 
 
 def _in_words(rows: Sequence[dict[str, Cell]], column: str, words: Callable[[str], str]) -> None:

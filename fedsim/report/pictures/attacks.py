@@ -1,5 +1,6 @@
 """Methods by attacks: the mean score of each pair, and the worst of every method."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], context: Co
       context: what is shown.
     """
     methods = context.ordered([*runs])
-    attacks = list(dict.fromkeys(attack for of_method in runs.values() for attack in of_method))
+    attacks = list(dict.fromkeys(itertools.chain.from_iterable(runs.values())))
     means = np.full((len(methods), len(attacks)), np.nan)
     seeds = set()
     for row, method in enumerate(methods):
@@ -64,9 +65,12 @@ def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], context: Co
             if mean is not None:
                 means[row, column] = mean
 
+    title = ""
+    if variant:
+        title = context.words(variant)
     gains = means if context.rising else -means
     return Grid(
-        title=context.words(variant) if variant else "",
+        title=title,
         methods=methods,
         attacks=[context.words(attack).removesuffix(" on the wire") for attack in attacks],
         means=means,

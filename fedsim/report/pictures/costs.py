@@ -20,11 +20,10 @@ from fedsim.study.costs import (
     name_of,
     reference_of,
 )
-from fedsim.study.summary import is_share
+from fedsim.study.summary import distinct, is_share
 
-LOGARITHMIC = (
-    10.0  # an axis of costs is logarithmic above that ratio of the largest to the smallest
-)
+# An axis of costs is logarithmic above that ratio of the largest to the smallest.
+LOGARITHMIC = 10.0
 
 
 class Point(NamedTuple):
@@ -140,25 +139,30 @@ def cost_pictures(
       baseline: the method that the others are compared with.
       context: what is shown.
     """
-    return [
-        _picture(axis, variant, group, baseline, context)
-        for variant, group in comparison_groups(axis, rows).items()
-    ]
+    pictures = []
+    for variant, group in comparison_groups(axis, rows).items():
+        pictures.append(_picture(axis, variant, group, baseline, context))
+    return pictures
 
 
 def _picture(
     axis: CostAxis, variant: str, group: Sequence[Row], baseline: str, context: Context
 ) -> CostPicture:
     way = differing_way(axis, group)
-    context = context.including([row["method"] for row in group])
+    methods = distinct(group, "method")
+    context = context.including(methods)
     by_method = sorted(front_first(group, way), key=lambda row: context.rank_of(row["method"]))
-    alone = len({row["method"] for row in group}) == 1
     points = []
     for index, row in enumerate(by_method):
         name = name_of(axis, row, group, context.words)
-        rank = index if alone else context.rank_of(row["method"])
+        rank = context.rank_of(row["method"])
+        if len(methods) == 1:
+            rank = index
         points.append(_point(axis, index + 1, rank, name, row, way))
 
+    title = ""
+    if variant:
+        title = context.words(variant)
     finite = [point.row for point in points if math.isfinite(point.mean)]
     spent: list[float] = []
     front: list[tuple[float, float]] = []
@@ -169,7 +173,7 @@ def _picture(
         label = f"{WAYS[way].words}{WAYS[way].scope}"
     return CostPicture(
         axis=axis,
-        title=context.words(variant) if variant else "",
+        title=title,
         way=way,
         points=points,
         reference=reference_of(group, baseline, way),
@@ -192,12 +196,15 @@ def _point(axis: CostAxis, number: int, rank: int, name: str, row: Row, way: str
     if low is not None and is_share(str(row["metric"])):
         low = min(max(low, 0.0), 1.0)
         high = min(max(high, 0.0), 1.0)
+    spent = 0.0
+    if way:
+        spent = cost(row, way)
     return Point(
         number=number,
         rank=rank,
         name=name,
         row=row,
-        cost=cost(row, way) if way else 0.0,
+        cost=spent,
         low=low,
         high=high,
         front=bool(row.get("front")),
@@ -208,4 +215,6 @@ def _point(axis: CostAxis, number: int, rank: int, name: str, row: Row, way: str
 
 
 def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+    if value is None or not math.isfinite(value):
+        return None
+    return value

@@ -101,9 +101,9 @@ def curves(tracks: Sequence[Track], columns: Sequence[str], names: Sequence[str]
       names: methods in the order of the result.
     """
     ranks = {track.name: names.index(track.name) for track in tracks}
-    return [
-        curve(track, column, ranks[track.name])
-        for track in sorted(tracks, key=lambda track: ranks[track.name])
-        for column in columns
-        if column in track.values
-    ]
+    drawn = []
+    for track in sorted(tracks, key=lambda track: ranks[track.name]):
+        for column in columns:
+            if column in track.values:
+                drawn.append(curve(track, column, ranks[track.name]))
+    return drawn

@@ -23,11 +23,13 @@ def outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> int
     present = [index for index, row in enumerate(rows) if len(row)]
     if len(present) <= OTHERS:
         return None
-    whole = _length([number for row in rows for number in row], fixed)
+    whole = _length(_others(rows, left_out=None), fixed)
     lengths = {index: _length(_others(rows, index), fixed) for index in present}
     farthest = min(present, key=lambda index: lengths[index])
     is_squeezing = 0 < lengths[farthest] * SQUEEZED <= whole
-    return farthest if is_squeezing else None
+    if not is_squeezing:
+        return None
+    return farthest
 
 
 def without_outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> list[float]:
@@ -51,7 +53,12 @@ def beyond(curve: Curve, low: float, high: float) -> list[int]:
 
 
 def _others(rows: Sequence[Sequence[float]], left_out: int | None) -> list[float]:
-    return [number for index, row in enumerate(rows) if index != left_out for number in row]
+    """The numbers of all rows but one."""
+    numbers = []
+    for index, row in enumerate(rows):
+        if index != left_out:
+            numbers += row
+    return numbers
 
 
 def _length(numbers: Sequence[float], fixed: Sequence[float]) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsim.report.context import Context
-from fedsim.report.results import Row, grouped_by
+from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, without_baseline
 
 
@@ -52,8 +52,12 @@ class Forest(NamedTuple):
     @property
     def numbers(self) -> list[float]:
         """All numbers that are drawn along the axis."""
-        ends = (end for row in self.rows for end in (row.mean, row.low, row.high))
-        return [end for end in ends if end is not None]
+        numbers = []
+        for row in self.rows:
+            for end in (row.mean, row.low, row.high):
+                if end is not None:
+                    numbers.append(end)
+        return numbers
 
 
 def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
@@ -67,12 +71,11 @@ def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
     scored = [row for row in without_baseline(compared) if not _trains_no_shared_model(row)]
     for (variant,), group in grouped_by(scored, "variant").items():
         rows = {row["method"]: row for row in group}
-        metrics = (str(row["metric"]) for row in group if row["metric"])
         forest = Forest(
             variant=variant or "",
             title=context.words(variant or ""),
             baseline=group[0]["baseline"],
-            metric=next(metrics, ""),
+            metric=metric_of(group),
             rows=[_difference(rows[method]) for method in context.ordered([*rows])],
         )
         drawn.append(forest)
@@ -95,4 +98,6 @@ def _difference(row: Row) -> Difference:
 
 
 def _finite(value: Any) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
+    if value is None or not math.isfinite(value):
+        return None
+    return float(value)

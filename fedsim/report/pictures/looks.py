@@ -23,7 +23,9 @@ def colour_class(rank: int) -> str:
     >>> colour_class(0), colour_class(7), colour_class(8)
     ('s0', 's7', 'pale')
     """
-    return f"s{rank}" if rank < STRONG else "pale"
+    if rank >= STRONG:
+        return "pale"
+    return f"s{rank}"
 
 
 def curve_class(rank: int) -> str:

@@ -67,7 +67,9 @@ def panels(
       rounds: the columns of `rounds.csv`, which say how many rounds there are.
     """
     by_method = _first_rounds(table)
-    rank = lambda method: names.index(method) if method in names else len(names)
+
+    def rank(method: str) -> int:
+        return names.index(method) if method in names else len(names)
 
     shown = _alike(by_method, sorted(by_method, key=rank))[:SHOWN]
     last: dict[str, int] = {}
@@ -102,10 +104,11 @@ def omissions(table: pd.DataFrame, names: list[str]) -> list[str]:
     if variants > 1:
         sentences.append(f"The first of {variants} variations is drawn, the others are left out.")
     ordered = [name for name in names if name in by_method]
-    beyond = _alike(by_method, ordered)[SHOWN:]
+    beyond = []
+    for methods in _alike(by_method, ordered)[SHOWN:]:
+        beyond += methods
     if beyond:
-        methods = ", ".join(name for together in beyond for name in together)
-        sentences.append(f"For want of space, {methods} are left out.")
+        sentences.append(f"For want of space, {', '.join(beyond)} are left out.")
     if any(len(rows) == MOST_CLIENTS for rows in by_method.values()):
         sentences.append(
             f"Of more than {MOST_CLIENTS} clients, that many are drawn, evenly chosen."
@@ -127,15 +130,17 @@ def _panel(methods: list[str], rows: pd.DataFrame, last: dict[str, int]) -> Pane
     bars = [_bar(row) for row in rows.to_dict("records")]
     steps = sorted({float(seconds) for seconds in rows["closes"].dropna()})
     flights = len(steps) > 1 or "in flight" in set(rows["outcome"])
+    last_round = max(last.get(method, 0) for method in methods)
+    ends = [bar.end for bar in bars]
     return Panel(
         names=methods,
         about=_about(bars, steps, flights),
-        left_out=_left_out(max(last.get(method, 0) for method in methods), steps, flights),
+        left_out=_left_out(last_round, steps, flights),
         bars=bars,
         rows=1 + max(bar.row for bar in bars),
         steps=steps,
         flights=flights,
-        seconds=max([*(bar.end for bar in bars), *steps], default=0.0),
+        seconds=max([*ends, *steps], default=0.0),
     )
 
 
@@ -158,11 +163,15 @@ def _left_out(last: int, steps: list[float], flights: bool) -> str:
     shown = len(steps) if flights else 1
     if last <= shown:
         return ""
-    plural = last > shown + 1
-    numbers = f"{shown + 1} to {last}" if plural else f"{last}"
-    noun = "step" if flights else "round"
-    whose = " of the server" if flights else ""
-    return f"{noun}{'s' if plural else ''} {numbers}{whose} left out"
+    if flights:
+        singular = "step {} of the server left out"
+        plural = "steps {} of the server left out"
+    else:
+        singular = "round {} left out"
+        plural = "rounds {} left out"
+    if last == shown + 1:
+        return singular.format(last)
+    return plural.format(f"{shown + 1} to {last}")
 
 
 def _about(bars: list[Bar], steps: list[float], flights: bool) -> str:

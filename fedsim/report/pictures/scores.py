@@ -24,7 +24,9 @@ def axis_of(scenario: Mapping[str, Any]) -> str | None:
     for path, values in several.items():
         if len(values) >= least and all(map(_is_number, values)):
             numeric.append(path)
-    return numeric[0] if len(numeric) == 1 else None
+    if len(numeric) != 1:
+        return None
+    return numeric[0]
 
 
 def _is_number(value: Any) -> bool:
@@ -52,4 +54,6 @@ def drawable(rows: Sequence[Row]) -> list[Row]:
 
 def half_interval(row: Row) -> float:
     """Half of Student's 95 % interval of a mean; 0 where there is none."""
-    return half_width_of(row["sd"], row["seeds"]) if row["sd"] else 0.0
+    if not row["sd"]:
+        return 0.0
+    return half_width_of(row["sd"], row["seeds"])
