@@ -10,14 +10,36 @@ from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client, Rule
 
 
-def models_and_clients(scenario: Scenario, client: Client, eligible: int) -> Findings:
-    """More models than clients, or clients that remember something."""
+def client_of_models(scenario: Scenario, client: Client, eligible: int, K: int) -> Client:
+    """Return a client method whose server has no more models than there are clients for.
+
+    Args:
+      scenario: the scenario.
+      client: its client method.
+      eligible: clients that can take part.
+      K: clients of a nominal cohort.
+
+    Raises:
+      ScenarioError: for more models, none of which has been made yet.
+    """
+    bank = client.bank
+    if bank is None:
+        return client
+    path = ("client", "clusters")
+    if bank.choice is not None and bank.models > eligible:
+        text = f"{bank.models} models for {eligible} clients with samples"
+        raise scenario.error(path, f"{text}; write at most {eligible}")
+    if bank.grouping is not None and bank.grouping.least > K:
+        text = f"{bank.grouping.least} groups of the {K} clients of a round"
+        raise scenario.error(path, f"{text}; write at most {K}, or enlarge the cohort")
+    return client
+
+
+def memory_beside_models(scenario: Scenario, client: Client) -> Findings:
+    """Clients that remember something of one of several models."""
     if client.bank is None:
         return
     kind = scenario.spec.client.kind
-    if client.bank.choice is not None and client.bank.models > eligible:
-        text = f"{client.bank.models} models for {eligible} clients with samples"
-        yield ("client", "clusters"), f"{text}; write at most {eligible}"
     if scenario.spec.client.optimizer_state == "carry":
         text = f"{kind} has several models, and an optimizer's state belongs to one of them"
         yield ("client", "optimizer_state"), f"{text}; remove it"
@@ -44,7 +66,8 @@ def sections_beside_models(scenario: Scenario, client: Client, timetable: Timeta
         yield ("evaluate", "diagnostics"), f"{text}; remove it, or use another method"
     if not client.bank.regroups:
         return
-    if spec.cohort.kind != "all":
+    assert client.bank.grouping is not None
+    if client.bank.grouping.needs_all and spec.cohort.kind != "all":
         text = f"{kind} compares the updates of all clients in a round"
         yield ("cohort",), f"{text}, and {spec.cohort.kind} leaves some out; write cohort: all"
     if spec.wire:

@@ -13,8 +13,9 @@ from fedsim.assemble.asynchronous import (
     asynchronous_links,
 )
 from fedsim.assemble.bank import (
+    client_of_models,
     links_beside_models,
-    models_and_clients,
+    memory_beside_models,
     sections_beside_models,
 )
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
@@ -224,6 +225,8 @@ def check_scenario(
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
 
     components = _check_clients(problems, components, samples)
+    client = problems.attempt(client_of_models, scenario, components.client, samples.eligible, K)
+    components = components._replace(client=client)
     _check_links(problems, components, K, samples.N)
     learning = _make_learning(problems, scenario, supplied, components, samples)
     travelling = _check_training(problems, components, samples, learning)
@@ -548,7 +551,7 @@ def _check_training(
         problems.check(asynchronous_cohort, scenario, timetable, cohort, samples.eligible)
         problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
-    problems.check(models_and_clients, scenario, components.client, samples.eligible)
+    problems.check(memory_beside_models, scenario, components.client)
     problems.check(method_without_parts, scenario, components.client, shapes)
     problems.check(sections_beside_models, scenario, components.client, timetable)
     made_links = [link for link in components.links if link.made is not UNKNOWN]

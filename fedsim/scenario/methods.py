@@ -387,6 +387,16 @@ def fedem() -> None:
     """Several models, and weights of them for every client; the sample-weighted mean."""
 
 
+@composed(SAMPLES, client="fedgroup")
+def fedgroup() -> None:
+    """Groups of clients by the directions of their first updates; a mean for each group."""
+
+
+@composed(SAMPLES, client="flexcfl")
+def flexcfl() -> None:
+    """Groups of clients, which move when their data change; a mean for each group."""
+
+
 @composed(SAMPLES, client="fedfomo")
 def fedfomo() -> None:
     """A model for every client, moved to others that suit it better; the sample-weighted mean."""
@@ -395,6 +405,11 @@ def fedfomo() -> None:
 @composed(SAMPLES, client="fedproto")
 def fedproto() -> None:
     """Models of the clients' own, whose features of a class agree by what all clients send."""
+
+
+@composed(SAMPLES, client="knn_per")
+def knn_per() -> None:
+    """Plain local training; clients predict with neighbours among their own samples as well."""
 
 
 @composed(SAMPLES, client="propfair")
