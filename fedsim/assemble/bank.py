@@ -75,6 +75,21 @@ def sections_beside_models(scenario: Scenario, client: Client, timetable: Timeta
         yield ("wire",), f"{text}, and a wire changes them; remove it, or use another method"
 
 
+def sections_beside_made_models(scenario: Scenario, client: Client) -> Findings:
+    """Sections that change what travels, where the server makes clients' models of something else."""
+    if client.travels is None:
+        return
+    spec = scenario.spec
+    makes = f"the server of {spec.client.kind} makes the clients' models, and what they send"
+    remedy = "remove it, or use another method"
+    if spec.wire:
+        yield ("wire",), f"{makes} passes no wire here; {remedy}"
+    if spec.broadcast:
+        yield ("broadcast",), f"{makes} is no difference to a broadcast; {remedy}"
+    if spec.privacy is not None:
+        yield ("privacy",), f"{makes} is not what its mechanism clips; {remedy}"
+
+
 def links_beside_models(scenario: Scenario, client: Client, links: list[Link]) -> Findings:
     """Links that know a single model: those that remember clients, or ask about the model."""
     if client.bank is None:

@@ -16,6 +16,7 @@ from fedsim.assemble.bank import (
     client_of_models,
     links_beside_models,
     memory_beside_models,
+    sections_beside_made_models,
     sections_beside_models,
 )
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
@@ -132,7 +133,7 @@ from fedsim.assemble.wire import (
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
 from fedsim.engine.bank import choice_bytes
-from fedsim.engine.shared_leaves import models_sent
+from fedsim.engine.shared_leaves import bytes_at_server, models_sent
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
@@ -249,6 +250,9 @@ def check_scenario(
         bytes_up += choice_bytes(learning.trained.client)
         bytes_down = _encoded_bytes(travelling, params_shapes, components.broadcast)
         bytes_down *= models_sent(learning.trained.client)
+        at_server = bytes_at_server(learning.trained.client, learning.shapes["params"])
+        bytes_up -= at_server
+        bytes_down -= at_server
     else:
         bytes_up = node_message_bytes(scenario, learning.trained.client, learning.shapes)
         bytes_down = bytes_up
@@ -554,6 +558,7 @@ def _check_training(
     problems.check(memory_beside_models, scenario, components.client)
     problems.check(method_without_parts, scenario, components.client, shapes)
     problems.check(sections_beside_models, scenario, components.client, timetable)
+    problems.check(sections_beside_made_models, scenario, components.client)
     made_links = [link for link in components.links if link.made is not UNKNOWN]
     problems.check(links_beside_models, scenario, components.client, made_links)
     return travelling

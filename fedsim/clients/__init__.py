@@ -48,6 +48,7 @@ from fedsim.clients.fedproto import fedproto as fedproto
 from fedsim.clients.ifca import hypcluster as hypcluster
 from fedsim.clients.ifca import ifca as ifca
 from fedsim.clients.knn_per import knn_per as knn_per
+from fedsim.clients.pfedhn import pfedhn as pfedhn
 from fedsim.clients.propfair import propfair as propfair
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised

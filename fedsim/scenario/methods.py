@@ -412,6 +412,15 @@ def knn_per() -> None:
     """Plain local training; clients predict with neighbours among their own samples as well."""
 
 
+@composed(UNIFORM, sgd, client="pfedhn")
+def pfedhn() -> None:
+    """A model for every client, made by a hypernetwork at the server; the uniform mean.
+
+    Args:
+      lr: the server's step of the hypernetwork, besides `hyper_lr`.
+    """
+
+
 @composed(SAMPLES, client="propfair")
 def propfair() -> None:
     """Steps by the proportion of what a client gains, and the sample-weighted mean."""

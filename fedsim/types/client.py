@@ -241,6 +241,9 @@ class Client(NamedTuple):
         client's row, the row, key) -> what the server sends ONE client in place of the shared
         parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
       models_sent: how many models that is.
+      travels: (params, or their shapes) -> what a client sends and receives in place of the leaves
+        that are shared: the server makes the clients' models of those, and of what it receives it
+        makes `Message.delta`. None: the shared leaves travel.
       model: the scenario's model -> the model that is trained and scored in its place; the same one
         for the same model.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
@@ -272,6 +275,7 @@ class Client(NamedTuple):
     bank: Bank | None = None
     sends: Callable[[Tree, Array, Array, Tree, Key[Array, ""]], Tree] | None = None
     models_sent: int = 1
+    travels: Callable[[Tree], Tree] | None = None
     model: Callable[[Model], Model] | None = None
     gossip: Gossip | None = None
     resting: Callable[[Shared, Tree], Tree] | None = None
