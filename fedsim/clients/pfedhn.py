@@ -68,8 +68,9 @@ def pfedhn(
         return variables, {"theta": theta, "optimizer": optimizer}
 
     def gradient(task, variables, batch, local, shared, work):
-        model = {**variables, "params": local["theta"]}
-        return hooks.gradient(task, model, batch, local, shared, work)
+        model = {**variables, "params": {"theta": local["theta"]}}
+        value, g = hooks.gradient(task, model, batch, local, shared, work)
+        return value, g["theta"]
 
     def step(task, g, params, local, shared, work):
         theta, local = hooks.step(task, g, local["theta"], local, shared, work)
@@ -107,7 +108,8 @@ def hypernetwork(model: Model, embedding: int, hidden: tuple[int, ...]) -> Model
     """Return a model whose parameters a hypernetwork makes of its leaf `embedding`.
 
     Args:
-      model: the model. Its own parameters are taken in place of a hypernetwork's as well.
+      model: the model. Its own parameters, as `{"theta": ...}`, may stand in place of those of a
+        hypernetwork.
       embedding: numbers of the embedding.
       hidden: widths of the hidden layers.
     """
@@ -126,9 +128,9 @@ def hypernetwork(model: Model, embedding: int, hidden: tuple[int, ...]) -> Model
         return {**variables, "params": params}
 
     def with_made(variables):
-        if "embedding" not in variables["params"]:
-            return variables
-        return {**variables, "params": made(variables["params"])}
+        params = variables["params"]
+        theta = params["theta"] if "theta" in params else made(params)
+        return {**variables, "params": theta}
 
     def apply(variables, x, **options):
         return model.apply(with_made(variables), x, **options)

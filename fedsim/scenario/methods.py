@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le, MinLen
 
 import fedsim.kinds.shipped  # noqa: F401 (importing it registers all kinds)
 from fedsim.kinds import FAMILIES, register
@@ -20,6 +20,10 @@ Link = str | Callable[..., Any] | dict[str, Any]
 
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
+
+# Shares of the units of a layer, from the largest client to the smallest.
+Share = Annotated[float, Gt(0), Le(1)]
+WIDTHS = [1.0, 0.5, 0.25]
 
 # Methods that federated ones are measured against; `--baselines` adds them to a comparison.
 BASELINES = ("centralised", "local_only")
@@ -424,6 +428,36 @@ def pfedhn() -> None:
 @composed(SAMPLES, client="propfair")
 def propfair() -> None:
     """Steps by the proportion of what a client gains, and the sample-weighted mean."""
+
+
+def heterofl(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
+    """Clients that train the first units of every layer, by their width; a mean of each number.
+
+    Args:
+      widths: shares of the units of every hidden layer; each client draws one of them for good.
+    """
+    return _of_parts(widths, window="first")
+
+
+register("method", heterofl)
+
+
+def fedrolex(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
+    """Clients that train units of every layer which move on each round; a mean of each number.
+
+    Args:
+      widths: shares of the units of every hidden layer; each client draws one of them for good.
+    """
+    return _of_parts(widths, window="rolling")
+
+
+register("method", fedrolex)
+
+
+def _of_parts(widths: list[float], window: str) -> dict[str, Any]:
+    """Return plain local training of parts of the model."""
+    width = {"kind": "uniform", "widths": list(widths), "window": window}
+    return {"client": {"kind": "sgd", "width": width}, "server": [SAMPLES]}
 
 
 @composed("q_fair")
