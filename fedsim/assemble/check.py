@@ -112,6 +112,7 @@ from fedsim.assemble.programs import (
 from fedsim.assemble.topology import node_message_bytes
 from fedsim.assemble.widths import (
     links_beside_parts,
+    loss_without_classes,
     method_without_parts,
     model_without_parts,
     sections_beside_parts,
@@ -526,6 +527,7 @@ def _check_targets(
     has_features = model is UNKNOWN or model.features is not None
     problems.check(unmet_needs, scenario, components.client, classes, per_token, has_features)
     problems.check(unknown_columns, scenario, components.cohort, classes, per_token)
+    problems.check(loss_without_classes, scenario, classes, per_token)
     problems.check(foreign_metric, scenario, classes)
 
 

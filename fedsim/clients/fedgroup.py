@@ -34,8 +34,8 @@ def fedgroup(clusters: Clusters = 3) -> Client:
 
     A client's first update is from the start model x_0. In the first round in which at least k of
     them arrive, the server divides their clients: with V the k left singular vectors of
-    [Δ_1 ... Δ_m] of largest singular value, k-means on the rows (cos(Δ_i, V_1), ..., cos(Δ_i, V_k)),
-    from centres far apart. Each group's model is x_0 plus the mean of its updates. From then on a
+    [Δ_1 ... Δ_m] of largest singular value, k-means on (cos(Δ_i, V_1), ..., cos(Δ_i, V_k)), from
+    centres far apart. Each group's model is x_0 plus the mean of its updates. From then on a
     client trains the model of its group; one that is new trains x_0 in its first round, which moves
     no model, and joins the group of largest cos(Δ_i, Δ̄_g), with Δ̄_g the mean of the updates that
     the group was formed of. (In the paper both happen in one round, by a training before it.) A
@@ -63,10 +63,10 @@ def flexcfl(
 ) -> Client:
     """`fedgroup` whose clients move to another group when their data change.
 
-    A client whose samples by class differ from those when it was grouped, Σ_c |n_ic − n'_ic| > s n_i,
-    is treated as a new one: it trains x_0, and joins the group of largest cos(Δ_i, Δ̄_g). (The
-    authors' code sorts the counts before it compares them, by which an exchange of two classes
-    changes nothing.) After each round, every group that has moved goes to
+    A client whose samples by class differ from those when it was grouped by
+    Σ_c |n_ic − n'_ic| > s n_i is treated as a new one: it trains x_0, and joins the group of largest
+    cos(Δ_i, Δ̄_g). (The authors' code sorts the counts before it compares them, by which an exchange
+    of two classes changes nothing.) After each round, every group that has moved goes to
     (θ_g + Σ_{l≠g} η_g θ_l/‖θ_l‖) / (1 + Σ_{l≠g} η_g/‖θ_l‖), over the others that have moved.
 
     State: x_0 and a model of every group, Δ̄_g, and each client's samples by class, on the server.
@@ -217,9 +217,7 @@ def k_means(points: Float[Array, "K d"], present: Bool[Array, " K"], k: int) -> 
     return nearest_centre(jax.lax.fori_loop(0, ITERATIONS, move_centres, centres))
 
 
-def nearest_direction(
-    delta: Tree, present: Bool[Array, " K"], direction: Tree
-) -> Int[Array, " K"]:
+def nearest_direction(delta: Tree, present: Bool[Array, " K"], direction: Tree) -> Int[Array, " K"]:
     """Return the group whose direction an update is most like; the first of equal ones.
 
     Args:

@@ -22,8 +22,8 @@ def knn_per(
 ) -> Client:
     """Plain local training; a client mixes the shared model with neighbours among its own samples.
 
-    Training is that of `sgd`. For `personal_accuracy` alone, every client, also one that never takes
-    part, predicts λ h(c|s) + (1 − λ) p(c|s), where p is the shared model's softmax and
+    Training is that of `sgd`. For `personal_accuracy` alone, every client, also one that never
+    takes part, predicts λ h(c|s) + (1 − λ) p(c|s), where p is the shared model's softmax and
     h(c|s) ∝ Σ_{j∈N_k(s): y_j = c} e^{−‖z(s) − z(j)‖²/(dσ)} over the k of its own training samples
     whose features z, of d numbers, are nearest; all of them, where it has fewer. The loss is −log
     of the mixture. A client without training samples has the shared model. (The paper has e to the

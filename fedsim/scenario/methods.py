@@ -433,10 +433,13 @@ def propfair() -> None:
 def heterofl(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
     """Clients that train the first units of every layer, by their width; a mean of each number.
 
+    It has HeteroFL's scaler and masked loss.
+
     Args:
       widths: shares of the units of every hidden layer; each client draws one of them for good.
     """
-    return _of_parts(widths, window="first")
+    width = {"window": "first", "scaler": True, "masked_loss": True}
+    return _of_parts(widths, width)
 
 
 register("method", heterofl)
@@ -448,15 +451,15 @@ def fedrolex(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, An
     Args:
       widths: shares of the units of every hidden layer; each client draws one of them for good.
     """
-    return _of_parts(widths, window="rolling")
+    return _of_parts(widths, {"window": "rolling"})
 
 
 register("method", fedrolex)
 
 
-def _of_parts(widths: list[float], window: str) -> dict[str, Any]:
-    """Return plain local training of parts of the model."""
-    width = {"kind": "uniform", "widths": list(widths), "window": window}
+def _of_parts(widths: list[float], how: dict[str, Any]) -> dict[str, Any]:
+    """Return plain local training of parts of the model, of which `how` says more."""
+    width = {"kind": "uniform", "widths": list(widths), **how}
     return {"client": {"kind": "sgd", "width": width}, "server": [SAMPLES]}
 
 

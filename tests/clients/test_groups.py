@@ -135,8 +135,9 @@ def best_parts(updates, k):
         division = np.array(division)
         if len(set(division.tolist())) < k or division[0] != 0:
             continue
-        spread = sum(((points[division == g] - points[division == g].mean(0)) ** 2).sum()
-                     for g in range(k))
+        spread = sum(
+            ((points[division == g] - points[division == g].mean(0)) ** 2).sum() for g in range(k)
+        )
         if best is None or spread < best[0]:
             best = (spread, division.tolist())
     return best[1]

@@ -117,13 +117,19 @@ def test_a_model_travels_and_no_hypernetwork():
 
 
 WRONG = [
-    ({"wire": [{"kind": "top_k", "density": 0.1}]}, "wire: the server of pfedhn makes the clients'"),
+    (
+        {"wire": [{"kind": "top_k", "density": 0.1}]},
+        "wire: the server of pfedhn makes the clients'",
+    ),
     ({"broadcast": [{"kind": "qsgd", "levels": 4}]}, "broadcast: the server of pfedhn makes"),
     (
         {"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
         "privacy: the server of pfedhn makes",
     ),
-    ({"client": hyper(optimizer_state="carry", optimizer="adam")}, "client.optimizer_state: pfedhn"),
+    (
+        {"client": hyper(optimizer_state="carry", optimizer="adam")},
+        "client.optimizer_state: pfedhn",
+    ),
 ]
 
 
