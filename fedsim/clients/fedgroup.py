@@ -64,9 +64,9 @@ def flexcfl(
     """`fedgroup` whose clients move to another group when their data change.
 
     A client whose samples by class differ from those when it was grouped by
-    Σ_c |n_ic − n'_ic| > s n_i is treated as a new one: it trains x_0, and joins the group of largest
-    cos(Δ_i, Δ̄_g). (The authors' code sorts the counts before it compares them, by which an exchange
-    of two classes changes nothing.) After each round, every group that has moved goes to
+    Σ_c |n_ic − n'_ic| > s n_i is treated as a new one: it trains x_0, and joins the group of
+    largest cos(Δ_i, Δ̄_g). (The authors' code sorts the counts before it compares them, by which an
+    exchange of two classes changes nothing.) After each round, every group that has moved goes to
     (θ_g + Σ_{l≠g} η_g θ_l/‖θ_l‖) / (1 + Σ_{l≠g} η_g/‖θ_l‖), over the others that have moved.
 
     State: x_0 and a model of every group, Δ̄_g, and each client's samples by class, on the server.

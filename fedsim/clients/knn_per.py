@@ -47,18 +47,22 @@ def knn_per(
         everything = jnp.ones(len(x), bool)
         outputs, _ = task.apply(variables, x, mask=everything, key=jax.random.key(0), train=False)
         of_model = jax.nn.log_softmax(outputs)
-        of_own = task.features(variables, own.x).reshape(len(own.x), -1)
-        neighbours = shares(task.features(variables, x).reshape(len(x), -1), of_own, own, task)
+        at_hand = features(task, variables, own.x)
+        neighbours = shares(features(task, variables, x), at_hand, own, task)
 
         # log 0 would make the loss of a client's mistake infinite, which has λ = 1 alone.
         tiny = jnp.finfo(outputs.dtype).tiny
         mixed = lam * neighbours + (1 - lam) * jnp.exp(of_model)
         return jnp.where(jnp.any(own.mask), jnp.log(jnp.maximum(mixed, tiny)), of_model)
 
-    def shares(z, of_own, own: OwnSamples, task: Task) -> Float[Array, "B C"]:
+    def features(task: Task, variables: Tree, x: Array) -> Float[Array, "n d"]:
+        assert task.features is not None
+        return task.features(variables, x).reshape(len(x), -1)
+
+    def shares(z, at_hand, own: OwnSamples, task: Task) -> Float[Array, "B C"]:
         """Return the share of each class among the neighbours of the samples."""
-        square = squared_distances(z, of_own)
-        near, index = jax.lax.top_k(jnp.where(own.mask, -square, -jnp.inf), min(k, len(of_own)))
+        square = squared_distances(z, at_hand)
+        near, index = jax.lax.top_k(jnp.where(own.mask, -square, -jnp.inf), min(k, len(at_hand)))
         weights = jax.nn.softmax(near / (z.shape[1] * scale), axis=1)
         of_class = jax.nn.one_hot(own.y[index], task.classes, dtype=weights.dtype)
         return jnp.sum(weights[:, :, None] * of_class, axis=1)

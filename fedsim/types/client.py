@@ -109,9 +109,9 @@ class Tuning(NamedTuple):
 class OwnSamples(NamedTuple):
     """The samples that a client trains on, as it has them at hand when it predicts."""
 
-    x: Array  # [n, ...]
-    y: Array  # [n]
-    mask: Bool[Array, " n"]  # False: padding
+    x: Any  # [n, ...]
+    y: Any  # [n]
+    mask: Any  # False: padding [n]
 
 
 class Grouping(NamedTuple):
