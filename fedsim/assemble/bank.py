@@ -29,7 +29,7 @@ def client_of_models(scenario: Scenario, client: Client, eligible: int, K: int) 
     if bank.choice is not None and bank.models > eligible:
         text = f"{bank.models} models for {eligible} clients with samples"
         raise scenario.error(path, f"{text}; write at most {eligible}")
-    if bank.grouping is not None and bank.grouping.least > K:
+    if bank.grouping is not None and (bank.grouping.least or 1) > K:
         text = f"{bank.grouping.least} groups of the {K} clients of a round"
         raise scenario.error(path, f"{text}; write at most {K}, or enlarge the cohort")
     return client
@@ -67,7 +67,7 @@ def sections_beside_models(scenario: Scenario, client: Client, timetable: Timeta
     if not client.bank.regroups:
         return
     assert client.bank.grouping is not None
-    if client.bank.grouping.needs_all and spec.cohort.kind != "all":
+    if client.bank.grouping.least is None and spec.cohort.kind != "all":
         text = f"{kind} compares the updates of all clients in a round"
         yield ("cohort",), f"{text}, and {spec.cohort.kind} leaves some out; write cohort: all"
     if spec.wire:
@@ -80,14 +80,16 @@ def sections_beside_made_models(scenario: Scenario, client: Client) -> Findings:
     if client.travels is None:
         return
     spec = scenario.spec
-    makes = f"the server of {spec.client.kind} makes the clients' models, and what they send"
+    server = f"the server of {spec.client.kind}"
+    makes = f"{server} makes something else of each update before it adds them up"
     remedy = "remove it, or use another method"
     if spec.wire:
-        yield ("wire",), f"{makes} passes no wire here; {remedy}"
+        yield ("wire",), f"{makes}, and a wire would change that; {remedy}"
     if spec.broadcast:
-        yield ("broadcast",), f"{makes} is no difference to a broadcast; {remedy}"
+        text = f"{server} sends every client another model, and a codec of the broadcast"
+        yield ("broadcast",), f"{text} encodes one; {remedy}"
     if spec.privacy is not None:
-        yield ("privacy",), f"{makes} is not what its mechanism clips; {remedy}"
+        yield ("privacy",), f"{makes}, and privacy would clip that; {remedy}"
 
 
 def links_beside_models(scenario: Scenario, client: Client, links: list[Link]) -> Findings:

@@ -110,7 +110,7 @@ def cfl(
         }
         return state, parents, state.cluster[ids], info
 
-    grouping = Grouping(init=init, apply=regroup, needs_all=True)
+    grouping = Grouping(init=init, apply=regroup, least=None)
     return sgd()._replace(bank=Bank(models=clusters, grouping=grouping))
 
 

@@ -11,7 +11,7 @@ from fedsim import tree
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Bank, Client, Grouping, Task, Updates, Work
+from fedsim.types import Bank, Client, Grouping, Shared, Task, Updates, Work
 
 Clusters = Annotated[int, Ge(1)]
 
@@ -154,9 +154,15 @@ def _in_groups(name: str, k: int, shift: float | None, eta_g: float) -> Client:
         info = {f"{name}/joined": jnp.sum(is_new & groups.formed, dtype=jnp.int32)}
         return groups, jnp.arange(k + 1, dtype=jnp.int32), counted, info
 
+    def mix(before: Shared, after: Shared, moved: Bool[Array, " k+1"]) -> Shared:
+        moved = moved & (jnp.arange(k + 1) != start_model)
+        after = tree.select(moved, after, before)
+        if eta_g == 0:
+            return after
+        return {**after, "params": towards_others(after["params"], moved, eta_g)}
+
     grouping = Grouping(init=init, apply=regroup, choose=choose, least=k)
-    mix = None if eta_g == 0 else lambda params, moved: towards_others(params, moved, eta_g)
-    bank = Bank(models=k + 1, grouping=grouping, keeps_last=True, mix=mix)
+    bank = Bank(models=k + 1, grouping=grouping, mix=mix)
     needs = frozenset() if shift is None else frozenset({"labels"})
     return sgd()._replace(bank=bank, needs=needs)
 

@@ -11,7 +11,7 @@ from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client, OwnSamples, Task
+from fedsim.types import Client, Task
 
 
 @client
@@ -43,29 +43,26 @@ def knn_per(
       Memorization, arXiv:2111.09360, equations 6 to 8.
     """
 
-    def predict(task: Task, variables: Tree, x: Array, own: OwnSamples) -> Array:
+    def predict(task: Task, variables: Tree, x: Array, own: tuple) -> Array:
+        own_x, own_y, is_own = own
         everything = jnp.ones(len(x), bool)
         outputs, _ = task.apply(variables, x, mask=everything, key=jax.random.key(0), train=False)
         of_model = jax.nn.log_softmax(outputs)
-        at_hand = features(task, variables, own.x)
-        neighbours = shares(features(task, variables, x), at_hand, own, task)
+        z = features(task, variables, x)
+        square = squared_distances(z, features(task, variables, own_x))
+        near, index = jax.lax.top_k(jnp.where(is_own, -square, -jnp.inf), min(k, len(own_y)))
+        weights = jax.nn.softmax(near / (z.shape[1] * scale), axis=1)
+        of_class = jax.nn.one_hot(own_y[index], task.classes, dtype=weights.dtype)
+        neighbours = jnp.sum(weights[:, :, None] * of_class, axis=1)
 
         # log 0 would make the loss of a client's mistake infinite, which has λ = 1 alone.
         tiny = jnp.finfo(outputs.dtype).tiny
         mixed = lam * neighbours + (1 - lam) * jnp.exp(of_model)
-        return jnp.where(jnp.any(own.mask), jnp.log(jnp.maximum(mixed, tiny)), of_model)
+        return jnp.where(jnp.any(is_own), jnp.log(jnp.maximum(mixed, tiny)), of_model)
 
     def features(task: Task, variables: Tree, x: Array) -> Float[Array, "n d"]:
         assert task.features is not None
         return task.features(variables, x).reshape(len(x), -1)
-
-    def shares(z, at_hand, own: OwnSamples, task: Task) -> Float[Array, "B C"]:
-        """Return the share of each class among the neighbours of the samples."""
-        square = squared_distances(z, at_hand)
-        near, index = jax.lax.top_k(jnp.where(own.mask, -square, -jnp.inf), min(k, len(at_hand)))
-        weights = jax.nn.softmax(near / (z.shape[1] * scale), axis=1)
-        of_class = jax.nn.one_hot(own.y[index], task.classes, dtype=weights.dtype)
-        return jnp.sum(weights[:, :, None] * of_class, axis=1)
 
     return sgd()._replace(
         personal=hooks.shared_model,

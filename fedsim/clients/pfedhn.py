@@ -63,7 +63,7 @@ def pfedhn(
 
     def start(task, shared, row, work):
         variables = personal_model(shared, row)
-        theta = made(variables["params"])
+        theta = made_alone(variables["params"])
         optimizer = task.optimizer(work.lr).init(theta)
         return variables, {"theta": theta, "optimizer": optimizer}
 
@@ -78,8 +78,7 @@ def pfedhn(
 
     def finish(task, shared, variables, local, row, work):
         del task
-        theta, pull_back = jax.vjp(made, personal_model(shared, row)["params"])
-        (direction,) = pull_back(tree.subtract(local["theta"], theta))
+        direction = pulled_back(personal_model(shared, row)["params"], local["theta"])
         delta = tree.scale(direction, hyper_lr)
         return Message(
             delta=delta,
@@ -149,6 +148,19 @@ def made(params: Tree) -> Tree:
         h = h @ layer["W"] + layer["b"]
     last = params["last"]
     return jax.tree.map(lambda W, b: jnp.tensordot(h, W, 1) + b, last["W"], last["b"])
+
+
+# Client by client: products of all lanes with the same weights would add in another order, which
+# depends on how many there are.
+made_alone = jax.custom_batching.sequential_vmap(made)
+
+
+@jax.custom_batching.sequential_vmap
+def pulled_back(params: Tree, trained: Tree) -> Tree:
+    """Return (∂θ/∂params)ᵀ (trained − θ), with θ as it is made of `params`."""
+    theta, pull_back = jax.vjp(made, params)
+    (direction,) = pull_back(tree.subtract(trained, theta))
+    return direction
 
 
 def _drawn_layer(key, inputs: int, outputs: int, dtype) -> Tree:

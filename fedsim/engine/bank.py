@@ -250,20 +250,15 @@ class BankServer(Server):
             model_start = start._replace(server=server)
             received_for_it = self.aggregator.received(received, model)
             updated, aggregated = one(received_for_it, memory, slots, model_start)
-            after, report = updated.server, updated.report
-            if self.bank.keeps_last:
-                stays = model == self.bank.models - 1
-                after = tree.select(stays, server, after)
-                report = report._replace(skipped=report.skipped | stays)
-            weight = jnp.where(report.skipped, 0, aggregated.sections.weight)
-            return after, report, weight
+            weight = jnp.where(updated.report.skipped, 0, aggregated.sections.weight)
+            return updated.server, updated.report, weight
 
         models, reports, weights = jax.lax.map(update, (server, jnp.arange(self.bank.models)))
         report = _joined(reports)
         if self.bank.mix is not None:
-            params = self.bank.mix(models.shared["params"], ~reports.skipped)
-            models = models._replace(shared={**models.shared, "params": params})
-            report = report._replace(finite=report.finite & is_finite(params))
+            shared = self.bank.mix(server.shared, models.shared, ~reports.skipped)
+            models = models._replace(shared=shared)
+            report = report._replace(finite=is_finite(shared["params"]))
         if self.cloud is not None:
             shared, of_all[CLOUD], info = self.cloud.step(
                 models.shared, of_all[CLOUD], weights, start

@@ -21,7 +21,7 @@ from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
 from fedsim.models.freezing import with_all_leaves
 from fedsim.tree import Tree
-from fedsim.types import OwnSamples, Shared, Task
+from fedsim.types import Shared, Task
 
 CALL_BYTES = 1 << 26  # of memory rows and samples that go to the device at a time
 
@@ -207,8 +207,8 @@ def by_client(owner: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
     return batches_before + within_client // E, within_client % E
 
 
-def own_samples(run: Run, ids: np.ndarray, y: np.ndarray) -> OwnSamples:
-    """Return what clients train on, or are tuned on if they never train `[len(ids), n, ...]`.
+def own_samples(run: Run, ids: np.ndarray, y: np.ndarray) -> tuple:
+    """Return what clients train on, or are tuned on if they never train: x, y and mask.
 
     Args:
       run: a run.
@@ -223,7 +223,7 @@ def own_samples(run: Run, ids: np.ndarray, y: np.ndarray) -> OwnSamples:
         rows = holders.of(id)
         index[place, : len(rows)] = rows
         mask[place, : len(rows)] = True
-    return OwnSamples(f.train.x[index], y[index], mask)
+    return f.train.x[index], y[index], mask
 
 
 class Prediction(NamedTuple):
@@ -232,7 +232,7 @@ class Prediction(NamedTuple):
     predict: Callable  # as `Client.predict`
     task: Task
 
-    def forward(self, own: OwnSamples) -> Callable:
+    def forward(self, own: tuple) -> Callable:
         """Return the prediction of ONE client, in the form of a model's `apply`."""
 
         def apply(variables: Any, x: Any, **options: Any) -> tuple[Any, Any]:

@@ -16,7 +16,6 @@ from fedsim.types.client import GradientHook as GradientHook
 from fedsim.types.client import Grouping as Grouping
 from fedsim.types.client import LocalPhase as LocalPhase
 from fedsim.types.client import Message as Message
-from fedsim.types.client import OwnSamples as OwnSamples
 from fedsim.types.client import Part as Part
 from fedsim.types.client import Reducer as Reducer
 from fedsim.types.client import StartHook as StartHook

@@ -106,14 +106,6 @@ class Tuning(NamedTuple):
     step: StepHook | None = None
 
 
-class OwnSamples(NamedTuple):
-    """The samples that a client trains on, as it has them at hand when it predicts."""
-
-    x: Any  # [n, ...]
-    y: Any  # [n]
-    mask: Any  # False: padding [n]
-
-
 class Grouping(NamedTuple):
     """How the server divides the clients between its models, by what they send.
 
@@ -126,15 +118,14 @@ class Grouping(NamedTuple):
         `parents[j]` is. None: the groups never change.
       choose: (state, work `[K]`) -> the model that each client of a round trains `[K]`; None: that
         of its cluster.
-      needs_all: whether `apply` needs the updates of all clients in every round.
-      least: updates that must arrive in a round before there are groups.
+      least: updates that must arrive in a round before there are groups; None: those of all
+        clients, in every round.
     """
 
     init: Callable[[Task, Tree, Bool[Array, " N"], int], Any]
     apply: Callable[[Updates, Work, Any, Any], tuple[Any, Array, Array, dict]] | None = None
     choose: Callable[[Any, Work], Array] | None = None
-    needs_all: bool = False
-    least: int = 1
+    least: int | None = 1
 
 
 class Bank(NamedTuple):
@@ -151,9 +142,8 @@ class Bank(NamedTuple):
       grouping: how the server decides.
       sent: models that a client receives in a round.
       over_round: whether a mean is over all messages of the round, instead of those of the model.
-      keeps_last: whether the last model is the start model of the run, which nothing moves.
-      mix: (params `[k, ...]`, which of them have moved `[k]`) -> params, what the server makes of
-        its models after a round.
+      mix: (variables of the models `[k, ...]` before a round, after it, which models have moved
+        `[k]`) -> those that the next round begins with; None: those after it.
     """
 
     models: int
@@ -161,8 +151,7 @@ class Bank(NamedTuple):
     grouping: Grouping | None = None
     sent: int = 1
     over_round: bool = False
-    keeps_last: bool = False
-    mix: Callable[[Tree, Array], Tree] | None = None
+    mix: Callable[[Shared, Shared, Array], Shared] | None = None
 
     @property
     def regroups(self) -> bool:
@@ -225,9 +214,9 @@ class Client(NamedTuple):
       personal: (shared, memory row) -> the client's personal variables.
       tuning: how the client's personal variables are trained before they are scored; None: they
         are scored as they are.
-      predict: (task, the client's personal variables, x `[B, ...]`, its own training samples) ->
-        outputs `[B, ...]`, in place of the model's where its personal variables are scored; None:
-        the model's.
+      predict: (task, the client's personal variables, x `[B, ...]`, its own training samples x
+        `[n, ...]`, y and mask `[n]`) -> outputs `[B, ...]`, in place of the model's where its
+        personal variables are scored; None: the model's.
       phases: the parts of a client's round in order, where it has more than one or takes several
         gradients a step; the hooks read `work.phase` and `work.substep`. Batches of the phase that
         the scenario asks for are those of any other method; the others have their own.
@@ -267,7 +256,7 @@ class Client(NamedTuple):
     stats: Literal["averaged", "pooled", "kept"] = "averaged"
     personal: Callable[[Shared, Tree], Tree] | None = None
     tuning: Tuning | None = None
-    predict: Callable[[Task, Tree, Array, OwnSamples], Array] | None = None
+    predict: Callable[[Task, Tree, Array, tuple], Array] | None = None
     phases: tuple[LocalPhase, ...] = ()
     solo: bool = False
     pools: Literal["client", "cohort"] | None = None

@@ -119,12 +119,15 @@ def test_a_model_travels_and_no_hypernetwork():
 WRONG = [
     (
         {"wire": [{"kind": "top_k", "density": 0.1}]},
-        "wire: the server of pfedhn makes the clients'",
+        "wire: the server of pfedhn makes something else of each update",
     ),
-    ({"broadcast": [{"kind": "qsgd", "levels": 4}]}, "broadcast: the server of pfedhn makes"),
+    (
+        {"broadcast": [{"kind": "qsgd", "levels": 4}]},
+        "broadcast: the server of pfedhn sends every client another model",
+    ),
     (
         {"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
-        "privacy: the server of pfedhn makes",
+        "privacy: the server of pfedhn makes something else of each update",
     ),
     (
         {"client": hyper(optimizer_state="carry", optimizer="adam")},
