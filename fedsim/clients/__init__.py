@@ -50,6 +50,7 @@ from fedsim.clients.ifca import ifca as ifca
 from fedsim.clients.knn_per import knn_per as knn_per
 from fedsim.clients.pfedhn import pfedhn as pfedhn
 from fedsim.clients.propfair import propfair as propfair
+from fedsim.clients.superfed import superfed as superfed
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only

@@ -108,17 +108,17 @@ def of_part(task: Task, widths: Widths, hidden: dict[str, Axes], work: Work) -> 
       work: the client.
     """
 
-    def scaled(tree_of_params: Tree) -> Tree:
+    def scaled(leaves: Tree) -> Tree:
         """Weights and biases of hidden units over the width: so are their values."""
         if not widths.scaler:
-            return tree_of_params
-        width = jnp.asarray(widths.widths, work.lr.dtype)[work.level]
+            return leaves
+        inverse = 1 / jnp.asarray(widths.widths, work.lr.dtype)[work.level]
 
         def of_leaf(name: str, leaf: Array) -> Array:
             makes_units = name in hidden and hidden[name][-1] is not None
-            return leaf / width.astype(leaf.dtype) if makes_units else leaf
+            return leaf * inverse.astype(leaf.dtype) if makes_units else leaf
 
-        return _map_by_name(of_leaf, tree_of_params)
+        return _map_by_name(of_leaf, leaves)
 
     def masked(objective: Objective | None) -> Objective | None:
         if not widths.masked_loss:

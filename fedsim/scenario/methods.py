@@ -430,6 +430,11 @@ def propfair() -> None:
     """Steps by the proportion of what a client gains, and the sample-weighted mean."""
 
 
+@composed(SAMPLES, client="superfed")
+def superfed() -> None:
+    """A shared and an own model, trained at mixtures of both; the sample-weighted mean."""
+
+
 def heterofl(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
     """Clients that train the first units of every layer, by their width; a mean of each number.
 

@@ -201,7 +201,7 @@ def test_one_model_is_federated_averaging_to_the_bit(server):
     assert (clients["personal_accuracy"] == clients["global_accuracy"]).all()
 
 
-OTHER_KINDS = ["ifca", "cfl", "fedamp", "fedem", "fedproto", "fedgroup", "pfedhn"]
+OTHER_KINDS = ["ifca", "cfl", "fedamp", "fedem", "fedproto", "fedgroup", "pfedhn", "superfed"]
 
 
 @long
