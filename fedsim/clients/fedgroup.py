@@ -101,12 +101,12 @@ def _in_groups(name: str, k: int, shift: float | None, eta_g: float) -> Client:
         N = len(present)
         classes = 0 if shift is None else task.classes
         dtype = jnp.result_type(*jax.tree.leaves(params))
-        of_none = lambda leaf: jnp.zeros((k, *leaf.shape), leaf.dtype)
+        no_directions = lambda leaf: jnp.zeros((k, *leaf.shape), leaf.dtype)
         return Groups(
             cluster=jnp.full(N, start_model, jnp.int32),
             clusters=jnp.ones((), jnp.int32),
             formed=jnp.zeros((), bool),
-            direction=jax.tree.map(of_none, params),
+            direction=jax.tree.map(no_directions, params),
             labels=jnp.zeros((N, classes), dtype),
         )
 
@@ -123,23 +123,7 @@ def _in_groups(name: str, k: int, shift: float | None, eta_g: float) -> Client:
         is_new = updates.arrived & (started == start_model)
         forms = ~groups.formed & (jnp.sum(is_new) >= k)
 
-        def form(groups: Groups) -> tuple[Groups, Int[Array, " K"]]:
-            group = parts(updates.delta, is_new, k)
-
-            def mean_of(number):
-                member = is_new & (group == number)
-                return tree.weighted_mean(updates.delta, member.astype(work.samples.dtype))
-
-            direction = jax.lax.map(mean_of, jnp.arange(k))
-            now = jnp.asarray(k, jnp.int32)
-            formed = jnp.ones((), bool)
-            return groups._replace(clusters=now, formed=formed, direction=direction), group
-
-        def stay(groups: Groups) -> tuple[Groups, Int[Array, " K"]]:
-            nearest = nearest_direction(updates.delta, is_new, groups.direction)
-            return groups, jnp.where(groups.formed, nearest, start_model)
-
-        groups, joined = jax.lax.cond(forms, form, stay, groups)
+        groups, joined = jax.lax.cond(forms, _form, _join, groups, updates.delta, is_new)
 
         # Whoever is new gets a group, and what its data are like now is remembered.
         nobody = len(groups.cluster)  # writes nothing
@@ -165,6 +149,33 @@ def _in_groups(name: str, k: int, shift: float | None, eta_g: float) -> Client:
     bank = Bank(models=k + 1, grouping=grouping, mix=mix)
     needs = frozenset() if shift is None else frozenset({"labels"})
     return sgd()._replace(bank=bank, needs=needs)
+
+
+def _form(
+    groups: Groups, delta: Tree, is_new: Bool[Array, " K"]
+) -> tuple[Groups, Int[Array, " K"]]:
+    """Return the groups that new clients form by their updates, and the group of each."""
+    k = tree.rows(groups.direction)
+    group = parts(delta, is_new, k)
+
+    def mean_of(number: Int[Array, ""]) -> Tree:
+        member = is_new & (group == number)
+        return tree.weighted_mean(delta, member.astype(groups.labels.dtype))
+
+    groups = groups._replace(
+        clusters=jnp.asarray(k, jnp.int32),
+        formed=jnp.ones((), bool),
+        direction=jax.lax.map(mean_of, jnp.arange(k)),
+    )
+    return groups, group
+
+
+def _join(
+    groups: Groups, delta: Tree, is_new: Bool[Array, " K"]
+) -> tuple[Groups, Int[Array, " K"]]:
+    """Return the groups as they are, and the one that each new client joins, if there are any."""
+    nearest = nearest_direction(delta, is_new, groups.direction)
+    return groups, jnp.where(groups.formed, nearest, tree.rows(groups.direction))
 
 
 def parts(delta: Tree, present: Bool[Array, " K"], k: int) -> Int[Array, " K"]:
