@@ -70,7 +70,9 @@ def superfed(
         of_mixture = g["theta"]
 
         x = shared["params"]["shared"]
-        of_penalties = jax.grad(penalty, argnums=(0, 1))(w, v, x, mu, nu)
+        of_penalties = penalty_gradient(
+            w, v, x, jnp.asarray(mu, xi.dtype), jnp.asarray(nu, xi.dtype)
+        )
         by_w = tree.add(tree.scale(of_mixture, 1 - xi), of_penalties[0])
         by_v = tree.add(tree.scale(of_mixture, xi), of_penalties[1])
         nothing = jnp.zeros_like(variables["params"]["lam"])
@@ -91,12 +93,17 @@ def superfed(
     )
 
 
-def penalty(w: Tree, v: Tree, x: Tree, mu: float, nu: float) -> Float[Array, ""]:
+def penalty(w: Tree, v: Tree, x: Tree, mu, nu) -> Float[Array, ""]:
     """Return μ Σ_l ‖w_l − x_l‖ + ν cos²(w, v), with a cosine of 0 where one of the two is 0."""
     apart = [_length(leaf) for leaf in jax.tree.leaves(tree.subtract(w, x))]
     squares = _dot(w, w) * _dot(v, v)
     cosine_squared = _dot(w, v) ** 2 / jnp.where(squares > 0, squares, 1)
     return mu * sum(apart) + nu * cosine_squared
+
+
+# Client by client: sums over the leaves of all lanes would add in another order, which depends on
+# how many there are.
+penalty_gradient = jax.custom_batching.sequential_vmap(jax.grad(penalty, argnums=(0, 1)))
 
 
 def _length(leaf: Array) -> Float[Array, ""]:
