@@ -273,6 +273,20 @@ WORKLOADS = {
         "cohort": SOME,
         "method": "fedfomo(models=3)",
     },
+    "fedgroup": {
+        "data": {**DIGITS, "client_test": 0.2},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "fedgroup(clusters=2)",
+    },
+    "pfedhn": {
+        "data": {**DIGITS, "client_test": 0.2},
+        "model": MLP,
+        "rounds": 4,
+        "cohort": SOME,
+        "method": "pfedhn(hidden=[8])",
+    },
     "lora": {
         **TEXT,
         "model": {

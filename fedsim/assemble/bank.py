@@ -10,14 +10,36 @@ from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client, Rule
 
 
-def models_and_clients(scenario: Scenario, client: Client, eligible: int) -> Findings:
-    """More models than clients, or clients that remember something."""
+def client_of_models(scenario: Scenario, client: Client, eligible: int, K: int) -> Client:
+    """Return a client method whose server has no more models than there are clients for.
+
+    Args:
+      scenario: the scenario.
+      client: its client method.
+      eligible: clients that can take part.
+      K: clients of a nominal cohort.
+
+    Raises:
+      ScenarioError: for more models, none of which has been made yet.
+    """
+    bank = client.bank
+    if bank is None:
+        return client
+    path = ("client", "clusters")
+    if bank.choice is not None and bank.models > eligible:
+        text = f"{bank.models} models for {eligible} clients with samples"
+        raise scenario.error(path, f"{text}; write at most {eligible}")
+    if bank.grouping is not None and (bank.grouping.least or 1) > K:
+        text = f"{bank.grouping.least} groups of the {K} clients of a round"
+        raise scenario.error(path, f"{text}; write at most {K}, or enlarge the cohort")
+    return client
+
+
+def memory_beside_models(scenario: Scenario, client: Client) -> Findings:
+    """Clients that remember something of one of several models."""
     if client.bank is None:
         return
     kind = scenario.spec.client.kind
-    if client.bank.choice is not None and client.bank.models > eligible:
-        text = f"{client.bank.models} models for {eligible} clients with samples"
-        yield ("client", "clusters"), f"{text}; write at most {eligible}"
     if scenario.spec.client.optimizer_state == "carry":
         text = f"{kind} has several models, and an optimizer's state belongs to one of them"
         yield ("client", "optimizer_state"), f"{text}; remove it"
@@ -44,12 +66,30 @@ def sections_beside_models(scenario: Scenario, client: Client, timetable: Timeta
         yield ("evaluate", "diagnostics"), f"{text}; remove it, or use another method"
     if not client.bank.regroups:
         return
-    if spec.cohort.kind != "all":
+    assert client.bank.grouping is not None
+    if client.bank.grouping.least is None and spec.cohort.kind != "all":
         text = f"{kind} compares the updates of all clients in a round"
         yield ("cohort",), f"{text}, and {spec.cohort.kind} leaves some out; write cohort: all"
     if spec.wire:
         text = f"{kind} compares updates as the clients made them"
         yield ("wire",), f"{text}, and a wire changes them; remove it, or use another method"
+
+
+def sections_beside_made_models(scenario: Scenario, client: Client) -> Findings:
+    """Sections that change what travels, where the server makes the clients' models."""
+    if client.travels is None:
+        return
+    spec = scenario.spec
+    server = f"the server of {spec.client.kind}"
+    makes = f"{server} makes something else of each update before it adds them up"
+    remedy = "remove it, or use another method"
+    if spec.wire:
+        yield ("wire",), f"{makes}, and a wire would change that; {remedy}"
+    if spec.broadcast:
+        text = f"{server} sends every client another model, and a codec of the broadcast"
+        yield ("broadcast",), f"{text} encodes one; {remedy}"
+    if spec.privacy is not None:
+        yield ("privacy",), f"{makes}, and privacy would clip that; {remedy}"
 
 
 def links_beside_models(scenario: Scenario, client: Client, links: list[Link]) -> Findings:

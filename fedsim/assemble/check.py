@@ -13,8 +13,10 @@ from fedsim.assemble.asynchronous import (
     asynchronous_links,
 )
 from fedsim.assemble.bank import (
+    client_of_models,
     links_beside_models,
-    models_and_clients,
+    memory_beside_models,
+    sections_beside_made_models,
     sections_beside_models,
 )
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
@@ -110,6 +112,7 @@ from fedsim.assemble.programs import (
 from fedsim.assemble.topology import node_message_bytes
 from fedsim.assemble.widths import (
     links_beside_parts,
+    loss_without_classes,
     method_without_parts,
     model_without_parts,
     sections_beside_parts,
@@ -131,7 +134,7 @@ from fedsim.assemble.wire import (
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
 from fedsim.engine.bank import choice_bytes
-from fedsim.engine.shared_leaves import models_sent
+from fedsim.engine.shared_leaves import bytes_at_server, models_sent
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
@@ -224,6 +227,8 @@ def check_scenario(
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
 
     components = _check_clients(problems, components, samples)
+    client = problems.attempt(client_of_models, scenario, components.client, samples.eligible, K)
+    components = components._replace(client=client)
     _check_links(problems, components, K, samples.N)
     learning = _make_learning(problems, scenario, supplied, components, samples)
     travelling = _check_training(problems, components, samples, learning)
@@ -246,6 +251,9 @@ def check_scenario(
         bytes_up += choice_bytes(learning.trained.client)
         bytes_down = _encoded_bytes(travelling, params_shapes, components.broadcast)
         bytes_down *= models_sent(learning.trained.client)
+        at_server = bytes_at_server(learning.trained.client, learning.shapes["params"])
+        bytes_up -= at_server
+        bytes_down -= at_server
     else:
         bytes_up = node_message_bytes(scenario, learning.trained.client, learning.shapes)
         bytes_down = bytes_up
@@ -519,6 +527,7 @@ def _check_targets(
     has_features = model is UNKNOWN or model.features is not None
     problems.check(unmet_needs, scenario, components.client, classes, per_token, has_features)
     problems.check(unknown_columns, scenario, components.cohort, classes, per_token)
+    problems.check(loss_without_classes, scenario, classes, per_token)
     problems.check(foreign_metric, scenario, classes)
 
 
@@ -548,9 +557,10 @@ def _check_training(
         problems.check(asynchronous_cohort, scenario, timetable, cohort, samples.eligible)
         problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
-    problems.check(models_and_clients, scenario, components.client, samples.eligible)
+    problems.check(memory_beside_models, scenario, components.client)
     problems.check(method_without_parts, scenario, components.client, shapes)
     problems.check(sections_beside_models, scenario, components.client, timetable)
+    problems.check(sections_beside_made_models, scenario, components.client)
     made_links = [link for link in components.links if link.made is not UNKNOWN]
     problems.check(links_beside_models, scenario, components.client, made_links)
     return travelling

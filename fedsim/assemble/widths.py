@@ -33,7 +33,13 @@ def widths_of(section: Any) -> Widths | None:
     """Return how wide the parts of a client section are; None: everybody trains the whole model."""
     if section.width is None:
         return None
-    return Widths(levels.sizes_of(section.width.widths), rolls=section.width.window == "rolling")
+    width = section.width
+    return Widths(
+        levels.sizes_of(width.widths),
+        rolls=width.window == "rolling",
+        scaler=width.scaler,
+        masked_loss=width.masked_loss,
+    )
 
 
 def with_costs(sizes: Levels | None, client: Client, params: Any) -> Levels | None:
@@ -65,6 +71,14 @@ def unknown_widths(scenario: Scenario, N: int) -> Findings:
     if section.kind == "by_speed" and scenario.spec.fleet.speed is None:
         text = "all clients are equally fast"
         yield (*WIDTH, "kind"), f"{text}; write fleet.speed, or kind: uniform"
+
+
+def loss_without_classes(scenario: Scenario, classes: int, per_token: bool) -> Findings:
+    """A masked loss of targets that no client can lack."""
+    section = scenario.spec.client.width
+    if section is not None and section.masked_loss and (per_token or not classes):
+        text = "a loss is masked by the classes that a client lacks, and every sample has one"
+        yield (*WIDTH, "masked_loss"), f"{text}; remove it, or use data with labels of samples"
 
 
 def model_without_parts(scenario: Scenario, model: Model) -> Findings:

@@ -41,11 +41,16 @@ from fedsim.clients.fedala import fedala as fedala
 from fedsim.clients.cfl import cfl as cfl
 from fedsim.clients.fedamp import fedamp as fedamp
 from fedsim.clients.fedem import fedem as fedem
+from fedsim.clients.fedgroup import fedgroup as fedgroup
+from fedsim.clients.fedgroup import flexcfl as flexcfl
 from fedsim.clients.fedfomo import fedfomo as fedfomo
 from fedsim.clients.fedproto import fedproto as fedproto
 from fedsim.clients.ifca import hypcluster as hypcluster
 from fedsim.clients.ifca import ifca as ifca
+from fedsim.clients.knn_per import knn_per as knn_per
+from fedsim.clients.pfedhn import pfedhn as pfedhn
 from fedsim.clients.propfair import propfair as propfair
+from fedsim.clients.superfed import superfed as superfed
 from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only

@@ -10,7 +10,8 @@ from jaxtyping import Array, Bool, Float, Int
 from fedsim import tree
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import Bank, Client, Grouping, Updates, by_samples
+from fedsim.tree import Tree
+from fedsim.types import Bank, Client, Grouping, Task, Updates, Work, by_samples
 
 
 class Splits(NamedTuple):
@@ -51,7 +52,8 @@ def cfl(
       (the optimal bipartition) and 3.
     """
 
-    def init(present: Bool[Array, " N"], k: int) -> Splits:
+    def init(task: Task, params: Tree, present: Bool[Array, " N"], k: int) -> Splits:
+        del task, params
         return Splits(
             cluster=jnp.zeros(len(present), jnp.int32),
             clusters=jnp.ones((), jnp.int32),
@@ -60,7 +62,8 @@ def cfl(
             present=jnp.asarray(present),
         )
 
-    def regroup(updates: Updates, ids: Int[Array, " K"], round, state: Splits):
+    def regroup(updates: Updates, work: Work, round, state: Splits):
+        ids = work.id
         similarity = tree.cosines(updates.delta, updates.arrived)
         lengths = tree.norms(updates.delta, tree.zero_row(updates.delta))
 
@@ -105,9 +108,9 @@ def cfl(
             "cfl/mean_norm": jnp.min(jnp.where(used, mean_norms, jnp.inf)),
             "cfl/max_norm": jnp.max(max_norms),
         }
-        return state, parents, info
+        return state, parents, state.cluster[ids], info
 
-    grouping = Grouping(init=init, apply=regroup)
+    grouping = Grouping(init=init, apply=regroup, least=None)
     return sgd()._replace(bank=Bank(models=clusters, grouping=grouping))
 
 

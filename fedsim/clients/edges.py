@@ -26,7 +26,8 @@ def at_edge(method: Client, edges: int, edge_of: Callable[[int], np.ndarray]) ->
       edge_of: number of clients -> the edge of each `[N]`.
     """
 
-    def init(present, k):
+    def init(task, params, present, k):
+        del task, params
         return Edges(jnp.asarray(edge_of(len(present))), jnp.asarray(k, jnp.int32))
 
     return method._replace(bank=Bank(models=edges, grouping=Grouping(init)))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool
 
 from fedsim import tree
 from fedsim.tree import Tree
-from fedsim.types import Client, Part, Shared, Work
+from fedsim.types import Client, Objective, Part, Shared, Task, Work
 
 Axes = tuple[int | None, ...]  # hidden units along every axis of a leaf; None: it stays whole
 
@@ -24,10 +24,14 @@ class Widths(NamedTuple):
       widths: share of the units of every hidden layer, by level, the largest first.
       rolls: whether the units change from round to round (FedRolex); else they are the first ones
         of the layer (HeteroFL).
+      scaler: whether hidden units are divided by the width in training (HeteroFL).
+      masked_loss: whether the outputs of classes that a client lacks are 0 in training (HeteroFL).
     """
 
     widths: tuple[float, ...]
     rolls: bool = False
+    scaler: bool = False
+    masked_loss: bool = False
 
     def kept(self, units: int) -> np.ndarray:
         """Return how many of a layer's units a part has, by level: ⌈width · units⌉, at least 1."""
@@ -44,9 +48,10 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
     behind a ReLU passes on nothing, and has no gradient.
 
     The units are the first ones (HeteroFL), or those from (r − 1) mod K on in round r, past the
-    last one to the first (FedRolex). Outputs are not rescaled by the width (HeteroFL's scaler), no
-    normalisation is added (its static batch normalisation), and classes that a client lacks count
-    in its cross-entropy (its masked loss; use `fedrs` for something close).
+    last one to the first (FedRolex). With `scaler`, the values of hidden units before their ReLU
+    are divided by the width w in training, and not when a model is scored. With `masked_loss`, the
+    outputs of classes that a client lacks are replaced by 0 in the loss that it minimises.
+    HeteroFL's static batch normalisation is not here: no model that can be cut has a normalisation.
 
     Args:
       inner: the method, whose clients remember and send nothing but the parameters.
@@ -55,11 +60,13 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
 
     References:
       Diao, Ding, Tarokh 2021, HeteroFL: Computation and Communication Efficient Federated Learning
-      for Heterogeneous Clients, arXiv:2010.01264, Algorithm 1; Alam et al. 2022, FedRolex:
+      for Heterogeneous Clients, arXiv:2010.01264, Algorithm 1 and section 3 (scaler and masked
+      loss, as in the authors' code); Alam et al. 2022, FedRolex:
       Model-Heterogeneous Federated Learning with Rolling Sub-Model Extraction, arXiv:2212.01548,
       Algorithm 1.
     """
-    part = part_of(widths, dict(hidden))
+    axes = dict(hidden)
+    part = part_of(widths, axes)
 
     def cut(params: Tree, work: Work) -> Tree:
         """The parameters, with zeros for what the client does not have."""
@@ -74,6 +81,8 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
         return inner.start(task, received(shared, work), row, work)
 
     def gradient(task, variables, batch, local, shared, work):
+        if widths.scaler or widths.masked_loss:
+            task = of_part(task, widths, axes, work)
         return inner.gradient(task, variables, batch, local, received(shared, work), work)
 
     def step(task, g, params, local, shared, work):
@@ -83,7 +92,52 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
     def finish(task, shared, variables, local, row, work):
         return inner.finish(task, received(shared, work), variables, local, row, work)
 
-    return inner._replace(start=start, gradient=gradient, step=step, finish=finish, part=part)
+    needs = inner.needs | {"labels"} if widths.masked_loss else inner.needs
+    return inner._replace(
+        start=start, gradient=gradient, step=step, finish=finish, part=part, needs=needs
+    )
+
+
+def of_part(task: Task, widths: Widths, hidden: dict[str, Axes], work: Work) -> Task:
+    """Return a task with the scaler and the masked loss of ONE client's part.
+
+    Args:
+      task: the task.
+      widths: what there is of both.
+      hidden: axes by the name of the leaf.
+      work: the client.
+    """
+
+    def scaled(leaves: Tree) -> Tree:
+        """Weights and biases of hidden units over the width: so are their values."""
+        if not widths.scaler:
+            return leaves
+        inverse = 1 / jnp.asarray(widths.widths, work.lr.dtype)[work.level]
+
+        def of_leaf(name: str, leaf: Array) -> Array:
+            makes_units = name in hidden and hidden[name][-1] is not None
+            return leaf * inverse.astype(leaf.dtype) if makes_units else leaf
+
+        return _map_by_name(of_leaf, leaves)
+
+    def masked(objective: Objective | None) -> Objective | None:
+        if not widths.masked_loss:
+            return objective
+
+        def of_outputs(variables, outputs, batch):
+            known = jnp.where(work.labels > 0, outputs, 0)
+            if objective is None:
+                return task.loss(known, batch.y)
+            return objective(variables, known, batch)
+
+        return of_outputs
+
+    def value_and_grad(variables, batch, objective=None):
+        model = {**variables, "params": scaled(variables["params"])}
+        value, g = task.value_and_grad(model, batch, masked(objective))
+        return value, scaled(g)
+
+    return task._replace(value_and_grad=value_and_grad)
 
 
 def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:

@@ -7,6 +7,8 @@ for each, the messages of clients that trained another one have not arrived. A r
 clients together, from a bank with all models.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -33,7 +35,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Bank, Client, Info, Shared
+from fedsim.types import Bank, Client, Info, Shared, Work
 
 GROUPS = "groups"  # the entry of the server's state that says which model every client has
 CLOUD = "cloud"  # what the server of several servers remembers
@@ -86,14 +88,20 @@ def choices_of_losses(losses: Tree) -> Int[Array, " block"]:
     return jnp.argmin(losses, axis=1).astype(jnp.int32)
 
 
-@jax.jit
-def _of_groups(groups: Any, ids: Int[Array, " block"]) -> Int[Array, " block"]:
-    return groups.cluster[ids]
+def _own_cluster(groups: Any, work: Work) -> Int[Array, " block"]:
+    return groups.cluster[work.id]
 
 
-def choices_of_groups(server: ServerState, slots: Slots) -> Int[Array, " block"]:
+@functools.partial(jax.jit, static_argnums=0)
+def _chosen(choose: Callable, groups: Any, work: Work) -> Int[Array, " block"]:
+    return choose(groups, work)
+
+
+def choices_of_groups(bank: Bank, server: ServerState, slots: Slots) -> Int[Array, " block"]:
     """Return the models that the server has decided on for the clients of a block."""
-    return _of_groups(server.state[GROUPS], slots.work.id)
+    assert bank.grouping is not None
+    choose = bank.grouping.choose or _own_cluster
+    return _chosen(choose, server.state[GROUPS], slots.work)
 
 
 unstacked = jax.jit(tree.unstack)  # variables [k, ...] -> those of every model
@@ -221,7 +229,8 @@ class BankServer(Server):
         server = jax.lax.map(lambda model: one(model, present), shared)
         state = dict(server.state)
         if self.bank.grouping is not None:
-            state[GROUPS] = self.bank.grouping.init(present, self.bank.models)
+            params = one_model(self.client, shared)["params"]
+            state[GROUPS] = self.bank.grouping.init(self.task, params, present, self.bank.models)
         if self.cloud is not None:
             state[CLOUD] = self.cloud.init(shared)
         return server._replace(state=state)
@@ -246,6 +255,10 @@ class BankServer(Server):
 
         models, reports, weights = jax.lax.map(update, (server, jnp.arange(self.bank.models)))
         report = _joined(reports)
+        if self.bank.mix is not None:
+            shared = self.bank.mix(server.shared, models.shared, ~reports.skipped)
+            models = models._replace(shared=shared)
+            report = report._replace(finite=is_finite(shared["params"]))
         if self.cloud is not None:
             shared, of_all[CLOUD], info = self.cloud.step(
                 models.shared, of_all[CLOUD], weights, start
@@ -267,16 +280,16 @@ class BankServer(Server):
         """
         grouping = self.bank.grouping
         assert grouping is not None and grouping.apply is not None
-        ids = received.slots.work.id
+        work = received.slots.work
         updates = sent_updates(received)
-        finite = tree.finite_rows((updates.delta, updates.stats), len(ids))
+        finite = tree.finite_rows((updates.delta, updates.stats), len(work.id))
         updates = updates._replace(arrived=updates.arrived & finite)
-        groups, parents, info = grouping.apply(
-            updates, ids, start.round, start.server.state[GROUPS]
+        groups, parents, models, info = grouping.apply(
+            updates, work, start.round, start.server.state[GROUPS]
         )
 
         server = tree.take(_of_models(start.server)[0], parents)
-        slots = received.slots._replace(start=groups.cluster[ids])
+        slots = received.slots._replace(start=models)
         return received._replace(slots=slots), server, groups, info
 
 

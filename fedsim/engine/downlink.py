@@ -5,7 +5,12 @@ from jaxtyping import Int
 
 from fedsim import tree
 from fedsim.disk.checkpoint import restore_tree
-from fedsim.engine.shared_leaves import models_sent, sent_variables, shared_leaves
+from fedsim.engine.shared_leaves import (
+    bytes_at_server,
+    models_sent,
+    sent_variables,
+    shared_leaves,
+)
 from fedsim.types import Client, Codec, Shared
 
 NEVER = -1  # `last` of a client that has received nothing yet
@@ -105,7 +110,8 @@ def downlink(
       clients: N.
       left_out: as of `Downlink`.
     """
-    all_bytes = models_sent(client) * tree.payload_bytes(sent_variables(client, shared))
+    sent = tree.payload_bytes(sent_variables(client, shared))
+    all_bytes = models_sent(client) * (sent - bytes_at_server(client, shared["params"]))
     model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
     recursive = codec is not None and codec.recursive
     return Downlink(clients, all_bytes, model_bytes, recursive, left_out=left_out)

@@ -21,7 +21,7 @@ from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
 from fedsim.models.freezing import with_all_leaves
 from fedsim.tree import Tree
-from fedsim.types import Shared
+from fedsim.types import Shared, Task
 
 CALL_BYTES = 1 << 26  # of memory rows and samples that go to the device at a time
 
@@ -73,7 +73,9 @@ def personal_scores(
         return {}, np.zeros(f.N, np.int64)
 
     variables_of = client.personal if run.tuner is None else _tuned_variables
-    score = scorer(variables_of, Scoring(task.apply, task.loss, task.classes > 0))
+    scoring = Scoring(task.apply, task.loss, task.classes > 0)
+    predict = None if client.predict is None else Prediction(client.predict, task)
+    score = scorer(variables_of, scoring, predict)
     shared = with_frozen(run.program.server.sender.shown(moment.server), run.frozen)
     y_now = f.labels_in(moment.round)
 
@@ -81,7 +83,8 @@ def personal_scores(
     for called, rows in _models(run, own, moment):
         x = _taken(f.train.x, f.test.x, own.index[called])
         y = _taken(y_now, f.test.y, own.index[called])
-        for name, values in score(shared, rows, x, y).items():
+        at_hand = () if predict is None else own_samples(run, own.ids[called], y_now)
+        for name, values in score(shared, rows, x, y, at_hand).items():
             by_batch = scores.setdefault(name, np.zeros(own.index.shape))
             by_batch[called] = values
 
@@ -127,7 +130,10 @@ def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndar
     row_bytes = run.row_bytes()
     if run.tuner is not None:
         row_bytes = tree.nbytes(moment.server.shared["params"])
-    batch_bytes = row_bytes + own.index.shape[1] * sample_bytes
+    samples = own.index.shape[1]
+    if run.program.server.client.predict is not None:
+        samples += int(f.tuned.sizes.max())
+    batch_bytes = row_bytes + samples * sample_bytes
     size = int(np.clip(CALL_BYTES // batch_bytes, 1, len(own.ids)))
 
     if run.tuner is None:
@@ -210,28 +216,67 @@ def by_client(owner: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
     return batches_before + within_client // E, within_client % E
 
 
+def own_samples(run: Run, ids: np.ndarray, y: np.ndarray) -> tuple:
+    """Return what clients train on, or are tuned on if they never train: x, y and mask.
+
+    Args:
+      run: a run.
+      ids: the clients.
+      y: the labels of the training samples at the moment.
+    """
+    f = run.plan.federation.unpooled
+    holders = f.tuned.holders
+    index = np.zeros((len(ids), int(holders.sizes.max())), np.int64)
+    mask = np.zeros(index.shape, bool)
+    for place, id in enumerate(ids):
+        rows = holders.of(id)
+        index[place, : len(rows)] = rows
+        mask[place, : len(rows)] = True
+    return f.train.x[index], y[index], mask
+
+
+class Prediction(NamedTuple):
+    """How clients predict with their own samples at hand."""
+
+    predict: Callable  # as `Client.predict`
+    task: Task
+
+    def forward(self, own: tuple) -> Callable:
+        """Return the prediction of ONE client, in the form of a model's `apply`."""
+
+        def apply(variables: Any, x: Any, **options: Any) -> tuple[Any, Any]:
+            del options
+            return self.predict(self.task, variables, x, own), {}
+
+        return apply
+
+
 @functools.lru_cache(16)
-def scorer(personal: Callable, scoring: Scoring) -> Jitted:
+def scorer(personal: Callable, scoring: Scoring, prediction: Prediction | None = None) -> Jitted:
     """Return the compiled scoring of the model of each row of memory on its own batch.
 
     Args:
       personal: (shared variables, row of memory) -> the client's variables.
       scoring: scores a batch.
+      prediction: how clients predict with their own samples; None: by the model alone.
 
     Returns:
-      (shared and frozen variables, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`) -> scores by name
-      `[n, E]`.
+      (shared and frozen variables, rows `[n, ...]`, x `[n, E, ...]`, y `[n, E]`, own samples
+      `[n, ...]` where `prediction` reads them) -> scores by name `[n, E]`.
     """
 
-    def score(shared: Any, rows: Any, x: Any, y: Any) -> Any:
+    def score(shared: Any, rows: Any, x: Any, y: Any, own: Any = ()) -> Any:
         shared, frozen = without_frozen(shared)
 
         def of_batch(batch):
-            row, x, y = batch
+            row, x, y, own = batch
             variables = with_frozen(personal(shared, row), frozen)
-            return scoring.score(variables, x, y)
+            if prediction is None:
+                return scoring.score(variables, x, y)
+            with_samples = scoring._replace(forward=prediction.forward(own))
+            return with_samples.score(variables, x, y)
 
-        return lax.map(of_batch, (rows, x, y))
+        return lax.map(of_batch, (rows, x, y, own))
 
     return jit_for_threads(score)
 

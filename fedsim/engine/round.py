@@ -342,7 +342,9 @@ def _choices(state: RoundState, slots: Slots, first_slot: int) -> Array:
     if state.run.server_programs.needs_choice:
         assert state.probe is not None
         return state.probe.choices[first_slot // len(slots.weight)]
-    return choices_of_groups(state.start.server, slots)
+    bank = state.run.server_programs.client.bank
+    assert bank is not None
+    return choices_of_groups(bank, state.start.server, slots)
 
 
 def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree, list[Tree]]:

@@ -15,7 +15,7 @@ from fedsim.engine.memory import Memory
 from fedsim.engine.pipeline import Contexts, Pipeline, ProcessedRows
 from fedsim.engine.sections import SectionSums
 from fedsim.engine.server_samples import ServerSamples, server_loss
-from fedsim.engine.shared_leaves import bytes_without_part
+from fedsim.engine.shared_leaves import bytes_at_server, bytes_without_part
 from fedsim.engine.slots import Slots
 from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
@@ -218,9 +218,11 @@ def left_out_bytes(
 ) -> Int[Array, " block"] | Int[Array, ""] | int:
     """Return the bytes of the parameters that clients leave out of their messages in this round.
 
-    They are those of leaves that rest, the same for all, or of what a client does not have. A codec
-    encodes all leaves.
+    They are those of leaves that rest, or that stay at the server, the same for all, or of what a
+    client does not have. A codec encodes all leaves.
     """
+    if pipeline.client.travels is not None:
+        return bytes_at_server(pipeline.client, shared["params"])
     if pipeline.client.part is not None:
         by_level = bytes_without_part(pipeline.client.part, pipeline.shared_params(shared))
         return jnp.asarray(by_level, jnp.int32)[slots.work.level]

@@ -39,6 +39,19 @@ def bytes_without_part(part: Part, params: Tree) -> Int[np.ndarray, " levels"]:
     return np.sum(of_leaves, axis=0)
 
 
+def bytes_at_server(client: Client, params: Tree) -> int:
+    """Return the bytes of shared parameters beyond what travels (`Client.travels`).
+
+    Args:
+      client: the method.
+      params: the parameters, or their shapes.
+    """
+    if client.travels is None:
+        return 0
+    shared = tree.payload_bytes(shared_leaves(client, params))
+    return shared - tree.payload_bytes(client.travels(params))
+
+
 def models_sent(client: Client) -> int:
     """Return how many models a client receives in a round."""
     return client.models_sent if client.bank is None else client.bank.sent

@@ -23,6 +23,7 @@ from fedsim.rules.q_fair import q_fair as q_fair
 from fedsim.rules.agnostic import agnostic as agnostic
 from fedsim.rules.term import term as term
 from fedsim.rules.delta_fl import delta_fl as delta_fl
+from fedsim.rules.gifair import gifair as gifair
 from fedsim.rules.fedmgda import fedmgda as fedmgda
 from fedsim.rules.geometric_median import geometric_median as geometric_median
 from fedsim.rules.geometric_median import rfa as rfa

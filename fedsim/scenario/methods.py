@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt, Le, MinLen
 
 import fedsim.kinds.shipped  # noqa: F401 (importing it registers all kinds)
 from fedsim.kinds import FAMILIES, register
@@ -20,6 +20,10 @@ Link = str | Callable[..., Any] | dict[str, Any]
 
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
+
+# Shares of the units of a layer, from the largest client to the smallest.
+Share = Annotated[float, Gt(0), Le(1)]
+WIDTHS = [1.0, 0.5, 0.25]
 
 # Methods that federated ones are measured against; `--baselines` adds them to a comparison.
 BASELINES = ("centralised", "local_only")
@@ -387,6 +391,16 @@ def fedem() -> None:
     """Several models, and weights of them for every client; the sample-weighted mean."""
 
 
+@composed(SAMPLES, client="fedgroup")
+def fedgroup() -> None:
+    """Groups of clients by the directions of their first updates; a mean for each group."""
+
+
+@composed(SAMPLES, client="flexcfl")
+def flexcfl() -> None:
+    """Groups of clients, which move when their data change; a mean for each group."""
+
+
 @composed(SAMPLES, client="fedfomo")
 def fedfomo() -> None:
     """A model for every client, moved to others that suit it better; the sample-weighted mean."""
@@ -397,9 +411,61 @@ def fedproto() -> None:
     """Models of the clients' own, whose features of a class agree by what all clients send."""
 
 
+@composed(SAMPLES, client="knn_per")
+def knn_per() -> None:
+    """Plain local training; clients predict with neighbours among their own samples as well."""
+
+
+@composed(UNIFORM, sgd, client="pfedhn")
+def pfedhn() -> None:
+    """A model for every client, made by a hypernetwork at the server; the uniform mean.
+
+    Args:
+      lr: the server's step of the hypernetwork, besides `hyper_lr`.
+    """
+
+
 @composed(SAMPLES, client="propfair")
 def propfair() -> None:
     """Steps by the proportion of what a client gains, and the sample-weighted mean."""
+
+
+@composed(SAMPLES, client="superfed")
+def superfed() -> None:
+    """A shared and an own model, trained at mixtures of both; the sample-weighted mean."""
+
+
+def heterofl(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
+    """Clients that train the first units of every layer, by their width; a mean of each number.
+
+    It has HeteroFL's scaler and masked loss.
+
+    Args:
+      widths: shares of the units of every hidden layer; each client draws one of them for good.
+    """
+    width = {"window": "first", "scaler": True, "masked_loss": True}
+    return _of_parts(widths, width)
+
+
+register("method", heterofl)
+
+
+def fedrolex(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
+    """Clients that train units of every layer which move on each round; a mean of each number.
+
+    Args:
+      widths: shares of the units of every hidden layer; each client draws one of them for good.
+    """
+    return _of_parts(widths, {"window": "rolling"})
+
+
+register("method", fedrolex)
+
+
+def _of_parts(widths: list[float], how: dict[str, Any]) -> dict[str, Any]:
+    """Return plain local training of parts of the model, of which `how` says more."""
+    width = {"kind": "uniform", "widths": list(widths), **how}
+    return {"client": {"kind": "sgd", "width": width}, "server": [SAMPLES]}
 
 
 @composed("q_fair")

@@ -130,6 +130,10 @@ class SubModels(Section):
     window: Literal["first", "rolling"] = "first"
     """Which units: the first ones of every layer (HeteroFL), or as many that begin one unit later
     in every round, past the last one to the first (FedRolex)."""
+    scaler: bool = False
+    """Whether a client divides the values of hidden units by its width in training (HeteroFL)."""
+    masked_loss: bool = False
+    """Whether the outputs of classes that a client lacks are 0 in training (HeteroFL)."""
 
 
 class ClientCommon(Section):

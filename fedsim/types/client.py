@@ -110,14 +110,22 @@ class Grouping(NamedTuple):
     """How the server divides the clients between its models, by what they send.
 
     Attributes:
-      init: (mask of the clients that can take part `[N]`, models k) -> state; its fields are
-        `cluster` `[N]`, the model of every client, and `clusters`: how many are in use, the first.
-      apply: (updates, ids `[K]`, round, state) -> (state, parents `[k]`, columns of `rounds.csv`);
-        model j goes on from where model `parents[j]` is. None: the groups never change.
+      init: (task, params of one model, mask of the clients that can take part `[N]`, models k) ->
+        state; its fields are `cluster` `[N]`, the model of every client, and `clusters`: how many
+        are in use, the first.
+      apply: (updates, work `[K]`, round, state) -> (state, parents `[k]`, the models that the
+        updates count for `[K]`, columns of `rounds.csv`); model j goes on from where model
+        `parents[j]` is. None: the groups never change.
+      choose: (state, work `[K]`) -> the model that each client of a round trains `[K]`; None: that
+        of its cluster.
+      least: updates that must arrive in a round before there are groups; None: those of all
+        clients, in every round.
     """
 
-    init: Callable[[Bool[Array, " N"], int], Any]
-    apply: Callable[[Updates, Array, Any, Any], tuple[Any, Array, dict[str, Array]]] | None = None
+    init: Callable[[Task, Tree, Bool[Array, " N"], int], Any]
+    apply: Callable[[Updates, Work, Any, Any], tuple[Any, Array, Array, dict]] | None = None
+    choose: Callable[[Any, Work], Array] | None = None
+    least: int | None = 1
 
 
 class Bank(NamedTuple):
@@ -134,6 +142,8 @@ class Bank(NamedTuple):
       grouping: how the server decides.
       sent: models that a client receives in a round.
       over_round: whether a mean is over all messages of the round, instead of those of the model.
+      mix: (variables of the models `[k, ...]` before a round, after it, which models have moved
+        `[k]`) -> those that the next round begins with; None: those after it.
     """
 
     models: int
@@ -141,6 +151,7 @@ class Bank(NamedTuple):
     grouping: Grouping | None = None
     sent: int = 1
     over_round: bool = False
+    mix: Callable[[Shared, Shared, Array], Shared] | None = None
 
     @property
     def regroups(self) -> bool:
@@ -203,6 +214,9 @@ class Client(NamedTuple):
       personal: (shared, memory row) -> the client's personal variables.
       tuning: how the client's personal variables are trained before they are scored; None: they
         are scored as they are.
+      predict: (task, the client's personal variables, x `[B, ...]`, its own training samples x
+        `[n, ...]`, y and mask `[n]`) -> outputs `[B, ...]`, in place of the model's where its
+        personal variables are scored; None: the model's.
       phases: the parts of a client's round in order, where it has more than one or takes several
         gradients a step; the hooks read `work.phase` and `work.substep`. Batches of the phase that
         the scenario asks for are those of any other method; the others have their own.
@@ -216,6 +230,9 @@ class Client(NamedTuple):
         client's row, the row, key) -> what the server sends ONE client in place of the shared
         parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
       models_sent: how many models that is.
+      travels: (params, or their shapes) -> what a client sends and receives in place of the leaves
+        that are shared: the server makes the clients' models of those, and of what it receives it
+        makes `Message.delta`. None: the shared leaves travel.
       model: the scenario's model -> the model that is trained and scored in its place; the same one
         for the same model.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
@@ -239,6 +256,7 @@ class Client(NamedTuple):
     stats: Literal["averaged", "pooled", "kept"] = "averaged"
     personal: Callable[[Shared, Tree], Tree] | None = None
     tuning: Tuning | None = None
+    predict: Callable[[Task, Tree, Array, tuple], Array] | None = None
     phases: tuple[LocalPhase, ...] = ()
     solo: bool = False
     pools: Literal["client", "cohort"] | None = None
@@ -246,6 +264,7 @@ class Client(NamedTuple):
     bank: Bank | None = None
     sends: Callable[[Tree, Array, Array, Tree, Key[Array, ""]], Tree] | None = None
     models_sent: int = 1
+    travels: Callable[[Tree], Tree] | None = None
     model: Callable[[Model], Model] | None = None
     gossip: Gossip | None = None
     resting: Callable[[Shared, Tree], Tree] | None = None

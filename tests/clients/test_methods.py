@@ -442,7 +442,7 @@ SENT = {
 }
 RECEIVED = {"": 1, "receives k": "k", "receives two": 2, "receives three": 3}
 LAYERS = ("moon", "fedper", "fedrep", "fedbabu", "lg_fedavg", "fedbn", "fedrod", "fedala")
-LAYERS += ("fedproto",)
+LAYERS += ("fedproto", "knn_per")
 
 
 @pytest.mark.long

@@ -29,7 +29,8 @@ PERSONAL = {kind: {"personal": ["W"]} for kind in SPLIT}  # whose default asks f
 OURS = lambda family: [
     name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")
 ]
-SEVERAL = {"ifca", "hypcluster", "fedem"}  # start models: test_clusters
+# whose start models are of another form: test_clusters, test_pfedhn and test_superfed
+SEVERAL = {"ifca", "hypcluster", "fedem", "pfedhn", "superfed"}
 METHODS, RULES = (
     [name for name in OURS(family) if name not in READERS | OF_ADAPTERS | SEVERAL | GRAPH_METHODS]
     for family in ("method", "rule")

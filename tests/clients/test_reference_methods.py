@@ -33,6 +33,8 @@ TWICE = [
 ]  # theirs stands there
 HALF = {"kind": "sgd", "lr": 0.5}
 SEVERAL_MODELS = {"ifca", "hypcluster", "cfl", "fedamp", "fedem", "fedfomo"}
+SEVERAL_MODELS |= {"fedgroup", "flexcfl", "pfedhn", "superfed"}
+PARTS = {"heterofl", "fedrolex"}  # test_submodels
 OWNED = {
     "": "owns what follows the rule; remove one of them",
     "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
@@ -55,6 +57,7 @@ LATER = (
     "moon",
     "fedper",
     "fine_tune",
+    "knn_per",
     "ditto",
     "pfedme",
     "per_fedavg",
@@ -121,9 +124,10 @@ def test_every_method_of_the_registry_has_a_reference():
         if factory.__module__.startswith("fedsim.")
     }
     # Baselines have no messages to aggregate; their reference is in test_baselines.
-    # Servers with several models, or with one for each client: test_clusters. Methods of a graph
+    # Servers with several models, or with one for each client: test_clusters, test_groups,
+    # test_pfedhn and test_superfed. Methods of a graph
     # have no server; theirs is in tests/topology.
-    others = {*BASELINES} | SEVERAL_MODELS | GRAPH_METHODS
+    others = {*BASELINES} | SEVERAL_MODELS | PARTS | GRAPH_METHODS
     assert {name.split("(")[0] for name in METHODS} == known - others
 
 

@@ -68,32 +68,41 @@ def units_of(width: float, r: int, window: str) -> list[np.ndarray]:
     return [*chosen, np.arange(CLASSES)]
 
 
-def gradient(layers: list, x: np.ndarray, y: np.ndarray) -> list:
-    """Backpropagation through ReLUs and the mean cross-entropy."""
+def gradient(layers: list, x: np.ndarray, y: np.ndarray, scale=1.0, masked=False) -> list:
+    """Backpropagation through ReLUs and the mean cross-entropy.
+
+    `scale` is what hidden values are divided by (HeteroFL's scaler), and `masked` whether outputs
+    of classes that are not in y are 0.
+    """
     inputs = [x]
     for W, b in layers[:-1]:
-        inputs.append(np.maximum(inputs[-1] @ W + b, 0))
+        inputs.append(np.maximum((inputs[-1] @ W + b) / scale, 0))
     outputs = inputs[-1] @ layers[-1][0] + layers[-1][1]
+    known = np.isin(np.arange(CLASSES), y) | (not masked)
+    outputs = np.where(known, outputs, 0)
     probabilities = np.exp(outputs - outputs.max(1, keepdims=True))
     probabilities /= probabilities.sum(1, keepdims=True)
-    delta = (probabilities - np.eye(CLASSES)[y]) / len(x)
+    delta = (probabilities - np.eye(CLASSES)[y]) / len(x) * known
     gradients = []
     for (W, _), h in zip(layers[::-1], inputs[::-1], strict=True):
         gradients.append((h.T @ delta, delta.sum(0)))
-        delta = (delta @ W.T) * (h > 0)
+        delta = (delta @ W.T) * (h > 0) / scale
     return gradients[::-1]
 
 
-def trained_alone(layers: list, client: int) -> list:
+def trained_alone(layers: list, client: int, **pieces) -> list:
     x, y = X[OWNER == client], Y[OWNER == client]
     for _ in range(STEPS):
-        steps = gradient(layers, x, y)
+        steps = gradient(layers, x, y, **pieces)
         layers = [(W - LR * dW, b - LR * db) for (W, b), (dW, db) in zip(layers, steps)]
     return layers
 
 
-def by_hand(layers: list, widths: list[float], window: str) -> list:
-    """A loop over rounds and clients: cut out a small network, train it, put it back."""
+def by_hand(layers: list, widths: list[float], window: str, pieces: bool = False) -> list:
+    """A loop over rounds and clients: cut out a small network, train it, put it back.
+
+    With `pieces`, it has HeteroFL's scaler and masked loss.
+    """
     for r, cohort in enumerate(COHORTS, start=1):
         sums = [(np.zeros_like(W), np.zeros_like(b)) for W, b in layers]
         weights = [(np.zeros_like(W), np.zeros_like(b)) for W, b in layers]
@@ -103,7 +112,8 @@ def by_hand(layers: list, widths: list[float], window: str) -> list:
             units = units_of(widths[client], r, window)
             places = [(np.ix_(i, o), o) for i, o in itertools.pairwise(units)]
             small = [(W[w], b[o]) for (W, b), (w, o) in zip(layers, places)]
-            for number, after in enumerate(trained_alone(small, client)):
+            more = {"scale": widths[client], "masked": True} if pieces else {}
+            for number, after in enumerate(trained_alone(small, client, **more)):
                 for part in (0, 1):
                     place = places[number][part]
                     change = after[part] - small[number][part]
@@ -123,10 +133,11 @@ def layers_of(params) -> list:
     return [(np.asarray(p["W"]), np.asarray(p["b"])) for p in params.values()]
 
 
-def check(widths: list[float], window: str) -> fedsim.Result:
-    result = run(listed(widths, window))
+def check(widths: list[float], window: str, pieces: bool = False) -> fedsim.Result:
+    more = {"scaler": True, "masked_loss": True} if pieces else {}
+    result = run({**listed(widths, window), **more})
     start = layers_of(result.experiment.shared[0]["params"])
-    for ours, theirs in zip(layers_of(result.model()), by_hand(start, widths, window)):
+    for ours, theirs in zip(layers_of(result.model()), by_hand(start, widths, window, pieces)):
         for leaf, expected in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(leaf, expected, rtol=1e-12, atol=1e-12)
     return result
@@ -154,6 +165,22 @@ def test_heterofl_is_the_mean_over_those_who_have_a_number(widths):
     moved = [a != b for a, b in zip(layers_of(result.model())[1][0], start[1][0])]
     assert np.array(moved).any()
     assert np.array(moved)[3:].any() == (widths is WIDTHS)  # of the second half of the units
+
+
+@pytest.mark.long
+def test_the_scaler_and_the_masked_loss_are_those_of_heterofl():
+    assert any(len(set(Y[OWNER == i])) < CLASSES for i in (0, 1, 3, 4))  # who lacks a class
+    check(WIDTHS, "first", pieces=True)
+
+
+@pytest.mark.long
+def test_the_pieces_change_nothing_where_all_are_whole_and_have_all_classes():
+    ones = [1.0] * len(SIZES)
+    data = {"clients": len(SIZES), "partition": "iid", "test": 0.0}
+    plain = fedsim.run(written(None, data=data), data=fedsim.Arrays(X, Y))
+    whole = {**listed(ones), "scaler": True}
+    scaled = fedsim.run(written(whole, data=data), data=fedsim.Arrays(X, Y))
+    jax.tree.map(np.testing.assert_array_equal, scaled.model(), plain.model())
 
 
 @pytest.mark.long

@@ -46,8 +46,8 @@ REASONS = {  # why they need no bound -> the integers
         mechanism: distributed_skellam.shares distributed_skellam.dimension
         distributed_discrete_gaussian.shares distributed_discrete_gaussian.dimension
         timetable: fedbuff.concurrency fedasync.concurrency
-        client: ifca.clusters hypcluster.clusters cfl.clusters
-        method: ifca.clusters hypcluster.clusters cfl.clusters
+        client: ifca.clusters hypcluster.clusters cfl.clusters fedgroup.clusters flexcfl.clusters
+        method: ifca.clusters hypcluster.clusters cfl.clusters fedgroup.clusters flexcfl.clusters
         mechanism: distributed_skellam.shares distributed_skellam.dimension
         distributed_discrete_gaussian.shares distributed_discrete_gaussian.dimension
         topology: barabasi_albert.m grid.rows torus.rows listed.edges regular.degree

@@ -159,6 +159,13 @@ METHODS = {
     "fine_tune": _sampled(
         "fine_tune(tune_steps=3)", {"kind": "fine_tune", "tune_steps": 3}, clients.Client
     ),
+    "knn_per": _sampled(
+        "knn_per(k=3)",
+        {"kind": "knn_per", "k": 3},
+        clients.Client,
+        lr=0.3,
+        problem="features",
+    ),
     "ditto": _sampled(
         "ditto(lam=0.4, personal_lr=0.15, personal_steps=2)",
         {"kind": "ditto", "lam": 0.4, "personal_lr": 0.15, "personal_steps": 2},
@@ -262,6 +269,7 @@ RULES: dict[str, tuple[dict, type[rules.Rule]]] = {
     "q_fair": ({"kind": "q_fair", "q": 1.5, "L": None}, rules.QFair),
     "term": ({"kind": "term", "t": 0.7}, rules.Term),
     "delta_fl": ({"kind": "delta_fl", "theta": 0.35}, rules.DeltaFL),
+    "gifair": ({"kind": "gifair", "strength": 0.8}, rules.Gifair),
     "fedmgda": ({"kind": "fedmgda", "epsilon": 1.0, "weights": "uniform"}, rules.FedMGDA),
     "agnostic": ({"kind": "agnostic", "lr": 0.02}, rules.Agnostic),
     # Two groups, whose clients depend on ids, are in tests/rules/test_hierarchical.py.

@@ -141,6 +141,19 @@ class DeltaFL(Rule):
         return share @ round.updates
 
 
+class Gifair(Rule):
+    """Yue et al. 2021: Σ p_i (1 + λ r_i/p_i) Δ_i, with r_i by the places of the losses in order."""
+
+    strength = 0.8
+
+    def reduce(self, round):
+        losses = np.asarray(round.losses)
+        p = round.counts / round.counts.sum()
+        r = np.array([(losses < loss).sum() - (losses > loss).sum() for loss in losses])
+        lam = self.strength * p.min() / max(len(losses) - 1, 1)
+        return (p * (1 + lam * r / p)) @ round.updates
+
+
 class FedMGDA(Rule):
     """Hu et al. 2022: the point of least norm in the hull of Δ_i/‖Δ_i‖, over all its faces."""
 

@@ -65,6 +65,7 @@ REMEMBER = ("mifa", "fedvarp", "ca2fl", "fedau", "fedau(cutoff=2)")
 ONCE = (
     "term",
     "delta_fl",
+    "gifair",
     "fedmgda",
     "agnostic",
     "agnostic(lr=0.3)",

@@ -49,6 +49,7 @@ TABLE = {
     "agnostic": Law(population=True),
     "term": Law(sampled=True),
     "delta_fl": Law({"theta": 1.0}),
+    "gifair": Law(sampled=True),
     "fedmgda": Law(resists=4, equivariant=False, unanimous=False),
     "nova": Law(sampled=True),
     "mean_over_all": Law(population=True),

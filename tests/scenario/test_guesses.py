@@ -102,7 +102,7 @@ def answer_to(guess, folder) -> str:
     return ""
 
 
-FEW = ("server: fedavg", "method: fedgroup", "explain qlora", "list strategies", "tune iid.yaml")
+FEW = ("server: fedavg", "method: fesem", "explain qlora", "list strategies", "tune iid.yaml")
 
 
 @pytest.mark.parametrize("typed", FEW)

@@ -1,0 +1,113 @@
+"""kNN-Per against NumPy, and its limits: nothing changes in training."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.data import Federation
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
+
+K, LAM, SCALE = 5, 0.4, 0.02
+SCENARIO = {
+    "name": "neighbours",
+    "rounds": 2,
+    "data": {
+        "kind": "digits",
+        "clients": 12,
+        "client_test": 0.3,
+        "test": {"clients": 0.2},
+        "partition": {"kind": "dirichlet", "alpha": 0.3, "min_samples": 2},
+    },
+    "model": {"kind": "mlp", "hidden": [8]},
+    "cohort": {"kind": "uniform", "size": 4},
+    "client": {"lr": 0.2, "batch": 16},
+    "server": ["mean", {"kind": "sgd", "lr": 0.7}],
+    "numerics": {"dtype": "float64"},
+    "evaluate": {"every": 2},
+}
+
+
+def run(**client) -> fedsim.Result:
+    return fedsim.run({**SCENARIO, "client": {**SCENARIO["client"], **client}})
+
+
+@pytest.fixture(scope="module")
+def result() -> fedsim.Result:
+    return run(kind="knn_per", k=K, lam=LAM, scale=SCALE)
+
+
+def federation_of() -> Federation:
+    scenario = read(SCENARIO)
+    with numerics(scenario) as devices:
+        return build(scenario, devices=devices[:1]).plans[0].federation
+
+
+def mixture(features, outputs, own, own_labels):
+    """As the authors' `gather_knn_outputs` and `evaluate`, for one sample."""
+    p = np.exp(outputs - outputs.max())
+    p /= p.sum()
+    square = ((own - features) ** 2).sum(1)
+    nearest = np.argsort(square, kind="stable")[:K]
+    similarity = np.exp(-square[nearest] / (len(features) * SCALE))
+    h = np.bincount(own_labels[nearest], similarity, minlength=len(p)) / similarity.sum()
+    return LAM * h + (1 - LAM) * p
+
+
+@pytest.mark.long
+def test_scores_are_those_of_the_authors(result):
+    """Of clients that train, and of those that never take part, who have samples at hand too."""
+    federation = federation_of()
+    params = result.model()
+    x = federation.train.x.reshape(len(federation.train.x), -1).astype(float) * federation.scale
+    hidden = np.maximum(x @ params["layer0"]["W"] + params["layer0"]["b"], 0)
+    outputs = hidden @ params["layer1"]["W"] + params["layer1"]["b"]
+
+    scored = 0
+    for i, row in result.clients.iterrows():
+        own = federation.tuned.holders.of(i)
+        test = federation.test_holders.of(i)
+        if not len(test):
+            continue
+        y = federation.train.y
+        p = np.array([mixture(hidden[s], outputs[s], hidden[own], y[own]) for s in test])
+        of_label = p[np.arange(len(test)), y[test]]
+        assert row["personal_loss"] == pytest.approx(-np.log(of_label).mean(), rel=1e-6)
+        assert row["personal_accuracy"] == pytest.approx((p.argmax(1) == y[test]).mean())
+        scored += 1
+    assert scored == 12
+
+
+@pytest.mark.long
+def test_training_is_federated_averaging_to_the_bit(result):
+    plain = run()
+    jax.tree.map(np.testing.assert_array_equal, result.model(), plain.model())
+    added = {"personal_loss", "personal_accuracy"}
+    assert set(result.clients) - added == set(plain.clients) - added
+    assert (result.clients["bytes_up"] == plain.clients["bytes_up"]).all()
+
+
+@pytest.mark.long
+def test_without_weight_neighbours_change_nothing():
+    clients = run(kind="knn_per", lam=0.0).clients
+    trains = clients["rounds_joined"] >= 0
+    same = clients["personal_accuracy"] == clients["global_accuracy"]
+    assert same[trains].all()
+
+
+@pytest.mark.long
+def test_a_client_with_a_single_sample_has_one_neighbour():
+    client = {"kind": "knn_per", "k": 100, "lam": 1.0, "lr": 0.2, "batch": 16}
+    data = {**SCENARIO["data"], "partition": "iid", "clients": 500, "client_test": 0.5}
+    scores = fedsim.run({**SCENARIO, "data": {**data, "test": 0.0}, "client": client}).clients
+    assert np.isfinite(scores["personal_loss"].dropna()).all()
+
+
+def test_a_model_without_features_is_refused():
+    written = {**SCENARIO, "model": "logistic", "method": "knn_per"}
+    del written["server"]
+    with pytest.raises(ScenarioError, match="knn_per compares features, and this model returns no"):
+        fedsim.run(read(written))

@@ -1,0 +1,149 @@
+"""pFedHN against NumPy, and its limits."""
+
+import jax
+import numpy as np
+import pytest
+from reference.scenarios import consecutive
+from test_clusters import ALL, MODEL, NEAR, SIZES, digits, local, means, points
+
+import fedsim
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
+
+COHORTS = [[0, 3, 4], [1, 2, 5], [6], [0, 1, 3, 5], ALL]
+E, H = 3, [4, 5]
+ALPHA, STEP, LR = 0.2, 0.7, 0.2
+
+
+def played(alpha: float):
+    """Run on the points -> the server's parameters at the start and at the end, and all v."""
+    seen = []
+    written = {
+        "name": "points",
+        "rounds": len(COHORTS),
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "numerics": {"dtype": "float64"},
+        "client": {
+            "kind": "pfedhn",
+            "embedding": E,
+            "hidden": H,
+            "hyper_lr": alpha,
+            "lr": LR,
+            "batch": "full",
+            "steps": 2,
+        },
+        "server": [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": STEP}],
+    }
+    x = points()[0]
+    result = fedsim.run(
+        written,
+        data=fedsim.Arrays(x, np.zeros(len(x))),
+        model=MODEL,
+        partition=consecutive(SIZES),
+        loss=lambda outputs, y: outputs,
+        watch=lambda e, s, row: seen.append(jax.tree.map(np.asarray, row.server.shared["params"])),
+    )
+    return seen[0], seen[-1], np.asarray(result.state()["client"]["v"])
+
+
+def forward(phi, v):
+    """θ, and the values before each layer."""
+    first = v @ phi["layer0"]["W"] + phi["layer0"]["b"]
+    rectified = np.maximum(first, 0)
+    second = rectified @ phi["layer1"]["W"] + phi["layer1"]["b"]
+    theta = second @ phi["last"]["W"] + phi["last"]["b"]
+    return theta, (v, first, rectified, second)
+
+
+def backward(phi, values, d):
+    """The products of d with the derivatives of θ: by φ, and by v."""
+    v, first, rectified, second = values
+    of_second = phi["last"]["W"] @ d
+    of_first = (phi["layer1"]["W"] @ of_second) * (first > 0)
+    by_phi = {
+        "last": {"W": np.outer(second, d), "b": d},
+        "layer1": {"W": np.outer(rectified, of_second), "b": of_second},
+        "layer0": {"W": np.outer(v, of_first), "b": of_first},
+    }
+    return by_phi, phi["layer0"]["W"] @ of_first
+
+
+@pytest.mark.long
+def test_pfedhn_is_that_of_the_paper():
+    """With partial cohorts, an empty client, a round of nobody, and a server step."""
+    v = played(alpha=0.0)[2].copy()
+    start, end, got_v = played(ALPHA)
+    embedding = start.pop("embedding")
+    phi = jax.tree.map(np.array, start)
+    for cohort in COHORTS:
+        able = [i for i in cohort if SIZES[i]]
+        pulls = []
+        for i in able:
+            theta, values = forward(phi, v[i])
+            by_phi, by_v = backward(phi, values, local(theta, means()[i], LR))
+            v[i] = v[i] + ALPHA * by_v
+            pulls.append(by_phi)
+        for layer in phi if able else ():
+            for name in phi[layer]:
+                mean = np.mean([pull[layer][name] for pull in pulls], axis=0)
+                phi[layer][name] = phi[layer][name] + STEP * ALPHA * mean
+    np.testing.assert_array_equal(end.pop("embedding"), embedding)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **NEAR), end, phi)
+    np.testing.assert_allclose(got_v[ALL], v[ALL], **NEAR)
+    assert abs(v[ALL]).max() > 0 and abs(phi["last"]["W"]).max() > 0
+
+
+def hyper(**more):
+    return {"kind": "pfedhn", "lr": 0.1, "batch": 16, "hidden": [8], **more}
+
+
+@pytest.mark.long
+def test_without_a_step_every_client_keeps_the_start_model():
+    result = fedsim.run(digits(client=hyper(hyper_lr=0.0)))
+    untrained = fedsim.run(digits(rounds=0))
+    jax.tree.map(np.testing.assert_array_equal, result.model()["last"]["b"], untrained.model())
+    clients = result.clients
+    assert (clients["personal_accuracy"] == clients["global_accuracy"]).all()
+
+
+@pytest.mark.long
+def test_a_model_travels_and_no_hypernetwork():
+    result = fedsim.run(digits(client=hyper()))
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(result.model()["last"]["b"]))
+    joined = result.clients["rounds_joined"]
+    for column in ("bytes_up", "bytes_down"):
+        assert (result.clients[column] == 4 * numbers * joined).all()
+
+
+WRONG = [
+    (
+        {"wire": [{"kind": "top_k", "density": 0.1}]},
+        "wire: the server of pfedhn makes something else of each update",
+    ),
+    (
+        {"broadcast": [{"kind": "qsgd", "levels": 4}]},
+        "broadcast: the server of pfedhn sends every client another model",
+    ),
+    (
+        {"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
+        "privacy: the server of pfedhn makes something else of each update",
+    ),
+    (
+        {"client": hyper(optimizer_state="carry", optimizer="adam")},
+        "client.optimizer_state: pfedhn",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("sections", "text"),
+    [
+        pytest.param(sections, text, marks=() if i == 0 else pytest.mark.long, id=text[:20])
+        for i, (sections, text) in enumerate(WRONG)
+    ],
+)
+def test_what_changes_a_message_on_its_way_is_refused(sections, text):
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run(read(digits(**{"client": hyper(), **sections})))
+    assert text in str(error.value) and "; " in str(error.value)
