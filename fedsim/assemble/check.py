@@ -433,9 +433,10 @@ def _make_learning(
     federation = samples.federation
     rule = components.rule
     freezes = () if rule is None else rule.made.freezes
+    merges = () if rule is None else rule.made.merges
     always_frozen = freezes[0] if len(freezes) == 1 else ()
     model = problems.attempt(
-        model_of, scenario, federation, supplied, always_frozen, reads=[("model",)]
+        model_of, scenario, federation, supplied, always_frozen, merges, reads=[("model",)]
     )
     model = problems.attempt(_model_of_method, scenario, components.client, model)
     _check_targets(problems, components, samples, model)
@@ -455,6 +456,7 @@ def _make_learning(
         sample=_sample_of(federation),
         turns=freezes if len(freezes) > 1 else (),
         widths=widths_of(scenario.spec.client),
+        merges=bool(merges),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:

@@ -323,7 +323,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(start, work, x, y, mask, key):
         shared, frozen = without_frozen(start)
-        task = bound(program.task, frozen)
+        task = bound(program.task, frozen, shared)
         batch = Batch(x, y, mask, key, jnp.int32(0))
         row = row_in_hooks(client, client.memory(shared, key))
         variables, local = client.start(task, shared, row, work)

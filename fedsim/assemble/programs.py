@@ -17,7 +17,16 @@ import jax.numpy as jnp
 from fedsim.assemble.edges import hierarchy_of, with_edges
 from fedsim.assemble.links import factory_of, links_within, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
-from fedsim.clients import at_node, augmenting, carrying, in_turns, mean_loss, sgd, tuning
+from fedsim.clients import (
+    at_node,
+    augmenting,
+    beginning_anew,
+    carrying,
+    in_turns,
+    mean_loss,
+    sgd,
+    tuning,
+)
 from fedsim.clients.submodels import Widths, in_parts
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
@@ -33,7 +42,7 @@ from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
-from fedsim.models.adapted import adapted
+from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
@@ -91,6 +100,7 @@ class TrainingInputs(NamedTuple):
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
     turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
     widths: Widths | None = None  # of the parts that clients train, where they train parts
+    merges: bool = False  # whether the rule merges the clients' adapters into frozen weights
 
 
 class Training(NamedTuple):
@@ -250,9 +260,10 @@ def partly_frozen(
     freeze: tuple[str, ...] | None,
     train: tuple[str, ...],
     adapter_leaves: tuple[str, ...],
+    merged: tuple[str, ...] = (),
 ) -> Model:
     """A model of which only some leaves are trained; cached, so that it is compiled once."""
-    return freezing(model, freeze, train, adapter_leaves)
+    return freezing(model, freeze, train, adapter_leaves, merged)
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -323,6 +334,10 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
         method = in_turns(method, inputs.turns)
     if inputs.widths is not None:
         method = in_parts(method, inputs.widths, inputs.model.hidden)
+    if inputs.merges and inputs.model.adapter is not None:
+        adapter = inputs.model.adapter
+        draw = lambda shared, key: begun_anew(shared, adapter, key)
+        method = beginning_anew(method, draw, adapter.leaves)
     return method
 
 
@@ -440,6 +455,7 @@ def serving(
         client=trained.client,
         drops_nonfinite=drop,
         width=shape.width,
+        scale=_scale_of(training_inputs.model),
     )
     make_server = Server if trained.client.bank is None else BankServer
     if sections.cloud is not None:
@@ -452,6 +468,12 @@ def serving(
         deviations=deviations(training_inputs, sections.wire, drop, shape.width),
         rows=shape.blocks * shape.block,
     )
+
+
+def _scale_of(model: Model) -> float:
+    """What the pair of a model's adapter counts."""
+    adapter = model.adapter
+    return 1.0 if adapter is None or not adapter.rank else adapter.scale(adapter.rank)
 
 
 def _private_links(privacy: PrivacyKey, width: int) -> tuple[list[Any], Rule]:

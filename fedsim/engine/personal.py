@@ -105,7 +105,7 @@ def personal_model(run: Run, id: int) -> Tree:
         variables = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
     else:
         variables = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
-    return with_all_leaves(with_frozen(variables, run.frozen))
+    return with_all_leaves(with_frozen(variables, run.frozen, shared))
 
 
 def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndarray, Tree]]:
@@ -219,7 +219,7 @@ def scorer(personal: Callable, scoring: Scoring) -> Jitted:
 
         def of_batch(batch):
             row, x, y = batch
-            variables = with_frozen(personal(shared, row), frozen)
+            variables = with_frozen(personal(shared, row), frozen, shared)
             return scoring.score(variables, x, y)
 
         return lax.map(of_batch, (rows, x, y))

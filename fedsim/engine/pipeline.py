@@ -22,6 +22,7 @@ from fedsim.compose import (
     no_reports,
     with_row_stage,
 )
+from fedsim.engine.frozen import with_merged
 from fedsim.engine.keys import Phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.tree import Tree
@@ -91,6 +92,7 @@ class Pipeline:
       client: the client method, which says what travels.
       drops_nonfinite: give weight 0 to a row that is not finite.
       width: rows that a row-wise stage works on at a time; None: all.
+      scale: what the pair of an adapter counts, as `Context.scale`.
 
     Attributes:
       wire_names: names under which the wire's links report; likewise `stage_names`, `rule_name`
@@ -116,8 +118,10 @@ class Pipeline:
         *,
         drops_nonfinite: bool,
         width: int | None = None,
+        scale: float = 1.0,
     ):
         self.rule = rule
+        self.scale = scale
         self.client = client
         self.drops_nonfinite = drops_nonfinite
 
@@ -176,10 +180,25 @@ class Pipeline:
         """Return the parameters that the client method shares."""
         return shared_leaves(self.client, shared["params"])
 
-    def init(self, params: Tree, present: Any) -> State:
-        """Return the states of all links at the start of a run."""
-        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
-        return {name: link.init(params, present) for name, link in links.items()}
+    def moved_params(self, shared: Shared) -> Tree:
+        """Return the parameters that the server moves: the shared leaves, and merged ones."""
+        return with_merged(self.shared_params(shared), shared)
+
+    def init(self, params: Tree, present: Any, moved: Tree | None = None) -> State:
+        """Return the states of all links at the start of a run.
+
+        Args:
+          params: the parameters that clients send.
+          present: mask of the clients that can take part `[N]`.
+          moved: the parameters that the server moves; None: the same ones.
+        """
+        moved = params if moved is None else moved
+        return {
+            "wire": self.wire.init(params, present),
+            "stages": self.stages.init(params, present),
+            "rule": self.rule.init(moved, present),
+            "steps": self.steps.init(moved, present),
+        }
 
     def arrive(
         self, updates: Updates, state: State, contexts: Contexts, phase: Phase = Phase.WIRE
