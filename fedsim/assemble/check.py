@@ -58,6 +58,13 @@ from fedsim.assemble.machines import (
     idle_fleet_keys,
     require_members,
 )
+from fedsim.assemble.merging import (
+    beside_merging,
+    bytes_down_of_merging,
+    merges,
+    remembered_adapters,
+    unmergeable,
+)
 from fedsim.assemble.model import (
     Supplied,
     activation_bytes,
@@ -246,6 +253,8 @@ def check_scenario(
         bytes_up += choice_bytes(learning.trained.client)
         bytes_down = _encoded_bytes(travelling, params_shapes, components.broadcast)
         bytes_down *= models_sent(learning.trained.client)
+        if merges(components.rule):
+            bytes_down = bytes_down_of_merging(learning.shapes, travelling, K)
     else:
         bytes_up = node_message_bytes(scenario, learning.trained.client, learning.shapes)
         bytes_down = bytes_up
@@ -400,6 +409,7 @@ def _check_links(problems: Problems, components: Components, K: Any, N: int) -> 
     all_links = problems.attempt(with_noised_codec, scenario, links)
     problems.check(second_codec, all_links)
     problems.check(links_beside_parts, scenario, made_links)
+    problems.check(beside_merging, scenario, components.rule, made_links)
     problems.check(linear_partners, all_links)
     problems.check(merged_rows, links)
     for link in components.broadcast:
@@ -433,10 +443,10 @@ def _make_learning(
     federation = samples.federation
     rule = components.rule
     freezes = () if rule is None else rule.made.freezes
-    merges = () if rule is None else rule.made.merges
+    merged = () if rule is None else rule.made.merges
     always_frozen = freezes[0] if len(freezes) == 1 else ()
     model = problems.attempt(
-        model_of, scenario, federation, supplied, always_frozen, merges, reads=[("model",)]
+        model_of, scenario, federation, supplied, always_frozen, merged, reads=[("model",)]
     )
     model = problems.attempt(_model_of_method, scenario, components.client, model)
     _check_targets(problems, components, samples, model)
@@ -456,7 +466,7 @@ def _make_learning(
         sample=_sample_of(federation),
         turns=freezes if len(freezes) > 1 else (),
         widths=widths_of(scenario.spec.client),
-        merges=bool(merges),
+        merges=bool(merged),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -544,12 +554,15 @@ def _check_training(
     problems.check(idle_statistics, scenario, components.client, shapes)
     if components.rule is not None:
         problems.check(leaves_of_rule, scenario, components.rule, travelling)
+        problems.check(unmergeable, scenario, components.rule, learning.inputs.model, travelling)
 
     # A method whose leaves are refused has no memory to look at either.
     if all_known(travelling, timetable, cohort, samples.eligible):
         problems.check(asynchronous_cohort, scenario, timetable, cohort, samples.eligible)
-        problems.check(asynchronous_client, scenario, timetable, trained, shapes)
+        if not merges(components.rule):  # which no such schedule goes with
+            problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
+    problems.check(remembered_adapters, scenario, trained, shapes)
     problems.check(models_and_clients, scenario, components.client, samples.eligible)
     problems.check(method_without_parts, scenario, components.client, shapes)
     problems.check(sections_beside_models, scenario, components.client, timetable)

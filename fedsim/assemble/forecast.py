@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsim import tree
 from fedsim.assemble import Experiment, temporary
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
@@ -26,14 +27,20 @@ from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.frozen import bound, with_frozen, without_frozen
+from fedsim.engine.frozen import (
+    adapter_leaves,
+    bound,
+    merged_section,
+    with_frozen,
+    without_frozen,
+)
 from fedsim.engine.lanes import LaneInputs, with_phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak
 from fedsim.scenario.sections import is_graph
-from fedsim.types import Batch, RowStage, Rule, Work
+from fedsim.types import MERGED, Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 
@@ -118,10 +125,12 @@ def _parameters(experiment: Experiment) -> dict[str, int]:
     shared, frozen = without_frozen(of_first_seed(experiment.shared))
     params = shared["params"]
     trained = _numbers_in(params)
+    merged = _numbers_in(merged_section(shared))
     return {
-        "parameters": trained + _numbers_in(frozen),
+        "parameters": trained + _numbers_in(frozen) + merged,
         "parameters_trained": trained,
-        "parameters_frozen": _numbers_in(frozen),
+        "parameters_frozen": _numbers_in(frozen) + merged,
+        "parameters_merged": merged,
         "parameters_sent": _numbers_in(shared_leaves(experiment.client, params)),
     }
 
@@ -149,8 +158,19 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     if codec is not None:
         encoded = max_bytes(codec, shared_leaves(client, shared["params"]))
         message_bytes = counted.all_bytes - counted.model_bytes + encoded
-    received = [int(counted.deliver(work.receivers, message_bytes).sum()) for work in rounds]
+    received = []
+    for work in rounds:
+        received.append(int(counted.deliver(work.receivers, message_bytes).sum()))
+        counted.merge(_bytes_merged(plan, work, shared))
     return int(_mean(received))
+
+
+def _bytes_merged(plan: Plan, work: RoundPlan, shared: Any) -> int:
+    """The most bytes of adapters that a round adds to frozen weights; 0 where they stay."""
+    if MERGED not in shared:
+        return 0
+    adapters = tree.payload_bytes(adapter_leaves(shared["params"], shared[MERGED]))
+    return _bytes_sent(plan, work, adapters)
 
 
 def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:

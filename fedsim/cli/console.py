@@ -211,6 +211,8 @@ def _parameters(expected: Record) -> str:
     if expected["parameters_frozen"]:
         numbers = [f"{expected[f'parameters_{kind}']:,} {kind}" for kind in PARAMETERS]
         text += f": {', '.join(numbers)}"
+    if expected["parameters_merged"]:
+        text += f"; the server moves {expected['parameters_merged']:,} of the frozen ones"
     return text
 
 

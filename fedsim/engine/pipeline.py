@@ -27,6 +27,7 @@ from fedsim.engine.keys import Phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.tree import Tree
 from fedsim.types import (
+    MERGED_BYTES,
     AggregateStage,
     Aim,
     Bound,
@@ -104,6 +105,7 @@ class Pipeline:
       decoder: decodes what the rule makes of a linear codec's payloads.
       reducing: the rule as it is applied to what arrives: it counts sums of payloads that wrap.
       least: clients that must report.
+      merged_column: name under which the rule reports the bytes of what it added to frozen weights.
       folds: whether no link must see all rows.
       bound: the published bound of stages and rule together, where there is one.
     """
@@ -135,6 +137,7 @@ class Pipeline:
         self.wire_names = names[: len(wire)]
         self.stage_names = names[len(wire) : len(links)]
         self.rule_name = names[len(links)]
+        self.merged_column = f"{self.rule_name}/{MERGED_BYTES}"
         self.step_names = names[len(links) + 1 :]
         self.wire = chain(wire_stages, width, self.wire_names)
         self.stages = chain(stages, width, self.stage_names)

@@ -64,7 +64,9 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         params = _map_by_name(weight, variables["params"], is_leaf=is_adapted)
         return {**variables, "params": params}
 
-    return viewing(model, weights)._replace(init=init, adapter=adapter)
+    targets = None if adapter.targets is None else tuple(adapter.targets)
+    hashable = adapter._replace(targets=targets)  # as models are
+    return viewing(model, weights)._replace(init=init, adapter=hashable)
 
 
 def begun_anew(variables: Any, adapter: Adapter, key: jax.Array) -> Tree:

@@ -16,6 +16,7 @@ from fedsim.types import (
     BASE,
     LOW_RANK,
     MERGED,
+    MERGED_BYTES,
     Context,
     Fold,
     Rule,
@@ -25,7 +26,6 @@ from fedsim.types import (
 )
 
 A, B = LOW_RANK
-STACKED_BYTES = "stacked_bytes"
 FEWEST_ROWS = 8  # of a stack of factors: up to so many clients share one program
 
 matmul = lambda a, b: jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
@@ -54,7 +54,7 @@ def lora_mean(
     - `stack` (FLoRA): S is added to the frozen weights, which are the server's then: the pairs of
       all clients next to one another, and so without an error. Clients begin each round with pairs
       of their own draw and send these whole; they receive all pairs that were added since their
-      last round, or the weights where those are smaller. The column `stacked_bytes` counts them.
+      last round, or the weights where those are smaller. The column `merged_bytes` counts them.
     - `freeze_a` (FFA-LoRA): A stays as it starts, B alone is trained and sent. A B = S.
     - `alternate` (RoLoRA): B alone is trained and sent in one round, A alone in the next. A B = S.
 
@@ -155,7 +155,7 @@ def _stacked(weigh: Callable[[Updates], Float[Array, " K"]]) -> Rule:
         means = tree.divide(rows, weight)
         steps = [context.scale * S for S in tree.divide(total["sums"], weight)]
         aggregate = _with_steps(means, steps, context.shared)
-        return aggregate, state, {STACKED_BYTES: total["bytes"]}
+        return aggregate, state, {MERGED_BYTES: total["bytes"]}
 
     rule = folding(Fold(zero=zero, add=add, finish=finish), weigh)
     return rule._replace(leaves=(A, B), merges=(BASE,))

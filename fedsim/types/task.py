@@ -1,6 +1,6 @@
 """What there is to learn: a model, a batch of samples, and both with a loss as a task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import optax
@@ -10,6 +10,7 @@ from fedsim.tree import Tree
 
 LOW_RANK = ("lora_A", "lora_B")  # names of the factors of a low-rank matrix A B
 BASE = "base"  # name of a weight that has an adapter
+MERGED_BYTES = "merged_bytes"  # what a rule reports that moves frozen leaves
 MERGED = "merged"  # section of the variables: frozen leaves that the server moves
 
 Shared = dict[str, Any]
@@ -72,7 +73,7 @@ class Adapter(NamedTuple):
     init: Callable[[Key[Array, ""], str, Array], dict[str, Array]] | None = None
     apply: Callable[..., Any] | None = None
     leaves: tuple[str, ...] = ()
-    targets: list[str] | None = None
+    targets: Sequence[str] | None = None
     factored_only: bool = False
     prompt: int = 0
     rank: int = 0
