@@ -85,6 +85,18 @@ from fedsim.assemble.nodes import (
     unfit_node,
     unusable_graphs,
 )
+from fedsim.assemble.parts import (
+    links_beside_parts,
+    method_without_parts,
+    model_without_parts,
+    model_without_ranks,
+    ranks_of,
+    sections_beside_parts,
+    two_kinds_of_parts,
+    unknown_levels,
+    widths_of,
+    with_costs,
+)
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
     local_message,
@@ -115,15 +127,6 @@ from fedsim.assemble.programs import (
     training,
 )
 from fedsim.assemble.topology import node_message_bytes
-from fedsim.assemble.widths import (
-    links_beside_parts,
-    method_without_parts,
-    model_without_parts,
-    sections_beside_parts,
-    unknown_widths,
-    widths_of,
-    with_costs,
-)
 from fedsim.assemble.wire import (
     check_size,
     forgotten,
@@ -262,7 +265,7 @@ def check_scenario(
         model=scenario.spec.model,
         privacy=privacy,
         federations=samples.federations,
-        plan_inputs=_with_costs(components.plan_inputs, learning.trained, params_shapes),
+        plan_inputs=_with_costs(components.plan_inputs, learning, params_shapes),
         bytes_up=bytes_up,
         bytes_down=bytes_down,
         training_inputs=learning.inputs,
@@ -273,9 +276,10 @@ def check_scenario(
     )
 
 
-def _with_costs(inputs: PlanInputs, trained: Training, params: Any) -> PlanInputs:
+def _with_costs(inputs: PlanInputs, learning: _Learning, params: Any) -> PlanInputs:
     """The inputs of a plan with what clients save that train a part of the model."""
-    return inputs._replace(levels=with_costs(inputs.levels, trained.client, params))
+    client = learning.trained.client
+    return inputs._replace(levels=with_costs(inputs.levels, client, learning.shapes, params))
 
 
 def _load_samples(
@@ -380,7 +384,8 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     problems.check(idle_links, scenario, components.client)
     problems.check(unknown_updates, scenario, components.client, cohort)
     problems.check(unknown_clients, scenario, N)
-    problems.check(unknown_widths, scenario, N)
+    problems.check(two_kinds_of_parts, scenario)
+    problems.check(unknown_levels, scenario, N)
     problems.check(sections_beside_parts, scenario)
     problems.check(unknown_members, scenario, cohort, N)
     problems.attempt(require_members, scenario, cohort, N)
@@ -451,6 +456,7 @@ def _make_learning(
     model = problems.attempt(_model_of_method, scenario, components.client, model)
     _check_targets(problems, components, samples, model)
     problems.check(model_without_parts, scenario, model)
+    problems.check(model_without_ranks, scenario, model)
 
     loss = supplied.loss
     if not loss:
@@ -466,6 +472,7 @@ def _make_learning(
         sample=_sample_of(federation),
         turns=freezes if len(freezes) > 1 else (),
         widths=widths_of(scenario.spec.client),
+        ranks=ranks_of(scenario.spec.client),
         merges=bool(merged),
     )
 

@@ -86,6 +86,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "clients_a_round": clients,
         "samples": int(plan.sizes.sum()),
         **_parameters(experiment),
+        "parts": _parts(experiment),
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": server_steps,
@@ -133,6 +134,22 @@ def _parameters(experiment: Experiment) -> dict[str, int]:
         "parameters_merged": merged,
         "parameters_sent": _numbers_in(shared_leaves(experiment.client, params)),
     }
+
+
+def _parts(experiment: Experiment) -> list[dict[str, Any]]:
+    """Who trains and sends how much of the model, by size; empty where all have all of it."""
+    plan = of_first_seed(experiment.plans)
+    if plan.levels is None or plan.level is None:
+        return []
+    part = experiment.client.part
+    assert part is not None
+    params = of_first_seed(experiment.shared)["params"]
+    kept = np.sum(jax.tree.leaves(part.kept(params)), axis=0)
+    parts = []
+    for level, size in enumerate(plan.levels.sizes):
+        clients = int((plan.level == level).sum())
+        parts.append({plan.levels.name: size, "clients": clients, "trained": int(kept[level])})
+    return parts
 
 
 def _numbers_in(params: Any) -> int:

@@ -27,7 +27,8 @@ from fedsim.clients import (
     sgd,
     tuning,
 )
-from fedsim.clients.submodels import Widths, in_parts
+from fedsim.clients.ranks import in_ranks
+from fedsim.clients.submodels import Widths, in_widths
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
 from fedsim.engine.cloud import Cloud
@@ -59,7 +60,7 @@ MAX_CACHED = 64  # configurations of each kind
 CLOUD_LINK_KEYS = ("cloud_up", "cloud_down", "cloud_latency")
 
 # Keys of a client section that the plan reads, and the program does not.
-PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per", "width"}
+PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per", "width", "rank"}
 
 
 class HashableSection:
@@ -100,6 +101,7 @@ class TrainingInputs(NamedTuple):
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
     turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
     widths: Widths | None = None  # of the parts that clients train, where they train parts
+    ranks: tuple[int, ...] = ()  # of the clients' adapters, where they have different ones
     merges: bool = False  # whether the rule merges the clients' adapters into frozen weights
 
 
@@ -333,9 +335,11 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
     if inputs.turns:
         method = in_turns(method, inputs.turns)
     if inputs.widths is not None:
-        method = in_parts(method, inputs.widths, inputs.model.hidden)
-    if inputs.merges and inputs.model.adapter is not None:
-        adapter = inputs.model.adapter
+        method = in_widths(method, inputs.widths, inputs.model.hidden)
+    adapter = inputs.model.adapter
+    if inputs.ranks and adapter is not None:
+        method = in_ranks(method, inputs.ranks, adapter)
+    if inputs.merges and adapter is not None:
         draw = lambda shared, key: begun_anew(shared, adapter, key)
         method = beginning_anew(method, draw, adapter.leaves)
     return method
@@ -405,7 +409,7 @@ def serving(
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
     in the last step on the aggregate. Under privacy, the rule clips and adds noise, or the end of
-    the wire does. Where clients train parts of the model, the mean is over those who have a number.
+    the wire does. Where clients train sub-models, the mean is over those who have a number.
 
     Args:
       training_inputs: what decides the messages.
@@ -445,7 +449,7 @@ def serving(
         codec = factory_of(sections.broadcast[0].section)()
 
     trained = training(training_inputs)
-    if trained.client.part is not None:
+    if training_inputs.widths is not None:
         rule = mean_of_parts(rule)
     pipeline = Pipeline(
         wire=wire,

@@ -35,7 +35,7 @@ class Widths(NamedTuple):
         return np.array(kept, np.int64)
 
 
-def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]) -> Client:
+def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]) -> Client:
     """Return a method whose clients each train a sub-model of their own width.
 
     A client of width w has ⌈w K⌉ of the K units of every hidden layer, with their biases and all
@@ -59,7 +59,18 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
       Model-Heterogeneous Federated Learning with Rolling Sub-Model Extraction, arXiv:2212.01548,
       Algorithm 1.
     """
-    part = part_of(widths, dict(hidden))
+    return in_parts(inner, part_of(widths, dict(hidden)))
+
+
+def in_parts(inner: Client, part: Part) -> Client:
+    """Return a method whose clients each train a part of the model.
+
+    What a client does not have is zero while it trains, and left as it is.
+
+    Args:
+      inner: the method, whose clients remember and send nothing but the parameters.
+      part: of each size; numbers outside of it have no gradient where they are zero.
+    """
 
     def cut(params: Tree, work: Work) -> Tree:
         """The parameters, with zeros for what the client does not have."""
@@ -110,7 +121,7 @@ def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:
                     has &= jnp.expand_dims(positions, others)
             return has
 
-        return _map_by_name(of_leaf, params)
+        return tree.map_by_name(of_leaf, params)
 
     def kept(params: Tree) -> Tree:
         def of_leaf(name: str, leaf: Array) -> np.ndarray:
@@ -120,13 +131,7 @@ def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:
                     numbers = numbers // units * widths.kept(units)
             return numbers
 
-        return _map_by_name(of_leaf, params)
+        return tree.map_by_name(of_leaf, params)
 
     return Part(trains=trains, kept=kept)
 
-
-def _map_by_name(function, params: Tree) -> Tree:
-    """Return a tree with `function(dotted name, leaf)` in place of every leaf."""
-    leaves, structure = jax.tree.flatten(params)
-    named = zip(tree.leaf_names(params), leaves, strict=True)
-    return jax.tree.unflatten(structure, [function(name, leaf) for name, leaf in named])

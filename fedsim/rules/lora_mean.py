@@ -92,6 +92,7 @@ def lora_mean(
 
     def apply(updates: Updates, state, context):
         w = weigh(updates)
+        updates = _padded(updates, context)
         plain = tree.weighted_mean(updates.delta, w)
         starts = _pairs(context.shared["params"])
         if not starts:
@@ -159,6 +160,15 @@ def _stacked(weigh: Callable[[Updates], Float[Array, " K"]]) -> Rule:
 
     rule = folding(Fold(zero=zero, add=add, finish=finish), weigh)
     return rule._replace(leaves=(A, B), merges=(BASE,))
+
+
+def _padded(updates: Updates, context: Context) -> Updates:
+    """The updates with pairs that are zero where a client has none of it (HetLoRA)."""
+    if context.trained is None:
+        return updates
+    to_zero = lambda has, delta, start: jnp.where(has, delta, -start)
+    delta = jax.tree.map(to_zero, context.trained, updates.delta, context.shared["params"])
+    return updates._replace(delta=delta)
 
 
 def _is_pair(node: Any) -> bool:
