@@ -47,10 +47,12 @@ def lora_mean(
 
     With S = Σ p_i A_i B_i, the mean of the products:
 
-    - `factors` (FedIT): A = Σ p_i A_i and B = Σ p_i B_i apart, whose product is not S.
+    - `factors` (FedIT): A = Σ p_i A_i and B = Σ p_i B_i apart, whose product is not S. Where clients
+      have different ranks (`client.rank`), zeros fill up the pairs (HetLoRA).
     - `product` (FlexLoRA): the A B of rank r that is nearest to S. By the singular value
       decomposition of the factors, S = U Σ Vᵀ, it is A = U_r and B = Σ_r V_rᵀ, with signs that
-      make the largest entry of every column of A positive.
+      make the largest entry of every column of A positive. The first columns are the nearest pair
+      of a lower rank, which a client of that rank receives.
     - `stack` (FLoRA): S is added to the frozen weights, which are the server's then: the pairs of
       all clients next to one another, and so without an error. Clients begin each round with pairs
       of their own draw and send these whole; they receive all pairs that were added since their
@@ -77,9 +79,10 @@ def lora_mean(
       Zhang et al. 2024, Towards Building the Federated GPT, arXiv:2305.05644 (`factors`); Bai et
       al. 2024, Federated Fine-tuning of Large Language Models under Heterogeneous Tasks and Client
       Resources, arXiv:2402.11505 (`product`); Wang et al. 2024, FLoRA: Federated Fine-Tuning Large
-      Language Models with Heterogeneous Low-Rank Adaptations, arXiv:2409.05976 (`stack`); Sun et al. 2024, Improving LoRA in Privacy-preserving
-      Federated Learning, arXiv:2403.12313 (`freeze_a`); Chen et al. 2025, Robust Federated
-      Finetuning of LLMs via Alternating Optimization of LoRA, arXiv:2502.01755 (`alternate`).
+      Language Models with Heterogeneous Low-Rank Adaptations, arXiv:2409.05976 (`stack`); Sun
+      et al. 2024, Improving LoRA in Privacy-preserving Federated Learning, arXiv:2403.12313
+      (`freeze_a`); Chen et al. 2025, Robust Federated Finetuning of LLMs via Alternating
+      Optimization of LoRA, arXiv:2502.01755 (`alternate`).
     """
     if how == "freeze_a":
         return _exact(weights)._replace(leaves=(B,), freezes=((A,),))
@@ -99,17 +102,19 @@ def lora_mean(
             return plain, state, {"error": jnp.zeros((), w.dtype)}
 
         means = tree.add(starts, _pairs(plain))
-        sent = tree.add(starts, _pairs(updates.delta))
         p = w / jnp.maximum(tree.sum_weights(w), jnp.finfo(w.dtype).tiny)
 
         def aggregated(rows: tuple[list[Pair], Float[Array, " K"]]):
-            sums = [_sum_of_products(pair, p=rows[1]) for pair in rows[0]]
+            # Added here, where it is not contracted with what a stage does to a row.
+            moves, p = rows
+            sent = tree.select(p > 0, tree.add(starts, moves), tree.zeros_like(moves))
+            sums = [_sum_of_products(pair, p) for pair in sent]
             made = means
             if how == "product":
                 made = list(map(_nearest, sums, means))
             return made, _error(made, sums)
 
-        made, error = _of_present_rows(aggregated, (sent, p), p > 0)
+        made, error = _of_present_rows(aggregated, (_pairs(updates.delta), p), p > 0)
         if how == "factors":
             return plain, state, {"error": error}
         step = tree.select(jnp.any(p > 0), tree.subtract(made, starts), tree.zeros_like(starts))
