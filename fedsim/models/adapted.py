@@ -88,6 +88,27 @@ def begun_anew(variables: Any, adapter: Adapter, key: jax.Array) -> Tree:
     return tree.leaves_like(variables["params"], drawn)
 
 
+def merged(params: Tree, adapter: Adapter) -> Tree:
+    """Return all leaves as those of the model without the adapter: each weight with its adapter in.
+
+    Raises:
+      ValueError: for an adapter that is more than another weight.
+    """
+
+    def weight(name: str, leaf: Any) -> Any:
+        if not is_adapted(leaf):
+            return leaf
+        apply_leaves = adapter.apply
+        assert apply_leaves is not None
+        W = apply_leaves(leaf[BASE], leaf, factored=False, key=None)
+        if not isinstance(W, jax.Array):
+            text = f"{adapter.leaves[0]} is not of another weight in place of {name}"
+            raise ValueError(f"{text}, and cannot be merged; leave merged out")
+        return W
+
+    return _map_by_name(weight, params, is_leaf=is_adapted)
+
+
 def _started(adapter: Adapter, key: jax.Array, name: str, W: jax.Array) -> dict[str, jax.Array]:
     """The leaves of an adapter at the start."""
     assert adapter.init is not None

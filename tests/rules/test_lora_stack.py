@@ -107,6 +107,7 @@ def test_the_weights_take_the_exact_sum_and_bytes_are_those_of_the_stack():
     close(base_of(result), by_hand(result))
     pair = result.model()["W"]
     assert not np.any(pair["lora_B"])
+    np.testing.assert_array_equal(result.model(merged=True)["W"], pair["base"])
 
     # A client sends its pair, and receives all pairs that were added since its last round, or the
     # weights where those are smaller.
@@ -125,8 +126,10 @@ def test_one_client_has_the_same_product_whatever_the_mean():
     start = base_of(run(rounds=0))
     moved = base_of(run(**one, server=[{"kind": "lora_mean", "how": "stack"}])) - start
     for how in ("factors", "product"):
-        pair = run(**one, server=[{"kind": "lora_mean", "how": how}]).model()["W"]
+        result = run(**one, server=[{"kind": "lora_mean", "how": how}])
+        pair = result.model()["W"]
         close(ALPHA / r * pair["lora_A"] @ pair["lora_B"], moved)
+        close(result.model(merged=True)["W"], start + moved)
 
 
 # ------------------------------------------------------------------------------- all promises
