@@ -13,7 +13,6 @@ from fedsim.engine.frozen import merged_section, without_frozen
 from fedsim.engine.shared_leaves import bytes_without_part
 from fedsim.fleet import levels
 from fedsim.fleet.levels import Levels
-from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import LOW_RANK, Client, Codec, Model, RowStage, Rule, Shared
 
@@ -31,7 +30,7 @@ OF_TRAINED = 3
 class _Parts(NamedTuple):
     """What a client section says about parts."""
 
-    path: KeyPath
+    path: tuple[str, str]
     kind: str  # who has which
     values: list[Any]  # widths, or ranks
 

@@ -134,4 +134,3 @@ def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:
         return tree.map_by_name(of_leaf, params)
 
     return Part(trains=trains, kept=kept)
-

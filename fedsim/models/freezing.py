@@ -23,7 +23,8 @@ def freezing(
     """Return a model whose variables have the frozen leaves in a section of their own.
 
     `params` has the trained leaves alone, and `frozen` the others; each has None where the other
-    one has a leaf. Frozen leaves that the server moves are in the section `merged`. Values are those of the model itself.
+    one has a leaf. Frozen leaves that the server moves are in the section `merged`. Values are
+    those of the model itself.
 
     Args:
       model: the model.

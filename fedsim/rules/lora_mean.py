@@ -47,8 +47,8 @@ def lora_mean(
 
     With S = Σ p_i A_i B_i, the mean of the products:
 
-    - `factors` (FedIT): A = Σ p_i A_i and B = Σ p_i B_i apart, whose product is not S. Where clients
-      have different ranks (`client.rank`), zeros fill up the pairs (HetLoRA).
+    - `factors` (FedIT): A = Σ p_i A_i and B = Σ p_i B_i apart, whose product is not S. Where
+      clients have different ranks (`client.rank`), zeros fill up the pairs (HetLoRA).
     - `product` (FlexLoRA): the A B of rank r that is nearest to S. By the singular value
       decomposition of the factors, S = U Σ Vᵀ, it is A = U_r and B = Σ_r V_rᵀ, with signs that
       make the largest entry of every column of A positive. The first columns are the nearest pair
@@ -201,7 +201,7 @@ def _with_pairs(params: Tree, pairs: list[Pair]) -> Tree:
 
 
 def _with_steps(params: Tree, steps: list[Array], shared: Tree) -> Tree:
-    """The tree with steps of the weights that pairs are next to, in its order, and none of pairs."""
+    """The tree with steps of the weights next to pairs, in its order; pairs have none."""
     remaining = iter(steps)
 
     def put(node, merged):
@@ -227,7 +227,9 @@ def _bytes_of_pairs(updates: Updates, context: Context) -> Int[Array, " K"]:
     if context.trained is None:
         return jnp.full(K, tree.payload_bytes(pairs) // K, jnp.int32)
     bytes_ = jnp.zeros(K, jnp.int32)
-    for leaf, has in zip(jax.tree.leaves(pairs), jax.tree.leaves(_pairs(context.trained))):
+    stacks = jax.tree.leaves(pairs)
+    parts = jax.tree.leaves(_pairs(context.trained))
+    for leaf, has in zip(stacks, parts, strict=True):
         of_number = tree.payload_bytes(leaf) // leaf.size
         bytes_ += of_number * jnp.sum(has, axis=(1, 2), dtype=jnp.int32)
     return bytes_

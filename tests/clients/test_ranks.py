@@ -280,7 +280,7 @@ REFUSED = {
     "client.rank: scaffold sends, keeps or measures more than an update of the model": {
         "client": {"kind": "scaffold"}
     },
-    "wire[0]: clients send parts of the model, and qsgd encodes all of it; remove it, or client.r": {
+    "wire[0]: clients send parts of the model, and qsgd encodes all of it; remove it, or": {
         "wire": ["qsgd"]
     },
 }
