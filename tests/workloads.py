@@ -296,6 +296,14 @@ WORKLOADS = {
         },
         "server": [{"kind": "lora_mean", "how": "product"}],
     },
+    "ranks": {
+        "data": DIGITS,
+        "model": {**MLP, "adapter": {"kind": "lora", "rank": 4, "alpha": 8}},
+        "rounds": 4,
+        "cohort": SOME,
+        "client": {"rank": {"ranks": [1, 2, 4]}},
+        "server": [{"kind": "lora_mean", "how": "stack"}],
+    },
 }
 
 

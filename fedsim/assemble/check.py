@@ -60,6 +60,13 @@ from fedsim.assemble.machines import (
     idle_fleet_keys,
     require_members,
 )
+from fedsim.assemble.merging import (
+    beside_merging,
+    bytes_down_of_merging,
+    merges,
+    remembered_adapters,
+    unmergeable,
+)
 from fedsim.assemble.model import (
     Supplied,
     activation_bytes,
@@ -79,6 +86,19 @@ from fedsim.assemble.nodes import (
     unfit_mix_rule,
     unfit_node,
     unusable_graphs,
+)
+from fedsim.assemble.parts import (
+    links_beside_parts,
+    loss_without_classes,
+    method_without_parts,
+    model_without_parts,
+    model_without_ranks,
+    ranks_of,
+    sections_beside_parts,
+    two_kinds_of_parts,
+    unknown_levels,
+    widths_of,
+    with_costs,
 )
 from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
@@ -110,16 +130,6 @@ from fedsim.assemble.programs import (
     training,
 )
 from fedsim.assemble.topology import node_message_bytes
-from fedsim.assemble.widths import (
-    links_beside_parts,
-    loss_without_classes,
-    method_without_parts,
-    model_without_parts,
-    sections_beside_parts,
-    unknown_widths,
-    widths_of,
-    with_costs,
-)
 from fedsim.assemble.wire import (
     check_size,
     forgotten,
@@ -254,6 +264,8 @@ def check_scenario(
         at_server = bytes_at_server(learning.trained.client, learning.shapes["params"])
         bytes_up -= at_server
         bytes_down -= at_server
+        if merges(components.rule):
+            bytes_down = bytes_down_of_merging(learning.shapes, travelling, K)
     else:
         bytes_up = node_message_bytes(scenario, learning.trained.client, learning.shapes)
         bytes_down = bytes_up
@@ -261,7 +273,7 @@ def check_scenario(
         model=scenario.spec.model,
         privacy=privacy,
         federations=samples.federations,
-        plan_inputs=_with_costs(components.plan_inputs, learning.trained, params_shapes),
+        plan_inputs=_with_costs(components.plan_inputs, learning, params_shapes),
         bytes_up=bytes_up,
         bytes_down=bytes_down,
         training_inputs=learning.inputs,
@@ -272,9 +284,10 @@ def check_scenario(
     )
 
 
-def _with_costs(inputs: PlanInputs, trained: Training, params: Any) -> PlanInputs:
+def _with_costs(inputs: PlanInputs, learning: _Learning, params: Any) -> PlanInputs:
     """The inputs of a plan with what clients save that train a part of the model."""
-    return inputs._replace(levels=with_costs(inputs.levels, trained.client, params))
+    client = learning.trained.client
+    return inputs._replace(levels=with_costs(inputs.levels, client, learning.shapes, params))
 
 
 def _load_samples(
@@ -379,7 +392,8 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     problems.check(idle_links, scenario, components.client)
     problems.check(unknown_updates, scenario, components.client, cohort)
     problems.check(unknown_clients, scenario, N)
-    problems.check(unknown_widths, scenario, N)
+    problems.check(two_kinds_of_parts, scenario)
+    problems.check(unknown_levels, scenario, N)
     problems.check(sections_beside_parts, scenario)
     problems.check(unknown_members, scenario, cohort, N)
     problems.attempt(require_members, scenario, cohort, N)
@@ -408,6 +422,7 @@ def _check_links(problems: Problems, components: Components, K: Any, N: int) -> 
     all_links = problems.attempt(with_noised_codec, scenario, links)
     problems.check(second_codec, all_links)
     problems.check(links_beside_parts, scenario, made_links)
+    problems.check(beside_merging, scenario, components.rule, made_links)
     problems.check(linear_partners, all_links)
     problems.check(merged_rows, links)
     for link in components.broadcast:
@@ -441,13 +456,15 @@ def _make_learning(
     federation = samples.federation
     rule = components.rule
     freezes = () if rule is None else rule.made.freezes
+    merged = () if rule is None else rule.made.merges
     always_frozen = freezes[0] if len(freezes) == 1 else ()
     model = problems.attempt(
-        model_of, scenario, federation, supplied, always_frozen, reads=[("model",)]
+        model_of, scenario, federation, supplied, always_frozen, merged, reads=[("model",)]
     )
     model = problems.attempt(_model_of_method, scenario, components.client, model)
     _check_targets(problems, components, samples, model)
     problems.check(model_without_parts, scenario, model)
+    problems.check(model_without_ranks, scenario, model)
 
     loss = supplied.loss
     if not loss:
@@ -463,6 +480,8 @@ def _make_learning(
         sample=_sample_of(federation),
         turns=freezes if len(freezes) > 1 else (),
         widths=widths_of(scenario.spec.client),
+        ranks=ranks_of(scenario.spec.client),
+        merges=bool(merged),
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -551,13 +570,16 @@ def _check_training(
     problems.check(idle_statistics, scenario, components.client, shapes)
     if components.rule is not None:
         problems.check(leaves_of_rule, scenario, components.rule, travelling)
+        problems.check(unmergeable, scenario, components.rule, learning.inputs.model, travelling)
 
     # A method whose leaves are refused has no memory to look at either.
     if all_known(travelling, timetable, cohort, samples.eligible):
         problems.check(asynchronous_cohort, scenario, timetable, cohort, samples.eligible)
-        problems.check(asynchronous_client, scenario, timetable, trained, shapes)
+        if not merges(components.rule):  # which no such schedule goes with
+            problems.check(asynchronous_client, scenario, timetable, trained, shapes)
         problems.check(asynchronous_links, scenario, timetable, cohort, trained, components.links)
     problems.check(memory_beside_models, scenario, components.client)
+    problems.check(remembered_adapters, scenario, trained, shapes)
     problems.check(method_without_parts, scenario, components.client, shapes)
     problems.check(sections_beside_models, scenario, components.client, timetable)
     problems.check(sections_beside_made_models, scenario, components.client)

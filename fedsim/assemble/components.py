@@ -9,11 +9,11 @@ from fedsim.assemble.edges import hierarchy_of, unfit_edge_client, with_edges
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import Link, factory_of, links_at, locate_link_errors
 from fedsim.assemble.machines import cohort_of, fleet_of
+from fedsim.assemble.parts import levels_of
 from fedsim.assemble.plans import PlanInputs
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.rates import client_rate
 from fedsim.assemble.topology import network_of
-from fedsim.assemble.widths import levels_of
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Cohort, Fleet, Local, Timetable
 from fedsim.fleet.levels import Levels

@@ -37,7 +37,7 @@ from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import is_graph
-from fedsim.types import Client
+from fedsim.types import Client, Model
 
 
 class Experiment(NamedTuple):
@@ -49,6 +49,7 @@ class Experiment(NamedTuple):
     plans: dict[int, Plan]  # by seed
     shared: dict[int, Any]  # start variables by seed
     client: Client  # the method's hooks, as the lanes run them
+    model: Model  # with its adapter
     memory_bytes: dict[str, int]  # bytes by purpose that a run adds to what the process holds
     # of a private scenario: rounds -> ε that they spend
     spent: Callable[[int], float] | None = None
@@ -207,6 +208,7 @@ def build(
         plans=plans,
         shared=shared,
         client=inputs.trained.client,
+        model=inputs.training_inputs.model,
         memory_bytes=footprint.bytes_by_purpose,
         spent=None if inputs.privacy is None else inputs.privacy.spent,
         samples_spent=samples_spent(scenario, inputs.plan_inputs.local),

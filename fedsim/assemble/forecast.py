@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsim import tree
 from fedsim.assemble import Experiment, temporary
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
@@ -26,14 +27,20 @@ from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
 from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.frozen import bound, with_frozen, without_frozen
+from fedsim.engine.frozen import (
+    adapter_leaves,
+    bound,
+    merged_section,
+    with_frozen,
+    without_frozen,
+)
 from fedsim.engine.lanes import LaneInputs, with_phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak
 from fedsim.scenario.sections import is_graph
-from fedsim.types import Batch, RowStage, Rule, Work
+from fedsim.types import MERGED, Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 
@@ -79,6 +86,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "clients_a_round": clients,
         "samples": int(plan.sizes.sum()),
         **_parameters(experiment),
+        "parts": _parts(experiment),
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": server_steps,
@@ -118,12 +126,30 @@ def _parameters(experiment: Experiment) -> dict[str, int]:
     shared, frozen = without_frozen(of_first_seed(experiment.shared))
     params = shared["params"]
     trained = _numbers_in(params)
+    merged = _numbers_in(merged_section(shared))
     return {
-        "parameters": trained + _numbers_in(frozen),
+        "parameters": trained + _numbers_in(frozen) + merged,
         "parameters_trained": trained,
-        "parameters_frozen": _numbers_in(frozen),
+        "parameters_frozen": _numbers_in(frozen) + merged,
+        "parameters_merged": merged,
         "parameters_sent": _numbers_in(shared_leaves(experiment.client, params)),
     }
+
+
+def _parts(experiment: Experiment) -> list[dict[str, Any]]:
+    """Who trains and sends how much of the model, by size; empty where all have all of it."""
+    plan = of_first_seed(experiment.plans)
+    if plan.levels is None or plan.level is None:
+        return []
+    part = experiment.client.part
+    assert part is not None
+    params = of_first_seed(experiment.shared)["params"]
+    kept = np.sum(jax.tree.leaves(part.kept(params)), axis=0)
+    parts = []
+    for level, size in enumerate(plan.levels.sizes):
+        clients = int((plan.level == level).sum())
+        parts.append({plan.levels.name: size, "clients": clients, "trained": int(kept[level])})
+    return parts
 
 
 def _numbers_in(params: Any) -> int:
@@ -149,8 +175,19 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     if codec is not None:
         encoded = max_bytes(codec, shared_leaves(client, shared["params"]))
         message_bytes = counted.all_bytes - counted.model_bytes + encoded
-    received = [int(counted.deliver(work.receivers, message_bytes).sum()) for work in rounds]
+    received = []
+    for work in rounds:
+        received.append(int(counted.deliver(work.receivers, message_bytes).sum()))
+        counted.merge(_bytes_merged(plan, work, shared))
     return int(_mean(received))
+
+
+def _bytes_merged(plan: Plan, work: RoundPlan, shared: Any) -> int:
+    """The most bytes of adapters that a round adds to frozen weights; 0 where they stay."""
+    if MERGED not in shared:
+        return 0
+    adapters = tree.payload_bytes(adapter_leaves(shared["params"], shared[MERGED]))
+    return _bytes_sent(plan, work, adapters)
 
 
 def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
@@ -323,7 +360,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     @functools.partial(jax.jit, compiler_options=QUICKLY)
     def step(start, work, x, y, mask, key):
         shared, frozen = without_frozen(start)
-        task = bound(program.task, frozen)
+        task = bound(program.task, frozen, shared)
         batch = Batch(x, y, mask, key, jnp.int32(0))
         row = row_in_hooks(client, client.memory(shared, key))
         variables, local = client.start(task, shared, row, work)

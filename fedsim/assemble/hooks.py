@@ -21,7 +21,7 @@ from fedsim.compose.contract import (
 )
 from fedsim.compose.shapes import ContractError, reported, require_like
 from fedsim.data import Federation, Poison, Skew
-from fedsim.engine.frozen import bound, without_frozen
+from fedsim.engine.frozen import bound, merged_section, without_frozen
 from fedsim.engine.shared_leaves import sent_variables
 from fedsim.errors import HookError, ScenarioError, dotted
 from fedsim.fleet import Cohort, Local, Timetable
@@ -189,7 +189,7 @@ def check_training(
         if key in PASSED:
             return
         shared, frozen = without_frozen(shared)
-        task = bound(trained.task, jax.tree.map(_zeros, frozen))
+        task = bound(trained.task, *jax.tree.map(_zeros, (frozen, merged_section(shared))))
         check_client(trained.client, task, shared, batch, work, file)
         PASSED.add(key)
 

@@ -80,6 +80,7 @@ def model_of(
     federation: Federation,
     supplied: Supplied,
     frozen: Sequence[str] = (),
+    merged: Sequence[str] = (),
 ) -> Model:
     """Return the scenario's model for its samples, or the one that was supplied.
 
@@ -90,6 +91,7 @@ def model_of(
       federation: the samples.
       supplied: what a Python program passed in place of the scenario's model.
       frozen: patterns of leaves of the adapter that the rule freezes, besides those of `freeze`.
+      merged: patterns of frozen leaves that the rule moves.
 
     Raises:
       ScenarioError: for a model that does not take such samples.
@@ -110,17 +112,19 @@ def model_of(
             net = _supplied_model(supplied, fit)
 
         net = with_weights(scenario, net)
-        net = _partly_trained(scenario.spec.model, net, frozen)
+        net = _partly_trained(scenario.spec.model, net, frozen, merged)
 
     stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
 
 
-def _partly_trained(section: Any, net: Model, frozen: Sequence[str]) -> Model:
+def _partly_trained(
+    section: Any, net: Model, frozen: Sequence[str], merged: Sequence[str]
+) -> Model:
     """The model with its adapter, and with frozen leaves.
 
     With an adapter, all leaves but its own are frozen unless `train` names them, and so are those
-    of its own in `frozen`.
+    of its own in `frozen`. The server moves those in `merged`.
     """
     freeze = section.freeze
     adapter_leaves: tuple[str, ...] = ()
@@ -133,7 +137,8 @@ def _partly_trained(section: Any, net: Model, frozen: Sequence[str]) -> Model:
     if not (freeze or section.train or adapter_leaves):
         return net
     freeze = None if freeze is None else tuple(freeze)
-    return partly_frozen(net, freeze, tuple(section.train or ()), adapter_leaves)
+    train = tuple(section.train or ())
+    return partly_frozen(net, freeze, train, adapter_leaves, tuple(merged))
 
 
 class _Fit(NamedTuple):

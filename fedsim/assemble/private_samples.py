@@ -132,7 +132,7 @@ def private_gradient(
 
     def step(start: Any, work: Any, sample: Batch) -> Any:
         shared, frozen = without_frozen(start)
-        plain_task = bound(trained.task, frozen)
+        plain_task = bound(trained.task, frozen, shared)
 
         def value_and_grad(variables: Any, batch: Batch, objective: Any = None) -> Any:
             del batch

@@ -17,8 +17,18 @@ import jax.numpy as jnp
 from fedsim.assemble.edges import hierarchy_of, with_edges
 from fedsim.assemble.links import factory_of, links_within, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
-from fedsim.clients import at_node, augmenting, carrying, in_turns, mean_loss, sgd, tuning
-from fedsim.clients.submodels import Widths, in_parts
+from fedsim.clients import (
+    at_node,
+    augmenting,
+    beginning_anew,
+    carrying,
+    in_turns,
+    mean_loss,
+    sgd,
+    tuning,
+)
+from fedsim.clients.ranks import in_ranks
+from fedsim.clients.submodels import Widths, in_widths
 from fedsim.compose import FAMILIES, server_step, unique_names
 from fedsim.engine.bank import BankServer
 from fedsim.engine.cloud import Cloud
@@ -33,7 +43,7 @@ from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
-from fedsim.models.adapted import adapted
+from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
@@ -50,7 +60,7 @@ MAX_CACHED = 64  # configurations of each kind
 CLOUD_LINK_KEYS = ("cloud_up", "cloud_down", "cloud_latency")
 
 # Keys of a client section that the plan reads, and the program does not.
-PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per", "width"}
+PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per", "width", "rank"}
 
 
 class HashableSection:
@@ -91,6 +101,8 @@ class TrainingInputs(NamedTuple):
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
     turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
     widths: Widths | None = None  # of the parts that clients train, where they train parts
+    ranks: tuple[int, ...] = ()  # of the clients' adapters, where they have different ones
+    merges: bool = False  # whether the rule merges the clients' adapters into frozen weights
 
 
 class Training(NamedTuple):
@@ -250,9 +262,10 @@ def partly_frozen(
     freeze: tuple[str, ...] | None,
     train: tuple[str, ...],
     adapter_leaves: tuple[str, ...],
+    merged: tuple[str, ...] = (),
 ) -> Model:
     """A model of which only some leaves are trained; cached, so that it is compiled once."""
-    return freezing(model, freeze, train, adapter_leaves)
+    return freezing(model, freeze, train, adapter_leaves, merged)
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -322,7 +335,13 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
     if inputs.turns:
         method = in_turns(method, inputs.turns)
     if inputs.widths is not None:
-        method = in_parts(method, inputs.widths, inputs.model.hidden)
+        method = in_widths(method, inputs.widths, inputs.model.hidden)
+    adapter = inputs.model.adapter
+    if inputs.ranks and adapter is not None:
+        method = in_ranks(method, inputs.ranks, adapter)
+    if inputs.merges and adapter is not None:
+        draw = lambda shared, key: begun_anew(shared, adapter, key)
+        method = beginning_anew(method, draw, adapter.leaves)
     return method
 
 
@@ -390,7 +409,7 @@ def serving(
 
     A schedule that discounts old updates does so behind all stages; one that mixes models does so
     in the last step on the aggregate. Under privacy, the rule clips and adds noise, or the end of
-    the wire does. Where clients train parts of the model, the mean is over those who have a number.
+    the wire does. Where clients train sub-models, the mean is over those who have a number.
 
     Args:
       training_inputs: what decides the messages.
@@ -430,7 +449,7 @@ def serving(
         codec = factory_of(sections.broadcast[0].section)()
 
     trained = training(training_inputs)
-    if trained.client.part is not None:
+    if training_inputs.widths is not None:
         rule = mean_of_parts(rule)
     pipeline = Pipeline(
         wire=wire,
@@ -440,6 +459,7 @@ def serving(
         client=trained.client,
         drops_nonfinite=drop,
         width=shape.width,
+        scale=_scale_of(training_inputs.model),
     )
     make_server = Server if trained.client.bank is None else BankServer
     if sections.cloud is not None:
@@ -452,6 +472,12 @@ def serving(
         deviations=deviations(training_inputs, sections.wire, drop, shape.width),
         rows=shape.blocks * shape.block,
     )
+
+
+def _scale_of(model: Model) -> float:
+    """What the pair of a model's adapter counts."""
+    adapter = model.adapter
+    return 1.0 if adapter is None or not adapter.rank else adapter.scale(adapter.rank)
 
 
 def _private_links(privacy: PrivacyKey, width: int) -> tuple[list[Any], Rule]:

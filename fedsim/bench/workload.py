@@ -156,7 +156,7 @@ def _rivals(
     program = experiment.program
     spec = experiment.scenario.spec
     shared, frozen = without_frozen(one_model(experiment.client, experiment.shared[seed]))
-    task = bound(program.task, frozen)
+    task = bound(program.task, frozen, shared)
     data = jax.device_put((np.asarray(plan.federation.train.x), plan.federation.train.y))
 
     # All cohorts have one shape, so that a rival is compiled once.

@@ -185,6 +185,8 @@ def forecast(expected: Record) -> None:
         "memory": _memory(expected),
         "first batch": _first_batch(expected),
     }
+    if expected["parts"]:
+        lines["parts"] = _parts(expected["parts"])
     if expected["graph"] is not None:
         lines["graph"] = graph(expected["graph"])
     if "privacy" in expected:
@@ -211,7 +213,18 @@ def _parameters(expected: Record) -> str:
     if expected["parameters_frozen"]:
         numbers = [f"{expected[f'parameters_{kind}']:,} {kind}" for kind in PARAMETERS]
         text += f": {', '.join(numbers)}"
+    if expected["parameters_merged"]:
+        text += f"; the server moves {expected['parameters_merged']:,} of the frozen ones"
     return text
+
+
+def _parts(parts: list[Record]) -> str:
+    """Return how many clients have a part of each size, and the numbers of it that they train."""
+    texts = []
+    for part in parts:
+        name, size = next(iter(part.items()))
+        texts.append(f"{name} {size:.4g}: {part['clients']:,} clients, {part['trained']:,} trained")
+    return "; ".join(texts)
 
 
 def _local_steps(expected: Record) -> str:

@@ -4,6 +4,7 @@
 # The order of registration is the order of the kinds in the schema and in messages.
 from fedsim.clients.sgd import sgd as sgd
 from fedsim.clients.augmentation import augmenting as augmenting
+from fedsim.clients.beginning_anew import beginning_anew as beginning_anew
 from fedsim.clients.augmentation import crop as crop
 from fedsim.clients.augmentation import flip as flip
 from fedsim.clients.fedprox import fedprox as fedprox

@@ -39,7 +39,7 @@ class Widths(NamedTuple):
         return np.array(kept, np.int64)
 
 
-def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]) -> Client:
+def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]) -> Client:
     """Return a method whose clients each train a sub-model of their own width.
 
     A client of width w has ⌈w K⌉ of the K units of every hidden layer, with their biases and all
@@ -66,7 +66,27 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
       Algorithm 1.
     """
     axes = dict(hidden)
-    part = part_of(widths, axes)
+    method = in_parts(inner, part_of(widths, axes))
+    if not (widths.scaler or widths.masked_loss):
+        return method
+
+    def gradient(task, variables, batch, local, shared, work):
+        task = of_part(task, widths, axes, work)
+        return method.gradient(task, variables, batch, local, shared, work)
+
+    needs = inner.needs | {"labels"} if widths.masked_loss else inner.needs
+    return method._replace(gradient=gradient, needs=needs)
+
+
+def in_parts(inner: Client, part: Part) -> Client:
+    """Return a method whose clients each train a part of the model.
+
+    What a client does not have is zero while it trains, and left as it is.
+
+    Args:
+      inner: the method, whose clients remember and send nothing but the parameters.
+      part: of each size; numbers outside of it have no gradient where they are zero.
+    """
 
     def cut(params: Tree, work: Work) -> Tree:
         """The parameters, with zeros for what the client does not have."""
@@ -81,8 +101,6 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
         return inner.start(task, received(shared, work), row, work)
 
     def gradient(task, variables, batch, local, shared, work):
-        if widths.scaler or widths.masked_loss:
-            task = of_part(task, widths, axes, work)
         return inner.gradient(task, variables, batch, local, received(shared, work), work)
 
     def step(task, g, params, local, shared, work):
@@ -92,10 +110,7 @@ def in_parts(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...]
     def finish(task, shared, variables, local, row, work):
         return inner.finish(task, received(shared, work), variables, local, row, work)
 
-    needs = inner.needs | {"labels"} if widths.masked_loss else inner.needs
-    return inner._replace(
-        start=start, gradient=gradient, step=step, finish=finish, part=part, needs=needs
-    )
+    return inner._replace(start=start, gradient=gradient, step=step, finish=finish, part=part)
 
 
 def of_part(task: Task, widths: Widths, hidden: dict[str, Axes], work: Work) -> Task:
@@ -118,7 +133,7 @@ def of_part(task: Task, widths: Widths, hidden: dict[str, Axes], work: Work) -> 
             makes_units = name in hidden and hidden[name][-1] is not None
             return leaf * inverse.astype(leaf.dtype) if makes_units else leaf
 
-        return _map_by_name(of_leaf, leaves)
+        return tree.map_by_name(of_leaf, leaves)
 
     def masked(objective: Objective | None) -> Objective | None:
         if not widths.masked_loss:
@@ -164,7 +179,7 @@ def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:
                     has &= jnp.expand_dims(positions, others)
             return has
 
-        return _map_by_name(of_leaf, params)
+        return tree.map_by_name(of_leaf, params)
 
     def kept(params: Tree) -> Tree:
         def of_leaf(name: str, leaf: Array) -> np.ndarray:
@@ -174,13 +189,6 @@ def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:
                     numbers = numbers // units * widths.kept(units)
             return numbers
 
-        return _map_by_name(of_leaf, params)
+        return tree.map_by_name(of_leaf, params)
 
     return Part(trains=trains, kept=kept)
-
-
-def _map_by_name(function, params: Tree) -> Tree:
-    """Return a tree with `function(dotted name, leaf)` in place of every leaf."""
-    leaves, structure = jax.tree.flatten(params)
-    named = zip(tree.leaf_names(params), leaves, strict=True)
-    return jax.tree.unflatten(structure, [function(name, leaf) for name, leaf in named])

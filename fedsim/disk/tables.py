@@ -61,7 +61,7 @@ TIMING = (
     "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency",
 )  # fmt: skip
 CLIENTS = (
-    "method", "seed", "client", "samples", "classes", "cluster", "group", "width",
+    "method", "seed", "client", "samples", "classes", "cluster", "group", "width", "rank",
     "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
     "epsilon", "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",

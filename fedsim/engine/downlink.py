@@ -5,13 +5,14 @@ from jaxtyping import Int
 
 from fedsim import tree
 from fedsim.disk.checkpoint import restore_tree
+from fedsim.engine.frozen import adapter_leaves
 from fedsim.engine.shared_leaves import (
     bytes_at_server,
     models_sent,
     sent_variables,
     shared_leaves,
 )
-from fedsim.types import Client, Codec, Shared
+from fedsim.types import MERGED, Client, Codec, Shared
 
 NEVER = -1  # `last` of a client that has received nothing yet
 
@@ -72,6 +73,10 @@ class Downlink:
         np.add.at(self.received, ids, bytes_)
         return bytes_
 
+    def merge(self, size: int) -> None:
+        """Count what a round added to frozen weights; nothing, unless a rule does so."""
+        del size
+
     def _missed(self, ids: np.ndarray) -> np.ndarray:
         """Bytes of the messages since each client's last one `[K]`, at most those of the model."""
         last = self.last[ids]
@@ -94,6 +99,37 @@ class Downlink:
             self.last = restore_tree("last_down", arrays, self.last).copy()
 
 
+class MergedDownlink(Downlink):
+    """Counts the bytes that every client receives where the server moves frozen weights.
+
+    Clients have the weights at the start of the run, and draw their adapters. A client receives all
+    that was added to the weights since its last round, or the weights where these are smaller; and
+    whatever else is shared.
+
+    Args:
+      clients: N.
+      rest: bytes of the shared variables without the weights and their adapters.
+      weights: bytes of the weights.
+    """
+
+    def __init__(self, clients: int, rest: int, weights: int):
+        super().__init__(clients, rest + weights, weights, recursive=True)
+        self.rest = rest
+        self.last = np.zeros(clients, np.int64)
+
+    def deliver(self, ids: Int[np.ndarray, " K"], size: int | None) -> Int[np.ndarray, " K"]:
+        """Count what the clients of a round receive, as `Downlink.deliver`."""
+        del size
+        bytes_ = self.rest + self._missed(ids)
+        self.last[ids] = self.sent
+        np.add.at(self.received, ids, bytes_)
+        return bytes_
+
+    def merge(self, size: int) -> None:
+        """Count what a round added to the weights, as its adapters are sent."""
+        self.sent = self.sent + size
+
+
 def downlink(
     client: Client,
     codec: Codec | None,
@@ -111,6 +147,10 @@ def downlink(
       left_out: as of `Downlink`.
     """
     sent = tree.payload_bytes(sent_variables(client, shared))
+    if MERGED in shared:
+        drawn = adapter_leaves(sent_variables(client, shared)["params"], shared[MERGED])
+        rest = sent - tree.payload_bytes(drawn)
+        return MergedDownlink(clients, rest, tree.payload_bytes(shared[MERGED]))
     all_bytes = models_sent(client) * (sent - bytes_at_server(client, shared["params"]))
     model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
     recursive = codec is not None and codec.recursive

@@ -123,8 +123,8 @@ class Lanes:
         self, bank: Bank, memory: Tree, queues: Queues, slots: Slots, frozen: Tree
     ) -> tuple[Lane, Rows]:
         """Return the lanes at their first step, and one row of the stack."""
-        bound_lanes = self.with_frozen(frozen)
         shared = bank[0]
+        bound_lanes = self.with_frozen(frozen, shared)
         row = tree.take(memory, 0)
         work = tree.take(slots.work, 0)
         clients = _Clients(_per_lane(bank), memory, slots, origin=0)
@@ -132,9 +132,9 @@ class Lanes:
         started = bound_lanes._start(shared, row, work)
         return lanes, bound_lanes._finish(shared, started, row, work)
 
-    def with_frozen(self, frozen: Tree) -> "Lanes":
-        """Return the program for the model with these frozen leaves."""
-        return Lanes(self.client, bound(self.task, frozen), self.private)
+    def with_frozen(self, frozen: Tree, shared: Shared) -> "Lanes":
+        """Return the program for the model with these frozen leaves, and those of the server."""
+        return Lanes(self.client, bound(self.task, frozen, shared), self.private)
 
     def train(
         self,
@@ -158,7 +158,7 @@ class Lanes:
         Returns:
           The lanes, the rows, and t1: a token to wait for.
         """
-        bound_lanes = self.with_frozen(inputs.frozen)
+        bound_lanes = self.with_frozen(inputs.frozen, inputs.bank[0])
         models = _per_lane(inputs.bank)
         noises = self._noises(inputs.slots, inputs.keys, len(inputs.bank))
         queues = inputs.queues

@@ -117,7 +117,7 @@ def own_variables(run: Run, id: int) -> Tree:
         variables = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
     else:
         variables = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
-    return with_frozen(variables, run.frozen)
+    return with_frozen(variables, run.frozen, shared)
 
 
 def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndarray, Tree]]:
@@ -270,7 +270,7 @@ def scorer(personal: Callable, scoring: Scoring, prediction: Prediction | None =
 
         def of_batch(batch):
             row, x, y, own = batch
-            variables = with_frozen(personal(shared, row), frozen)
+            variables = with_frozen(personal(shared, row), frozen, shared)
             if prediction is None:
                 return scoring.score(variables, x, y)
             with_samples = scoring._replace(forward=prediction.forward(own))

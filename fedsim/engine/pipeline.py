@@ -22,10 +22,12 @@ from fedsim.compose import (
     no_reports,
     with_row_stage,
 )
+from fedsim.engine.frozen import with_merged
 from fedsim.engine.keys import Phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.tree import Tree
 from fedsim.types import (
+    MERGED_BYTES,
     AggregateStage,
     Aim,
     Bound,
@@ -91,6 +93,7 @@ class Pipeline:
       client: the client method, which says what travels.
       drops_nonfinite: give weight 0 to a row that is not finite.
       width: rows that a row-wise stage works on at a time; None: all.
+      scale: what the pair of an adapter counts, as `Context.scale`.
 
     Attributes:
       wire_names: names under which the wire's links report; likewise `stage_names`, `rule_name`
@@ -102,6 +105,7 @@ class Pipeline:
       decoder: decodes what the rule makes of a linear codec's payloads.
       reducing: the rule as it is applied to what arrives: it counts sums of payloads that wrap.
       least: clients that must report.
+      merged_column: name under which the rule reports the bytes of what it added to frozen weights.
       folds: whether no link must see all rows.
       bound: the published bound of stages and rule together, where there is one.
     """
@@ -116,8 +120,10 @@ class Pipeline:
         *,
         drops_nonfinite: bool,
         width: int | None = None,
+        scale: float = 1.0,
     ):
         self.rule = rule
+        self.scale = scale
         self.client = client
         self.drops_nonfinite = drops_nonfinite
 
@@ -131,6 +137,7 @@ class Pipeline:
         self.wire_names = names[: len(wire)]
         self.stage_names = names[len(wire) : len(links)]
         self.rule_name = names[len(links)]
+        self.merged_column = f"{self.rule_name}/{MERGED_BYTES}"
         self.step_names = names[len(links) + 1 :]
         self.wire = chain(wire_stages, width, self.wire_names)
         self.stages = chain(stages, width, self.stage_names)
@@ -176,10 +183,25 @@ class Pipeline:
         """Return the parameters that the client method shares."""
         return shared_leaves(self.client, shared["params"])
 
-    def init(self, params: Tree, present: Any) -> State:
-        """Return the states of all links at the start of a run."""
-        links = {"wire": self.wire, "stages": self.stages, "rule": self.rule, "steps": self.steps}
-        return {name: link.init(params, present) for name, link in links.items()}
+    def moved_params(self, shared: Shared) -> Tree:
+        """Return the parameters that the server moves: the shared leaves, and merged ones."""
+        return with_merged(self.shared_params(shared), shared)
+
+    def init(self, params: Tree, present: Any, moved: Tree | None = None) -> State:
+        """Return the states of all links at the start of a run.
+
+        Args:
+          params: the parameters that clients send.
+          present: mask of the clients that can take part `[N]`.
+          moved: the parameters that the server moves; None: the same ones.
+        """
+        moved = params if moved is None else moved
+        return {
+            "wire": self.wire.init(params, present),
+            "stages": self.stages.init(params, present),
+            "rule": self.rule.init(moved, present),
+            "steps": self.steps.init(moved, present),
+        }
 
     def arrive(
         self, updates: Updates, state: State, contexts: Contexts, phase: Phase = Phase.WIRE

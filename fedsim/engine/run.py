@@ -350,6 +350,7 @@ class Run:
         self._count_sent(dispatched)
         self._count_moves(dispatched)
         wasted = self._count_received(dispatched)
+        self.downlink.merge(int(report.info.get(self.program.server.pipeline.merged_column, 0)))
         if not self.plan.pure:
             self._advance_plan(dispatched)
 

@@ -17,6 +17,7 @@ from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
 from fedsim.engine.deviation import Deviations, Distances
+from fedsim.engine.frozen import apart
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.mixing import NodeMixing
@@ -137,9 +138,10 @@ class Server:
           present: mask of the clients that can take part `[N]`.
         """
         params = self.pipeline.shared_params(shared)
+        moved = self.pipeline.moved_params(shared)
         state = {
-            **self.pipeline.init(params, present),
-            "optimiser": self.optimiser.init(params),
+            **self.pipeline.init(params, present, moved),
+            "optimiser": self.optimiser.init(moved),
             **self.sender.init(params),
         }
         return jax.tree.map(jnp.asarray, ServerState(shared, state))
@@ -169,8 +171,9 @@ class Server:
         shared = start.server.shared
         aggregated = self.aggregator.aggregate(received, memory, slots, start)
 
-        # The optimisers turn the aggregate into a step on the parameters that clients send.
-        old = self.pipeline.shared_params(shared)
+        # The optimisers turn the aggregate into a step on the parameters that clients send, and on
+        # frozen ones that the rule moves.
+        old = self.pipeline.moved_params(shared)
         step, optimiser_state = self.optimiser.apply(
             aggregated.aggregate, start.server.state["optimiser"], old
         )
@@ -200,8 +203,9 @@ class Server:
         )
 
         # Parameters that clients do not send keep their values.
+        params, merged = apart(params, shared)
         params = tree.fill_leaves(params, shared["params"])
-        server = ServerState({"params": params, "stats": stats, "aux": aux}, state)
+        server = ServerState({"params": params, "stats": stats, "aux": aux, **merged}, state)
         update = ServerUpdate(
             server=server,
             memory=aggregated.memory,

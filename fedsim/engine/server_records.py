@@ -114,7 +114,8 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
     def context(phase) -> Context:
         loss = None
         if start.server_samples is not None:
-            loss = server_loss(bound(task, start.frozen), shared, start.server_samples)
+            bound_task = bound(task, start.frozen, shared)
+            loss = server_loss(bound_task, shared, start.server_samples)
         return Context(
             key=round_key(start.root, start.round, phase),
             round=start.round,
@@ -132,6 +133,7 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
             server_loss=loss,
             mixing=start.mixing,
             trained=_trained(pipeline, shared, slots),
+            scale=pipeline.scale,
         )
 
     return context

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 from fedsim import tree
 from fedsim.data import Federation
 from fedsim.engine.evaluation import even_batch, in_batches, largest_batch
+from fedsim.engine.frozen import merged_section
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.layout import lay_out
@@ -138,7 +139,8 @@ class ServerTraining:
         cohort, _ = self.plan.round(round)
         cohorts = [RunCohort(self.plan, cohort)]
         layout = lay_out(cohorts, 0, width=ALONE, capacity=self.capacity, dtype=self.dtype)
-        bank = ({"params": sent["params"], "stats": sent["stats"], "aux": {}},)
+        variables = {"params": sent["params"], "stats": sent["stats"], "aux": {}}
+        bank = ({**variables, **merged_section(sent)},)
         keys = ((self.root,), round)
         return self.mesh.inputs(
             bank, memory=(), layout=layout, data=self.data, keys=keys, frozen=self.frozen

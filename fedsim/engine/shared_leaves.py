@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from fedsim import tree
 from fedsim.tree import Tree
-from fedsim.types import Client, Part, Shared
+from fedsim.types import MERGED, Client, Part, Shared
 
 
 def shared_leaves(client: Client, params: Tree) -> Tree:
@@ -58,7 +58,11 @@ def models_sent(client: Client) -> int:
 
 
 def sent_variables(client: Client, shared: Shared) -> Shared:
-    """Return the variables that are sent: of the parameters, only the shared leaves."""
+    """Return the variables that travel: of the parameters, only the shared leaves.
+
+    Frozen leaves that the server moves do so in their own way (`downlink.MergedDownlink`).
+    """
+    shared = {name: section for name, section in shared.items() if name != MERGED}
     if not client.sends_stats:
         shared = {**shared, "stats": {}}
     return {**shared, "params": shared_leaves(client, shared["params"])}

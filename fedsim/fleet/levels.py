@@ -16,16 +16,19 @@ class Levels(NamedTuple):
     """The sizes of the model, and who has which.
 
     Attributes:
+      name: what a size is: `width` or `rank`.
       sizes: what a scenario calls the sizes, the largest first: `[levels]`.
       assign: which level every client has; it is called once for a seed.
-      left_out: bytes of the model that a client neither receives nor sends `[levels]`.
-      work: share of the model's parameters that a client trains `[levels]`. A local step takes the
-        same share of the time.
+      left_out: bytes of the model that a client does not send `[levels]`.
+      left_out_down: bytes that it does not receive `[levels]`.
+      work: share of the time of a local step that a client takes `[levels]`.
     """
 
+    name: str
     sizes: tuple[float, ...]
     assign: Assign
     left_out: Int[np.ndarray, " levels"] | int = 0
+    left_out_down: Int[np.ndarray, " levels"] | int = 0
     work: Float[np.ndarray, " levels"] | float = 1.0
 
     def of_clients(self, column: np.ndarray | float, level: Int[np.ndarray, " N"]) -> np.ndarray:
@@ -34,10 +37,9 @@ class Levels(NamedTuple):
 
     def reduced(self, cost: Cost, level: Int[np.ndarray, " N"]) -> Cost:
         """Return what a round costs the clients, of the cost of the whole model."""
-        left_out = self.of_clients(self.left_out, level)
         return cost._replace(
-            down=cost.down - left_out,
-            up=cost.up - left_out,
+            down=cost.down - self.of_clients(self.left_out_down, level),
+            up=cost.up - self.of_clients(self.left_out, level),
             work=self.of_clients(self.work, level),
         )
 

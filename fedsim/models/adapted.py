@@ -11,11 +11,10 @@ import jax
 
 from fedsim import tree
 from fedsim.compose import tag_of
-from fedsim.models.freezing import viewing
+from fedsim.models.freezing import viewing, with_all_leaves
 from fedsim.tree import Tree
-from fedsim.types import Adapter, Model
+from fedsim.types import BASE, Adapter, Model
 
-BASE = "base"
 PROMPT = "prompt"
 
 
@@ -37,7 +36,6 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         return _prompted(model, adapter.prompt)
     if adapter.init is None:
         return model
-    start_leaves = adapter.init
     apply_leaves = adapter.apply
     assert apply_leaves is not None
 
@@ -51,8 +49,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         def start(name: str, W: jax.Array) -> Any:
             if name not in targets:
                 return W
-            leaves = start_leaves(jax.random.fold_in(key, tag_of(name)), name, W)
-            return {BASE: W, **leaves}
+            return {BASE: W, **_started(adapter, key, name, W)}
 
         return {**variables, "params": _map_by_name(start, params)}
 
@@ -67,7 +64,55 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         params = _map_by_name(weight, variables["params"], is_leaf=is_adapted)
         return {**variables, "params": params}
 
-    return viewing(model, weights)._replace(init=init)
+    targets = None if adapter.targets is None else tuple(adapter.targets)
+    hashable = adapter._replace(targets=targets)  # as models are
+    return viewing(model, weights)._replace(init=init, adapter=hashable)
+
+
+def begun_anew(variables: Any, adapter: Adapter, key: jax.Array) -> Tree:
+    """Return the parameters with the adapters that a key draws.
+
+    Args:
+      variables: with the adapted weights, in whichever section they are.
+      adapter: what is added to them.
+      key: draws the adapters.
+    """
+
+    def anew(name: str, leaf: Any) -> Any:
+        if not is_adapted(leaf):
+            return leaf
+        return {**leaf, **_started(adapter, key, name, leaf[BASE])}
+
+    all_leaves = with_all_leaves(variables)["params"]
+    drawn = _map_by_name(anew, all_leaves, is_leaf=is_adapted)
+    return tree.leaves_like(variables["params"], drawn)
+
+
+def merged(params: Tree, adapter: Adapter) -> Tree:
+    """Return all leaves as those of the model without the adapter: each weight with its adapter in.
+
+    Raises:
+      ValueError: for an adapter that is more than another weight.
+    """
+
+    def weight(name: str, leaf: Any) -> Any:
+        if not is_adapted(leaf):
+            return leaf
+        apply_leaves = adapter.apply
+        assert apply_leaves is not None
+        W = apply_leaves(leaf[BASE], leaf, factored=False, key=None)
+        if not isinstance(W, jax.Array):
+            text = f"{adapter.leaves[0]} is not of another weight in place of {name}"
+            raise ValueError(f"{text}, and cannot be merged; leave merged out")
+        return W
+
+    return _map_by_name(weight, params, is_leaf=is_adapted)
+
+
+def _started(adapter: Adapter, key: jax.Array, name: str, W: jax.Array) -> dict[str, jax.Array]:
+    """The leaves of an adapter at the start."""
+    assert adapter.init is not None
+    return adapter.init(jax.random.fold_in(key, tag_of(name)), name, W)
 
 
 def _prompted(model: Model, vectors: int) -> Model:

@@ -41,7 +41,8 @@ def dora(
       Liu et al. 2024, DoRA: Weight-Decomposed Low-Rank Adaptation, arXiv:2402.09353, equations 5
       and 11.
     """
-    scale = 1.0 if alpha is None else alpha / rank
+    parts = Adapter(leaves=(A, B, MAGNITUDE), targets=targets, rank=rank, alpha=alpha)
+    scale = parts.scale(rank)
 
     def init(key, name, W):
         return {**start(key, name, W, rank), MAGNITUDE: _lengths(W)}
@@ -54,7 +55,7 @@ def dora(
         ratio = jnp.where(is_zero, 1, leaves[MAGNITUDE] / jnp.where(is_zero, 1, lengths))
         return Scaled(V, ratio) if factored and W.ndim == 2 else V.merged() * ratio
 
-    return Adapter(init=init, apply=apply, leaves=(A, B, MAGNITUDE), targets=targets)
+    return parts._replace(init=init, apply=apply)
 
 
 def _lengths(W: jax.Array) -> jax.Array:

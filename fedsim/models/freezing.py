@@ -7,9 +7,10 @@ import jax
 
 from fedsim import tree
 from fedsim.tree import Tree
-from fedsim.types import Model
+from fedsim.types import MERGED, Model
 
 FROZEN = "frozen"  # the section of the variables that holds the frozen leaves
+SECTIONS = (FROZEN, MERGED)  # of leaves that clients do not train
 
 
 def freezing(
@@ -17,11 +18,13 @@ def freezing(
     freeze: Sequence[str] | None,
     train: Sequence[str],
     adapter_leaves: Sequence[str] = (),
+    merged: Sequence[str] = (),
 ) -> Model:
     """Return a model whose variables have the frozen leaves in a section of their own.
 
     `params` has the trained leaves alone, and `frozen` the others; each has None where the other
-    one has a leaf. Values are those of the model itself.
+    one has a leaf. Frozen leaves that the server moves are in the section `merged`. Values are
+    those of the model itself.
 
     Args:
       model: the model.
@@ -30,6 +33,7 @@ def freezing(
       train: exceptions: leaves that are trained although `freeze` names them.
       adapter_leaves: names of the leaves of an adapter. All others are frozen, too, unless `train`
         names them.
+      merged: patterns over the names of frozen leaves that the server moves.
 
     Raises:
       ValueError: when it is started, for a pattern that no leaf has, and where all leaves are
@@ -42,18 +46,33 @@ def freezing(
         variables = model.init(key)
         params = variables["params"]
         is_frozen = frozen_mask(params, freeze, train, adapter_leaves)
-        is_trained = jax.tree.map(lambda frozen: not frozen, is_frozen)
-        return {
-            **variables,
-            "params": tree.select_leaves(params, is_trained),
-            FROZEN: tree.select_leaves(params, is_frozen),
-        }
+        section_of = _section_by_leaf(params, is_frozen, merged)
+
+        def leaves_of(section: str) -> Tree:
+            in_section = jax.tree.map(lambda name: name == section, section_of)
+            return tree.select_leaves(params, in_section)
+
+        sections = ["params", FROZEN, *([MERGED] if merged else [])]
+        return {**variables, **{name: leaves_of(name) for name in sections}}
 
     def view(variables, key):
         del key
         return with_all_leaves(variables)
 
     return viewing(model, view)._replace(init=init)
+
+
+def _section_by_leaf(params: Tree, is_frozen: Tree, merged: Sequence[str]) -> Tree:
+    """The section that every leaf is in."""
+    sections = []
+    for name, frozen in zip(tree.leaf_names(params), jax.tree.leaves(is_frozen), strict=True):
+        if not frozen:
+            sections.append("params")
+        elif tree.matches_any(name, merged):
+            sections.append(MERGED)
+        else:
+            sections.append(FROZEN)
+    return jax.tree.unflatten(jax.tree.structure(params), sections)
 
 
 def viewing(model: Model, view: Callable[[Any, Any], Any]) -> Model:
@@ -110,19 +129,16 @@ def with_params(variables: Any, params: Tree) -> Any:
     """
     if FROZEN not in variables:
         return {**variables, "params": params}
-    is_none = lambda leaf: leaf is None
-    is_trained = jax.tree.map(lambda leaf: leaf is not None, variables["params"], is_leaf=is_none)
-    is_frozen = jax.tree.map(lambda leaf: leaf is not None, variables[FROZEN], is_leaf=is_none)
-    return {
-        **variables,
-        "params": tree.select_leaves(params, is_trained),
-        FROZEN: tree.select_leaves(params, is_frozen),
-    }
+    sections = ["params", *(section for section in SECTIONS if section in variables)]
+    of_sections = {name: tree.leaves_like(variables[name], params) for name in sections}
+    return {**variables, **of_sections}
 
 
 def with_all_leaves(variables: Any) -> Any:
     """Return variables as the model itself has them: with all leaves in `params`."""
-    if FROZEN not in variables:
-        return variables
-    others = {name: section for name, section in variables.items() if name != FROZEN}
-    return {**others, "params": tree.fill_leaves(variables["params"], variables[FROZEN])}
+    params = variables["params"]
+    for section in SECTIONS:
+        if section in variables:
+            params = tree.fill_leaves(params, variables[section])
+    others = {name: section for name, section in variables.items() if name not in SECTIONS}
+    return {**others, "params": params}

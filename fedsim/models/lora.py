@@ -46,7 +46,10 @@ def lora(
       Hu et al. 2022, LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685,
       equation 3.
     """
-    scale = 1.0 if alpha is None else alpha / rank
+    pair = Adapter(
+        leaves=(A, B), targets=targets, factored_only=dropout > 0, rank=rank, alpha=alpha
+    )
+    scale = pair.scale(rank)
 
     def init(key, name, W):
         return start(key, name, W, rank)
@@ -57,9 +60,7 @@ def lora(
             return Dropped(low_rank, dropout, key)
         return low_rank if factored and W.ndim == 2 else low_rank.merged()
 
-    return Adapter(
-        init=init, apply=apply, leaves=(A, B), targets=targets, factored_only=dropout > 0
-    )
+    return pair._replace(init=init, apply=apply)
 
 
 class Dropped(NamedTuple):

@@ -6,13 +6,24 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
-from fedsim.compose import rule
+from fedsim.compose import folding, rule
 from fedsim.rules.mean import mean
 from fedsim.tree import Tree
-from fedsim.types import LOW_RANK, Rule, Updates, by_samples, reported
+from fedsim.types import (
+    BASE,
+    LOW_RANK,
+    MERGED,
+    MERGED_BYTES,
+    Context,
+    Fold,
+    Rule,
+    Updates,
+    by_samples,
+    reported,
+)
 
 A, B = LOW_RANK
 FEWEST_ROWS = 8  # of a stack of factors: up to so many clients share one program
@@ -29,17 +40,23 @@ class Pair(NamedTuple):
 
 @rule
 def lora_mean(
-    how: Literal["factors", "product", "freeze_a", "alternate"] = "factors",
+    how: Literal["factors", "product", "stack", "freeze_a", "alternate"] = "factors",
     weights: Literal["samples", "uniform"] = "samples",
 ) -> Rule:
     """Mean of the low-rank pairs of LoRA; all other leaves have the plain mean.
 
     With S = Σ p_i A_i B_i, the mean of the products:
 
-    - `factors` (FedIT): A = Σ p_i A_i and B = Σ p_i B_i apart, whose product is not S.
+    - `factors` (FedIT): A = Σ p_i A_i and B = Σ p_i B_i apart, whose product is not S. Where
+      clients have different ranks (`client.rank`), zeros fill up the pairs (HetLoRA).
     - `product` (FlexLoRA): the A B of rank r that is nearest to S. By the singular value
       decomposition of the factors, S = U Σ Vᵀ, it is A = U_r and B = Σ_r V_rᵀ, with signs that
-      make the largest entry of every column of A positive.
+      make the largest entry of every column of A positive. The first columns are the nearest pair
+      of a lower rank, which a client of that rank receives.
+    - `stack` (FLoRA): S is added to the frozen weights, which are the server's then: the pairs of
+      all clients next to one another, and so without an error. Clients begin each round with pairs
+      of their own draw and send these whole; they receive all pairs that were added since their
+      last round, or the weights where those are smaller. The column `merged_bytes` counts them.
     - `freeze_a` (FFA-LoRA): A stays as it starts, B alone is trained and sent. A B = S.
     - `alternate` (RoLoRA): B alone is trained and sent in one round, A alone in the next. A B = S.
 
@@ -51,6 +68,7 @@ def lora_mean(
     Resists: nothing; one client can move it anywhere.
     Cost: O(K·D), one pass; `factors` and `product` also O((m + n)·(K·r)²) per target `[m, n]`.
     Needs: all rows at once for `factors` and `product`, one block at a time for the others.
+    `stack` makes S, `[m, n]`, of one client's product after another: O(K·m·n·r).
     Where all clients send the same A, and r is the rank of S: `factors` is `product`.
 
     Args:
@@ -60,9 +78,11 @@ def lora_mean(
     References:
       Zhang et al. 2024, Towards Building the Federated GPT, arXiv:2305.05644 (`factors`); Bai et
       al. 2024, Federated Fine-tuning of Large Language Models under Heterogeneous Tasks and Client
-      Resources, arXiv:2402.11505 (`product`); Sun et al. 2024, Improving LoRA in Privacy-preserving
-      Federated Learning, arXiv:2403.12313 (`freeze_a`); Chen et al. 2025, Robust Federated
-      Finetuning of LLMs via Alternating Optimization of LoRA, arXiv:2502.01755 (`alternate`).
+      Resources, arXiv:2402.11505 (`product`); Wang et al. 2024, FLoRA: Federated Fine-Tuning Large
+      Language Models with Heterogeneous Low-Rank Adaptations, arXiv:2409.05976 (`stack`); Sun
+      et al. 2024, Improving LoRA in Privacy-preserving Federated Learning, arXiv:2403.12313
+      (`freeze_a`); Chen et al. 2025, Robust Federated Finetuning of LLMs via Alternating
+      Optimization of LoRA, arXiv:2502.01755 (`alternate`).
     """
     if how == "freeze_a":
         return _exact(weights)._replace(leaves=(B,), freezes=((A,),))
@@ -70,26 +90,31 @@ def lora_mean(
         return _exact(weights)._replace(leaves=(A, B), freezes=((A,), (B,)))
 
     weigh = {"samples": by_samples, "uniform": reported}[weights]
+    if how == "stack":
+        return _stacked(weigh)
 
     def apply(updates: Updates, state, context):
         w = weigh(updates)
+        updates = _padded(updates, context)
         plain = tree.weighted_mean(updates.delta, w)
         starts = _pairs(context.shared["params"])
         if not starts:
             return plain, state, {"error": jnp.zeros((), w.dtype)}
 
         means = tree.add(starts, _pairs(plain))
-        sent = tree.add(starts, _pairs(updates.delta))
         p = w / jnp.maximum(tree.sum_weights(w), jnp.finfo(w.dtype).tiny)
 
         def aggregated(rows: tuple[list[Pair], Float[Array, " K"]]):
-            sums = [_sum_of_products(pair, p=rows[1]) for pair in rows[0]]
+            # Added here, where it is not contracted with what a stage does to a row.
+            moves, p = rows
+            sent = tree.select(p > 0, tree.add(starts, moves), tree.zeros_like(moves))
+            sums = [_sum_of_products(pair, p) for pair in sent]
             made = means
             if how == "product":
                 made = list(map(_nearest, sums, means))
             return made, _error(made, sums)
 
-        made, error = _of_present_rows(aggregated, (sent, p), p > 0)
+        made, error = _of_present_rows(aggregated, (_pairs(updates.delta), p), p > 0)
         if how == "factors":
             return plain, state, {"error": error}
         step = tree.select(jnp.any(p > 0), tree.subtract(made, starts), tree.zeros_like(starts))
@@ -101,6 +126,54 @@ def lora_mean(
 def _exact(weights: Literal["samples", "uniform"]) -> Rule:
     """The plain mean, where only one factor of every pair differs between clients."""
     return mean(weights)
+
+
+def _stacked(weigh: Callable[[Updates], Float[Array, " K"]]) -> Rule:
+    """S as the step of the weights that the pairs are next to; the pairs have no step."""
+
+    def zero(updates: Updates):
+        return {
+            "mean": tree.zero_row((updates.delta, updates.samples)),
+            "sums": [_no_product(pair) for pair in _pairs(updates.delta)],
+            "bytes": jnp.zeros((), jnp.int32),
+        }
+
+    def add(total, updates: Updates, context: Context):
+        w = weigh(updates)
+        pairs = _pairs(updates.delta)
+
+        def add_products(k, sums):
+            added = []
+            for total, pair in zip(sums, pairs, strict=True):
+                product = w[k].astype(total.dtype) * matmul(pair.A[k], pair.B[k])
+                added.append(total + jnp.where(w[k] > 0, product, 0))
+            return added
+
+        sizes = _bytes_of_pairs(updates, context)
+        return {
+            "mean": tree.fold(total["mean"], (updates.delta, jnp.ones_like(w)), w),
+            "sums": lax.fori_loop(0, len(w), add_products, total["sums"]),
+            "bytes": total["bytes"] + jnp.sum(jnp.where(w > 0, sizes, 0), dtype=jnp.int32),
+        }
+
+    def finish(total, state, context: Context):
+        rows, weight = total["mean"]
+        means = tree.divide(rows, weight)
+        steps = [context.scale * S for S in tree.divide(total["sums"], weight)]
+        aggregate = _with_steps(means, steps, context.shared)
+        return aggregate, state, {MERGED_BYTES: total["bytes"]}
+
+    rule = folding(Fold(zero=zero, add=add, finish=finish), weigh)
+    return rule._replace(leaves=(A, B), merges=(BASE,))
+
+
+def _padded(updates: Updates, context: Context) -> Updates:
+    """The updates with pairs that are zero where a client has none of it (HetLoRA)."""
+    if context.trained is None:
+        return updates
+    to_zero = lambda has, delta, start: jnp.where(has, delta, -start)
+    delta = jax.tree.map(to_zero, context.trained, updates.delta, context.shared["params"])
+    return updates._replace(delta=delta)
 
 
 def _is_pair(node: Any) -> bool:
@@ -125,6 +198,41 @@ def _with_pairs(params: Tree, pairs: list[Pair]) -> Tree:
         return {**node, A: pair.A, B: pair.B}
 
     return jax.tree.map(put, params, is_leaf=_is_pair)
+
+
+def _with_steps(params: Tree, steps: list[Array], shared: Tree) -> Tree:
+    """The tree with steps of the weights next to pairs, in its order; pairs have none."""
+    remaining = iter(steps)
+
+    def put(node, merged):
+        if not _is_pair(node):
+            return node
+        step = next(remaining)
+        if BASE in merged:  # which rows alone, outside of a run, do not have
+            step = step.reshape(merged[BASE].shape)
+        return {**node, A: jnp.zeros_like(node[A]), B: jnp.zeros_like(node[B]), BASE: step}
+
+    return jax.tree.map(put, params, shared.get(MERGED, params), is_leaf=_is_pair)
+
+
+def _no_product(pairs: Pair) -> Float[Array, "m n"]:
+    """A B of a stack of pairs, as zeros."""
+    return jnp.zeros((pairs.A.shape[1], pairs.B.shape[2]), pairs.A.dtype)
+
+
+def _bytes_of_pairs(updates: Updates, context: Context) -> Int[Array, " K"]:
+    """The bytes of every client's pairs, of which it may have a part."""
+    K = len(updates.arrived)
+    pairs = _pairs(updates.delta)
+    if context.trained is None:
+        return jnp.full(K, tree.payload_bytes(pairs) // K, jnp.int32)
+    bytes_ = jnp.zeros(K, jnp.int32)
+    stacks = jax.tree.leaves(pairs)
+    parts = jax.tree.leaves(_pairs(context.trained))
+    for leaf, has in zip(stacks, parts, strict=True):
+        of_number = tree.payload_bytes(leaf) // leaf.size
+        bytes_ += of_number * jnp.sum(has, axis=(1, 2), dtype=jnp.int32)
+    return bytes_
 
 
 def _sum_of_products(pairs: Pair, p: Float[Array, " K"]) -> Pair:

@@ -129,8 +129,8 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
 
     plan = run.plan
     if plan.levels is not None and plan.level is not None:
-        widths = plan.levels.of_clients(np.array(plan.levels.sizes), plan.level)
-        table["width"] = widths[listed].tolist()
+        sizes = plan.levels.of_clients(np.array(plan.levels.sizes), plan.level)
+        table[plan.levels.name] = sizes[listed].tolist()
 
     # Clients whose samples are pooled take part in no round, and send nothing.
     client = run.program.server.client

@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 
 from fedsim.assemble import Experiment
+from fedsim.assemble.experiment import numerics as numerics_of
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.outputs import outputs
 from fedsim.engine.personal import personal_model
 from fedsim.engine.run import Run
+from fedsim.models.adapted import merged as merged_params
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
@@ -222,7 +224,11 @@ class Result(Tables):
         }
 
     def model(
-        self, method: str | None = None, seed: int | None = None, client: int | None = None
+        self,
+        method: str | None = None,
+        seed: int | None = None,
+        client: int | None = None,
+        merged: bool = False,
     ) -> Any:
         """Final parameters as a PyTree of NumPy arrays, structured as the model's `init` gives it.
 
@@ -231,6 +237,7 @@ class Result(Tables):
           seed: may be left out where there is only one.
           client: the number of a client, whose own model is returned: the one behind its
             `personal_accuracy` in `clients.csv`.
+          merged: merge an adapter into its weights: the structure is that of the model without it.
 
         Returns:
           The parameters; of methods with clusters those of all models `[k, ...]`. What else a model
@@ -238,11 +245,18 @@ class Result(Tables):
 
         Raises:
           KeyError: when that run is not part of the result.
-          ValueError: when there is no such client, or clients have no models of their own.
+          ValueError: when there is no such client, clients have no models of their own, or the
+            adapter has no weights that could be merged.
         """
         if client is None:
-            return self._only(self._models, method, seed)["params"]
-        return self._only(self._client_models, method, seed)(client)["params"]
+            params = self._only(self._models, method, seed)["params"]
+        else:
+            params = self._only(self._client_models, method, seed)(client)["params"]
+        adapter = self.experiment.model.adapter
+        if not merged or adapter is None:
+            return params
+        with numerics_of(self.experiment.scenario):
+            return jax.tree.map(np.asarray, merged_params(params, adapter))
 
     def predict(
         self,

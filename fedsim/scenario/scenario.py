@@ -33,7 +33,7 @@ class Scenario(NamedTuple):
             plain.pop("schedule")
         if self.spec.privacy is None:
             plain.pop("privacy")
-        for name in ("dp_sgd", "width"):
+        for name in ("dp_sgd", "width", "rank"):
             if getattr(self.spec.client, name) is None:
                 plain["client"].pop(name)
         if self.spec.client.statistics == "averaged":

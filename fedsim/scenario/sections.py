@@ -136,6 +136,15 @@ class SubModels(Section):
     """Whether the outputs of classes that a client lacks are 0 in training (HeteroFL)."""
 
 
+class Ranks(Section):
+    """`client.rank`."""
+
+    kind: Literal["by_speed", "listed", "uniform"] = "uniform"
+    """Who has which rank, as in `client.width`."""
+    ranks: Annotated[list[Count], MinLen(1)]
+    """Ranks of the clients' adapters, each at most `model.adapter.rank`, which is the server's."""
+
+
 class ClientCommon(Section):
     """The keys of `client` that do not depend on its kind."""
 
@@ -195,6 +204,10 @@ class ClientCommon(Section):
     """Sub-models for unequal machines: a client trains, receives and sends some of the units of
     every hidden layer, and a step takes it the share of the time that it has of the parameters. The
     mean is over those who have a number. By default everybody trains the whole model."""
+    rank: Annotated[Ranks | None, ByForm()] = None
+    """Adapters of different ranks for unequal machines: a client trains, receives and sends the
+    first columns of A and rows of B; by the rule `lora_mean`, with `how` factors (HetLoRA), product
+    (FlexLoRA) or stack (FLoRA). By default everybody has `model.adapter.rank`."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):

@@ -45,9 +45,11 @@ from fedsim.tree.exact import norms as norms
 from fedsim.tree.exact import over as over
 from fedsim.tree.exact import scaled_norm as scaled_norm
 from fedsim.tree.leaves import fill_leaves as fill_leaves
+from fedsim.tree.leaves import leaves_like as leaves_like
 from fedsim.tree.leaves import select_leaves as select_leaves
 from fedsim.tree.names import leaf_names as leaf_names
 from fedsim.tree.names import listed as listed
+from fedsim.tree.names import map_by_name as map_by_name
 from fedsim.tree.names import mask_by_name as mask_by_name
 from fedsim.tree.names import matches_any as matches_any
 from fedsim.tree.names import require_leaves as require_leaves

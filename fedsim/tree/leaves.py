@@ -32,3 +32,16 @@ def fill_leaves(selected: Tree, full: Tree) -> Tree:
         return full_leaf if leaf is None else leaf
 
     return jax.tree.map(fill, selected, full, is_leaf=lambda x: x is None)
+
+
+def leaves_like(selected: Tree, full: Tree) -> Tree:
+    """The leaves of `full` where `selected` has one, None in place of the others.
+
+    >>> leaves_like({"W": 1.0, "b": None}, {"W": 7.0, "b": 2.0})
+    {'W': 7.0, 'b': None}
+    """
+
+    def like(leaf, full_leaf):
+        return None if leaf is None else full_leaf
+
+    return jax.tree.map(like, selected, full, is_leaf=lambda x: x is None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 import jax
 
@@ -25,6 +26,17 @@ def mask_by_name(params: Tree, marks: Callable[[str], bool]) -> Tree:
     """Return a bool for every leaf: what `marks` says of its name."""
     marked = [marks(name) for name in leaf_names(params)]
     return jax.tree.unflatten(jax.tree.structure(params), marked)
+
+
+def map_by_name(function: Callable[[str, Any], Any], params: Tree) -> Tree:
+    """Return a tree with `function(name, leaf)` in place of every leaf.
+
+    >>> map_by_name(lambda name, leaf: f"{name}={leaf}", {"layer0": {"W": 1, "b": None}})
+    {'layer0': {'W': 'layer0.W=1', 'b': None}}
+    """
+    leaves, structure = jax.tree.flatten(params)
+    named = zip(leaf_names(params), leaves, strict=True)
+    return jax.tree.unflatten(structure, [function(name, leaf) for name, leaf in named])
 
 
 def matches_any(name: str, patterns: Sequence[str]) -> bool:

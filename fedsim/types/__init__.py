@@ -41,7 +41,10 @@ from fedsim.types.server import Stage as Stage
 from fedsim.types.server import forgetful as forgetful
 from fedsim.types.server import no_row as no_row
 from fedsim.types.server import stateless as stateless
+from fedsim.types.task import BASE as BASE
 from fedsim.types.task import LOW_RANK as LOW_RANK
+from fedsim.types.task import MERGED as MERGED
+from fedsim.types.task import MERGED_BYTES as MERGED_BYTES
 from fedsim.types.task import Adapter as Adapter
 from fedsim.types.task import Batch as Batch
 from fedsim.types.task import Forward as Forward

@@ -166,6 +166,9 @@ class Rule(NamedTuple):
       leaves: leaves of an adapter that the rule is about, by name; clients must send them.
       freezes: patterns over the names of leaves that nobody trains, under this rule; of several
         entries, each holds for a round, in turn.
+      merges: patterns over the names of frozen leaves that the rule moves. They are the server's
+        then, `shared["merged"]`: its aggregate has them besides what clients send, and so has what
+        steps and optimisers see. Clients begin every round with adapters of their own draw.
     """
 
     apply: Callable[[Updates, Tree, Context], Result]
@@ -182,6 +185,7 @@ class Rule(NamedTuple):
     before: RowStage | None = None
     leaves: tuple[str, ...] = ()
     freezes: tuple[tuple[str, ...], ...] = ()
+    merges: tuple[str, ...] = ()
     name: str = ""
 
 

@@ -1,6 +1,6 @@
 """What there is to learn: a model, a batch of samples, and both with a loss as a task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import optax
@@ -9,6 +9,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from fedsim.tree import Tree
 
 LOW_RANK = ("lora_A", "lora_B")  # names of the factors of a low-rank matrix A B
+BASE = "base"  # name of a weight that has an adapter
+MERGED_BYTES = "merged_bytes"  # what a rule reports that moves frozen leaves
+MERGED = "merged"  # section of the variables: frozen leaves that the server moves
 
 Shared = dict[str, Any]
 """What the server sends: `params` (stages, rule and optax act on it alone), `stats`, `aux`."""
@@ -48,6 +51,7 @@ class Model(NamedTuple):
     # (key, params, P) -> start of P vectors `[P, width]`, which the model puts in front of every
     # sequence where its params have them as the leaf `prompt`
     prompt: Callable[[Key[Array, ""], Tree, int], Array] | None = None
+    adapter: "Adapter | None" = None  # what is added to its weights
 
 
 class Adapter(NamedTuple):
@@ -62,14 +66,22 @@ class Adapter(NamedTuple):
       targets: patterns over the names of weights; None: all matrices.
       factored_only: whether `apply` must not be asked for an array.
       prompt: number of vectors that are trained, as the leaf `prompt`, in front of every sequence.
+      rank: columns of A, of an adapter with a pair A B; 0: it has none.
+      alpha: A B counts alpha/rank; None: alpha is the rank.
     """
 
     init: Callable[[Key[Array, ""], str, Array], dict[str, Array]] | None = None
     apply: Callable[..., Any] | None = None
     leaves: tuple[str, ...] = ()
-    targets: list[str] | None = None
+    targets: Sequence[str] | None = None
     factored_only: bool = False
     prompt: int = 0
+    rank: int = 0
+    alpha: float | None = None
+
+    def scale(self, rank: int) -> float:
+        """Return what a pair A B of a rank counts."""
+        return 1.0 if self.alpha is None else self.alpha / rank
 
 
 class Batch(NamedTuple):

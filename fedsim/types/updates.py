@@ -102,3 +102,4 @@ class Context(NamedTuple):
     canary: Bool[Array, " K"] | None = None  # clients by which privacy is audited
     # [K, ...] for every number of a row, whether its client has it; None: all clients have all
     trained: Tree | None = None
+    scale: float = 1.0  # of A B, in a model with pairs

@@ -1,0 +1,295 @@
+"""Clients with adapters of different ranks: against pairs of their own ranks in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference.scenarios import consecutive
+
+import fedsim
+from fedsim.clients.ranks import part_of_ranks
+from fedsim.errors import ScenarioError
+from fedsim.models.adapted import begun_anew
+from fedsim.types import Work
+
+RNG = np.random.default_rng(4)
+m, n, R = 7, 6, 3
+ALPHA = 3.0
+SIZES = (8, 6, 0, 4, 2, 7)  # the third has no samples
+X = RNG.normal(size=(sum(SIZES), m))
+Y = X @ RNG.normal(size=(m, n))
+OWNER = np.repeat(range(len(SIZES)), SIZES)
+RANKS = [3, 2, 1, 2, 3, 3]  # in every cohort one has all columns
+COHORTS = [[0, 1, 3], [5], [1, 3, 4], [0, 1, 2, 3, 4], [1, 4]]
+BROKEN = 5  # a client whose messages are not finite: nobody is left of the second round
+LR, STEPS, SERVER_LR = 0.05, 3, 0.5
+
+
+def written(how: str, rank: dict | None, **sections) -> dict:
+    client = {"lr": LR, "batch": "full", "steps": STEPS}
+    return {
+        "name": "ranks",
+        "rounds": len(COHORTS),
+        "data": {"clients": len(SIZES), "test": 0.0},
+        "model": {
+            "kind": "linear",
+            "bias": False,
+            "adapter": {"kind": "lora", "rank": R, "alpha": ALPHA},
+        },
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [BROKEN]},
+        "server": [{"kind": "lora_mean", "how": how}, {"kind": "sgd", "lr": SERVER_LR}],
+        "evaluate": {"every": 1},
+        "numerics": {"dtype": "float64"},
+        **sections,
+        "client": {**client, **sections.get("client", {}), **({"rank": rank} if rank else {})},
+    }
+
+
+def run(how: str, rank: dict | None, samples=(X, Y), **sections) -> fedsim.Result:
+    data = fedsim.Arrays(*samples)
+    return fedsim.run(written(how, rank, **sections), data=data, partition=consecutive(SIZES))
+
+
+def listed(ranks=RANKS) -> dict:
+    return {"kind": "listed", "ranks": ranks}
+
+
+def close(a, b, tolerance=1e-10):
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+# ------------------------------------------------------------------------------------- by hand
+
+
+def trained(client: int, W: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple:
+    """The client's own pair, of as many columns as it has, after its steps at alpha over these."""
+    x, y = X[OWNER == client], Y[OWNER == client]
+    scale = ALPHA / RANKS[client]
+    for _ in range(STEPS):
+        gradient = scale * x.T @ (x @ (W + scale * A @ B) - y) / len(x)
+        A, B = A - LR * gradient @ B.T, B - LR * A.T @ gradient
+    return A, B
+
+
+def drawn(result, client: int, took_part: int) -> np.ndarray:
+    """The A that a client begins with under `stack`, before its columns are cut off."""
+    start = result.experiment.shared[0]
+    if not took_part:
+        return np.asarray(start["params"]["W"]["lora_A"])
+    with jax.enable_x64(True):
+        row = jax.tree.map(lambda rows: rows[client], result.state()["client"])
+        key = jax.random.fold_in(jax.random.wrap_key_data(row["key"]), took_part)
+        return np.asarray(begun_anew(start, result.experiment.model.adapter, key)["W"]["lora_A"])
+
+
+def best(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    U, s, Vt = np.linalg.svd(S)
+    U, Vt = U[:, :R], Vt[:R]
+    signs = np.sign(np.take_along_axis(U, np.abs(U).argmax(0)[None], 0))[0]
+    return U * signs, (s[:R] * signs)[:, None] * Vt
+
+
+def by_hand(how: str, result) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """W, A and B of a loop over rounds and clients, with dense products."""
+    start = result.experiment.shared[0]
+    W = np.zeros((m, n))
+    A, B = (np.asarray(start["params"]["W"][name]) for name in ("lora_A", "lora_B"))
+    took_part = dict.fromkeys(range(len(SIZES)), 0)
+    for cohort in COHORTS:
+        present = [client for client in cohort if client != BROKEN and SIZES[client]]
+        if not present:
+            continue
+        total = sum(SIZES[client] for client in present)
+        S, A_mean, B_mean = np.zeros((m, n)), np.zeros((m, R)), np.zeros((R, n))
+        for client in present:
+            k, p = RANKS[client], SIZES[client] / total
+            A_sent = drawn(result, client, took_part[client]) if how == "stack" else A
+            B_sent = k / R * B if how != "stack" else np.zeros((R, n))
+            A_k, B_k = trained(client, W, A_sent[:, :k], B_sent[:k])
+            took_part[client] += 1
+            S += p * ALPHA / k * A_k @ B_k
+            A_mean[:, :k] += p * A_k
+            B_mean[:k] += p * R / k * B_k
+        if how == "stack":
+            W = W + SERVER_LR * S
+            continue
+        A_new, B_new = best(R / ALPHA * S) if how == "product" else (A_mean, B_mean)
+        A, B = A + SERVER_LR * (A_new - A), B + SERVER_LR * (B_new - B)
+    return W, A, B
+
+
+def check(how: str) -> fedsim.Result:
+    result = run(how, listed())
+    leaves = result.model()["W"]
+    for name, expected in zip(("base", "lora_A", "lora_B"), by_hand(how, result), strict=True):
+        close(leaves[name], expected)
+    return result
+
+
+def pair_bytes(rank: int) -> int:
+    return 4 * rank * (m + n)
+
+
+def test_a_client_trains_the_best_pair_of_its_rank_and_sends_that_alone():
+    """FlexLoRA: some of the clients, one without samples, a round of nobody, half a server step."""
+    result = check("product")
+    sent = [sum(pair_bytes(RANKS[client]) for client in cohort) for cohort in COHORTS]
+    for column in ("bytes_up", "bytes_down"):
+        assert np.diff(result.rounds[column]).tolist() == sent
+    assert result.clients["rank"].tolist() == RANKS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["factors", "stack"])
+def test_zeros_fill_up_the_pairs_and_stacks_have_all_columns(how):
+    result = check(how)
+    if how == "stack":
+        stacks = [sum(pair_bytes(RANKS[k]) for k in c if k != BROKEN and SIZES[k]) for c in COHORTS]
+        assert result.rounds["lora_mean/merged_bytes"].iloc[1:].tolist() == stacks
+
+
+DIGITS = {"kind": "gaussian_blobs", "samples": 200, "clients": len(SIZES)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["factors", "product", "stack"])
+def test_equal_ranks_are_the_plain_method_bit_for_bit(how):
+    """In float64 by least squares, and in float32 with a network, lanes and another method."""
+    cases = [
+        {},
+        {
+            "data": DIGITS,
+            "model": {"kind": "mlp", "hidden": [9], "adapter": {"kind": "lora", "rank": R}},
+            "client": {"kind": "fedprox", "mu": 0.1, "optimizer": {"kind": "sgd", "momentum": 0.9}},
+            "numerics": {"dtype": "float32", "lanes": 2},
+        },
+    ]
+    for sections in cases:
+        samples = {} if "data" not in sections else None
+        results = []
+        for rank in (listed([R] * len(SIZES)), None):
+            if samples is None:
+                results.append(fedsim.run(written(how, rank, **sections)))
+            else:
+                results.append(run(how, rank, **sections))
+        one, other = results
+        jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
+        columns = [name for name in other.rounds if "seconds" not in name]
+        assert one.rounds[columns].equals(other.rounds[columns])
+
+
+# ------------------------------------------------------------------------------- what clients have
+
+
+def work_of(level: int) -> Work:
+    return Work(**{**dict.fromkeys(Work._fields, ()), "level": jnp.int32(level)})
+
+
+def test_what_a_client_keeps_is_what_it_trains():
+    shapes = {"W": {"lora_A": (5, 4), "lora_B": (4, 3)}, "head": (3, 2)}
+    params = jax.tree.map(jnp.zeros, shapes, is_leaf=lambda leaf: isinstance(leaf, tuple))
+    part = part_of_ranks([4, 1])
+    kept = part.kept(params)
+    assert jax.tree.map(list, kept) == {
+        "W": {"lora_A": [20, 5], "lora_B": [12, 3]},
+        "head": [6, 6],
+    }
+    for level in (0, 1):
+        has = part.trains(params, work_of(level))
+        counts = jax.tree.map(lambda leaf: int(leaf.sum()), has)
+        assert counts == jax.tree.map(lambda by_level, level=level: by_level[level], kept)
+    assert has["W"]["lora_A"][:, 0].all()
+    assert has["W"]["lora_B"][0].all()
+
+
+@pytest.mark.long
+def test_seconds_follow_the_rank():
+    """A message takes the time of its bytes; a step that of its products, of frozen leaves too."""
+    fleet = {
+        "speed": {"kind": "classes", "seconds": [1.0, 2.0]},
+        "links": {"kind": "constant", "up": 10.0, "down": 20.0},
+    }
+    rank = {"kind": "by_speed", "ranks": [1, 3]}
+    sections = {"fleet": fleet, "rounds": 1, "cohort": "all"}
+    result = run("product", rank, **sections)
+    plan = result.experiment.plans[0]
+    ranks = np.array([3, 1])[plan.level]
+    assert set(ranks) == {1, 3}
+    assert result.clients["rank"].tolist() == ranks.tolist()
+    share = (2 * m * n + 3 * ranks * (m + n)) / (2 * m * n + 3 * R * (m + n))
+    steps = np.where(np.array(SIZES) > 0, STEPS, 0)
+    speed = run("product", None, **sections).experiment.plans[0].machines.speed.step
+    expected = 0.15 * pair_bytes(1) * ranks + steps * speed * share
+    np.testing.assert_allclose(plan.seconds, expected, rtol=1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["factors", "product", "stack"])
+def test_kills_and_blocks_change_no_bit(how, tmp_path):
+    sections = {
+        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 9, "client_test": 0.2},
+        "model": {"kind": "mlp", "hidden": [6], "adapter": {"kind": "lora", "rank": 4, "alpha": 2}},
+        "cohort": {"kind": "uniform", "size": 5},
+        "client": {"lr": 0.1, "batch": 8},
+        "server": [{"kind": "clip", "norm": 1.0}, {"kind": "lora_mean", "how": how}],
+        "fleet": {"dropout": 0.1},
+        "wire": [],
+        "numerics": {},
+    }
+    rank = {"ranks": [1, 2, 4]}
+    whole = fedsim.run(written(how, rank, **sections, rounds=4), out=tmp_path / "whole")
+    cut = tmp_path / "cut"
+    fedsim.run(written(how, rank, **sections, rounds=2), out=cut)
+    resumed = fedsim.run(written(how, rank, **sections, rounds=4), out=cut, resume=True)
+    assert fedsim.verify(tmp_path / "whole").equal
+    sections["numerics"] = {"block": 2, "lanes": 2}
+    blocks = fedsim.run(written(how, rank, **sections, rounds=4))
+    for other in (resumed, blocks):
+        jax.tree.map(np.testing.assert_array_equal, whole.model(), other.model())
+        columns = ["bytes_up", "bytes_down", "test_loss"]
+        assert whole.rounds[columns].equals(other.rounds[columns])
+
+
+# -------------------------------------------------------------------------------------- refusals
+
+REFUSED = {
+    "server[0]: clients send pairs of different ranks, and mean has no mean of these; use": {
+        "server": ["mean"]
+    },
+    "server[0]: clients send pairs of different ranks, and lora_mean has no mean of these": {
+        "server": [{"kind": "lora_mean", "how": "freeze_a"}]
+    },
+    "client.rank.ranks: 8 is more than model.adapter.rank 3, which is the server's; raise": {
+        "client": {"rank": {"ranks": [2, 8]}}
+    },
+    "model: adapter.rank: 8 is more than min(m, n) of W [7, 6]; lower it": {
+        "model": {"kind": "linear", "bias": False, "adapter": {"kind": "lora", "rank": 8}}
+    },
+    "client.rank: a client has a width or a rank of its own, not both; remove it, or client": {
+        "client": {"width": {"widths": [1.0, 0.5]}}
+    },
+    "client.rank.ranks: 2 ranks for 6 clients; write one per client": {
+        "client": {"rank": listed([3, 2])}
+    },
+    "client.rank: ranks are of adapters with a pair A B, and the model has none": {
+        "model": {"kind": "linear", "adapter": "bitfit"},
+        "server": ["mean"],
+    },
+    "client.rank: scaffold sends, keeps or measures more than an update of the model": {
+        "client": {"kind": "scaffold"}
+    },
+    "wire[0]: clients send parts of the model, and qsgd encodes all of it; remove it, or": {
+        "wire": ["qsgd"]
+    },
+}
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_does_not_go_with_ranks_is_refused(says):
+    sections = {**REFUSED[says]}
+    client = {"rank": listed(), **sections.pop("client", {})}
+    with pytest.raises(ScenarioError) as error:
+        run("product", None, client=client, **sections)
+    assert says in str(error.value)

@@ -1,0 +1,262 @@
+"""`lora_mean(how: stack)`: the exact sum of the products in the frozen weights (FLoRA)."""
+
+import jax
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim import tree
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast
+from fedsim.disk import checkpoint
+from fedsim.errors import ScenarioError
+from fedsim.models.adapted import begun_anew
+from fedsim.scenario import read
+
+RNG = np.random.default_rng(6)
+m, r, n = 7, 2, 6
+ALPHA = 3.0
+X = RNG.normal(size=(20, m))
+Y = X @ RNG.normal(size=(m, n))
+OWNER = np.repeat([0, 1, 2, 3], [8, 6, 4, 2])
+COHORTS = [[0, 1, 3], [2], [0, 2, 3], [0, 1], [0, 1, 3]]
+BROKEN = 2  # a client whose messages are not finite: nobody is left of the second round
+LR, STEPS, SERVER_LR = 0.05, 3, 0.5
+PAIR_BYTES = 4 * r * (m + n)
+
+
+def written(**sections) -> dict:
+    return {
+        "name": "stacked",
+        "rounds": len(COHORTS),
+        "data": {"partition": "natural"},
+        "model": {
+            "kind": "linear",
+            "bias": False,
+            "adapter": {"kind": "lora", "rank": r, "alpha": ALPHA},
+        },
+        "cohort": {"kind": "listed", "rounds": COHORTS},
+        "client": {"lr": LR, "batch": "full", "steps": STEPS},
+        "wire": ["nonfinite"],
+        "fleet": {"malicious": [BROKEN]},
+        "server": [{"kind": "lora_mean", "how": "stack"}, {"kind": "sgd", "lr": SERVER_LR}],
+        "evaluate": {"every": 1},
+        "numerics": {"dtype": "float64"},
+        **sections,
+    }
+
+
+def run(**sections) -> fedsim.Result:
+    return fedsim.run(written(**sections), data=fedsim.Arrays(X, Y, client=OWNER))
+
+
+def base_of(result) -> np.ndarray:
+    return np.asarray(result.model()["W"]["base"])
+
+
+def close(a, b, tolerance=1e-12):
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+# ------------------------------------------------------------------------------------- by hand
+
+
+def trained(client: int, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """What a client adds to W: alpha/r A B after its steps, from B = 0."""
+    x, y = X[OWNER == client], Y[OWNER == client]
+    scale = ALPHA / r
+    B = np.zeros((r, n))
+    for _ in range(STEPS):
+        gradient = scale * x.T @ (x @ (W + scale * A @ B) - y) / len(x)
+        A, B = A - LR * gradient @ B.T, B - LR * A.T @ gradient
+    return scale * A @ B
+
+
+def drawn(result, client: int, took_part: int) -> np.ndarray:
+    """The A that a client begins with, which it draws unless it takes part for the first time."""
+    start = result.experiment.shared[0]
+    if not took_part:
+        return np.asarray(start["params"]["W"]["lora_A"])
+    with jax.enable_x64(True):
+        row = jax.tree.map(lambda rows: rows[client], result.state()["client"])
+        key = jax.random.fold_in(jax.random.wrap_key_data(row["key"]), took_part)
+        adapter = result.experiment.model.adapter
+        return np.asarray(begun_anew(start, adapter, key)["W"]["lora_A"])
+
+
+def by_hand(result) -> np.ndarray:
+    """The weights of a loop over rounds and clients, with dense products."""
+    W = np.asarray(result.experiment.shared[0]["merged"]["W"]["base"])
+    took_part = dict.fromkeys(range(4), 0)
+    for cohort in COHORTS:
+        total = sum((OWNER == client).sum() for client in cohort if client != BROKEN)
+        S = np.zeros((m, n))
+        for client in cohort:
+            if client != BROKEN:
+                A = drawn(result, client, took_part[client])
+                S += (OWNER == client).sum() / total * trained(client, W, A)
+                took_part[client] += 1
+        W = W + SERVER_LR * S
+    return W
+
+
+def test_the_weights_take_the_exact_sum_and_bytes_are_those_of_the_stack():
+    """Some of the clients, a round without anyone, new adapters, half a server step."""
+    result = run()
+    close(base_of(result), by_hand(result))
+    pair = result.model()["W"]
+    assert not np.any(pair["lora_B"])
+    np.testing.assert_array_equal(result.model(merged=True)["W"], pair["base"])
+
+    # A client sends its pair, and receives all pairs that were added since its last round, or the
+    # weights where those are smaller.
+    weights = 4 * m * n
+    assert 2 * PAIR_BYTES > weights > PAIR_BYTES
+    down = [0, weights, 2 * weights, 2 * weights, 3 * weights]
+    assert np.diff(result.rounds["bytes_up"]).tolist() == [len(c) * PAIR_BYTES for c in COHORTS]
+    assert np.diff(result.rounds["bytes_down"]).tolist() == down
+    merged = result.rounds["lora_mean/merged_bytes"].iloc[1:].tolist()
+    assert merged == [3 * PAIR_BYTES, 0, 2 * PAIR_BYTES, 2 * PAIR_BYTES, 3 * PAIR_BYTES]
+
+
+@pytest.mark.long
+def test_one_client_has_the_same_product_whatever_the_mean():
+    one = {"rounds": 1, "cohort": {"kind": "listed", "rounds": [[0]]}, "wire": [], "fleet": {}}
+    start = base_of(run(rounds=0))
+    moved = base_of(run(**one, server=[{"kind": "lora_mean", "how": "stack"}])) - start
+    for how in ("factors", "product"):
+        result = run(**one, server=[{"kind": "lora_mean", "how": how}])
+        pair = result.model()["W"]
+        close(ALPHA / r * pair["lora_A"] @ pair["lora_B"], moved)
+        close(result.model(merged=True)["W"], start + moved)
+
+
+# ------------------------------------------------------------------------------- all promises
+
+
+def network(**sections) -> dict:
+    return {
+        "name": "stacked",
+        "rounds": 4,
+        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 8, "client_test": 0.2},
+        "model": {
+            "kind": "mlp",
+            "hidden": [6],
+            "adapter": {"kind": "lora", "rank": 3, "targets": ["layer0"]},
+            "train": ["layer1.b"],
+        },
+        "cohort": {"kind": "uniform", "size": 5},
+        "client": {"lr": 0.1, "batch": 8},
+        "server": [{"kind": "lora_mean", "how": "stack"}],
+        **sections,
+    }
+
+
+COMPOSED = {
+    "clip": {"server": [{"kind": "clip", "norm": 1.0}, *network()["server"]]},
+    "codec": {"wire": [{"kind": "qsgd", "levels": 64}]},
+    "momentum": {"server": [*network()["server"], {"kind": "sgd", "lr": 0.5, "momentum": 0.9}]},
+    "fedprox": {"client": {"kind": "fedprox", "mu": 0.1, "lr": 0.1, "batch": 8}},
+    "fedper": {"client": {"kind": "fedper", "personal": ["layer1.b"], "lr": 0.1, "batch": 8}},
+    "fine_tune": {"client": {"kind": "fine_tune", "lr": 0.1, "batch": 8}},
+}
+
+
+def same(one: fedsim.Result, other: fedsim.Result, seed: int = 0) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one.model(seed=seed), other.model(seed=seed))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["plain", *COMPOSED])
+def test_kills_blocks_and_other_links(name, tmp_path):
+    sections = COMPOSED.get(name, {})
+    whole = fedsim.run(network(**sections), out=tmp_path / "whole")
+    assert whole.status == "done"
+    assert np.isfinite(whole.rounds["test_loss"]).all()
+
+    # Of the frozen leaves, the target alone moves.
+    start = whole.experiment.shared[0]
+    before = tree.fill_leaves(tree.fill_leaves(start["params"], start["frozen"]), start["merged"])
+    after = whole.model()
+    for path in (("layer0", "b"), ("layer1", "W")):
+        np.testing.assert_array_equal(before[path[0]][path[1]], after[path[0]][path[1]])
+    assert (before["layer0"]["W"]["base"] != after["layer0"]["W"]["base"]).any()
+
+    # Killed after two rounds and resumed; verified from the record; in blocks of two.
+    cut = tmp_path / "cut"
+    fedsim.run(network(**sections, rounds=2), out=cut)
+    resumed = fedsim.run(network(**sections, rounds=4), out=cut, resume=True)
+    assert fedsim.verify(tmp_path / "whole").equal
+    blocks = fedsim.run(network(**sections, numerics={"block": 2, "lanes": 2}))
+    for other in (resumed, blocks):
+        same(whole, other)
+        columns = ["bytes_up", "bytes_down", "test_loss"]
+        assert whole.rounds[columns].equals(other.rounds[columns])
+
+
+@pytest.mark.long
+def test_commits_have_the_weights_that_the_rule_moves_and_no_others(tmp_path):
+    fedsim.run(network(rounds=2), out=tmp_path)
+    commits = list(tmp_path.rglob("*.ckpt"))
+    assert commits
+    for commit in commits:
+        names = checkpoint.decode(commit.read_bytes()).arrays
+        assert any("merged" in name and "layer0" in name for name in names)
+        assert not any("layer1.W" in name or "layer0.b" in name for name in names)
+
+
+@pytest.mark.long
+def test_seeds_have_the_bits_that_each_has_alone():
+    same(fedsim.run(network(), seeds=[0, 1]), fedsim.run(network(), seeds=[1]), seed=1)
+
+
+@pytest.mark.long
+def test_check_counts_what_the_server_moves():
+    scenario = read(network())
+    with numerics(scenario):
+        counted = forecast(build(scenario))
+    pair = 3 * (20 + 6)
+    assert counted["parameters_trained"] == counted["parameters_sent"] == pair + 10
+    assert counted["parameters_merged"] == 20 * 6
+    assert counted["parameters_frozen"] == 20 * 6 + 6 + 6 * 10
+    assert counted["memory"]["frozen"] == 4 * (6 + 6 * 10)
+    assert counted["bytes_up_a_round"] == 5 * 4 * (pair + 10)
+    result = fedsim.run(network())
+    assert counted["bytes_down_a_round"] == result.rounds["bytes_down"].iloc[-1] // 4
+
+
+DORA = {**network()["model"], "adapter": {"kind": "dora", "targets": ["layer0"]}}
+REFUSED = [
+    ({"client": {"kind": "scaffold"}}, "client.kind: what it remembers is of adapters"),
+    (
+        {"client": {"optimizer": "adam", "optimizer_state": "carry"}},
+        "client.optimizer_state: what it remembers is of adapters",
+    ),
+    ({"model": DORA}, "server[0]: lora_mean adds A B to the weights, and dora has dora_m besides"),
+    (
+        {"model": {**network()["model"], "train": ["layer0.W.base"]}},
+        "model.train: names layer0.W.base, which lora_mean moves; leave it out",
+    ),
+    ({"broadcast": ["qsgd"]}, "broadcast: clients receive what was added to the weights"),
+    (
+        {
+            "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3},
+            "cohort": {"kind": "uniform", "size": 3},
+        },
+        "schedule: fedbuff has clients with several models",
+    ),
+    ({"evaluate": {"diagnostics": True}}, "evaluate.diagnostics: diagnostics compare updates"),
+    (
+        {"wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}]},
+        "wire[0]: error_feedback remembers a client's last message",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sections", "expected"), REFUSED)
+def test_what_goes_on_with_an_adapter_is_refused(sections, expected):
+    with pytest.raises(ScenarioError) as caught:
+        fedsim.run(network(**sections))
+    assert expected in str(caught.value)
+    assert len(caught.value.problems) == 1
