@@ -1,6 +1,7 @@
 """A scenario's links, samples and model, made and checked; all problems are raised at once."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -438,6 +439,9 @@ def _make_learning(
         model_of, scenario, federation, supplied, always_frozen, reads=[("model",)]
     )
     model = problems.attempt(_model_of_method, scenario, components.client, model)
+    local_model = _make_local_model(
+        problems, components.client, model, scenario, federation, supplied, always_frozen
+    )
     _check_targets(problems, components, samples, model)
     problems.check(model_without_parts, scenario, model)
 
@@ -455,6 +459,7 @@ def _make_learning(
         sample=_sample_of(federation),
         turns=freezes if len(freezes) > 1 else (),
         widths=widths_of(scenario.spec.client),
+        local_model=None if local_model is model else local_model,
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -473,7 +478,7 @@ def _make_learning(
         federations = {seed: each.pooled for seed, each in federations.items()}
     widths = problems.attempt(batch_widths, components.local, federation, federations)
     activations = problems.attempt(
-        activation_bytes, scenario, model, supplied, federation, widths, shapes
+        activation_bytes, scenario, local_model, supplied, federation, widths, shapes
     )
     activations = problems.attempt(with_gradients, scenario, activations, shapes, widths)
     for each in federations.values():
@@ -485,6 +490,24 @@ def _make_learning(
         shapes=shapes,
         activation_bytes=activations,
     )
+
+
+def _make_local_model(problems: Problems, client: Any, model: Any, *arguments: Any) -> Any:
+    """The model as clients compute it while they train: `model`, unless `numerics` says otherwise.
+
+    Args:
+      problems: where refusals are recorded.
+      client: the method.
+      model: what is scored.
+      arguments: those of `model_of`.
+    """
+    numerics = problems.scenario.spec.numerics
+    if not numerics.remat and numerics.compute is None:
+        return model
+    make = partial(model_of, local=True)
+    reads = [("model",), ("numerics",)]
+    local_model = problems.attempt(make, *arguments, reads=reads)
+    return problems.attempt(_model_of_method, problems.scenario, client, local_model)
 
 
 def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
