@@ -542,7 +542,7 @@ def _check_targets(
     has_features = model is UNKNOWN or model.features is not None
     problems.check(unmet_needs, scenario, components.client, classes, per_token, has_features)
     problems.check(unknown_columns, scenario, components.cohort, classes, per_token)
-    problems.check(foreign_metric, scenario, classes)
+    problems.check(foreign_metric, scenario, classes, per_token)
 
 
 def _check_training(
