@@ -99,7 +99,7 @@ class Training(NamedTuple):
     """How clients train, and how models are evaluated."""
 
     client: Client
-    task: Task
+    task: Task  # of the server and of scores; the lanes have that of clients
     lanes: Lanes
     probe: Lanes  # of the pass at the global model, for methods and rules that ask for one
     evaluate: Evaluate
@@ -282,7 +282,8 @@ def training(inputs: TrainingInputs) -> Training:
     """Return the programs that train and evaluate a model.
 
     Augmentation changes what clients train on. Passes at the global model and scores see the
-    samples unchanged. Scores are by `inputs.model`, however clients compute it.
+    samples unchanged. Scores, and what the server computes, are by `inputs.model`, however clients
+    compute it.
     """
     model = inputs.local_model or inputs.model
     classes = inputs.classes
@@ -303,12 +304,17 @@ def training(inputs: TrainingInputs) -> Training:
     if "features" in method.needs and model.features is not None and inputs.sample is not None:
         client_task = client_task._replace(width=_feature_width(model, *inputs.sample))
 
+    scored_task = client_task
+    if inputs.local_model is not None:
+        of_model = task(inputs.model, row_loss, factory_of(section.optimizer), rate, classes)
+        scored_task = of_model._replace(augment=client_task.augment, width=client_task.width)
+
     evaluate_nodes = None
     if inputs.mix is not None:
         evaluate_nodes = node_evaluation(inputs.model, row_loss, classes)
     return Training(
         client=method,
-        task=client_task,
+        task=scored_task,
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
         evaluate=evaluation(inputs.model, row_loss, classes, method.bank is not None),

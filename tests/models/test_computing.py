@@ -259,6 +259,18 @@ def test_both_keys_under_other_methods(name, tmp_path):
 
 
 @pytest.mark.long
+def test_own_models_are_scored_in_float32():
+    """Where everybody has samples of their own alone, with the shared model as their own."""
+    data = {**written()["data"], "client_test": 0.3}
+    sections = {"data": data, "client": {"kind": "fedper", "personal": ["layer0.b"], **LOCALLY}}
+    result = fedsim.run(written(numerics=NARROW, **sections))
+    alone = fedsim.run(written(**sections, rounds=0), params=result.model(client=0))
+    of_own = result.clients.set_index("client")["personal_loss"]
+    shared = alone.clients.set_index("client")["global_loss"]
+    assert of_own[0] == pytest.approx(shared[0], rel=1e-6)
+
+
+@pytest.mark.long
 def test_gradients_are_clipped_and_noised_in_float32():
     """The noise of a step is that of the step in float32, to float32's rounding."""
     build, batch = network("mlp")
