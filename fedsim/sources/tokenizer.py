@@ -38,13 +38,13 @@ class Tokenizer(NamedTuple):
 
     Attributes:
       encode: text -> tokens `[S]`.
-      decode: tokens -> text, without padding and marks.
       names: of all tokens, by number.
+      decode: tokens -> text, without padding and marks; None for the words of a data set.
     """
 
     encode: Callable[[str], Codes]
-    decode: Callable[[Sequence[int]], str]
     names: list[str]
+    decode: Callable[[Sequence[int]], str] | None = None
 
 
 def tokenizer(name: str, sha256: str | None = None) -> Tokenizer:
@@ -79,7 +79,7 @@ def by_bytes() -> Tokenizer:
         return content.decode(errors="replace")
 
     letters = [chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in range(BYTES)]
-    return Tokenizer(encoded, decoded, [SPECIAL[PADDING], *letters])
+    return Tokenizer(encoded, [SPECIAL[PADDING], *letters], decoded)
 
 
 def of_file(path: str, sha256: str | None = None) -> Tokenizer:
@@ -116,7 +116,7 @@ def of_file(path: str, sha256: str | None = None) -> Tokenizer:
     names = [f"<{number}>" for number in range(size)]
     for name, number in by_name.items():
         names[number] = name
-    return Tokenizer(encoded, decoded, names)
+    return Tokenizer(encoded, names, decoded)
 
 
 def _package() -> Any:
@@ -148,7 +148,7 @@ def of_texts(texts: Sequence[str], by: str, vocabulary: int) -> Tokenizer:
         letters = most_frequent(texts, vocabulary - first)
         table = letter_table(letters, first, UNKNOWN)
         names = [*SPECIAL, *letters]
-        return Tokenizer(functools.partial(letter_codes, table=table), _joined(names, ""), names)
+        return Tokenizer(functools.partial(letter_codes, table=table), names)
 
     words = most_frequent(map(words_of, texts), vocabulary - first)
     names = [*SPECIAL, *words]
@@ -157,16 +157,7 @@ def of_texts(texts: Sequence[str], by: str, vocabulary: int) -> Tokenizer:
     def encoded(text: str) -> Codes:
         return np.array(encode(words_of(text), codes, UNKNOWN), np.int32)
 
-    return Tokenizer(encoded, _joined(names, " "), names)
-
-
-def _joined(names: list[str], separator: str) -> Callable[[Sequence[int]], str]:
-    """The names of tokens one after another, without padding and marks."""
-
-    def decoded(codes: Sequence[int]) -> str:
-        return separator.join(names[code] for code in codes if UNKNOWN <= code < len(names))
-
-    return decoded
+    return Tokenizer(encoded, names)
 
 
 def texts_as_sequences(
