@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from fedsim.runs.verify import verify as verify
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import enable as enable
+    from fedsim.sources.tokenizer import tokenizer as tokenizer
     from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
@@ -86,6 +87,7 @@ _HOME = {
     "runs.run": ("run",),
     "runs.verify": ("verify",),
     "scenario": ("Scenario", "enable"),
+    "sources.tokenizer": ("tokenizer",),
     "topology": ("spectral_gap",),
 }
 

@@ -1,6 +1,7 @@
 """A scenario's links, samples and model, made and checked; all problems are raised at once."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -462,6 +463,16 @@ def _make_learning(
         model_of, scenario, federation, supplied, always_frozen, merged, reads=[("model",)]
     )
     model = problems.attempt(_model_of_method, scenario, components.client, model)
+    local_model = _make_local_model(
+        problems,
+        components.client,
+        model,
+        scenario,
+        federation,
+        supplied,
+        always_frozen,
+        merged,
+    )
     _check_targets(problems, components, samples, model)
     problems.check(model_without_parts, scenario, model)
     problems.check(model_without_ranks, scenario, model)
@@ -482,6 +493,7 @@ def _make_learning(
         widths=widths_of(scenario.spec.client),
         ranks=ranks_of(scenario.spec.client),
         merges=bool(merged),
+        local_model=None if local_model is model else local_model,
     )
 
     def make_training(client: Client, *inputs: Any) -> Training:
@@ -500,7 +512,7 @@ def _make_learning(
         federations = {seed: each.pooled for seed, each in federations.items()}
     widths = problems.attempt(batch_widths, components.local, federation, federations)
     activations = problems.attempt(
-        activation_bytes, scenario, model, supplied, federation, widths, shapes
+        activation_bytes, scenario, local_model, supplied, federation, widths, shapes
     )
     activations = problems.attempt(with_gradients, scenario, activations, shapes, widths)
     for each in federations.values():
@@ -512,6 +524,24 @@ def _make_learning(
         shapes=shapes,
         activation_bytes=activations,
     )
+
+
+def _make_local_model(problems: Problems, client: Any, model: Any, *arguments: Any) -> Any:
+    """The model as clients compute it while they train: `model`, unless `numerics` says otherwise.
+
+    Args:
+      problems: where refusals are recorded.
+      client: the method.
+      model: what is scored.
+      arguments: those of `model_of`.
+    """
+    numerics = problems.scenario.spec.numerics
+    if not numerics.remat and numerics.compute is None:
+        return model
+    make = partial(model_of, local=True)
+    reads = [("model",), ("numerics",)]
+    local_model = problems.attempt(make, *arguments, reads=reads)
+    return problems.attempt(_model_of_method, problems.scenario, client, local_model)
 
 
 def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
@@ -547,7 +577,7 @@ def _check_targets(
     problems.check(unmet_needs, scenario, components.client, classes, per_token, has_features)
     problems.check(unknown_columns, scenario, components.cohort, classes, per_token)
     problems.check(loss_without_classes, scenario, classes, per_token)
-    problems.check(foreign_metric, scenario, classes)
+    problems.check(foreign_metric, scenario, classes, per_token)
 
 
 def _check_training(

@@ -69,8 +69,8 @@ def unknown_columns(scenario: Scenario, cohort: Cohort, classes: int, per_token:
         yield ("cohort", "kind"), f"{text}; use another cohort"
 
 
-def foreign_metric(scenario: Scenario, classes: int) -> Findings:
-    """A metric for regression targets where samples have classes; one of clients without scores."""
+def foreign_metric(scenario: Scenario, classes: int, per_token: bool) -> Findings:
+    """A metric for other labels than the samples have; one of clients without scores."""
     metric = scenario.spec.evaluate.metric
     of_clients = metric.startswith(("client_", "personal_"))
     if of_clients and not scenario.spec.evaluate.personal:
@@ -82,6 +82,9 @@ def foreign_metric(scenario: Scenario, classes: int) -> Findings:
     if classes and metric in ("test_r2", "test_mae"):
         text = f"{metric} is for targets that are numbers, and these are classes"
         yield ("evaluate", "metric"), f"{text}; write test_accuracy"
+    if metric == "test_perplexity" and not per_token:
+        text = "test_perplexity is for samples in which every token has a label"
+        yield ("evaluate", "metric"), f"{text}; write test_loss"
 
 
 def idle_statistics(scenario: Scenario, client: Client, shapes: Any) -> Findings:

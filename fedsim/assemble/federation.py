@@ -24,7 +24,7 @@ from fedsim.data.partition import even_sizes, offsets_of
 from fedsim.data.splits import drawn_clients
 from fedsim.errors import OutOfMemoryError, PartitionError
 from fedsim.fleet.streams import Stream, generator
-from fedsim.scenario.named_files import DATA, PARTITION
+from fedsim.scenario.named_files import DATA, PARTITION, TOKENIZER
 from fedsim.scenario.scenario import Scenario
 from fedsim.sources.arrays import is_per_token
 from fedsim.sources.mapped import take_rows
@@ -195,4 +195,7 @@ def resolved_data(scenario: Scenario, data: Arrays | None, federation: Federatio
     }
     if data is None:
         resolved |= resolved_file(scenario, DATA)
+    file = resolved_file(scenario, TOKENIZER)
+    if file:
+        resolved["tokenizer"] = section.tokenizer.model_copy(update=file)
     return section.model_copy(update=resolved)

@@ -38,7 +38,7 @@ from fedsim.engine.lanes import LaneInputs, with_phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
-from fedsim.machine import memory_now, memory_peak
+from fedsim.machine import memory_now, memory_peak, platform
 from fedsim.scenario.sections import is_graph
 from fedsim.types import MERGED, Batch, RowStage, Rule, Work
 
@@ -441,6 +441,7 @@ def notes(experiment: Experiment) -> list[str]:
     plan = of_first_seed(experiment.plans)
     spec = experiment.scenario.spec
     return [
+        *_notes_on_compute(spec),
         *_notes_on_sizes(spec, plan.sizes),
         *_notes_on_attacks(spec, plan),
         *_notes_on_broadcast(spec),
@@ -456,6 +457,14 @@ def _notes_on_rounds(rounds: Sequence[RoundPlan]) -> list[str]:
         return []
     text = f"no client reports in the first {len(rounds)} rounds"
     return [f"{text}; see fleet.deadline, fleet.availability and fleet.dropout"]
+
+
+def _notes_on_compute(spec: Any) -> list[str]:
+    """A float type that the machine is slow with."""
+    if spec.numerics.compute is None or platform() != "cpu":
+        return []
+    text = f"numerics.compute is {spec.numerics.compute}, and a CPU takes 1.4 to 2.4 times as long"
+    return [f"{text} with it as in float32"]
 
 
 def _notes_on_sizes(spec: Any, sizes: np.ndarray) -> list[str]:

@@ -18,6 +18,7 @@ from fedsim.assemble.problems import Findings
 from fedsim.assemble.programs import (
     HashableSection,
     Training,
+    narrow_model,
     partly_frozen,
     registered_model,
     stored_model,
@@ -81,6 +82,7 @@ def model_of(
     supplied: Supplied,
     frozen: Sequence[str] = (),
     merged: Sequence[str] = (),
+    local: bool = False,
 ) -> Model:
     """Return the scenario's model for its samples, or the one that was supplied.
 
@@ -92,9 +94,10 @@ def model_of(
       supplied: what a Python program passed in place of the scenario's model.
       frozen: patterns of leaves of the adapter that the rule freezes, besides those of `freeze`.
       merged: patterns of frozen leaves that the rule moves.
+      local: as clients compute it while they train, by `numerics.compute` and `numerics.remat`.
 
     Raises:
-      ScenarioError: for a model that does not take such samples.
+      ScenarioError: for a model that does not take such samples, or has no blocks for `remat`.
     """
     kind = scenario.spec.model.kind
     if supplied.model is None and kind == "logistic" and not federation.classes:
@@ -103,19 +106,44 @@ def model_of(
         raise scenario.error(("model",), f"{text}, {remedy}")
 
     fit = _fit_of(federation, supplied.loss)
+    numerics = scenario.spec.numerics
+    remat = local and numerics.remat
+    if remat:
+        _require_blocks(scenario, supplied.model)
     with model_errors(scenario, supplied.model, federation):
         if supplied.model is None:
             section = HashableSection(scenario.spec.model, set(ModelCommon.model_fields))
             expects = tuple(fit.expects.items())
-            net = registered_model(section, fit.shape, fit.outputs, expects, fit.tokens)
+            net = registered_model(section, fit.shape, fit.outputs, expects, fit.tokens, remat)
         else:
             net = _supplied_model(supplied, fit)
 
+        # Weights with an adapter are made in float32: the model casts what it is given.
+        if local and numerics.compute is not None:
+            net = narrow_model(net, numerics.compute)
         net = with_weights(scenario, net)
         net = _partly_trained(scenario.spec.model, net, frozen, merged)
 
     stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
     return stored_model(net, federation.scale) if stored else net
+
+
+def _require_blocks(scenario: Scenario, supplied: Any) -> None:
+    """Refuse `remat` for a model whose blocks fedsim does not know.
+
+    Raises:
+      ScenarioError: naming models that have some.
+    """
+    kind = "a model of your own"
+    remedy = "put jax.checkpoint around its blocks and leave remat out"
+    if supplied is None:
+        kind = scenario.spec.model.kind
+        build = factory_of(scenario.spec.model)()
+        if "remat" in inspect.signature(build).parameters:
+            return
+        remedy = "leave it out, or use transformer or resnet"
+    text = f"{kind} has no blocks whose values could be computed again"
+    raise scenario.error(("numerics", "remat"), f"{text}; {remedy}")
 
 
 def _partly_trained(

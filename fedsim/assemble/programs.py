@@ -44,6 +44,7 @@ from fedsim.engine.task import LOSSES, task
 from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
 from fedsim.models.adapted import adapted, begun_anew
+from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
@@ -103,13 +104,14 @@ class TrainingInputs(NamedTuple):
     widths: Widths | None = None  # of the parts that clients train, where they train parts
     ranks: tuple[int, ...] = ()  # of the clients' adapters, where they have different ones
     merges: bool = False  # whether the rule merges the clients' adapters into frozen weights
+    local_model: Model | None = None  # how clients compute the model, where it is another program
 
 
 class Training(NamedTuple):
     """How clients train, and how models are evaluated."""
 
     client: Client
-    task: Task
+    task: Task  # of the server and of scores; the lanes have that of clients
     lanes: Lanes
     probe: Lanes  # of the pass at the global model, for methods and rules that ask for one
     evaluate: Evaluate
@@ -214,6 +216,7 @@ def registered_model(
     outputs: int,
     expects: tuple[tuple[str, int], ...],
     tokens: Tokens | None,
+    remat: bool = False,
 ) -> Model:
     """Return a model by its kind, for samples of a shape; its `init` is one program.
 
@@ -224,6 +227,7 @@ def registered_model(
       expects: `(("classes", 10),)` or `(("targets", 2),)`, which its outputs are checked against
         when they are traced; or empty.
       tokens: what the model must know about samples that are tokens.
+      remat: whether the inner values of its blocks are computed again for the gradient.
 
     Raises:
       TypeError: for a user's factory that returns a network.
@@ -238,10 +242,19 @@ def registered_model(
         text = f"{section.section.kind} takes numbers, and these samples are tokens"
         raise ValueError(f"{text}; use char_lstm, char_gru or transformer")
 
-    made = build(shape, outputs, tokens) if reads_tokens else build(shape, outputs)
+    keywords: dict[str, Any] = {"tokens": tokens} if reads_tokens else {}
+    if remat:
+        keywords["remat"] = True
+    made = build(shape, outputs, **keywords)
     options: Any = dict(expects)
     model = as_model(made, shape=shape, **options)
     return model._replace(init=jax.jit(model.init))
+
+
+@functools.lru_cache(MAX_CACHED)
+def narrow_model(model: Model, dtype: str) -> Model:
+    """A model that computes in another float type; cached, so that it is compiled once."""
+    return computing_in(model, dtype)
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -282,9 +295,10 @@ def training(inputs: TrainingInputs) -> Training:
     """Return the programs that train and evaluate a model.
 
     Augmentation changes what clients train on. Passes at the global model and scores see the
-    samples unchanged.
+    samples unchanged. Scores, and what the server computes, are by `inputs.model`, however clients
+    compute it.
     """
-    model = inputs.model
+    model = inputs.local_model or inputs.model
     classes = inputs.classes
     section = inputs.client.section
     row_loss = LOSSES[inputs.loss] if isinstance(inputs.loss, str) else inputs.loss
@@ -303,16 +317,24 @@ def training(inputs: TrainingInputs) -> Training:
     if "features" in method.needs and model.features is not None and inputs.sample is not None:
         client_task = client_task._replace(width=_feature_width(model, *inputs.sample))
 
+    scored_task = client_task
+    if inputs.local_model is not None:
+        of_model = task(inputs.model, row_loss, factory_of(section.optimizer), rate, classes)
+        scored_task = of_model._replace(augment=client_task.augment, width=client_task.width)
+
+    evaluate_nodes = None
+    if inputs.mix is not None:
+        evaluate_nodes = node_evaluation(inputs.model, row_loss, classes)
     return Training(
         client=method,
-        task=client_task,
+        task=scored_task,
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
-        evaluate=evaluation(model, row_loss, classes, method.bank is not None),
+        evaluate=evaluation(inputs.model, row_loss, classes, method.bank is not None),
         server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
-        evaluate_nodes=None if inputs.mix is None else node_evaluation(model, row_loss, classes),
+        evaluate_nodes=evaluate_nodes,
     )
 
 

@@ -1,21 +1,23 @@
 """The data section -> samples: loaded, checked, and split into sets."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedsim.assemble.data_files import path_of
+from fedsim.assemble.data_files import data_file, path_of
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory_of_clients
 from fedsim.data import Arrays, Sets, prepare
 from fedsim.data.partition import column_of
 from fedsim.errors import DataError, PartitionError, ScenarioError
-from fedsim.scenario.named_files import DATA
+from fedsim.scenario.named_files import DATA, TOKENIZER
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PARTITIONS
 from fedsim.sources import of_frame
 from fedsim.sources.arrays import is_per_token
+from fedsim.sources.tokenizer import Tokenizer, tokenizer
 
 
 def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, int]:
@@ -33,11 +35,12 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     """
     section = scenario.spec.data
     file = path_of(scenario, DATA) if data is None else {}
+    made = _tokenizer_of(scenario, data)
 
     # Numbers that are not finite are refused in `_prepared`, with their rows.
     with np.errstate(over="ignore", invalid="ignore"):
         if data is None:
-            arrays = factory_of(section)(**file, **_columns(section))
+            arrays = factory_of(section)(**file, **_columns(section), **made)
         else:
             arrays = _arrays_of(scenario, data)
 
@@ -58,6 +61,29 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     single_labels = not is_per_token(sets.train.y)
     check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
     return sets, classes
+
+
+def _tokenizer_of(scenario: Scenario, data: Any) -> dict[str, Tokenizer]:
+    """The argument `tokenizer` of the data set's factory, where the section names one.
+
+    Raises:
+      ScenarioError: for samples that are no texts.
+      DataError: for a file that is no tokenizer.
+    """
+    section = scenario.spec.data
+    written = section.tokenizer
+    if written is None:
+        return {}
+    if data is not None or "tokenizer" not in inspect.signature(factory_of(section)).parameters:
+        kind = section.kind if data is None else "data="
+        text = f"{kind} has no texts, which become tokens"
+        raise scenario.error(TOKENIZER, f"{text}; leave it out, or use text or huggingface")
+    if isinstance(written, str):
+        return {"tokenizer": tokenizer(written)}
+    try:
+        return {"tokenizer": tokenizer(str(data_file(scenario, TOKENIZER)), written.sha256)}
+    except DataError as error:
+        raise scenario.error(TOKENIZER, str(error)) from None
 
 
 def _client_column(section: Any) -> str | None:

@@ -290,7 +290,8 @@ def labels_of(y: np.ndarray) -> np.ndarray:
 def metrics(rows: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float | None]:
     """Return the means of a set: `loss`, and `accuracy`, or `r2` and `mae`.
 
-    Means are over rows, or over the tokens that have a label.
+    Means are over rows, or over the tokens that have a label. Tokens also have a `perplexity`,
+    exp(loss): among how many equally likely tokens the model is in doubt.
 
     R² = 1 − Σ‖o − y‖² / Σ‖y − ȳ‖² with the mean ȳ of this set; several targets count together, each
     by its variance. It is None where all targets are alike. MAE is the mean of |o − y| over rows
@@ -301,9 +302,13 @@ def metrics(rows: dict[str, np.ndarray], y: np.ndarray) -> dict[str, float | Non
       y: labels `[n]`, those of tokens `[n, T]`, or targets `[n, ...]`.
     """
     labels = int(labels_of(y).sum())
-    values: dict[str, float | None] = {"loss": float(_total(rows["loss"]) / labels)}
+    loss = float(_total(rows["loss"]) / labels)
+    values: dict[str, float | None] = {"loss": loss}
     if "hit" in rows:
         values["accuracy"] = float(rows["hit"].sum() / labels)
+        if is_per_token(y):
+            with np.errstate(over="ignore"):
+                values["perplexity"] = float(np.exp(loss))
     if "squares" in rows:
         targets = np.asarray(y, np.float64).reshape(len(y), -1)
         values["r2"] = _r2(rows["squares"], targets)

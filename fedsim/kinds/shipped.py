@@ -47,6 +47,10 @@ class ServerLinks:
     """Stands for `fedsim.types.ServerLinks` in the signature of a kind that has servers."""
 
 
+class Tokenizer:
+    """Stands for `fedsim.sources.tokenizer.Tokenizer` in the signature of a set of texts."""
+
+
 # The names that may be in the annotation of a hyper-parameter.
 TYPES: dict[str, Any] = {
     "Annotated": Annotated,
@@ -67,6 +71,7 @@ TYPES: dict[str, Any] = {
     "Codec": Codec,
     "Rule": Rule,
     "ServerLinks": ServerLinks,
+    "Tokenizer": Tokenizer,
 }
 
 
@@ -177,7 +182,8 @@ def _expression(annotation: Any) -> str:
     """An annotation as an expression with the names of `TYPES`."""
     if type(annotation) is type:
         return annotation.__name__
-    return repr(annotation).replace("typing.", "").replace("fedsim.types.server.", "")
+    expression = repr(annotation).replace("typing.", "").replace("fedsim.types.server.", "")
+    return expression.replace("fedsim.sources.tokenizer.", "")
 
 
 def _parameter(name: str, expression: str, *default: Any) -> Parameter:

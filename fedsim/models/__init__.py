@@ -9,6 +9,7 @@ from fedsim.models.dense import linear as linear
 from fedsim.models.dense import logistic as logistic
 from fedsim.models.dense import mlp as mlp
 from fedsim.models.dora import dora as dora
+from fedsim.models.dual_lora import dual_lora as dual_lora
 from fedsim.models.ia3 import ia3 as ia3
 from fedsim.models.lenet import lenet as lenet
 from fedsim.models.lora import lora as lora

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsim.machine import platform
+from fedsim.models.computing import is_narrow
 from fedsim.models.dense import affine
 from fedsim.models.toom_cook import rows_at_once, short_convolution
 from fedsim.types import Model
@@ -91,14 +92,15 @@ def convolution(x, W, stride: int = 1, padding: Padding = "SAME"):
     """`plain_convolution` as matrix products.
 
     Where it pays, with fewer of them (`toom_cook`); not where few channels become many, since
-    results are then larger than what is saved. Otherwise as one product over all k² shifts of the
-    image, which are the columns `[k·k·C, H·W·B]`.
+    results are then larger than what is saved, and not for narrow floats, whose few bits it would
+    cost. Otherwise as one product over all k² shifts of the image, which are the columns `[k·k·C,
+    H·W·B]`.
     """
     k, _, C, out = W.shape
     before = side_of(x.shape[1], k, 1, padding).before
     positions = x.shape[1] + 2 * before - k + 1
     m = rows_at_once(k, positions)
-    if m and stride == 1 and out <= k * C:
+    if m and stride == 1 and out <= k * C and not is_narrow(x):
         return short_convolution(x, W, m, before)
 
     shifts = []

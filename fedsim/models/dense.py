@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from annotated_types import Ge, Le, MinLen
 
 from fedsim.compose import model
+from fedsim.models.computing import is_narrow
 from fedsim.types import Model
 
-Build = Callable[[tuple[int, ...], int], Model]
-"""(shape of one sample, outputs) -> Model."""
+Build = Callable[..., Model]
+"""(shape of one sample, outputs) -> Model; some take `remat=`, see `computing.recomputed`."""
 
 Width = Annotated[int, Ge(1)]
 Layers = Annotated[int, Ge(1), Le(48)]  # stacked layers of one kind; each is traced
@@ -206,7 +207,7 @@ def _product_and_inputs(x, W):
 def _gradients(inputs, g):
     x, W = inputs
     gradient_of_x = _back(g, W)
-    is_short = x.ndim == 2 and len(x) <= SHORT
+    is_short = x.ndim == 2 and len(x) <= SHORT and not is_narrow(x)
     gradient_of_W = _sum_of_outer(x, g) if is_short else x.T @ g
     return gradient_of_x, gradient_of_W
 

@@ -1,10 +1,14 @@
-"""Normalisation of images `[C, H, W, B]` by groups or the batch, and of positions `[..., C]`."""
+"""Normalisation of images `[C, H, W, B]` by groups or the batch, and of positions `[..., C]`.
+
+Means and variances of narrow floats, as bfloat16, are float32.
+"""
 
 from typing import Literal
 
 import jax.numpy as jnp
 from jax import lax
 
+from fedsim.models.computing import widened
 from fedsim.models.images import of_channels
 
 Norm = Literal["group", "batch", "none"]
@@ -30,18 +34,20 @@ def group_norm(p, x, groups: int):
 
     Wu & He 2018.
     """
-    h = x.reshape(groups, -1, x.shape[3])  # [G, C/G·H·W, B]
+    h = widened(x).reshape(groups, -1, x.shape[3])  # [G, C/G·H·W, B]
     mean = jnp.mean(h, 1, keepdims=True)
     var = jnp.mean(jnp.square(h - mean), 1, keepdims=True)
     h = (h - mean) * lax.rsqrt(var + EPSILON)
-    return h.reshape(x.shape) * of_channels(p["scale"]) + of_channels(p["shift"])
+    return h.reshape(x.shape).astype(x.dtype) * of_channels(p["scale"]) + of_channels(p["shift"])
 
 
 def layer_norm(p, x):
     """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers at each position (Ba et al. 2016)."""
-    centred = x - jnp.mean(x, -1, keepdims=True)
+    h = widened(x)
+    centred = h - jnp.mean(h, -1, keepdims=True)
     var = jnp.mean(jnp.square(centred), -1, keepdims=True)
-    return centred * lax.rsqrt(var + EPSILON) * p["scale"] + p["shift"]
+    h = centred * lax.rsqrt(var + EPSILON)
+    return h.astype(x.dtype) * p["scale"] + p["shift"]
 
 
 def batch_norm(p, statistics: Statistics, x, mask, train: bool):
@@ -57,9 +63,12 @@ def batch_norm(p, statistics: Statistics, x, mask, train: bool):
       mask: `[B]`, True = a real row; None: all are.
       train: whether the batch's own statistics are used.
     """
+    values_type = x.dtype
+    x = widened(x)
 
     def normalised(mean, var):
-        return (x - of_channels(mean)) * of_channels(lax.rsqrt(var + EPSILON) * p["scale"])
+        h = (x - of_channels(mean)) * of_channels(lax.rsqrt(var + EPSILON) * p["scale"])
+        return h.astype(values_type)
 
     if not train:
         return normalised(**statistics) + of_channels(p["shift"]), statistics

@@ -1,5 +1,6 @@
 """Residual networks."""
 
+import functools
 import math
 from typing import Annotated, Literal, NamedTuple
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 from annotated_types import Ge
 
 from fedsim.compose import model
+from fedsim.models.computing import recomputed
 from fedsim.models.convolution import convolution, convolution_of
 from fedsim.models.dense import Build, affine, glorot, he, weights
 from fedsim.models.images import batch_last, image_shape, of_channels
@@ -75,7 +77,7 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
             f"groups: {groups} do not divide the {first_channels} channels of the first stage"
         )
 
-    def build(shape: tuple[int, ...], outputs: int) -> Model:
+    def build(shape: tuple[int, ...], outputs: int, remat: bool = False) -> Model:
         height, width, image_channels = image_shape("resnet", shape)
         kernels = _kernels(blocks, image_channels)
         last_size = (blocks[-1].fan_out, outputs)
@@ -91,27 +93,34 @@ def resnet(depth: Depth = 20, norm: Norm = "group", groups: Annotated[int, Ge(1)
             return {"params": params, "stats": stats if norm == "batch" else {}}
 
         def body(variables, x, mask, train: bool, convolve):
-            params = variables["params"]
-            stats = dict(variables["stats"])
-
-            def layer(name, h, stride=1):
-                kernel = params[name]["W"]
-                h = convolve(h, kernel, stride, padding=len(kernel) // 2)
+            def layer(variables, stats, name, h, stride=1):
+                """-> (values, statistics with those of this layer)."""
+                p = variables["params"][name]
+                h = convolve(h, p["W"], stride, padding=len(p["W"]) // 2)
                 if norm == "none":
-                    return h + of_channels(params[name]["b"])
+                    return h + of_channels(p["b"]), stats
                 if norm == "group":
-                    return group_norm(params[name], h, groups)
-                h, stats[name] = batch_norm(params[name], stats[name], h, mask, train)
-                return h
+                    return group_norm(p, h, groups), stats
+                h, moved = batch_norm(p, variables["stats"][name], h, mask, train)
+                return h, {**stats, name: moved}
 
-            h = jax.nn.relu(layer("stem", batch_last(x, height, width, image_channels)))
-            for block in blocks:
-                inner = jax.nn.relu(layer(f"{block.name}_first", h, block.stride))
+            def residual(block, variables, stats, h):
+                inner, stats = layer(variables, stats, f"{block.name}_first", h, block.stride)
+                inner = jax.nn.relu(inner)
                 if block.projects:
-                    shortcut = layer(f"{block.name}_shortcut", h, block.stride)
+                    name = f"{block.name}_shortcut"
+                    shortcut, stats = layer(variables, stats, name, h, block.stride)
                 else:
                     shortcut = _subsampled(h, block)
-                h = jax.nn.relu(layer(f"{block.name}_second", inner) + shortcut)
+                outer, stats = layer(variables, stats, f"{block.name}_second", inner)
+                return jax.nn.relu(outer + shortcut), stats
+
+            images = batch_last(x, height, width, image_channels)
+            h, stats = layer(variables, {}, "stem", images)
+            h = jax.nn.relu(h)
+            for block in blocks:
+                through = recomputed(functools.partial(residual, block), remat)
+                h, stats = through(variables, stats, h)
             return jnp.mean(h, (1, 2)).T, stats  # [C, H, W, B] -> [B, C]
 
         def features(variables, x):

@@ -11,8 +11,8 @@ from fedsim.models.dense import affine, takes_factors
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
 
-SequenceBuild = Callable[[tuple[int, ...], int, Tokens | None], Model]
-"""(shape of one sample, outputs, tokens) -> Model."""
+SequenceBuild = Callable[..., Model]
+"""(shape of one sample, outputs, tokens=None) -> Model; some take `remat=`, as in `dense.Build`."""
 
 
 class SequenceForm(NamedTuple):

@@ -1,11 +1,13 @@
 """A small transformer."""
 
+import functools
 import math
 
 import jax
 import jax.numpy as jnp
 
 from fedsim.compose import model
+from fedsim.models.computing import recomputed, widened
 from fedsim.models.dense import Layers, Width, glorot, weights
 from fedsim.models.normalisation import layer_norm, scale_and_shift
 from fedsim.models.sequences import (
@@ -58,7 +60,9 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
     if width % heads:
         raise ValueError(f"heads: {heads} do not divide the width of {width}")
 
-    def build(shape: tuple[int, ...], outputs: int, tokens: Tokens | None = None) -> Model:
+    def build(
+        shape: tuple[int, ...], outputs: int, tokens: Tokens | None = None, remat: bool = False
+    ) -> Model:
         form = sequence_form("transformer", shape, tokens)
 
         def init(key):
@@ -91,7 +95,10 @@ def transformer(layers: Layers = 2, heads: Width = 4, width: Width = 128) -> Seq
                 # If the sample has one label, only the last position of the last block is needed.
                 only_last = i == layers - 1 and not form.per_token
                 queries = 1 if only_last else h.shape[1]
-                h = _block(_block_params(params, i), h, heads, form.per_token, queries)
+                block = functools.partial(
+                    _block, heads=heads, causal=form.per_token, queries=queries
+                )
+                h = recomputed(block, remat)(_block_params(params, i), h)
             h = layer_norm(params["norm"], h)
             return h[:, -form.length :] if form.per_token else h[:, -1]
 
@@ -162,4 +169,5 @@ def _attention(QKV, heads: int, causal: bool, queries: int):
     if causal:
         visible = jnp.tri(queries, T, T - queries, dtype=bool)
         scores = jnp.where(visible, scores, -jnp.inf)
-    return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), V).reshape(B, queries, -1)
+    attention = jax.nn.softmax(widened(scores)).astype(V.dtype)
+    return jnp.einsum("bhqk,bkhd->bqhd", attention, V).reshape(B, queries, -1)

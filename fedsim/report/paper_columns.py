@@ -12,11 +12,11 @@ from fedsim.study.summary import median_to_target
 
 Row = dict[str, Any]
 Errors = Mapping[tuple[str, str], Mapping[str, float]]
-"""R² and MAE by name, by variation and method"""
+"""R², MAE and perplexity by name, by variation and method"""
 
 
 def errors_of_models(methods: Sequence[str], errors: Errors) -> list[Column]:
-    """R² and MAE, with four significant digits of the largest; none of models of classes."""
+    """R², MAE and perplexity, where there are any, with four significant digits of the largest."""
     names: dict[str, float] = {}  # each once, in the order in which they appear
     for means in errors.values():
         names |= means

@@ -7,11 +7,12 @@ SectionKey = tuple[str, ...]  # keys from the top of a scenario
 
 DATA = ("data",)
 PARTITION = ("data", "partition")
+TOKENIZER = ("data", "tokenizer")
 FLEET = (("fleet", "speed"), ("fleet", "links"), ("fleet", "availability"))
 COHORT = ("cohort",)
 TOPOLOGY = ("topology",)
 WEIGHTS = ("model", "weights")
-FILES: tuple[SectionKey, ...] = (DATA, PARTITION, *FLEET, COHORT, TOPOLOGY, WEIGHTS)
+FILES: tuple[SectionKey, ...] = (DATA, PARTITION, TOKENIZER, *FLEET, COHORT, TOPOLOGY, WEIGHTS)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:

@@ -184,8 +184,8 @@ class KindSchema:
             parameters = factory.parameters
         else:
             parameters = inspect.signature(factory).parameters
-        names = dict.fromkeys([*self.common.model_fields, "kind", *parameters])
-        return [name for name in names if name not in self._omit]
+        own = [name for name in parameters if name not in self._omit]
+        return list(dict.fromkeys([*self.common.model_fields, "kind", *own]))
 
     @functools.cached_property
     def model(self) -> type[Section]:

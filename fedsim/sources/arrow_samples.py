@@ -159,7 +159,7 @@ def of_one_column(
     for name in schema.names:
         if name != column and (name == roles.target or is_scalar(schema.field(name).type)):
             names.append(name)
-    tables = {split: _table(shards, names, schema) for split, shards in splits.items()}
+    tables = {split: table_of(shards, names, schema) for split, shards in splits.items()}
 
     all_shards = {name: path for shards in splits.values() for name, path in shards.items()}
     if roles.form == "images":
@@ -173,7 +173,7 @@ def of_one_column(
     ids = []
     if roles.client is not None:
         for table in tables.values():
-            ids.append(_ids(table.column(roles.client), roles.client))
+            ids.append(client_ids(table.column(roles.client), roles.client))
 
     train = next(iter(tables.values()))
     arrays = Arrays(
@@ -205,7 +205,7 @@ def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, missing: Miss
     for name in map(str, schema.names):
         if name in roles.used or is_scalar(schema.field(name).type):
             names.append(name)
-    tables = {split: _table(shards, names, schema) for split, shards in splits.items()}
+    tables = {split: table_of(shards, names, schema) for split, shards in splits.items()}
     train = next(iter(tables.values()))
     train_rows = train.num_rows
     columns = _extra_columns(train, roles)
@@ -251,7 +251,7 @@ def _class_names(declarations: dict[str, Any]) -> dict[str, list[str]]:
     return classes
 
 
-def _table(shards: Shards, names: list[str], schema: Any) -> Any:
+def table_of(shards: Shards, names: list[str], schema: Any) -> Any:
     """Some columns of a split."""
     selected = _selected(schema, names)
     table = _joined([_table_of(path, selected) for path in shards.values()], selected)
@@ -339,7 +339,7 @@ def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
     return y
 
 
-def _ids(column: Any, name: str) -> np.ndarray:
+def client_ids(column: Any, name: str) -> np.ndarray:
     where = f"client: column {name[:60]!a}"
     if column.null_count:
         raise DataError(f"{where} holds blanks")

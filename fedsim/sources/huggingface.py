@@ -13,6 +13,8 @@ from fedsim.sources.folders import folder_files
 from fedsim.sources.pictures import Channels, Size
 from fedsim.sources.snapshots import WHERE as WHERE
 from fedsim.sources.snapshots import declared_columns, splits_of
+from fedsim.sources.tokenizer import Tokenizer
+from fedsim.sources.tokens import Length
 
 alias(hf="huggingface", arrow="huggingface")
 
@@ -30,6 +32,8 @@ def huggingface(
     missing: Missing = "refuse",
     standardize: bool = False,
     sha256: str | None = None,
+    length: Length = 80,
+    tokenizer: Tokenizer | None = None,
 ) -> Arrays:
     """A folder of the package `datasets` (Hugging Face): saved, cached, or in Parquet files.
 
@@ -43,6 +47,10 @@ def huggingface(
     classes; in a target of lists of integers, every token has a label, −100 means none. All other
     columns can be used by partitions under their names. Needs pyarrow:
     `pip install 'fedsim-jax[hf]'`.
+
+    With `data.tokenizer`, samples are texts, as in `text`: those of the column in `features`, by
+    default `text`, with the next token at every position; or questions, where `target` is the
+    column of their answers.
 
     Args:
       path: the folder, in the scenario's folder, the working directory or a `--data-root`; in the
@@ -58,6 +66,8 @@ def huggingface(
       missing: what happens to blanks among columns of numbers and text, as in `csv`.
       standardize: as in `csv`.
       sha256: the common hash of all files; others are refused (filled in by the resolved scenario).
+      length: with a tokenizer, the number of tokens of a sequence.
+      tokenizer: what makes tokens of texts.
 
     Raises:
       DataError: for a folder without such files, files that lie about sizes, unsound images, and
@@ -77,9 +87,13 @@ def huggingface(
             used[test_split] = splits[test_split]
 
         from fedsim.sources.arrow_samples import of_one_column, of_table, one_schema, roles_of
+        from fedsim.sources.arrow_texts import of_texts, text_columns
 
         shards = {name: file for files in used.values() for name, file in files.items()}
         schema = one_schema(shards)
+        if tokenizer is not None:
+            columns = text_columns(schema, features, target, client)
+            return of_texts(used, schema, columns, tokenizer, length)
         declarations = declared_columns(files, schema.metadata)
         roles = roles_of(schema, declarations, target, features, client)
         if roles.form == "table":

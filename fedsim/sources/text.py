@@ -1,8 +1,8 @@
 """Texts for language models: a plain file, or a column of a table."""
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge
@@ -14,20 +14,14 @@ from fedsim.sources.arrays import Arrays
 from fedsim.sources.delimited import Dialect, chunks_of, table_in, unpacked
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import MAX_RATIO, Name, opened
-from fedsim.sources.tokens import (
-    SPECIAL,
-    UNKNOWN,
-    Length,
-    encode,
-    letter_codes,
-    letter_table,
-    most_frequent,
-    next_tokens,
-    require_memory_for,
-    sequence_count,
-    stacked,
-    words_of,
+from fedsim.sources.tokenizer import (
+    Tokenizer,
+    of_texts,
+    pairs_as_sequences,
+    texts_as_sequences,
+    with_marks,
 )
+from fedsim.sources.tokens import Length
 
 MEMORY_PER_BYTE = 26  # bytes of memory for each byte of text, about
 TABLE = re.compile(r".*\.(csv|tsv)(\.gz)?", re.IGNORECASE)
@@ -35,10 +29,11 @@ WRITE_COLUMN = "name the column of the texts with `column`"
 
 
 class Texts(NamedTuple):
-    """Texts, and the ids of their clients."""
+    """Texts, the ids of their clients, and the answers to them."""
 
     texts: Sequence[str]
     client: Sequence[str] | None = None
+    answers: Sequence[str] | None = None
 
 
 @dataset
@@ -51,6 +46,8 @@ def text(
     vocabulary: Annotated[int, Ge(3)] = 10_000,
     delimiter: Name = "auto",
     sha256: str | None = None,
+    answer: Name | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Arrays:
     """Text in UTF-8 as sequences of tokens whose labels are the next tokens, both `[n, length]`.
 
@@ -65,7 +62,13 @@ def text(
     tokens of all texts in the file, ties in sorted order. The vocabulary is that of all texts
     because the test set is drawn from the sequences afterwards (`data.test`, at random): so which
     tokens exist, and their order, also depends on the test text. Tables and figures that list
-    classes show the characters or words.
+    classes show the characters or words. `data.tokenizer` brings another vocabulary: `bytes`, or
+    that of a `tokenizer.json`.
+
+    With `answer`, a row is a question and its answer in one sequence, with a mark in front of the
+    answer and one behind, which are the last two tokens of the vocabulary. The tokens of the answer
+    and the mark behind it have a label, and no others. A pair that is too long loses the start of
+    its question.
 
     Args:
       path: the file, in the scenario's folder, the working directory or a `--data-root`.
@@ -77,19 +80,32 @@ def text(
       vocabulary: the number of tokens with padding and the unknown one; fewer where fewer occur.
       delimiter: the character between cells of a table, as in `csv`.
       sha256: the file's hash; another file is refused (filled in by the resolved scenario).
+      answer: the column of the answers to the texts, in a table.
+      tokenizer: what makes tokens in place of `tokens` and `vocabulary`.
 
     Raises:
       DataError: naming lines and columns, for a file that is not such a text or table.
     """
     with opened(path, sha256) as file:
-        if column is None and client is not None:
-            raise DataError(f"client names a column, but a plain text has none; {WRITE_COLUMN}")
+        for key, name in (("client", client), ("answer", answer)):
+            if column is None and name is not None:
+                raise DataError(f"{key} names a column, but a plain text has none; {WRITE_COLUMN}")
         if column is None and TABLE.fullmatch(path):
             raise DataError(f"is a table by its name; {WRITE_COLUMN}")
         require_memory(text=MEMORY_PER_BYTE * file.seek(0, 2))
         file.seek(0)
-        texts = _plain(file) if column is None else _column(file, column, client, delimiter)
-        return _sequences(texts, tokens, length, vocabulary)
+        if column is None:
+            texts = _plain(file)
+        else:
+            texts = _columns(file, column, client, answer, delimiter)
+        made = tokenizer or of_texts([*texts.texts, *(texts.answers or ())], tokens, vocabulary)
+        if answer is not None:
+            return _pairs(texts, made, length)
+        arrays = _sequences(texts, made, length)
+        if not len(arrays.x):
+            noun = tokens if tokenizer is None else "token"
+            raise DataError(f"no text of two {noun}s or more; a label is the {noun} after another")
+        return arrays
 
 
 def _plain(file: BinaryIO) -> Texts:
@@ -108,19 +124,25 @@ def _plain(file: BinaryIO) -> Texts:
     return Texts([content.replace("\r\n", "\n")])
 
 
-def _column(file: BinaryIO, column: str, client: str | None, delimiter: str) -> Texts:
-    """The texts in a column of a table, and the ids in another."""
+def _columns(
+    file: BinaryIO, column: str, client: str | None, answer: str | None, delimiter: str
+) -> Texts:
+    """The texts in a column of a table, and the ids and answers in others."""
     with table_in(file, Dialect(delimiter), column) as (names, rows):
-        if client is None and "client" in names and column != "client":
+        if client is None and "client" in names and "client" not in (column, answer):
             client = "client"
         text_index = _index_of(names, "column", column)
         client_index = None if client is None else _index_of(names, "client", client)
+        answer_index = None if answer is None else _index_of(names, "answer", answer)
 
         faults = Faults("line", names)
         texts: list[str] = []
         ids: list[str] = []
+        answers: list[str] = []
         for chunk, line_numbers in chunks_of(rows, len(names), faults):
             texts += [row[text_index] for row in chunk]
+            if answer_index is not None:
+                answers += [row[answer_index] for row in chunk]
             if client_index is None:
                 continue
             for row, line_number in zip(chunk, line_numbers, strict=True):
@@ -129,7 +151,11 @@ def _column(file: BinaryIO, column: str, client: str | None, delimiter: str) -> 
                 if not client_id:
                     faults.add(line_number, client_index, "no client id")
         faults.raise_any()
-    return Texts(texts, None if client is None else ids)
+    return Texts(
+        texts,
+        client=None if client is None else ids,
+        answers=None if answer is None else answers,
+    )
 
 
 def _index_of(names: list[str], role: str, name: str) -> int:
@@ -145,30 +171,17 @@ def _index_of(names: list[str], role: str, name: str) -> int:
     raise DataError(f"{role}: no column {name[:40]!a}; there are {listed}")
 
 
-def _sequences(texts: Texts, tokens: str, length: int, vocabulary: int) -> Arrays:
+def _sequences(texts: Texts, made: Tokenizer, length: int) -> Arrays:
     """Texts as sequences of tokens, with the next token at every position."""
-    by_character = tokens == "character"
-    split_texts: list[Sequence[str]] = list(texts.texts)
-    if not by_character:
-        split_texts = [words_of(text) for text in texts.texts]
-    sequences = sum(sequence_count(len(text), length) for text in split_texts)
-    require_memory_for(sequences, length)
+    x, y, counts = texts_as_sequences(texts.texts, made, length)
+    client = None if texts.client is None else np.repeat(np.array(texts.client), counts)
+    return Arrays(x, y, client, vocabulary=len(made.names), labels=made.names)
 
-    names = [*SPECIAL, *most_frequent(split_texts, vocabulary - len(SPECIAL))]
-    encoded: Iterator[Any]
-    if by_character:
-        table = letter_table(names[len(SPECIAL) :], len(SPECIAL), UNKNOWN)
-        encoded = (letter_codes(text, table) for text in texts.texts)
-    else:
-        codes = {name: code for code, name in enumerate(names)}
-        encoded = (encode(text, codes, UNKNOWN) for text in split_texts)
 
-    samples = [next_tokens(text, length) for text in encoded]
-    x, y = stacked(samples, length)
-    if not len(x):
-        raise DataError(f"no text of two {tokens}s or more; a label is the {tokens} after another")
-    client = None
-    if texts.client is not None:
-        sizes = [len(text_x) for text_x, _ in samples]
-        client = np.repeat(np.array(texts.client), sizes)
-    return Arrays(x, y, client, vocabulary=len(names), labels=names)
+def _pairs(texts: Texts, made: Tokenizer, length: int) -> Arrays:
+    """Questions and answers as sequences, with the tokens of the answers as labels."""
+    assert texts.answers is not None
+    made = with_marks(made)
+    x, y = pairs_as_sequences(texts.texts, texts.answers, made, length)
+    client = None if texts.client is None else np.array(texts.client)
+    return Arrays(x, y, client, vocabulary=len(made.names), labels=made.names)

@@ -1,4 +1,4 @@
-"""R² and mean absolute error of models that predict numbers: more than their loss alone shows."""
+"""R² and mean absolute error of predicted numbers, perplexity of tokens: what a loss hides."""
 
 import math
 import statistics
@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fedsim.study.summary import Record, grouped, variation_of
 
-ERRORS = {"test_r2": "R²", "test_mae": "MAE"}  # column of `rounds.csv` -> its name
+# Column of `rounds.csv` -> its name.
+ERRORS = {"test_r2": "R²", "test_mae": "MAE", "test_perplexity": "perplexity"}
 
 
 def errors_of(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], str]:
-    """Return R² and MAE in words, by variation and method; empty for models of classes.
+    """Return these errors in words, by variation and method; empty for a single label of a sample.
 
     They are means over the seeds, at the end of the runs.
 
@@ -30,7 +31,7 @@ def errors_of(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], st
 
 
 def mean_errors(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], dict[str, float]]:
-    """Return R² and MAE by name, by variation and method: means over the seeds, at the end.
+    """Return these errors by name, by variation and method: means over the seeds, at the end.
 
     Args:
       rounds: rows of `rounds.csv`.

@@ -41,7 +41,7 @@ def larger_is_better(metric: str) -> bool:
     >>> larger_is_better("attack_success")
     False
     """
-    return not metric.endswith(("loss", "mae", "attack_success"))
+    return not metric.endswith(("loss", "mae", "perplexity", "attack_success"))
 
 
 def as_loss(value: float, rising: bool) -> float:

@@ -32,7 +32,7 @@ REASONS = {  # why they need no bound -> the integers
         distributed_backdoor.gap
         augmentation: crop.padding
         model: cnn.kernel resnet.groups transformer.heads transformer.width
-        adapter: lora.rank dora.rank
+        adapter: lora.rank dora.rank dual_lora.rank
         cohort: uniform.size cyclic.size listed.rounds power_of_choice.size
         power_of_choice.candidates round_robin_by_class.size divfl.size divfl.candidates
         fedcs.candidates fedcs.size importance.size least_participated.size oort.size tifl.size

@@ -28,6 +28,7 @@ EXECUTED = {
     "networks",
     "frame",
     "rounding",
+    "bytes",
 }  # blocks of Python, here and by test_readme.py
 STEPS = ["plan", "train", "receive", "aggregate", "save"]
 
@@ -160,6 +161,10 @@ def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
     for name, leaf in plain.items():
         assert np.abs(leaf).max() > 0.01
         np.testing.assert_allclose(model[name], leaf, atol=1e-6)
+
+
+def test_texts_come_back_as_the_page_says(root):
+    exec(compile(block(text_of(root), "bytes"), "docs/scenarios.md", "exec"), {})
 
 
 @pytest.mark.long

@@ -8,7 +8,18 @@ import pytest
 import fedsim
 from fedsim import tree
 from fedsim.errors import ScenarioError
-from fedsim.models import as_model, bottleneck, dora, ia3, lora, mlp, prompt, transformer, vera
+from fedsim.models import (
+    as_model,
+    bottleneck,
+    dora,
+    dual_lora,
+    ia3,
+    lora,
+    mlp,
+    prompt,
+    transformer,
+    vera,
+)
 from fedsim.models.adapted import adapted
 from fedsim.models.cnn import cnn
 from fedsim.models.dense import product
@@ -29,7 +40,13 @@ def networks():
     }
 
 
-MADE = {"bottleneck": bottleneck(2), "dora": dora(2), "ia3": ia3(), "vera": vera(5)}
+MADE = {
+    "bottleneck": bottleneck(2),
+    "dora": dora(2),
+    "dual_lora": dual_lora(2),
+    "ia3": ia3(),
+    "vera": vera(5),
+}
 PLACES = [
     (kind, name)
     for kind in MADE
@@ -78,6 +95,9 @@ def by_hand(kind: str, x, W, p) -> np.ndarray:
     if kind == "dora":
         V = W + 2 * p["lora_A"] @ p["lora_B"]
         return x @ (V * p["dora_m"] / np.linalg.norm(V, axis=0))
+    if kind == "dual_lora":
+        moved = 0.75 * p["lora_A"] @ p["lora_B"] + 0.25 * p["local_A"] @ p["local_B"]
+        return x @ (W + 2 * moved)
     if kind == "ia3":
         return x @ W @ np.diag(p["ia3_l"])
     if kind == "vera":
@@ -87,7 +107,13 @@ def by_hand(kind: str, x, W, p) -> np.ndarray:
     return h + gelu(h @ p["adapter_D"] + p["adapter_d"]) @ p["adapter_U"] + p["adapter_u"]
 
 
-ADAPTERS = {"bottleneck": bottleneck(r), "dora": dora(r, 2 * r), "ia3": ia3(), "vera": vera(r)}
+ADAPTERS = {
+    "bottleneck": bottleneck(r),
+    "dora": dora(r, 2 * r),
+    "dual_lora": dual_lora(r, 2 * r, 0.25),
+    "ia3": ia3(),
+    "vera": vera(r),
+}
 
 
 @pytest.mark.parametrize("kind", ADAPTERS)

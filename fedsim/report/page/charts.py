@@ -22,6 +22,7 @@ from fedsim.study.summary import is_share
 METRICS = {
     "test_accuracy": "test accuracy",
     "test_loss": "test loss",
+    "test_perplexity": "perplexity on test data",
     "test_r2": "R² on test data",
     "test_mae": "mean absolute error on test data",
     "train_loss": "train loss",

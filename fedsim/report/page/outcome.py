@@ -9,6 +9,11 @@ from fedsim.study.outside import remark
 from fedsim.study.regression import errors_of
 from fedsim.study.summary import in_words, is_federated, median_to_target, values_of
 
+ERROR_TITLES = {
+    "test_r2": "R² on test data",
+    "test_mae": "mean absolute error",
+    "test_perplexity": "perplexity on test data",
+}
 FAINT = 1.2  # a score up to that many times what guessing gives is hardly more than guessing
 
 Number = tuple[str, str, str]
@@ -139,9 +144,9 @@ def _scores(summary: Sequence[Row], over: bool) -> list[Number]:
 
 
 def _errors(summary: Sequence[Row], last: Sequence[Row]) -> list[Number]:
-    """R² and the mean absolute error, where there are any and they are not the metric."""
+    """R², the mean absolute error and perplexity, where there are any that are not the metric."""
     shown = []
-    for name, title in (("test_r2", "R² on test data"), ("test_mae", "mean absolute error")):
+    for name, title in ERROR_TITLES.items():
         if name != metric_of(summary) and _finite(last, name):
             shown.append((title, *_mean(last, name)))
     return shown

@@ -1,0 +1,315 @@
+"""Models that compute in bfloat16, and blocks whose values are computed again for the gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.engine.dp_sgd import dp_sgd
+from fedsim.engine.task import cross_entropy, task
+from fedsim.errors import ScenarioError
+from fedsim.models import char_gru, char_lstm, cnn, lenet, lora, mlp, resnet, transformer
+from fedsim.models.adapted import adapted
+from fedsim.models.computing import computing_in
+from fedsim.models.tokens import Tokens
+from fedsim.types import Batch, Work
+
+TOKENS = {"vocabulary": 7, "every": False}
+EPSILON = 2.0**-8  # of bfloat16: 1 + EPSILON / 2 rounds to 1
+
+
+def written(**sections) -> dict:
+    return {
+        "name": "computing",
+        "rounds": 2,
+        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 8},
+        "model": {"kind": "mlp", "hidden": [6]},
+        "cohort": {"kind": "uniform", "size": 4},
+        "client": {"lr": 0.1, "batch": 8},
+        **sections,
+    }
+
+
+def network(name: str):
+    """A small network, and a batch for it."""
+    rng = np.random.default_rng(0)
+    images = jnp.asarray(rng.normal(size=(5, 16, 16, 1)), jnp.float32)
+    tokens = jnp.asarray(rng.integers(0, 7, (5, 6)))
+    of_tokens = lambda build, **options: build((6,), 3, Tokens(**TOKENS), **options)
+    made = {
+        "mlp": (lambda **options: mlp([8])((256,), 3, **options), images),
+        "cnn": (lambda **options: cnn([4], 3, 8)((16, 16, 1), 3, **options), images),
+        "lenet": (lambda **options: lenet()((16, 16, 1), 3, **options), images),
+        "resnet": (lambda **options: resnet(8)((16, 16, 1), 3, **options), images),
+        "resnet, batch": (
+            lambda **options: resnet(8, norm="batch")((16, 16, 1), 3, **options),
+            images,
+        ),
+        "char_lstm": (lambda **options: of_tokens(char_lstm(4, 2, 8), **options), tokens),
+        "char_gru": (lambda **options: of_tokens(char_gru(4, 2, 8), **options), tokens),
+        "transformer": (lambda **options: of_tokens(transformer(2, 2, 8), **options), tokens),
+    }
+    build, x = made[name]
+    y = jnp.asarray(rng.integers(0, 3, 5))
+    return build, Batch(x=x, y=y, mask=jnp.arange(5) < 4, key=jax.random.key(1), step=jnp.int32(0))
+
+
+def learned(net, batch, variables):
+    """((loss, stats), gradient) of a batch."""
+    learning = task(net, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
+    return jax.jit(learning.value_and_grad)(variables, batch)
+
+
+def distance(one, other) -> float:
+    """‖one − other‖ / ‖other‖ over all leaves."""
+    flat = lambda tree: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+    return float(np.linalg.norm(flat(one) - flat(other)) / np.linalg.norm(flat(other)))
+
+
+def types(tree) -> set:
+    """The types of all leaves that are floats."""
+    names = {np.asarray(leaf).dtype.name for leaf in jax.tree.leaves(tree)}
+    return {name for name in names if "float" in name}
+
+
+NETWORKS = [
+    "mlp",
+    "cnn",
+    "lenet",
+    "resnet",
+    "resnet, batch",
+    "char_lstm",
+    "char_gru",
+    "transformer",
+]
+# How far its gradient is away, in roundings: further behind more layers, and behind the statistics
+# of four samples.
+ROUNDINGS = {"resnet": 16, "resnet, batch": 48}
+WITH_BLOCKS = ["transformer", "resnet", "resnet, batch"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "mlp" else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS],
+)
+def test_bfloat16_is_near_float32_and_ends_in_float32(name):
+    """Loss, gradient and statistics have float32's type, and are a few roundings away."""
+    build, batch = network(name)
+    net = build()
+    variables = net.init(jax.random.key(0))
+    (loss, stats), gradient = learned(net, batch, variables)
+    narrow = computing_in(net, "bfloat16")
+    (narrow_loss, narrow_stats), narrow_gradient = learned(narrow, batch, variables)
+
+    assert types([narrow_loss, narrow_stats, narrow_gradient]) == {"float32"}
+    assert abs(narrow_loss - loss) < 4 * EPSILON * abs(loss)
+    assert 0 < distance(narrow_gradient, gradient) < ROUNDINGS.get(name, 8) * EPSILON
+    if jax.tree.leaves(stats):
+        assert distance(narrow_stats, stats) < EPSILON
+
+
+def test_every_product_of_a_step_is_in_bfloat16():
+    """Forward and backward, as the program says; without it, none is."""
+    build, batch = network("transformer")
+    net = build()
+    variables = net.init(jax.random.key(0))
+    for model, expected in ((net, "float32"), (computing_in(net, "bfloat16"), "bfloat16")):
+        program = jax.make_jaxpr(lambda v, model=model: learned(model, batch, v))(variables)
+        products = [
+            equation
+            for equation in equations_of(program.jaxpr)
+            if equation.primitive.name == "dot_general"
+        ]
+        assert len(products) > 10
+        assert {value.aval.dtype.name for e in products for value in e.invars} == {expected}
+
+
+def equations_of(jaxpr):
+    """All equations of a program, those within others as well."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda node: hasattr(node, "eqns")
+        ):
+            if hasattr(inner, "eqns"):
+                yield from equations_of(inner)
+            elif hasattr(inner, "jaxpr"):
+                yield from equations_of(inner.jaxpr)
+
+
+@pytest.mark.long
+def test_a_product_in_bfloat16_is_numpys():
+    """x W of rounded factors: their exact products summed in float32, and rounded once."""
+    rng = np.random.default_rng(0)
+    x, W = rng.normal(size=(40, 12)), rng.normal(size=(12, 5))
+    net = computing_in(mlp([3])((12,), 5), "bfloat16")
+    params = net.init(jax.random.key(0))["params"]
+    params["layer0"] = {"W": jnp.asarray(np.eye(12, 3), jnp.float32), "b": jnp.zeros(3)}
+    params["layer1"] = {"W": jnp.asarray(W[:3], jnp.float32), "b": jnp.zeros(5)}
+    outputs, _ = net.apply({"params": params, "stats": {}}, jnp.asarray(x, jnp.float32))
+
+    rounded = lambda a: np.asarray(a, jnp.bfloat16).astype(np.float64)
+    expected = np.maximum(rounded(x)[:, :3], 0) @ rounded(W[:3])
+    np.testing.assert_allclose(outputs, expected, rtol=EPSILON, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "transformer" else pytest.param(name, marks=pytest.mark.long)
+        for name in WITH_BLOCKS
+    ],
+)
+def test_values_computed_again_are_the_same(name):
+    build, batch = network(name)
+    variables = build().init(jax.random.key(0))
+    kept = learned(build(), batch, variables)
+    again = learned(build(remat=True), batch, variables)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    jax.tree.map(close, kept, again)
+
+
+@pytest.mark.long
+def test_values_computed_again_take_less_memory():
+    """Of twelve blocks, the inner values of one are held at a time."""
+    build = transformer(12, 2, 32)
+    tokens = jnp.zeros((64, 32), jnp.int32)
+    batch = Batch(
+        x=tokens,
+        y=jnp.zeros(64, jnp.int32),
+        mask=jnp.ones(64, bool),
+        key=jax.random.key(1),
+        step=jnp.int32(0),
+    )
+    held = {}
+    for remat in (False, True):
+        net = build((32,), 3, Tokens(**TOKENS), remat=remat)
+        variables = net.init(jax.random.key(0))
+        learning = task(net, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
+        compiled = jax.jit(learning.value_and_grad).lower(variables, batch).compile()
+        held[remat] = compiled.memory_analysis().temp_size_in_bytes
+    assert held[True] < 0.5 * held[False]
+
+
+def test_weights_of_adapters_are_made_in_float32():
+    """A pair that moves W by less than bfloat16 can tell at W is not lost where W is merged."""
+    net, batch = network("cnn")
+    low_rank = adapted(computing_in(net(), "bfloat16"), lora(rank=2, targets=["conv0.W"]))
+    variables = low_rank.init(jax.random.key(0))
+    (_, _), gradient = learned(low_rank, batch, variables)
+    assert types(gradient) == {"float32"}
+    assert float(jnp.abs(gradient["conv0"]["W"]["lora_B"]).max()) > 0
+
+
+# --------------------------------------------------------------------------------------- the runs
+
+NARROW = {"compute": "bfloat16"}
+SEQUENCES = {
+    "data": {"kind": "digits", "clients": 8, "client_test": 0.2},
+    "model": {"kind": "transformer", "layers": 1, "heads": 1, "width": 8},
+}
+
+
+def test_a_run_in_bfloat16_keeps_its_state_in_float32(tmp_path):
+    """Its scores are those of the model that it saves, and another value does not resume it."""
+    narrow = fedsim.run(written(numerics=NARROW), out=tmp_path / "run")
+    plain = fedsim.run(written())
+    assert types(narrow.model()) == {"float32"}
+    assert 0 < distance(narrow.model(), plain.model()) < 4 * EPSILON
+
+    # Round 0 has the start model, which nobody has trained: the same score to the bit.
+    first = narrow.rounds.iloc[0]
+    assert first["test_loss"] == plain.rounds.iloc[0]["test_loss"]
+    again = fedsim.run(written(), params=narrow.model())
+    assert again.rounds.iloc[0]["test_loss"] == narrow.rounds.iloc[-1]["test_loss"]
+
+    with pytest.raises(fedsim.errors.CheckpointError, match=r"numerics\.compute"):
+        fedsim.run(written(rounds=3), out=tmp_path / "run", resume=True)
+
+
+LOCALLY = {"lr": 0.1, "batch": 8, "steps": 3}
+COMPOSED = {
+    "scaffold": {"client": {"kind": "scaffold", **LOCALLY}},
+    "pairs": {
+        "client": {**LOCALLY, "optimizer": "adam", "lr": 0.01, "optimizer_state": "carry"},
+        "model": {**SEQUENCES["model"], "adapter": {"kind": "lora", "rank": 2, "dropout": 0.1}},
+        "server": [{"kind": "lora_mean", "how": "product"}],
+    },
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMPOSED)
+def test_both_keys_under_other_methods(name, tmp_path):
+    """State in float32; cut in two, and verified: the same bits."""
+
+    def run(rounds=2, **options):
+        keys = NARROW | {"remat": True}
+        sections = {**SEQUENCES, **COMPOSED[name]}
+        return fedsim.run(written(rounds=rounds, **sections, numerics=keys), **options)
+
+    whole = run(out=tmp_path / "whole")
+    assert whole.status == "done"
+    assert types([whole.model(), whole.state()]) == {"float32"}
+    run(rounds=1, out=tmp_path / "cut")
+    resumed = run(out=tmp_path / "cut", resume=True)
+    jax.tree.map(np.testing.assert_array_equal, whole.model(), resumed.model())
+    assert fedsim.verify(tmp_path / "whole").equal
+
+
+@pytest.mark.long
+def test_own_models_are_scored_in_float32():
+    """Where everybody has samples of their own alone, with the shared model as their own."""
+    data = {**written()["data"], "client_test": 0.3}
+    sections = {"data": data, "client": {"kind": "fedper", "personal": ["layer0.b"], **LOCALLY}}
+    result = fedsim.run(written(numerics=NARROW, **sections))
+    alone = fedsim.run(written(**sections, rounds=0), params=result.model(client=0))
+    of_own = result.clients.set_index("client")["personal_loss"]
+    shared = alone.clients.set_index("client")["global_loss"]
+    assert of_own[0] == pytest.approx(shared[0], rel=1e-6)
+
+
+@pytest.mark.long
+def test_gradients_are_clipped_and_noised_in_float32():
+    """The noise of a step is that of the step in float32, to float32's rounding."""
+    build, batch = network("mlp")
+    net = build()
+    variables = net.init(jax.random.key(0))
+    noise = {}
+    for model in (net, computing_in(net, "bfloat16")):
+        learning = task(model, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
+        work = Work(*[jnp.float32(5)] * 7)
+        gradients = []
+        for multiplier in (0.0, 3.0):
+            private = dp_sgd(clip=1.0, noise_multiplier=multiplier, expected=4)
+            noised = private(learning, jax.random.key(2), work)
+            _, gradient = jax.jit(noised.value_and_grad)(variables, batch)
+            assert types(gradient) == {"float32"}
+            gradients.append(gradient)
+        noise[model] = jax.tree.map(jnp.subtract, gradients[1], gradients[0])
+    close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6)
+    jax.tree.map(close, *noise.values())
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        (
+            {"numerics": {"compute": "bfloat16", "dtype": "float64"}},
+            "numerics: compute is bfloat16 and dtype float64; write one of them, not both",
+        ),
+        (
+            {"numerics": {"compute": "float16"}},
+            "numerics.compute: should be bfloat16, found 'float16'",
+        ),
+        (
+            {"numerics": {"remat": True}},
+            "numerics.remat: mlp has no blocks whose values could be computed again; leave it out",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(sections, expected):
+    with pytest.raises(ScenarioError) as caught:
+        fedsim.run(written(**sections))
+    assert expected in str(caught.value)
