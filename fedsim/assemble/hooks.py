@@ -343,6 +343,7 @@ def stack_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: 
         expected=number,
         expected_samples=number,
         share=numbers,
+        scale=number,
         canary=flags,
     )
     return StackShapes(updates, context, present=Shape((N,), np.bool_))

@@ -46,6 +46,7 @@ MAX_DEPTH = 2
 
 # How many kinds are named that have the keys of a mapping without a kind.
 MAX_FITTING = 6
+MAX_TEXT = 220  # characters of what is allowed, what was found, and a remedy
 
 # How similar a value must be to an allowed word to be taken for it: the words are short.
 MIN_SIMILARITY = 0.87
@@ -212,7 +213,11 @@ def _wrong_value(spot: Spot, value: Any) -> str:
     """Return what is allowed, what was found, and what to write instead, if that is known."""
     annotation = spot.annotation
     remedy = _remedy_of_value(spot, value) or advice(value, annotation)
-    return f"should be {type_in_words(annotation)}, found {value_in_words(value)}{remedy}"
+    found = f"found {value_in_words(value)}{remedy}"
+    text = f"should be {type_in_words(annotation)}, {found}"
+
+    # Of a long line the end is cut off, where the remedy is.
+    return found if remedy and len(text) > MAX_TEXT else text
 
 
 def _remedy_of_value(spot: Spot, value: Any) -> str:

@@ -154,7 +154,7 @@ class Ranks(Section):
 
     kind: Literal["by_speed", "listed", "uniform"] = "uniform"
     """Who has which rank, as in `client.width`."""
-    ranks: Annotated[list[Count], MinLen(1)]
+    ranks: Annotated[list[Annotated[int, Ge(1), Le(100_000)]], MinLen(1)]
     """Ranks of the clients' adapters, each at most `model.adapter.rank`, which is the server's."""
 
 

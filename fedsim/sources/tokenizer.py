@@ -57,6 +57,9 @@ def tokenizer(name: str, sha256: str | None = None) -> Tokenizer:
       name: `bytes`, or the path of a `tokenizer.json`.
       sha256: the file's hash; another file is refused.
 
+    Returns:
+      What encodes texts as tokens, and decodes them.
+
     Raises:
       DataError: for a file that is no tokenizer, and without the package that reads it.
 

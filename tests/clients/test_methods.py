@@ -640,7 +640,7 @@ def test_a_method_owns_the_client_and_the_tail_and_keeps_the_rest():
         ),
         ({"method": "fedpox"}, "method: no method or rule 'fedpox'; did you mean 'fedprox'?"),
         ({"method": "fedprox(mu=x)"}, "method.mu: should be a number of at least 0, found 'x'"),
-        ({"method": "fedprox(nu=1)"}, "method.nu: unknown key; known: kind, mu"),
+        ({"method": "fedprox(omega=1)"}, "method.omega: unknown key; known: kind, mu"),
         ({"method": "fed prox"}, "method: no method or rule 'fed prox'; did you mean 'fedprox'?"),
         ({"method": "?"}, "should be a method, NAME or NAME(a=1)"),
     ],
@@ -770,7 +770,7 @@ def test_a_method_has_the_parameters_of_its_parts(name):
     for _, family, link in links_of(fragment_of(factory)):
         part = FAMILIES[family][link["kind"]]
         names = set(inspect.signature(part).parameters)
-        assert link.keys() - {"kind"} <= names
+        assert link.keys() - {"kind", "width"} <= names  # any client has a width
         if part.__module__ != "fedsim.rules.optimizers" and link["kind"] not in ("mean", "sgd"):
             assert link.keys() - {"kind"} == names <= parameters
 

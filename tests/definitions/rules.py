@@ -83,8 +83,8 @@ CASES = {
     "delta_fl": case({"kind": "delta_fl", "theta": 0.4}, (FIRST, [2.5, 3])),
     # and half of the other
     "delta_fl, in part": case({"kind": "delta_fl", "theta": 0.5}, (FIRST, [4, 1.2])),
-    # n + r/8 with r = -2, 4, 1, -4, 1 by the losses 0.5, 2, 1, 0.25, 1: of 9 together
-    "gifair": case({"kind": "gifair", "strength": 0.5}, (FIRST, [41 / 12, -5 / 9])),
+    # n + r/8 with r = -2, 1, 4, -4, 1 by the losses 0.5, 1, 2, 0.25, 1: of 9 together
+    "gifair": case({"kind": "gifair", "strength": 0.5}, (FIRST, [251 / 72, -5 / 12])),
     # halfway between (3, 4)/5 and (0, -1)
     "fedmgda": case({"kind": "fedmgda"}, (FIRST, [0.3, -0.1])),
     # the mean of (1, 0), (3, 4)/5, (1, 1)/√2, (0, -1), (5, -3)/√34

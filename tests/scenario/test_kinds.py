@@ -46,11 +46,13 @@ def test_the_file_has_the_order_of_registration():
 def test_a_kind_has_the_signature_and_docstring_of_its_factory():
     load_factories()
 
-    def typed(annotation):  # those of codecs and rules are written as nouns
+    def typed(annotation):  # those of codecs, rules and tokenizers are written as nouns
         if is_codec(annotation):
             return "codec"
         if is_server_links(annotation):
             return "links"
+        if "Tokenizer" in str(annotation):
+            return "tokenizer"
         return "rule" if is_rule(annotation) else annotation
 
     plain = lambda parameters: [
