@@ -46,7 +46,7 @@ MAX_DEPTH = 2
 
 # How many kinds are named that have the keys of a mapping without a kind.
 MAX_FITTING = 6
-MAX_TEXT = 220  # characters of what is allowed, what was found, and a remedy
+MAX_TEXT = 180  # characters of what is allowed, what was found, and a remedy
 
 # How similar a value must be to an allowed word to be taken for it: the words are short.
 MIN_SIMILARITY = 0.87
