@@ -283,6 +283,7 @@ def test_who_has_which_width():
     assert abs(drawn.mean() - 2 / 3) < 0.05
 
 
+@pytest.mark.long
 def test_seconds_and_bytes_follow_and_the_table_says_the_width():
     """A step takes the share of the parameters; a message, that of its bytes."""
     fleet = {

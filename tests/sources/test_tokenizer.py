@@ -69,6 +69,7 @@ def written(tmp_path, **keys) -> dict:
     }
 
 
+@pytest.mark.long
 def test_pairs_are_learned_and_perplexity_is_exp_of_the_loss(tmp_path):
     scenario = written(tmp_path, answer="answer")
     result = fedsim.run(scenario | {"evaluate": {"metric": "test_perplexity"}}, out=tmp_path / "o")
