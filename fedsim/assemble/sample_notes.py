@@ -15,7 +15,11 @@ def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
     """Return what a user may not have meant with the samples: a line for each, usually none."""
     unused = _unused_samples(federation)
     scales = _scale_warnings(scenario.spec.data, federation)
-    labels = _label_warnings(federation) if federation.classes else _target_warnings(federation)
+    labels = []
+    if federation.classes:
+        labels = _label_warnings(federation)
+    elif scenario.spec.model.loss is None:  # whoever names a loss has targets in mind
+        labels = _target_warnings(federation)
     return [*unused, *labels, *scales]
 
 
