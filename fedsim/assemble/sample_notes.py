@@ -51,7 +51,7 @@ def _scale_warnings(section: Any, federation: Federation) -> list[str]:
 
 
 def _target_warnings(f: Federation) -> list[str]:
-    """A line for targets that look like classes: 0.0, 1.0, 2.0, ..., or a single 1 in every row."""
+    """A line for targets that look like classes: 0.0, 1.0, 2.0 and so on."""
     y = f.train.y
     predicted = "so the model predicts numbers"
     if y.ndim == 1:
@@ -59,11 +59,6 @@ def _target_warnings(f: Federation) -> list[str]:
         if 1 < len(different) <= FEW_CLASSES and (different == np.arange(len(different))).all():
             values = f"targets are 0.0 to {different[-1]} without decimals, {predicted}"
             return [f"{values}; if they are classes, write whole numbers (y.astype(int))"]
-    elif y.ndim == 2 and y.shape[1] > 1:
-        is_one_hot = ((y == 0) | (y == 1)).all() and (y.sum(1) == 1).all()
-        if is_one_hot:
-            values = f"targets have a single 1 in every row, {predicted}"
-            return [f"{values}; if they are classes, write their numbers (y.argmax(1))"]
     return []
 
 
