@@ -30,6 +30,7 @@ from fedsim.cli.interrupts import Interrupts
     type=click.Path(path_type=Path),
     help="Directory of the fork.",
 )
+@click.option("--resume", is_flag=True, help="Continue the fork in that directory.")
 @click.option("--force", is_flag=True, help="Replace an earlier run in that directory.")
 @options.device
 @options.plugins
@@ -62,6 +63,9 @@ def fork_command(
       fedsim fork reports/iid --round 50 --set wire=[sign_flip] -o reports/attacked
       fedsim fork reports/iid --round 50 --method median --fresh server -o reports/median
     """
+    if arguments["resume"] and arguments["force"]:
+        text = "--resume continues a fork and --force replaces it"
+        raise click.UsageError(f"{text}; give one of them")
     options.enable(plugins)
     if seeds:
         edits = (*edits, f"seeds={seeds}")

@@ -46,6 +46,11 @@ def commit_files(folder: Path) -> list[Path]:
     return sorted(paths, key=lambda path: number_of(path.name))
 
 
+def has_commits(folder: Path) -> bool:
+    """Whether a run has committed anything in a folder, which need not exist."""
+    return folder.is_dir() and bool(commit_files(folder))
+
+
 class Extent(NamedTuple):
     """The beginning of a log: its length in bytes, and its SHA-256."""
 

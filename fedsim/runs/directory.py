@@ -72,8 +72,8 @@ class RunDirectory(NamedTuple):
             record["started"] = self.before["started"]
 
     def add_fork(self, record: dict[str, Any], fork: dict[str, Any] | None) -> None:
-        """Write into a record which run it goes on from, if any: of one that resumes, as before."""
-        if self.before is not None:
+        """Write into a record which run it goes on from; one that resumes may know it alone."""
+        if fork is None and self.before is not None:
             fork = self.before.get("fork")
         if fork is not None:
             record["fork"] = fork

@@ -289,7 +289,7 @@ def _resume(run: Run, journal: Journal) -> None:
     """Resume from the last commit, where there is one."""
     last = journal.resume(run.rounds)
     if last is None and "fork" in journal.identity:
-        reason = "the fork was interrupted before it began; fork again, with --force"
+        reason = "the fork was interrupted before it began; fork again, with --resume"
         raise CheckpointError(f"{journal.folder}: {reason}")
     if last is not None:
         try:

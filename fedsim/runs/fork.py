@@ -58,6 +58,7 @@ def fork(
     seeds: int | Sequence[int] | None = None,
     fresh: Sequence[str] = (),
     force: bool = False,
+    resume: bool = False,
     device: str | None = None,
     data_roots: Iterable[str | os.PathLike[str]] = (),
     watch: Watch | None = None,
@@ -67,8 +68,8 @@ def fork(
 ) -> Result:
     """Go on from a round of a finished run as another scenario.
 
-    With nothing set, the fork is the original byte for byte. Its directory is that of a run:
-    `fedsim.run(..., resume=True)` with the same edits continues it, and `verify` replays it.
+    With nothing set, the fork is the original byte for byte. Its directory is that of a run, which
+    `verify` replays.
 
     Args:
       path: the directory of the original, one run of one method.
@@ -81,6 +82,7 @@ def fork(
       fresh: `["server"]` begins what stages, rule and optimisers remember anew, which has to be
         where the fork has others.
       force: replace an earlier run in `out`.
+      resume: continue the fork there, which was interrupted.
       device: compute on these, as `fedsim.run` takes it.
       data_roots: folders that the record may name data files in, besides the working directory.
       watch: called as in `fedsim.run`.
@@ -125,7 +127,7 @@ def fork(
         build_options={},
         calls=None,
         force=force,
-        resume=False,
+        resume=resume,
         device=device,
         watch=watch,
         progress=None,

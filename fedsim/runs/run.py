@@ -17,6 +17,7 @@ from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
+from fedsim.runs.commits import has_commits
 from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.displays import progress_of
@@ -257,7 +258,8 @@ def _run_checked(
                 run_files = run_directory.run_files([experiment.method])
                 record["names"] = run_files.names
                 run_directory.add_fork(record, options.fork)
-                beginnings = _beginnings(experiment, record, options)
+                begun = run_files if run_directory.before is not None else None
+                beginnings = _beginnings(experiment, record, options, begun)
                 run_directory.stamp(record)
                 _prepare(run_directory, record, experiment, options.force)
                 log = trackers.Log(options.trackers, run_files, options.resume)
@@ -286,12 +288,24 @@ def _run_checked(
 
 
 def _beginnings(
-    experiment: Experiment, record: dict[str, Any], options: Options
+    experiment: Experiment, record: dict[str, Any], options: Options, begun: RunFiles | None
 ) -> dict[int, Beginning]:
-    """What the runs of a fork begin with, by seed; nothing where no fork starts."""
+    """What the runs of a fork begin with, by seed; nothing where no fork starts.
+
+    Args:
+      experiment: the fork's.
+      record: its record.
+      options: of the run.
+      begun: files of a fork that resumes, whose seeds may have begun; None: none has.
+    """
     if options.beginning is None:
         return {}
-    return {seed: options.beginning(experiment, record, seed) for seed in experiment.plans}
+    beginnings = {}
+    for seed in experiment.plans:
+        has_begun = begun is not None and has_commits(begun.folder(experiment.method, seed))
+        if not has_begun:
+            beginnings[seed] = options.beginning(experiment, record, seed)
+    return beginnings
 
 
 def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:

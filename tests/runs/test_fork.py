@@ -76,8 +76,11 @@ def test_an_interrupted_fork_resumes_to_the_same_bytes(original, tmp_path, wait)
             edits=ATTACKED,
             ask=lambda: next(questions) >= wait,
         )
-    scenario = tiny(rounds=ROUNDS)
-    fedsim.run(scenario, edits=ATTACKED, out=tmp_path / "fork", resume=True, pictures=False)
+    if wait:  # a fork of which every seed has begun is a run
+        scenario = tiny(rounds=ROUNDS)
+        fedsim.run(scenario, edits=ATTACKED, out=tmp_path / "fork", resume=True, pictures=False)
+    else:
+        forked(original, tmp_path / "fork", round=1, edits=ATTACKED, resume=True)
 
     whole(tmp_path / "fork", bits(expected))
 
@@ -91,8 +94,14 @@ def test_without_its_beginning_it_is_not_resumed(original, tmp_path):
     from fedsim.runs.directory import write_record
 
     write_record(tmp_path / "fork", {**record, "status": "running"})
-    with pytest.raises(CheckpointError, match="fork again, with --force"):
+    with pytest.raises(CheckpointError, match="fork again, with --resume"):
         fedsim.run(tiny(rounds=ROUNDS), edits=ATTACKED, out=tmp_path / "fork", resume=True)
+
+    forked(original, tmp_path / "again", round=2, edits=ATTACKED)
+    forked(original, tmp_path / "fork", round=2, edits=ATTACKED, resume=True)
+    whole(tmp_path / "fork", bits(tmp_path / "again"))
+    with pytest.raises(CheckpointError, match=r"fork\.round: 2, now 1"):
+        forked(original, tmp_path / "fork", round=1, edits=ATTACKED, resume=True)
 
 
 @pytest.mark.long
