@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.data.completion import completed_features
 from fedsim.engine.frozen import with_frozen
-from fedsim.engine.personal import own_variables
+from fedsim.engine.personal import Prediction, own_samples, own_variables
 from fedsim.engine.run import Run
 
 ROWS = 1024  # samples that pass the model at a time
@@ -31,8 +31,14 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
       ValueError: for samples unlike those of the scenario, and where there is no such model.
     """
     server = run.program.server
+    apply = run.program.task.apply
     if client is not None:
         variables = own_variables(run, client)
+        if server.client.predict is not None:
+            y = run.plan.federation.unpooled.labels_in(run.round)
+            own = own_samples(run, np.array([client]), y)
+            at_hand = jax.tree.map(lambda values: values[0], own)
+            apply = Prediction(server.client.predict, run.program.task).forward(at_hand)
     elif server.client.bank is not None:
         raise ValueError("the server has several models; name the client whose model is meant")
     else:
@@ -42,7 +48,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     parts = []
     for first in range(0, len(x), ROWS):
         rows = x[first : first + ROWS]
-        part, _ = run.program.task.apply(
+        part, _ = apply(
             variables, rows, mask=jnp.ones(len(rows), bool), key=jax.random.key(0), train=False
         )
         parts.append(np.asarray(part))
@@ -65,4 +71,10 @@ def _like_training(x: Any, f: Federation) -> np.ndarray:
         raise ValueError(f"x: samples of the scenario are {expected.dtype}; found {x.dtype}")
     if f.statistics is not None:
         return completed_features(x, f.statistics, expected.dtype)
-    return x.astype(expected.dtype)
+
+    converted = x.astype(expected.dtype)
+    beyond = (x < 0) | (x >= f.vocabulary) if f.vocabulary else whole & (converted != x)
+    if np.any(beyond):
+        largest = f.vocabulary - 1 if f.vocabulary else np.iinfo(expected.dtype).max
+        raise ValueError(f"x: values of the scenario are 0 to {largest}; found {x[beyond][0]}")
+    return converted

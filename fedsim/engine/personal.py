@@ -228,10 +228,10 @@ def own_samples(run: Run, ids: np.ndarray, y: np.ndarray) -> tuple:
     holders = f.tuned.holders
     index = np.zeros((len(ids), int(holders.sizes.max())), np.int64)
     mask = np.zeros(index.shape, bool)
-    for place, id in enumerate(ids):
-        rows = holders.of(id)
-        index[place, : len(rows)] = rows
-        mask[place, : len(rows)] = True
+    for row, id in enumerate(ids):
+        samples = holders.of(id)
+        index[row, : len(samples)] = samples
+        mask[row, : len(samples)] = True
     return f.train.x[index], y[index], mask
 
 

@@ -77,6 +77,8 @@ def test_scores_are_those_of_the_authors(result):
         of_label = p[np.arange(len(test)), y[test]]
         assert row["personal_loss"] == pytest.approx(-np.log(of_label).mean(), rel=1e-6)
         assert row["personal_accuracy"] == pytest.approx((p.argmax(1) == y[test]).mean())
+        said = np.exp(result.predict(federation.train.x[test], client=i))
+        np.testing.assert_allclose(said / said.sum(1, keepdims=True), p, rtol=1e-6, atol=1e-9)
         scored += 1
     assert scored == 12
 

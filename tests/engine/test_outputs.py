@@ -69,6 +69,15 @@ def test_samples_of_another_kind_are_refused(result, x, text):
         result.predict(x)
 
 
+def test_pixels_that_do_not_fit_are_refused():
+    data = {"x": np.zeros((40, 2, 2), np.uint8), "y": np.arange(40) % 2}
+    sections = {**SMALL, "data": {"clients": 2, "test": 0.2}, "rounds": 1}
+    result = fedsim.run(sections, data=data)
+    assert result.predict(np.full((1, 2, 2), 255)).shape == (1, 2)
+    with pytest.raises(ValueError, match="values of the scenario are 0 to 255; found 256"):
+        result.predict(np.full((1, 2, 2), 256))
+
+
 @pytest.mark.parametrize(
     ("client", "text"), [(4, "the clients are 0 to 3"), (0, "no models of their own")]
 )
