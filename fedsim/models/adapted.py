@@ -51,7 +51,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
                 return W
             return {BASE: W, **_started(adapter, key, name, W)}
 
-        return {**variables, "params": _map_by_name(start, params)}
+        return {**variables, "params": tree.map_by_name(start, params)}
 
     def weights(variables: Any, key: Any) -> Any:
         def weight(name: str, leaf: Any) -> Any:
@@ -61,7 +61,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
             own_key = None if key is None else jax.random.fold_in(key, tag_of(name))
             return apply_leaves(leaf[BASE], leaf, factored=factored, key=own_key)
 
-        params = _map_by_name(weight, variables["params"], is_leaf=is_adapted)
+        params = tree.map_by_name(weight, variables["params"], is_leaf=is_adapted)
         return {**variables, "params": params}
 
     targets = None if adapter.targets is None else tuple(adapter.targets)
@@ -84,7 +84,7 @@ def begun_anew(variables: Any, adapter: Adapter, key: jax.Array) -> Tree:
         return {**leaf, **_started(adapter, key, name, leaf[BASE])}
 
     all_leaves = with_all_leaves(variables)["params"]
-    drawn = _map_by_name(anew, all_leaves, is_leaf=is_adapted)
+    drawn = tree.map_by_name(anew, all_leaves, is_leaf=is_adapted)
     return tree.leaves_like(variables["params"], drawn)
 
 
@@ -106,7 +106,7 @@ def merged(params: Tree, adapter: Adapter) -> Tree:
             raise ValueError(f"{text}, and cannot be merged; leave merged out")
         return W
 
-    return _map_by_name(weight, params, is_leaf=is_adapted)
+    return tree.map_by_name(weight, params, is_leaf=is_adapted)
 
 
 def _started(adapter: Adapter, key: jax.Array, name: str, W: jax.Array) -> dict[str, jax.Array]:
@@ -170,12 +170,3 @@ def target_names(params: Tree, products: Sequence[str], targets: Sequence[str] |
         text = f"none of {', '.join(patterns)} is a matrix, which adapters need"
         raise ValueError(f"adapter.targets: {text}; {tree.listed(matrices)}")
     return chosen
-
-
-def _map_by_name(function: Any, params: Tree, is_leaf: Any = None) -> Tree:
-    """Return a tree with `function(dotted name, leaf)` in place of every leaf."""
-
-    def named(path, leaf):
-        return function(jax.tree_util.keystr(path, simple=True, separator="."), leaf)
-
-    return jax.tree_util.tree_map_with_path(named, params, is_leaf=is_leaf)

@@ -28,15 +28,21 @@ def mask_by_name(params: Tree, marks: Callable[[str], bool]) -> Tree:
     return jax.tree.unflatten(jax.tree.structure(params), marked)
 
 
-def map_by_name(function: Callable[[str, Any], Any], params: Tree) -> Tree:
-    """Return a tree with `function(name, leaf)` in place of every leaf.
+def map_by_name(
+    function: Callable[[str, Any], Any],
+    params: Tree,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Tree:
+    """Return a tree with `function(name, leaf)` in place of every leaf, as `is_leaf` sees leaves.
 
     >>> map_by_name(lambda name, leaf: f"{name}={leaf}", {"layer0": {"W": 1, "b": None}})
     {'layer0': {'W': 'layer0.W=1', 'b': None}}
     """
-    leaves, structure = jax.tree.flatten(params)
-    named = zip(leaf_names(params), leaves, strict=True)
-    return jax.tree.unflatten(structure, [function(name, leaf) for name, leaf in named])
+
+    def named(path, leaf):
+        return function(jax.tree_util.keystr(path, simple=True, separator="."), leaf)
+
+    return jax.tree_util.tree_map_with_path(named, params, is_leaf=is_leaf)
 
 
 def matches_any(name: str, patterns: Sequence[str]) -> bool:
