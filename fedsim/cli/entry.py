@@ -47,6 +47,9 @@ COMMANDS = {
 }
 MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
 
+# Commands that write what --resume continues.
+RESUMABLE = {"run", "compare", "fork"}
+
 # New objects after which Python looks for unused ones: imports make half a million that stay.
 GARBAGE_COLLECTION_THRESHOLD = 50_000
 
@@ -172,7 +175,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _farewell(arguments: list[str]) -> str:
     """Return what to say of a command that is interrupted."""
-    if not {"run", "compare"} & set(arguments[:2]):
+    if not RESUMABLE & set(arguments[:2]):
         return "nothing was written"
     words = [word for word in arguments if word not in ("--force", "--resume")]
     return f"resume with: {shlex.join(['fedsim', *words, '--resume'])}"

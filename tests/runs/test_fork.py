@@ -3,12 +3,15 @@
 import itertools
 import json
 
+import click
 import pandas as pd
 import pytest
 from conftest import WHOLE
 from directories import bits, tiny, whole
 
 import fedsim
+from fedsim.cli import entry
+from fedsim.cli.fork import fork_command
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted
 
 ROUNDS = 4
@@ -83,6 +86,15 @@ def test_an_interrupted_fork_resumes_to_the_same_bytes(original, tmp_path, wait)
         forked(original, tmp_path / "fork", round=1, edits=ATTACKED, resume=True)
 
     whole(tmp_path / "fork", bits(expected))
+
+
+def test_the_command_says_how_to_resume_and_has_that_option():
+    context = click.Context(fork_command, info_name="fork")
+    words = ["fork", "reports/iid", "--round", "2", "--out", "x"]
+    assert (
+        entry._farewell(words) == "resume with: fedsim fork reports/iid --round 2 --out x --resume"
+    )
+    assert "--resume" in fork_command.get_help(context)
 
 
 def test_without_its_beginning_it_is_not_resumed(original, tmp_path):
