@@ -243,3 +243,29 @@ def test_cohorts_draw_the_clients_worked_out_by_hand():
         and listed.repeats
         and not selection.listed([[1], [1]]).repeats
     )
+
+
+def test_who_gets_the_model_and_who_sends_beyond_those_that_count(federation):
+    work = plan(federation).round(1)[0]
+    counted = work.ids.tolist()
+    assert work.senders.tolist() == work.receivers.tolist() == counted
+
+    nobody = np.zeros(3, bool)
+    others = planning.UncountedClients(
+        ids=np.array([10, 11, 12]),
+        late=nobody,
+        left=nobody,
+        steps=np.zeros(3, int),
+        reached=np.array([True, True, False]),
+        sent=np.array([False, True, False]),
+    )
+    work = work._replace(uncounted=others)
+    assert work.receivers.tolist() == [*counted, 10, 11]
+    assert work.senders.tolist() == [*counted, 11]
+
+
+@pytest.mark.parametrize("cap", [None, 1, 1000])
+def test_batches_that_are_cut_are_counted(federation, cap):
+    made = plan(federation, poisson=True, cap=cap)
+    cut = made.cut_batches(made.round(1)[0])
+    assert cut > 0 if cap == 1 else cut == 0

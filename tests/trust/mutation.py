@@ -38,6 +38,7 @@ WIDER = {  # what those that survive these meet as well
         "test_oracles",
         "test_methods",
         "test_fixed_points",
+        "test_definitions",
         "test_reference_rules",
         "test_reference_methods",
     ),
