@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from fedsim.bench.codecs import bench_codecs
+from fedsim.bench.growth import bench_growth
 from fedsim.bench.rules import bench_rules
 from fedsim.bench.timing import Announce
 from fedsim.bench.workload import bench
@@ -38,11 +39,11 @@ def measured(
     say: Announce,
     times: int = 1,
 ) -> list[Record]:
-    """Measure scenarios, rules and codecs, and write the records to a folder.
+    """Measure scenarios, rules, codecs and growth, and write the records to a folder.
 
     Args:
-      workloads: files of scenarios, `rules`, `codecs`; empty: the scenarios of `scenarios/bench`,
-        and the rules.
+      workloads: files of scenarios, `rules`, `codecs`, `growth`; empty: the scenarios of
+        `scenarios/bench`, and the rules.
       edits: edits as of `--set`.
       out: the folder.
       say: called with what is measured next.
@@ -77,11 +78,13 @@ def measured(
 def _records(
     name: str, edits: tuple[str, ...], ours: Mapping[str, str], announce: Announce
 ) -> Iterator[Record]:
-    """The records of the rules, of the codecs or of a scenario's file."""
+    """The records of the rules, of the codecs, of growth or of a scenario's file."""
     if name == "rules":
         return bench_rules(announce)
     if name == "codecs":
         return bench_codecs(read(ours["bench/w1"], edits), announce)
+    if name == "growth":
+        return bench_growth(announce)
     return bench(read(name, edits), announce)
 
 

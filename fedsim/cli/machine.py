@@ -53,7 +53,10 @@ def _clear_cache(as_json: bool) -> None:
 
 @click.command("bench")
 @click.argument(
-    "workloads", nargs=-1, metavar="[codecs|rules|SCENARIO]...", type=click.Path(dir_okay=False)
+    "workloads",
+    nargs=-1,
+    metavar="[codecs|growth|rules|SCENARIO]...",
+    type=click.Path(dir_okay=False),
 )
 @options.edits
 @click.option(
@@ -74,13 +77,16 @@ def bench_command(
 
     Without arguments: the three scenarios of scenarios/bench, and `rules`: fourteen rules on stacks
     of three sizes. `codecs` is every codec on 100 messages of 1,000,000 numbers, next to a round of
-    scenarios/bench/w1.yaml. Rules and codecs stand beside the same in NumPy.
+    scenarios/bench/w1.yaml. Rules and codecs stand beside the same in NumPy. `growth` is how
+    seconds and memory of a run grow with rounds, clients, cohort, samples, parameters and seeds: an
+    exponent of 1 is in proportion.
 
     \b
     Examples:
       fedsim bench
       fedsim bench --repeat 5
       fedsim bench codecs
+      fedsim bench growth
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
     # Before NumPy is imported: its rules have a thread for each tile.

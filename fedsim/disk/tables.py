@@ -116,6 +116,7 @@ BENCH = (
     "workload", "how", "seconds", "least", "most", "times_lanes",
     "steps_per_second", "gflops", "share_of_peak", "peak_gflops", "lane_efficiency",
     "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
+    "exponent", "memory_exponent",
 )  # fmt: skip
 
 

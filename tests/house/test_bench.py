@@ -12,6 +12,7 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort, rivals
 from fedsim.bench.codecs import PARAMETERS
+from fedsim.bench.growth import AXES, CLASSES, FEATURES, SIZES, bench_growth
 from fedsim.bench.plain_codecs import PLAIN
 from fedsim.bench.plain_rules import NUMPY
 from fedsim.bench.rules import LINKS, bench_rules
@@ -173,3 +174,21 @@ def test_medians_of_several_measurements():
         "peak_bytes": 7,
     }
     assert _median([one, two, three]) == {**one, "seconds": 2.0, "least": 1.0, "most": 9.0}
+
+
+def test_growth_of_a_run():
+    """A size that is ten times another takes longer, and its exponent is of those two records."""
+    announced = []
+    first, second = bench_growth(announced.append, {"rounds": (20, 2_000)})
+    assert announced == ["rounds: 20", "rounds: 2,000"]
+    assert "exponent" not in first and second["seconds"] > first["seconds"] > 0
+    ratio = second["seconds"] / first["seconds"]
+    assert second["exponent"] == pytest.approx(np.log(ratio) / np.log(100))
+    assert 0 < second["peak_bytes"] < 2 * first["peak_bytes"]
+
+
+def test_parameters_grow_as_named():
+    for size in SIZES["parameters"]:
+        width = AXES["parameters"](size)["model"]["hidden"][0]
+        parameters = (FEATURES + 1) * width + (width + 1) * width + (width + 1) * CLASSES
+        assert parameters == pytest.approx(size, rel=0.1)
