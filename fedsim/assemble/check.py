@@ -43,6 +43,7 @@ from fedsim.assemble.feasibility import (
     unknown_shares,
     unknown_updates,
     unmet_needs,
+    unreached_commits,
     unscored_clients,
     wrong_partners,
 )
@@ -251,6 +252,7 @@ def check_scenario(
     privacy = _check_privacy(problems, components, samples, learning, travelling)
     _check_private_samples(problems, components, samples, learning)
     _check_topology(problems, components, samples, learning)
+    problems.check(unreached_commits, scenario)
 
     problems.raise_all()
     if problems.broken:

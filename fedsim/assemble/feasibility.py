@@ -32,6 +32,15 @@ MISSING = {"classes": LABELS, "labels": LABELS, "features": FEATURES}
 BOUNDS = ("f", "trim", "select", "neighbours")
 
 
+def unreached_commits(scenario: Scenario) -> Findings:
+    """Rounds of `checkpoint.keep` that the run does not have."""
+    rounds = scenario.spec.rounds
+    for index, round in enumerate(scenario.spec.checkpoint.keep):
+        if round > rounds:
+            text = f"round {round} is beyond the last one, {rounds}; remove it, or raise rounds"
+            yield ("checkpoint", "keep", index), text
+
+
 def unmet_needs(
     scenario: Scenario, client: Client, classes: int, per_token: bool, features: bool
 ) -> Findings:

@@ -92,6 +92,9 @@ def crate_of(
       left_out: what is named by its hash alone.
       license: a text, or the address of one; None: nobody has said.
     """
+    licensed = _license(license)
+    actions = [_action(run, packed) for run in runs]
+    elsewhere = [_elsewhere(item) for item in left_out if item.sha256]
     names = ", ".join(run.name for run in runs)
     dates = [str(run.record.get("started") or UNKNOWN_DATE)[:10] for run in runs]
     root = {
@@ -100,9 +103,9 @@ def crate_of(
         "name": f"fedsim: {names}",
         "description": f"Federated-learning simulations, and what repeats them: {names}",
         "datePublished": max(dates),
-        "license": _license(license),
-        "hasPart": [{"@id": quote(file.name)} for file in packed],
-        "mentions": [{"@id": _action_id(run)} for run in runs],
+        "license": {"@id": licensed["@id"]},
+        "hasPart": _references([quote(file.name) for file in packed]),
+        "mentions": _references([entity["@id"] for entity in [*actions, *elsewhere]]),
     }
     descriptor = {
         "@id": CRATE,
@@ -110,25 +113,24 @@ def crate_of(
         "conformsTo": {"@id": SPECIFICATION},
         "about": {"@id": "./"},
     }
-    graph = [descriptor, root, *map(_file, packed), *_software(runs)]
-    for run in runs:
-        graph.append(_action(run, packed))
-    elsewhere = [_elsewhere(item) for item in left_out if item.sha256]
-    root["mentions"] += [{"@id": entity["@id"]} for entity in elsewhere]
-    if _is_address(license):
-        graph.append({"@id": license, "@type": "CreativeWork", "name": license})
-    values = {"@context": f"{SPECIFICATION}/context", "@graph": [*graph, *elsewhere]}
+    parts = map(_file, packed)
+    graph = [descriptor, root, licensed, *parts, *_software(runs), *actions, *elsewhere]
+    values = {"@context": f"{SPECIFICATION}/context", "@graph": graph}
     return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
-def _is_address(license: str | None) -> bool:
-    """Whether a license is given by its address."""
-    return license is not None and license.startswith(("https://", "http://"))
+def _license(license: str | None) -> dict[str, Any]:
+    """The entity of the license."""
+    text = license or NO_LICENSE
+    is_address = text.startswith(("https://", "http://"))
+    identifier = text if is_address else "#license"
+    return {"@id": identifier, "@type": "CreativeWork", "name": text, "description": "the license"}
 
 
-def _license(license: str | None) -> Any:
-    """The property `license` of the crate."""
-    return {"@id": license} if _is_address(license) else license or NO_LICENSE
+def _references(identifiers: Sequence[str]) -> Any:
+    """References to entities; a single one is no list."""
+    references = [{"@id": identifier} for identifier in identifiers]
+    return references[0] if len(references) == 1 else references
 
 
 def _file(file: Packed) -> dict[str, Any]:
@@ -180,26 +182,22 @@ def _software_id(version: str) -> str:
     return f"#fedsim-{version}"
 
 
-def _action_id(run: PackedRun) -> str:
-    return f"#run-{quote(run.name)}"
-
-
 def _action(run: PackedRun, packed: Iterable[Packed]) -> dict[str, Any]:
     """The entity of a run: from a scenario, data and plug-ins to its files."""
     made = []
     used = []
     for file in packed:
         if file.name.startswith(f"runs/{run.name}/"):
-            made.append({"@id": quote(file.name)})
+            made.append(quote(file.name))
         elif file.name == f"scenarios/{run.name}.yaml" or file.name.startswith(INPUTS):
-            used.append({"@id": quote(file.name)})
+            used.append(quote(file.name))
     action = {
-        "@id": _action_id(run),
+        "@id": f"#run-{quote(run.name)}",
         "@type": "CreateAction",
         "name": f"the run {run.name}",
         "instrument": {"@id": _software_id(str(run.record["environment"].get("fedsim")))},
-        "object": used,
-        "result": made,
+        "object": _references(used),
+        "result": _references(made),
     }
     if "started" in run.record:
         action["startTime"] = run.record["started"]

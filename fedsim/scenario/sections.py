@@ -496,6 +496,9 @@ class Checkpoint(Section):
     """Seconds between commits; more if commits would take over 2 % of the time."""
     rounds: Count | None = None
     """Also commit whenever this many rounds are done."""
+    keep: list[Count] = []
+    """Rounds after which the run commits, and whose commits stay, for `fedsim fork` to go on
+    from."""
     resident_mb: Annotated[float, Ge(0)] = 256.0
     """Client memory, in MB, that stays on the device; beyond it lives in a file of the run
     directory."""
