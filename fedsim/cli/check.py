@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     "--against",
     type=click.Path(path_type=Path),
     metavar="DIR|ZIP",
-    help="Repeat the runs of a bundle, or a run directory, and compare; SCENARIO is then a scenario "
-    "to run, or a run directory to compare, in place of repeating.",
+    help="Repeat the runs of a bundle, or a run directory, and compare. A SCENARIO is then run, "
+    "and a run directory in its place is only compared.",
 )
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Keep what --against repeats there."

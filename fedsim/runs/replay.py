@@ -332,9 +332,7 @@ def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder:
     return problems + _differing_model(run, seed, folder)
 
 
-def _differing_state(
-    run: Run, seed: RecordedSeed, recorded: Snapshot, folder: Path
-) -> list[str]:
+def _differing_state(run: Run, seed: RecordedSeed, recorded: Snapshot, folder: Path) -> list[str]:
     """Compare the state of a replayed run with that in a commit.
 
     Args:

@@ -68,7 +68,6 @@ def with_relative_paths(text: str, roots: Sequence[str]) -> str:
     >>> with_relative_paths("data.path=/home/anna/w.npz", [])
     'data.path=w.npz'
     """
-
     # A whole word of a command line, or its value, may be a path with spaces.
     option, equals, value = text.partition("=")
     if not equals:
