@@ -56,7 +56,7 @@ def check_against(
             data_roots=arguments["data_roots"],
             device=device,
             ask=interrupts.asked,
-            say=lambda line: click.echo(printable(line), err=True),
+            say=lambda line: click.echo(printable(line), err=as_json),
         )
         outcomes = []
         for outcome in _outcomes(content, repeating, arguments):

@@ -28,6 +28,7 @@ from fedsim.runs.verify import Missing, Request, read_again
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.study.repetition import Row, repetition
+from fedsim.study.words import count
 
 # Files that are equal wherever all bits are; `timing.csv` and pages have dates and seconds.
 EXACT = re.compile(r"(?!timing\.csv)[^/]+\.(csv|safetensors)")
@@ -113,7 +114,7 @@ def _repeat(
         raise Unrepeatable(f"the run has not ended (its status is {record['status']})")
     scenario = _scenario_again(opened, name, record, repeating)
     seeds = len(record["scenario"]["seeds"])
-    repeating.say(f"{name}: running it again, {seeds} seeds" if seeds > 1 else f"{name}: again")
+    repeating.say(f"{name}: running it again, {count(seeds, 'seed')}")
     out = repeating.folder / name
     if is_comparison(record):
         if scenario.spec.numerics.threads == "auto":
@@ -214,8 +215,7 @@ def against(name: str, path: Path, record: dict[str, Any], other: Path) -> Again
         return Again(name, DIFFERS, lines, [])
     unequal = _unequal_files(record, repetition_record)
     if not unequal:
-        count = sum(EXACT.fullmatch(file) is not None for file in _files(record))
-        return Again(name, BYTES, [f"{count} tables and models"], [])
+        return Again(name, BYTES, [f"{len(_files(record))} tables and models"], [])
 
     elsewhere = _environment(record, repetition_record)
     listed = ", ".join(unequal[:MAX_LISTED])

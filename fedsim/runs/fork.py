@@ -224,6 +224,9 @@ def _require_fork(original: Original, scenario: Scenario, round: int) -> None:
     after = scenario.spec
     if after.rounds <= round:
         raise CheckpointError(f"{path}: round {round}: the fork has {after.rounds} rounds in all")
+    if after.fleet.without != before.fleet.without and after.schedule.kind != "sync":
+        text = "clients that leave may be on their way; fleet.without needs schedule: sync"
+        raise CheckpointError(f"{path}: {text}")
     if after.numerics != before.numerics:
         raise CheckpointError(f"{path}: the fork has another section numerics; remove the edit")
 

@@ -332,6 +332,9 @@ class Fleet(Section):
     malicious: Annotated[Share | list[Index] | Malicious, ByForm()] = 0.0
     """Clients that the attacker controls: a share, drawn once per seed, or a list of clients; or
     `{count: 5}`, `{share: 0.2, per: round}`."""
+    without: list[Index] = []
+    """Clients that never take part, as if they had no samples to train on; they are still
+    scored."""
 
 
 class AdaptiveClip(Section):

@@ -21,14 +21,19 @@ from fedsim.runs.crate import CRATE
 from fedsim.runs.unpack import opened
 
 FEDSIM = (sys.executable, "-m", "fedsim.cli")
-RULE = """\
+ATTACK = """\
+import jax
+
 import fedsim
-import jax.numpy as jnp
 
 @fedsim.attack
-def flipped(delta, key, strength: float = 1.0):
-    "Minus the update."
-    return -strength * delta
+def flipped():
+    def corrupt(delta, context):
+        return jax.tree.map(lambda x: -x, delta)
+
+    return fedsim.row_attack(corrupt)
+
+
 """
 
 
@@ -213,7 +218,7 @@ def test_a_changed_bundle_is_noticed(packed, tmp_path):
 @pytest.mark.long
 def test_code_in_a_bundle_runs_only_if_it_is_given(study, tmp_path):
     plugin = tmp_path / "mine.py"
-    plugin.write_text(RULE + "open('executed', 'a').write('x')\n")
+    plugin.write_text(ATTACK + "open('executed', 'a').write('x')\n")
     scenario = tiny(rounds=2, method="fedavg", wire=["flipped"], fleet={"malicious": 0.2})
     file = written(scenario, tmp_path / "mine.yaml")
     words = ["--plugin", str(plugin), "--out", "run", "--quiet", "--no-pictures"]
