@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from fedsim.cli import options
-from fedsim.errors import megabytes, printable
+from fedsim.errors import printable
 
 
 @click.command("bundle")
@@ -68,6 +68,7 @@ def bundle_command(
       fedsim bundle reports/iid reports/attacked -o paper.zip --license CC-BY-4.0 --limit 50
       fedsim bundle reports/mine -o mine.zip --plugin mine.py
     """
+    from fedsim.disk.files import readable_size
     from fedsim.runs.bundle import bundle
     from fedsim.runs.bundle_readme import line_of
 
@@ -85,6 +86,6 @@ def bundle_command(
         values = {"out": str(out), "bytes": len(made.content), "left_out": left_out}
         click.echo(json.dumps({**values, "files": [file.name for file in made.packed]}))
         return
-    click.echo(f"{out}: {len(made.packed)} files, {megabytes(len(made.content))}")
+    click.echo(f"{out}: {len(made.packed)} files, {readable_size(len(made.content))}")
     for item in made.left_out:
         click.echo(printable(f"left out: {line_of(item)}"))

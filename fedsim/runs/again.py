@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from fedsim.disk import files
 from fedsim.disk.tables import read_table, reporting_table_errors
-from fedsim.errors import CheckpointError, DirectoryError
+from fedsim.errors import CheckpointError, DataError, DirectoryError, ScenarioError
 from fedsim.machine import fix_threads
 from fedsim.report.results import rows_of
 from fedsim.runs import checks, directory
@@ -88,83 +88,73 @@ def repeated(opened: Opened, repeating: Repeating) -> Iterator[Again]:
     records = {name: directory.sound_record(path) for name, path in opened.runs.items()}
     for name in sorted(records, key=lambda name: "fork" in records[name]):  # forks come last
         record = records[name]
-        out = repeating.folder / name
         try:
-            _repeat(opened, name, records, repeating)
-        except Unrepeatable as error:
-            yield Again(name, OPEN, str(error).splitlines(), [])
-            continue
-        yield against(name, opened.runs[name], record, out)
-
-
-class Unrepeatable(Exception):
-    """A run that cannot be repeated here, with what is missing, a line each."""
+            missing = _repeat(opened, name, records, repeating)
+        except (ScenarioError, DataError) as error:
+            missing = str(error).splitlines()
+        if missing:
+            yield Again(name, OPEN, missing, [])
+        else:
+            yield against(name, opened.runs[name], record, repeating.folder / name)
 
 
 def _repeat(
     opened: Opened, name: str, records: Mapping[str, dict[str, Any]], repeating: Repeating
-) -> None:
-    """Run one of the runs of a bundle again.
+) -> list[str]:
+    """Run one of the runs of a bundle again -> what is missing for that, a line each.
 
     Raises:
-      Unrepeatable: where something is missing.
+      ScenarioError: where its scenario cannot be run here.
+      DataError: where its samples cannot.
     """
     record = records[name]
     if record["status"] in checks.UNDER_WAY:
-        raise Unrepeatable(f"the run has not ended (its status is {record['status']})")
-    scenario = _scenario_again(opened, name, record, repeating)
-    seeds = len(record["scenario"]["seeds"])
-    repeating.say(f"{name}: running it again, {count(seeds, 'seed')}")
-    out = repeating.folder / name
-    if is_comparison(record):
-        if scenario.spec.numerics.threads == "auto":
-            fix_threads(record["environment"].get("threads"))
-        compare(
-            scenario,
-            out=out,
-            device=repeating.device,
-            progress=False,
-            ask=repeating.ask,
-            pictures=False,
-        )
-        return
-    options = _options(record, repeating)
-    if "fork" not in record:
-        run_from(scenario, out, options, progress=False)
-        return
-    original = _original_of(record, records)
-    fork_again(repeating.folder / original, scenario, record["fork"], out, options)
-
-
-def _scenario_again(
-    opened: Opened, name: str, record: dict[str, Any], repeating: Repeating
-) -> Scenario:
-    """The scenario of a recorded run.
-
-    Raises:
-      Unrepeatable: where it needs what is not here.
-    """
+        return [f"the run has not ended (its status is {record['status']})"]
     roots = (*map(str, opened.data_roots), *repeating.data_roots)
-    given: dict[str, Any] = {}
-    request = Request(opened.runs[name], given, roots, repeating.device, whole=False)
+    request = Request(opened.runs[name], {}, roots, repeating.device, whole=False)
     scenario, problems = read_again(request, record)
     if scenario is None:
-        lines = problems.lines if isinstance(problems, Missing) else problems
-        raise Unrepeatable("\n".join(lines))
-    return scenario
+        return problems.lines if isinstance(problems, Missing) else problems
+    original = _original_of(record, records) if "fork" in record else None
+    if "fork" in record and original is None:
+        return ["it is a fork, and its original is not in the bundle; bundle both"]
+
+    repeating.say(f"{name}: running it again, {count(len(scenario.spec.seeds), 'seed')}")
+    out = repeating.folder / name
+    if is_comparison(record):
+        _compare_again(scenario, record, out, repeating)
+    elif original is not None:
+        options = _options(record, repeating)
+        before = repeating.folder / original
+        fork_again(before, scenario, record["fork"], out, options, roots)
+    else:
+        run_from(scenario, out, _options(record, repeating), progress=False)
+    return []
 
 
-def _original_of(record: dict[str, Any], records: Mapping[str, dict[str, Any]]) -> str:
-    """The name of the run that a fork goes on from.
+def _compare_again(
+    scenario: Scenario, record: dict[str, Any], out: Path, repeating: Repeating
+) -> None:
+    """Run a comparison again, with the threads that it had."""
+    if scenario.spec.numerics.threads == "auto":
+        fix_threads(record["environment"].get("threads"))
+    compare(
+        scenario,
+        out=out,
+        device=repeating.device,
+        progress=False,
+        ask=repeating.ask,
+        pictures=False,
+    )
 
-    Raises:
-      Unrepeatable: where it is not in the bundle.
-    """
+
+def _original_of(record: dict[str, Any], records: Mapping[str, dict[str, Any]]) -> str | None:
+    """The name of the run that a fork goes on from; None where it is not in the bundle."""
     for name, other in records.items():
         is_same = other["hashes"]["scenario"] == record["fork"]["scenario"]
         if is_same and "fork" not in other and not is_comparison(other):
             return name
-    raise Unrepeatable("is a fork, and its original is not in the bundle; bundle both")
+    return None
 
 
 def _options(record: dict[str, Any], repeating: Repeating) -> Options:

@@ -68,9 +68,13 @@ def bundle(
       out: the zip.
       plugins: the files of the user's own links in these runs, which are not executed.
       license: under which the bundle may be used: a text, or an address.
-      limit_mb: the most megabytes of a file of a run, and of a data set, that are taken along.
+      limit_mb: the most megabytes of a data set, and of any other file of a run than its scenario
+        and its tables, that are taken along.
       commits: also take logs and commits along, from which a run resumes, forks and is verified.
       data_roots: folders that may hold the data, besides the working directory.
+
+    Returns:
+      The content of the zip, its files, and what is left out, with sizes and reasons.
 
     Raises:
       DirectoryError: where there is no run, or one that has not ended; for a link in it.
@@ -158,7 +162,7 @@ def _files_of_run(
             left_out.append(LeftOut(full_name, size, "", "not a file of the run"))
         elif file.startswith(f"{COMMITS}/") and not request.commits:
             skipped_commits += size
-        elif size > request.limit:
+        elif size > request.limit and not _is_needed(file):
             why = "a file above the limit (--limit MB)"
             left_out.append(LeftOut(full_name, size, hashes[file], why))
         else:
@@ -168,6 +172,11 @@ def _files_of_run(
         why = "logs and commits, which fork, verify and --resume read (--commits)"
         left_out.append(LeftOut(f"{RUNS}/{name}/{COMMITS}", skipped_commits, "", why))
     return packed, left_out
+
+
+def _is_needed(file: str) -> bool:
+    """Whether a file of a run is packed however large it is: its scenario and its tables are."""
+    return file == directory.SCENARIO or ("/" not in file and file.endswith(".csv"))
 
 
 def _inputs(path: Path, name: str, request: Request) -> tuple[list[Packed], list[LeftOut]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedsim.errors import megabytes
+from fedsim.disk.files import readable_size
 from fedsim.runs.crate import LeftOut, Packed, PackedRun
 from fedsim.runs.unfinished import is_comparison
 
@@ -91,7 +91,7 @@ def line_of(item: LeftOut) -> str:
     """What is left out, in a line."""
     text = f"{item.name}: {item.why}"
     if item.size is not None:
-        text += f", {megabytes(item.size)}"
+        text += f", {readable_size(item.size)}"
     return f"{text}, SHA-256 {item.sha256}" if item.sha256 else text
 
 

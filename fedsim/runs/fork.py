@@ -142,7 +142,12 @@ def fork(
 
 
 def fork_again(
-    path: Path, scenario: Scenario, entry: Mapping[str, Any], out: Path, options: Options
+    path: Path,
+    scenario: Scenario,
+    entry: Mapping[str, Any],
+    out: Path,
+    options: Options,
+    data_roots: Iterable[str | os.PathLike[str]],
 ) -> Result:
     """Fork a run as a recorded fork did.
 
@@ -152,11 +157,12 @@ def fork_again(
       entry: what its record says of the fork.
       out: the directory of the new fork.
       options: how it is run.
+      data_roots: folders that may hold the data of the original.
 
     Raises:
       CheckpointError: as `fork`.
     """
-    original = _original(path, options.device, ())
+    original = _original(path, options.device, data_roots)
     point = Point(entry["round"], tuple(entry.get("fresh", ())))
     return _go_on(original, scenario, point, out, options, progress=False)
 

@@ -102,26 +102,24 @@ def _require_sound(members: list[zipfile.ZipInfo]) -> None:
     Raises:
       DataError: naming the first of them.
     """
-    folded = set()
+    names = set()
+    names_of_files = set()
     folders = set()
     for member in members:
         fault = _fault(member)
         if fault:
             raise DataError(f"{member.orig_filename[:80]!a} {fault}")
-        name = member.filename.rstrip("/")
-        key = unicodedata.normalize("NFC", name).casefold()  # as some file systems compare names
-        if key in folded:
+        # as some file systems compare names
+        name = unicodedata.normalize("NFC", member.filename.rstrip("/")).casefold()
+        if name in names:
             raise DataError(f"{name[:80]!a} is in it twice")
-        folded.add(key)
-        parts = key.split("/")
+        names.add(name)
+        if not member.is_dir():
+            names_of_files.add(name)
+        parts = name.split("/")
         folders.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
-    both = {
-        unicodedata.normalize("NFC", member.filename).casefold()
-        for member in members
-        if not member.is_dir()
-    } & folders
-    if both:
-        raise DataError(f"{min(both)[:80]!a} is both a file and a folder")
+    for name in names_of_files & folders:
+        raise DataError(f"{name[:80]!a} is both a file and a folder")
     require_small(
         sum(member.compress_size for member in members),
         sum(member.file_size for member in members),
@@ -141,6 +139,8 @@ def _fault(member: zipfile.ZipInfo) -> str:
         return "is a link or a device"
     if member.flag_bits & ENCRYPTED:
         return "is encrypted"
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "is compressed in a way that no bundle is"
     return ""
 
 
