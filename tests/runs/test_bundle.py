@@ -91,7 +91,7 @@ def test_large_data_and_commits_are_left_out_and_named(study, tmp_path):
     data = (study / "w.npz").read_bytes()
     assert left_out["w.npz"].sha256 == hashlib.sha256(data).hexdigest()
     assert left_out["w.npz"].size == len(data)
-    assert left_out["runs/run/checkpoints"].size > 0
+    assert left_out["runs/run/checkpoints"].size
     assert left_out["w.npz"].sha256.encode() in members(tmp_path / "b.zip")["README.md"]
 
     bundle([study / "run"], tmp_path / "c.zip", commits=True, data_roots=[study])
