@@ -16,6 +16,7 @@ from fedsim.cli.fork import fork_command
 from fedsim.disk.checkpoint import decode, encode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted
 from fedsim.runs.commits import commit_files, read_commit
+from fedsim.runs.derive import page_of_runs
 
 ROUNDS = 4
 ATTACKED = ["wire=[sign_flip]", "fleet.malicious={count: 3}"]
@@ -58,6 +59,12 @@ def test_the_rounds_until_then_are_the_original_s(original, tmp_path):
     assert record["fork"] == {"scenario": scenario, "round": 2}
     verified = fedsim.verify(tmp_path / "fork")
     assert verified.equal, [check for check in verified.checks if not check.ok]
+
+    page = page_of_runs([original, tmp_path / "fork"]).decode()
+    assert "fork against original at the end: test accuracy " in page
+    assert "over 2 seeds, which are too few for a difference to be significant" in page
+    assert 'id="forks"' in page and "pointwise" in page
+    assert 'id="forks"' not in page_of_runs([tmp_path / "fork"]).decode()
 
 
 @pytest.mark.long
