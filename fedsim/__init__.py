@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fedsim.errors import DataError as DataError
     from fedsim.errors import ScenarioError as ScenarioError
     from fedsim.models import as_model as as_model
+    from fedsim.runs.bundle import bundle as bundle
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
     from fedsim.runs.diff import diff as diff
@@ -78,6 +79,7 @@ _HOME = {
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
     "models": ("as_model",),
+    "runs.bundle": ("bundle",),
     "runs.compare": ("compare",),
     "runs.comparison": ("Comparison",),
     "runs.diff": ("diff",),

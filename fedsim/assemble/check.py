@@ -43,6 +43,7 @@ from fedsim.assemble.feasibility import (
     unknown_shares,
     unknown_updates,
     unmet_needs,
+    unreached_commits,
     unscored_clients,
     wrong_partners,
 )
@@ -101,7 +102,7 @@ from fedsim.assemble.parts import (
     widths_of,
     with_costs,
 )
-from fedsim.assemble.plans import PlanInputs, of_first_seed, plans_of
+from fedsim.assemble.plans import PlanInputs, absent_clients, of_first_seed, plans_of
 from fedsim.assemble.privacy import (
     local_message,
     private_client,
@@ -251,6 +252,7 @@ def check_scenario(
     privacy = _check_privacy(problems, components, samples, learning, travelling)
     _check_private_samples(problems, components, samples, learning)
     _check_topology(problems, components, samples, learning)
+    problems.check(unreached_commits, scenario)
 
     problems.raise_all()
     if problems.broken:
@@ -303,7 +305,8 @@ def _load_samples(
     if federations:
         federation = of_first_seed(federations)
         N = federation.N
-        eligible = min(int((each.sizes > 0).sum()) for each in federations.values())
+        absent = absent_clients(scenario, N)
+        eligible = min(int(((each.sizes > 0) & ~absent).sum()) for each in federations.values())
         problems.check(unscored_clients, scenario, federation)
     else:
         federation, N = _without_partition(problems, data, dtype)

@@ -21,6 +21,7 @@ from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
 from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Rule
+from fedsim.types.client import POOLED
 
 LABELS = "needs classes, and these targets are numbers; use data with labels, or another method"
 FEATURES = (
@@ -30,6 +31,15 @@ MISSING = {"classes": LABELS, "labels": LABELS, "features": FEATURES}
 
 # Hyper-parameters that decide how many rows a link needs.
 BOUNDS = ("f", "trim", "select", "neighbours")
+
+
+def unreached_commits(scenario: Scenario) -> Findings:
+    """Rounds of `checkpoint.keep` that the run does not have."""
+    rounds = scenario.spec.rounds
+    for index, round in enumerate(scenario.spec.checkpoint.keep):
+        if round > rounds:
+            text = f"round {round} is beyond the last one, {rounds}; remove it, or raise rounds"
+            yield ("checkpoint", "keep", index), text
 
 
 def unmet_needs(
@@ -147,6 +157,9 @@ def idle_links(scenario: Scenario, client: Client) -> Findings:
             yield ("server", i), f"{text}; {remedy}"
     if spec.fleet.malicious not in (0, []):
         yield ("fleet", "malicious"), f"{text}, and nobody attacks it; {remedy}"
+    if spec.fleet.without and client.not_federated == POOLED:
+        text = f"{spec.client.kind} trains on the samples of all clients; remove it"
+        yield ("fleet", "without"), text
 
 
 def unknown_updates(scenario: Scenario, client: Client, cohort: Cohort) -> Findings:
@@ -351,6 +364,7 @@ def unknown_clients(scenario: Scenario, N: int) -> Findings:
         text = f"{len(steps)} numbers of steps for {N} clients"
         yield ("client", "steps"), f"{text}; write one per client, or a single number"
     yield from _unknown_malicious(spec.fleet.malicious, N)
+    yield from _beyond(spec.fleet.without, N, ("fleet", "without"))
 
 
 def _unknown_malicious(section: Any, N: int) -> Findings:

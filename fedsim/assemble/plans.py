@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
+
 from fedsim.assemble.adversary import adversary_of
 from fedsim.assemble.edges import edge_times
 from fedsim.data import Federation
@@ -85,8 +87,14 @@ def plans_of(
             network=network,
             edges=edges,
             levels=inputs.levels,
+            absent=absent_clients(scenario, federation.N),
         )
     return plans
+
+
+def absent_clients(scenario: Scenario, N: int) -> np.ndarray:
+    """Return which of N clients never take part (`fleet.without`) `[N]`."""
+    return np.isin(np.arange(N), scenario.spec.fleet.without)
 
 
 def _pooled_plan(federation: Federation, inputs: PlanInputs, seed: int, rounds: int) -> Plan:

@@ -40,6 +40,7 @@ COMMANDS = {
         "report": "report",
         "fork": "fork",
         "export": "report",
+        "bundle": "bundle",
         "verify": "records",
         "diff": "records",
     },

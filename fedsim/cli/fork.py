@@ -1,5 +1,6 @@
 """`fedsim fork`."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,18 @@ import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
+
+
+class Clients(click.ParamType):
+    """`3` or `3,5`, as text for a list."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = re.sub(r"\s+", "", str(value))
+        if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text):
+            self.fail(f"{value!r}: write the numbers of clients, such as 3 or 3,5", param, ctx)
+        return text
 
 
 @click.command("fork")
@@ -17,6 +30,11 @@ from fedsim.cli.interrupts import Interrupts
 @options.edits
 @options.method
 @options.seeds
+@click.option(
+    "--without",
+    type=Clients(),
+    help="Clients that take part in no round of the fork, e.g. 3 or 3,5.",
+)
 @click.option(
     "--fresh",
     multiple=True,
@@ -45,6 +63,7 @@ def fork_command(
     directory: Path,
     round_: int,
     seeds: str | None,
+    without: str | None,
     edits: tuple[str, ...],
     plugins: tuple[str, ...],
     open_page: bool,
@@ -54,14 +73,16 @@ def fork_command(
 ) -> None:
     """Go on from a round of a finished run under another rule, attack, cohort or codec.
 
-    Until that round the fork has the rows and the state of the original, which is replayed for it;
-    with nothing set it is the original, byte for byte. Exit code 7 if the original does not come
-    out again here, or remembers what the fork shapes otherwise.
+    Until that round the fork has the rows and the state of the original: those of the newest commit
+    at or before it, and replayed from there. With nothing set it is the original, byte for byte.
+    Exit code 7 if the original does not come out again here, or remembers what the fork shapes
+    otherwise.
 
     \b
     Examples:
       fedsim fork reports/iid --round 50 --set wire=[sign_flip] -o reports/attacked
       fedsim fork reports/iid --round 50 --method median --fresh server -o reports/median
+      fedsim fork reports/iid --round 50 --without 3 -o reports/without
     """
     if arguments["resume"] and arguments["force"]:
         text = "--resume continues a fork and --force replaces it"
@@ -69,6 +90,8 @@ def fork_command(
     options.enable(plugins)
     if seeds:
         edits = (*edits, f"seeds={seeds}")
+    if without is not None:
+        edits = (*edits, f"fleet.without=[{without}]")
     from fedsim.cli import console
     from fedsim.runs.fork import fork
 

@@ -130,9 +130,9 @@ tune = click.option(
 )
 
 
-def scenario(command: Callable) -> Callable:
+def scenario(command: Callable, required: bool = True) -> Callable:
     """SCENARIO and the options that change or complete it; `read_scenario` takes all of them."""
-    argument = click.argument("scenario", type=click.Path())
+    argument = click.argument("scenario", type=click.Path(), required=required)
     return _with_options(command, [argument, edits, seeds, plugins, data_roots])
 
 

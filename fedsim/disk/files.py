@@ -194,7 +194,7 @@ def require_space(path: Path, needed: int) -> None:
     with reporting_os_errors(path):
         free = shutil.disk_usage(path).free
     if free < needed:
-        sizes = f"{_readable_size(free)} free, this run may need {_readable_size(needed)}"
+        sizes = f"{readable_size(free)} free, this run may need {readable_size(needed)}"
         raise DirectoryError(f"{path}: {sizes}; free some space, or choose another --out")
 
 
@@ -218,9 +218,14 @@ def _free_space(path: Path) -> str:
     """The free space at a path, in brackets; empty if it is unknown."""
     for folder in (path, *path.parents):
         with contextlib.suppress(OSError):
-            return f" ({_readable_size(shutil.disk_usage(folder).free)} free there)"
+            return f" ({readable_size(shutil.disk_usage(folder).free)} free there)"
     return ""
 
 
-def _readable_size(size: float) -> str:
+def readable_size(size: float) -> str:
+    """Bytes in words.
+
+    >>> readable_size(999), readable_size(12_345_678)
+    ('999 bytes', '12.3 MB')
+    """
     return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size:.0f} bytes"

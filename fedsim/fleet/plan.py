@@ -177,6 +177,7 @@ class Plan:
         network: Network | None = None,
         edges: EdgeTimes | None = None,
         levels: Levels | None = None,
+        absent: np.ndarray | None = None,
     ):
         """Draw what is fixed for the seed; rounds are drawn when they are asked for.
 
@@ -199,6 +200,7 @@ class Plan:
           network: the graph of clients that have no server.
           edges: the clocks of edges, where clients have them.
           levels: sizes of the model that clients train, where they train different ones.
+          absent: clients that never take part `[N]`, as if they had no samples; None: nobody.
         """
         self.federation = federation
         self.network = network
@@ -212,6 +214,8 @@ class Plan:
         self.nominal = timetable.buffer or cohort.nominal(federation.N)
 
         self.sizes = federation.sizes
+        if absent is not None and absent.any():
+            self.sizes = np.where(absent, 0, federation.sizes)
         self.present = self.sizes > 0  # a client without samples cannot train
         self.eligible = np.flatnonzero(self.present)
 

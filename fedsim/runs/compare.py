@@ -30,7 +30,7 @@ from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers, programs_of
 from fedsim.scenario.plugins import plugin_links
-from fedsim.scenario.recorded_paths import resolved_from, roots_of
+from fedsim.scenario.recorded_paths import resolved_from, roots_of, written_texts
 from fedsim.scenario.sections import is_graph
 from fedsim.study.grid import Cell, Design, design_of
 from fedsim.study.summary import NOT_FEDERATED
@@ -305,6 +305,8 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
     }
     if outside:
         record[NOT_FEDERATED] = outside
+    if scenario.document.texts:
+        record["written"] = written_texts(scenario.document)
     return record
 
 

@@ -211,7 +211,7 @@ def _journaled(planned: PlannedExperiment, run_files: RunFiles | None, seed: int
         folder = run_files.folder(label_of(planned.who), seed)
         files.make_folder(folder)
     checkpoint = planned.experiment.scenario.spec.checkpoint
-    pace = Pace(checkpoint.seconds, checkpoint.rounds)
+    pace = Pace(checkpoint.seconds, checkpoint.rounds, frozenset(checkpoint.keep))
     journal = Journal(folder, identity(planned.record, seed), pace)
     run = planned.experiment.run(seed, folder)
     who = {**planned.who, "seed": seed}

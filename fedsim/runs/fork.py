@@ -48,6 +48,18 @@ class Original(NamedTuple):
     request: Request
 
 
+class Point(NamedTuple):
+    """Where a fork begins.
+
+    Attributes:
+      round: the last round in common.
+      fresh: `server`, where what stages, rule and optimisers remember begins anew.
+    """
+
+    round: int
+    fresh: tuple[str, ...]
+
+
 def fork(
     path: str | os.PathLike[str],
     *,
@@ -112,15 +124,6 @@ def fork(
 
     scenario = read(original.scenario.document, (*texts_of(edits), *seed_edits(seeds)), method)
     scenario = confined(scenario, original.path, data_roots)
-    _require_fork(original, scenario, round)
-    states = _states(original, round, scenario.spec.seeds)
-
-    def beginning(experiment: Experiment, record: Mapping[str, Any], seed: int) -> Beginning:
-        _require_same_start(original, record, seed)
-        recorded, snapshot = states[seed]
-        fitted = _fitted(experiment, seed, snapshot, fresh, f"{path}: round {round}")
-        return Beginning(fitted, _rows_until(recorded, round))
-
     options = Options(
         started=started,
         given=original.request.given,
@@ -134,11 +137,61 @@ def fork(
         ask=ask,
         trackers=[],
         pictures=pictures,
-        fork={"scenario": original.record["hashes"]["scenario"], "round": round},
-        beginning=beginning,
-        threads=original.record["environment"].get("threads"),
     )
-    return run_from(scenario, out, options, progress)
+    return _go_on(original, scenario, Point(round, tuple(fresh)), out, options, progress)
+
+
+def fork_again(
+    path: Path,
+    scenario: Scenario,
+    entry: Mapping[str, Any],
+    out: Path,
+    options: Options,
+    data_roots: Iterable[str | os.PathLike[str]],
+) -> Result:
+    """Fork a run as a recorded fork did.
+
+    Args:
+      path: the directory of the original.
+      scenario: the fork's.
+      entry: what its record says of the fork.
+      out: the directory of the new fork.
+      options: how it is run.
+      data_roots: folders that may hold the data of the original.
+
+    Raises:
+      CheckpointError: as `fork`.
+    """
+    original = _original(path, options.device, data_roots)
+    point = Point(entry["round"], tuple(entry.get("fresh", ())))
+    return _go_on(original, scenario, point, out, options, progress=False)
+
+
+def _go_on(
+    original: Original,
+    scenario: Scenario,
+    point: Point,
+    out: str | os.PathLike[str],
+    options: Options,
+    progress: bool | None,
+) -> Result:
+    """Run a scenario from the state of the original after a round; see `fork`."""
+    _require_fork(original, scenario, point.round)
+    states = _states(original, point.round, scenario.spec.seeds)
+    where = f"{original.path}: round {point.round}"
+
+    def beginning(experiment: Experiment, record: Mapping[str, Any], seed: int) -> Beginning:
+        _require_same_start(original, record, seed)
+        recorded, snapshot = states[seed]
+        fitted = _fitted(experiment, seed, snapshot, point.fresh, where)
+        return Beginning(fitted, _rows_until(recorded, point.round))
+
+    entry = {"scenario": original.record["hashes"]["scenario"], "round": point.round}
+    if point.fresh:
+        entry["fresh"] = list(point.fresh)
+    threads = original.record["environment"].get("threads")
+    forking = options._replace(fork=entry, beginning=beginning, threads=threads)
+    return run_from(scenario, out, forking, progress)
 
 
 def _original(
@@ -177,6 +230,9 @@ def _require_fork(original: Original, scenario: Scenario, round: int) -> None:
     after = scenario.spec
     if after.rounds <= round:
         raise CheckpointError(f"{path}: round {round}: the fork has {after.rounds} rounds in all")
+    if after.fleet.without != before.fleet.without and after.schedule.kind != "sync":
+        text = "clients that leave may be on their way; fleet.without needs schedule: sync"
+        raise CheckpointError(f"{path}: {text}")
     if after.numerics != before.numerics:
         raise CheckpointError(f"{path}: the fork has another section numerics; remove the edit")
 

@@ -1,4 +1,4 @@
-"""The journal of a run: a log of rows that only grows, and its two newest commits.
+"""The journal of a run: a log of rows that only grows, its two newest commits, and those it keeps.
 
 Commit k: append the new rows, fsync; write `state-k.ckpt` with the state of the run **and the
 length of the log**, fsync, rename, fsync the folder. The rename is the only moment at which
@@ -27,10 +27,17 @@ PAUSE = 50
 
 
 class Pace(NamedTuple):
-    """When commits are due: after so many seconds, and after every so many rounds."""
+    """When commits are due: after so many seconds, after every so many rounds, and when they stay.
+
+    Attributes:
+      seconds: between commits.
+      rounds: a commit is due whenever so many rounds are done; None: only by time.
+      keep: the rounds whose commits are due and are not deleted.
+    """
 
     seconds: float = 10.0
     rounds: int | None = None
+    keep: frozenset[int] = frozenset()
 
 
 DEFAULT = Pace()
@@ -66,6 +73,9 @@ class Journal:
         self.round: int | None = None
         self.retained: dict[str, list[str]] = {}
 
+        # Commits that stay, by round: name and files that it refers to.
+        self.kept: dict[int, tuple[str, list[str]]] = {}
+
         # When the last commit ended, and how many seconds it took.
         self.committed = time.monotonic()
         self.cost = 0.0
@@ -88,6 +98,8 @@ class Journal:
         if self.folder is None:
             return False
         if self.pace.rounds is not None and round % self.pace.rounds == 0:
+            return True
+        if round in self.pace.keep:
             return True
         return time.monotonic() - self.committed >= max(self.pace.seconds, PAUSE * self.cost)
 
@@ -126,6 +138,8 @@ class Journal:
         self.status = snapshot.values["status"]
         self.round = snapshot.values["round"]
         self.retained[name] = refers
+        if self.round in self.pace.keep:
+            self.kept[self.round] = (name, refers)
         self._tidy()
         self.committed = time.monotonic()
         self.cost = self.committed - begin
@@ -154,9 +168,26 @@ class Journal:
         self.number = number_of(paths[-1].name)
         for problem in problems:
             warnings.warn(f"{problem}; resuming from the commit before", stacklevel=2)
+        self._find_kept(paths)
+        names = {name for name, _ in self.kept.values()}
         for path in paths[: -RETAINED - len(problems)]:
-            files.remove(path)
+            if path.name not in names:
+                files.remove(path)
         return snapshot
+
+    def _find_kept(self, paths: list[Path]) -> None:
+        """Find the commits that stay among those on the disk; a damaged one is of no use."""
+        if not self.pace.keep:
+            return
+        for path in paths:
+            try:
+                with files.reporting_os_errors(path):
+                    commit = read_commit(path)
+            except CorruptError as error:
+                warnings.warn(f"{error}; it is not kept", stacklevel=3)
+                continue
+            if commit.round in self.pace.keep and commit.identity == self.identity:
+                self.kept[commit.round] = (path.name, commit.files)
 
     def _newest_intact(self, paths: list[Path], rounds: int) -> tuple[Snapshot | None, list[str]]:
         """Resume from the newest intact commit -> the state, and problems of newer commits."""
@@ -189,14 +220,14 @@ class Journal:
         return commit.run
 
     def _tidy(self) -> None:
-        """Delete everything in the folder that no retained commit refers to."""
+        """Delete everything in the folder that neither a newest nor a kept commit refers to."""
         assert self.folder is not None
         newest = sorted(self.retained, key=number_of)[-RETAINED:]
         self.retained = {name: self.retained[name] for name in newest}
 
-        wanted = {LOG, *self.retained}
-        for names in self.retained.values():
-            wanted.update(names)
+        wanted = {LOG}
+        for name, names in (*self.retained.items(), *self.kept.values()):
+            wanted.update((name, *names))
         with files.reporting_os_errors(self.folder):
             unwanted = sorted(path for path in self.folder.iterdir() if path.name not in wanted)
         for path in unwanted:

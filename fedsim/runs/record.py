@@ -10,7 +10,7 @@ from fedsim.runs.changes import version_of_values
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.plugins import plugin_links
-from fedsim.scenario.recorded_paths import resolved_from, roots_of
+from fedsim.scenario.recorded_paths import resolved_from, roots_of, written_texts
 from fedsim.study.summary import NOT_FEDERATED
 
 # Sections and keys of a scenario that a run may change when it resumes.
@@ -56,6 +56,8 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
     }
     if experiment.client.not_federated:
         record[NOT_FEDERATED] = {experiment.method: experiment.client.not_federated}
+    if scenario.document.texts:
+        record["written"] = written_texts(scenario.document)
     return json.loads(json.dumps(record))
 
 

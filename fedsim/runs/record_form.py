@@ -65,6 +65,11 @@ def score(value: Any) -> bool:
     return value in SCORES
 
 
+def written(value: Any) -> bool:
+    """Whether a value is the name and the text of a scenario file."""
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
+
+
 def anything(value: Any) -> bool:
     """Any value: it is only printed or compared."""
     del value
@@ -136,7 +141,8 @@ RECORD = {
         "git?": optional({"commit": str}),
     },
     "not_federated?": Every(str),
-    "fork?": {"scenario": str, "round": count},
+    "fork?": {"scenario": str, "round": count, "fresh?": [str]},
+    "written?": [written],
     "started?": moment,
     "wall_seconds?": number,
     "unfinished?": {"mark": str, "runs": Every([count]), "files?": [str]},

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,13 +154,20 @@ def replayed_to(
 ) -> tuple[Snapshot, list[str]]:
     """Replay a seed up to a round (inside `numerics`) -> its state then, and how rows differ.
 
+    It begins with the newest commit at or before that round, where there is one.
+
     Args:
       seed: the seed as recorded.
       experiment: the experiment, built again.
       round: the last round that is replayed.
     """
-    with _temporary_run(seed, experiment) as (run, _):
-        problems = _differing_rows(run, seed, experiment, until=round)
+    earlier = [commit for commit in seed.commits if commit.values["round"] <= round]
+    with _temporary_run(seed, experiment) as (run, folder):
+        if earlier:
+            _restore_from(seed, run, folder, earlier[-1])
+        problems = []
+        if run.round < round:
+            problems = _differing_rows(run, seed, experiment, until=round)
         return run.snapshot(portable=True), problems
 
 
@@ -176,18 +183,40 @@ def _replay_first_round(seed: RecordedSeed, experiment: Experiment) -> list[str]
 def _replay_last_rounds(
     seed: RecordedSeed, experiment: Experiment, before: Snapshot | None
 ) -> list[str]:
-    """Replay the rounds after a commit (None: all rounds), and compare the end -> differences."""
+    """Replay the rounds after a commit (None: all rounds), and compare the end -> differences.
+
+    Without one, the states of all other commits are compared on the way.
+    """
     with _temporary_run(seed, experiment) as (run, folder):
         try:
             if before is not None:
-                with files.reporting_os_errors(folder):
-                    for rows in seed.folder.glob("memory-*.rows"):
-                        shutil.copyfile(rows, folder / rows.name)
-                _restore(run, before)
-            problems = _differing_rows(run, seed, experiment)
+                _restore_from(seed, run, folder, before)
+                passed = {}
+            else:
+                passed = _commits_on_the_way(seed)
+
+            def differing_state(round: int) -> list[str]:
+                problems = _differing_state(run, seed, passed[round], folder)
+                return [f"the commit of round {round}: {problem}" for problem in problems]
+
+            problems = _differing_rows(
+                run, seed, experiment, stops=tuple(passed), at_stop=differing_state
+            )
             return problems or _differing_end(run, seed, experiment, folder)
         except CheckpointError as error:
             return str(error).splitlines()
+
+
+def _commits_on_the_way(seed: RecordedSeed) -> dict[int, Snapshot]:
+    """The states of a seed's commits before the last one, by round.
+
+    A run that had ended and was prolonged counted its rows in another way when it ended.
+    """
+    states = {}
+    for commit in seed.commits[:-1]:
+        if commit.values["status"] == "running":
+            states[commit.values["round"]] = commit
+    return states
 
 
 @contextlib.contextmanager
@@ -202,8 +231,21 @@ def _temporary_run(seed: RecordedSeed, experiment: Experiment) -> Iterator[tuple
                 run.store.file.close()
 
 
-def _restore(run: Run, snapshot: Snapshot) -> None:
-    """Restore a run from a commit."""
+def _restore_from(seed: RecordedSeed, run: Run, folder: Path, snapshot: Snapshot) -> None:
+    """Restore a run from a commit of a recorded seed.
+
+    Args:
+      seed: the seed as recorded.
+      run: the run.
+      folder: its temporary folder, which gets a copy of the clients' memory.
+      snapshot: the state in the commit.
+
+    Raises:
+      CorruptError: for a commit that is intact, and that no run has written.
+    """
+    with files.reporting_os_errors(folder):
+        for rows in seed.folder.glob("memory-*.rows"):
+            shutil.copyfile(rows, folder / rows.name)
     try:
         run.restore(snapshot)
     except (KeyError, IndexError, TypeError) as error:
@@ -216,7 +258,12 @@ def _restore(run: Run, snapshot: Snapshot) -> None:
 
 
 def _differing_rows(
-    run: Run, seed: RecordedSeed, experiment: Experiment, until: int | None = None
+    run: Run,
+    seed: RecordedSeed,
+    experiment: Experiment,
+    until: int | None = None,
+    stops: Collection[int] = (),
+    at_stop: Callable[[int], list[str]] = lambda round: [],
 ) -> list[str]:
     """Continue a run, and compare its rows with the recorded ones, until the first that differs.
 
@@ -225,6 +272,8 @@ def _differing_rows(
       seed: the seed as recorded.
       experiment: the experiment, built again.
       until: the round after which to stop; None: the end.
+      stops: rounds after which `at_stop` is called.
+      at_stop: round -> what differs.
     """
     run.end_if_complete()
     next_row = run.round + 1
@@ -234,8 +283,13 @@ def _differing_rows(
     expected = {row["round"]: row for row in seed.rows if row["round"] >= next_row}
 
     sample_bytes = experiment.scenario.spec.data.resident_mb * 1e6
-    for event in events([run], run.program, lambda r: r == until, samples=sample_bytes):
-        if not isinstance(event, CommitPoint):
+    rests = {until, *stops}
+    for event in events([run], run.program, lambda r: r in rests, samples=sample_bytes):
+        if isinstance(event, CommitPoint):
+            problems = at_stop(event.round) if event.round in stops else []
+            if problems:
+                return problems
+        else:
             _, row = event
             round = row.values["round"]
             problems = _differences_of_row(expected.pop(round, None), row, seed)
@@ -268,18 +322,7 @@ def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder:
       experiment: the experiment, built again.
       folder: the temporary folder of the run.
     """
-    end = run.snapshot()
-    recorded_end = seed.commits[-1]
-    problems = _differing_values(
-        {**recorded_end.values, "before": None},  # the seconds of earlier processes
-        {**end.values, "before": None},
-    )
-    for name in recorded_end.arrays | end.arrays:
-        is_same = _same(recorded_end.arrays.get(name), end.arrays.get(name))
-        if not name.startswith("memory.") and not is_same:
-            problems.append(f"{name}: the last commit has different bits")
-    problems += _differing_memory(run, seed, end, folder)
-
+    problems = _differing_state(run, seed, seed.commits[-1], folder)
     journal = Journal(None, {})
     journal.add("rounds", *seed.rows)
     add_final_tables(journal, run, seed.who, experiment.scenario.spec)
@@ -289,10 +332,41 @@ def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder:
     return problems + _differing_model(run, seed, folder)
 
 
-def _differing_memory(run: Run, seed: RecordedSeed, end: Snapshot, folder: Path) -> list[str]:
-    """Compare the clients' memory, whether it is in the commit or in a file."""
-    recorded_arrays = seed.commits[-1].arrays
-    ids = _ids_with_memory(end.arrays)
+def _differing_state(run: Run, seed: RecordedSeed, recorded: Snapshot, folder: Path) -> list[str]:
+    """Compare the state of a replayed run with that in a commit.
+
+    Args:
+      run: the replayed run.
+      seed: the seed as recorded.
+      recorded: the state in the commit.
+      folder: the temporary folder of the run.
+    """
+    state = run.snapshot()
+    problems = _differing_values(
+        {**recorded.values, "before": None},  # the seconds of earlier processes
+        {**state.values, "before": None},
+    )
+    for name in recorded.arrays | state.arrays:
+        is_same = _same(recorded.arrays.get(name), state.arrays.get(name))
+        if not name.startswith("memory.") and not is_same:
+            problems.append(f"{name}: has different bits")
+    return problems + _differing_memory(run, seed, (recorded, state), folder)
+
+
+def _differing_memory(
+    run: Run, seed: RecordedSeed, states: tuple[Snapshot, Snapshot], folder: Path
+) -> list[str]:
+    """Compare the clients' memory, whether it is in the commit or in a file.
+
+    Args:
+      run: the replayed run.
+      seed: the seed as recorded.
+      states: the state in the commit, and the replayed one.
+      folder: the temporary folder of the run.
+    """
+    recorded, state = states
+    recorded_arrays = recorded.arrays
+    ids = _ids_with_memory(state.arrays)
     if not np.array_equal(ids, _ids_with_memory(recorded_arrays)):
         return ["client memory: is of different clients"]
 
@@ -302,7 +376,7 @@ def _differing_memory(run: Run, seed: RecordedSeed, end: Snapshot, folder: Path)
     for first in range(0, len(ids), chunk_length):
         chunk = ids[first : first + chunk_length]
         recorded_rows = _memory_rows(recorded_arrays, seed.folder, chunk, size, clients)
-        rows = _memory_rows(end.arrays, folder, chunk, size, clients)
+        rows = _memory_rows(state.arrays, folder, chunk, size, clients)
         differs = (recorded_rows != rows).any(axis=1)  # [len(chunk), size] -> [len(chunk)]
         if differs.any():
             return [f"client memory: client {chunk[differs.argmax()]} has different bits"]

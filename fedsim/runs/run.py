@@ -335,9 +335,10 @@ def _prepare(
             demand_reachable(path, experiment.scenario, runs_of(path, before))
         if _is_complete(run_directory, record):
             return
-    # Two commits are on the disk while a third one is written.
+    # Two commits, and those that are kept, are on the disk while another one is written.
     model_bytes = sum(tree.nbytes(shared) for shared in experiment.shared.values())
-    files.require_space(path, 3 * model_bytes)
+    kept = len(set(experiment.scenario.spec.checkpoint.keep))
+    files.require_space(path, (3 + kept) * model_bytes)
     derive.delete_derived(path, before)
     directory.start(path, record, resolved_from(experiment.scenario, path), replace=force)
 

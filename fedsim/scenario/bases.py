@@ -63,7 +63,8 @@ def with_base(document: Document, folder: Path | None, files: tuple[Path, ...] =
     base = with_base(base, file.parent, (*files, file))
     base = _with_paths_from(_with_files_named(base), file.parent, folder or Path("."))
     merged = _merged(base, _with_own_name(document))
-    return merged._replace(bases=(base.file, *base.bases))
+    texts = (*document.texts, *base.texts)
+    return merged._replace(bases=(base.file, *base.bases), texts=texts)
 
 
 # ---- which file

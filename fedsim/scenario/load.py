@@ -178,7 +178,7 @@ def _document_of_values(values: dict) -> Document:
         raise ScenarioError([problem], "scenario") from None
     except RepresenterError:
         raise ScenarioError([*_unwritable(values)], "scenario") from None
-    return parse(text, "scenario")._replace(positions={})
+    return parse(text, "scenario")._replace(positions={}, texts=())
 
 
 def confined(

@@ -122,6 +122,7 @@ class Document(NamedTuple):
       edits: (path, text) of every `--set`.
       broken: paths whose values were refused and left out, so that the rest can be checked.
       bases: names of the files that were merged in, the one that `extends` names first.
+      texts: (name, text) of the file and of its bases, as they were read.
     """
 
     values: dict[str, Any]
@@ -131,6 +132,7 @@ class Document(NamedTuple):
     edits: tuple[tuple[KeyPath, str], ...] = ()
     broken: frozenset[KeyPath] = frozenset()
     bases: tuple[str, ...] = ()
+    texts: tuple[tuple[str, str], ...] = ()
 
 
 def value_at(values: Any, path: Iterable[str | int], absent: Any = None) -> Any:
@@ -199,7 +201,7 @@ def parse(text: str, file: str) -> Document:
         problems = [Problem("", f"{text}; begin with name: and data:", *builder.positions[()])]
     if problems:
         raise ScenarioError(problems, file)
-    return Document(values, builder.positions, file)
+    return Document(values, builder.positions, file, texts=((file, text),))
 
 
 def without_line(text: str) -> str:

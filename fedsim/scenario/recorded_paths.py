@@ -19,6 +19,9 @@ from fedsim.scenario.scenario import Scenario
 # A path that leads out of the working directory, within a text.
 PATH = re.compile(r"""(?<![^\s=,;:'"()\[\]{}<>|])(?:/|~/|\.\./)[^\s,;:'"()\[\]{}<>|]+""")
 
+# One of them that begins at the root of the file system, or at a home folder.
+ABSOLUTE = re.compile(PATH.pattern.replace(r"|\.\./", ""))
+
 
 def roots_of(document: Document) -> list[str]:
     """Return the folders that paths of a scenario may be relative to.
@@ -65,18 +68,32 @@ def with_relative_paths(text: str, roots: Sequence[str]) -> str:
     >>> with_relative_paths("data.path=/home/anna/w.npz", [])
     'data.path=w.npz'
     """
-
-    def from_here(path: str) -> str:
-        return relative(os.path.expanduser(path), os.getcwd(), roots)
-
     # A whole word of a command line, or its value, may be a path with spaces.
     option, equals, value = text.partition("=")
     if not equals:
         option = ""
         value = text
     if re.match(r"(/|~/|\.\./)", value) and os.path.exists(os.path.expanduser(value)):
-        return f"{option}{equals}{from_here(value)}"
-    return PATH.sub(lambda match: from_here(match[0]), text)
+        return f"{option}{equals}{_from_here(value, roots)}"
+    return PATH.sub(lambda match: _from_here(match[0], roots), text)
+
+
+def _from_here(path: str, roots: Sequence[str]) -> str:
+    """Return a path as seen from the working directory, in which `~` may stand for a home."""
+    return relative(os.path.expanduser(path), os.getcwd(), roots)
+
+
+def written_texts(document: Document) -> list[list[str]]:
+    """Return [name, text] of the files that a scenario was read from, its own first.
+
+    Absolute paths in them are replaced as in command lines; a mapping has no files.
+    """
+    roots = roots_of(document)
+    texts = []
+    for name, text in document.texts:
+        shown = ABSOLUTE.sub(lambda match: _from_here(match[0], roots), text)
+        texts.append([relative(name, os.getcwd(), roots), shown])
+    return texts
 
 
 def resolved_from(

@@ -38,6 +38,10 @@ class Scenario(NamedTuple):
                 plain["client"].pop(name)
         if self.spec.client.statistics == "averaged":
             plain["client"].pop("statistics")
+        if not self.spec.fleet.without:
+            plain["fleet"].pop("without")
+        if not self.spec.checkpoint.keep:
+            plain["checkpoint"].pop("keep")
         if self.spec.topology is None:
             plain.pop("topology")
         for key in ("freeze", "train", "adapter", "weights"):

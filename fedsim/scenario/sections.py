@@ -332,6 +332,9 @@ class Fleet(Section):
     malicious: Annotated[Share | list[Index] | Malicious, ByForm()] = 0.0
     """Clients that the attacker controls: a share, drawn once per seed, or a list of clients; or
     `{count: 5}`, `{share: 0.2, per: round}`."""
+    without: list[Index] = []
+    """Clients that never take part, as if they had no samples to train on; they are still
+    scored."""
 
 
 class AdaptiveClip(Section):
@@ -496,6 +499,9 @@ class Checkpoint(Section):
     """Seconds between commits; more if commits would take over 2 % of the time."""
     rounds: Count | None = None
     """Also commit whenever this many rounds are done."""
+    keep: list[Count] = []
+    """Rounds after which the run commits, and whose commits stay, for `fedsim fork` to go on
+    from."""
     resident_mb: Annotated[float, Ge(0)] = 256.0
     """Client memory, in MB, that stays on the device; beyond it lives in a file of the run
     directory."""

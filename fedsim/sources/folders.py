@@ -28,7 +28,7 @@ def folder_files(path: str, sha256: str | None = None) -> Iterator[dict[str, Pat
         files with another hash.
     """
     try:
-        files = _listed(Path(path))
+        files = files_in(Path(path))
         if sha256 is not None:
             _require_sha256(files, sha256)
         yield files
@@ -47,7 +47,7 @@ def sha256_of_files(files: dict[str, Path]) -> str:
 def sha256_of_data(path: str | Path) -> str:
     """Return the SHA-256 of a data file, or of the files of a folder."""
     if os.path.isdir(path):
-        return sha256_of_files(_listed(Path(path)))
+        return sha256_of_files(files_in(Path(path)))
     return sha256_of(path)
 
 
@@ -72,7 +72,7 @@ def _require_sha256(files: dict[str, Path], expected: str) -> None:
         raise DataError(f"not the expected files: their SHA-256 is {actual}, not {expected[:80]}")
 
 
-def _listed(folder: Path) -> dict[str, Path]:
+def files_in(folder: Path) -> dict[str, Path]:
     """The files of a folder and its subfolders by their relative names, sorted."""
     if not folder.is_dir():
         raise DataError("expected a folder, found a file; give the folder that contains it")

@@ -53,7 +53,7 @@ REASONS = {  # why they need no bound -> the integers
         topology: barabasi_albert.m grid.rows torus.rows listed.edges regular.degree
         watts_strogatz.k hierarchical.groups
         section: data.server.samples fleet.malicious fleet.malicious.count fleet.malicious.ids
-        Audit.canaries
+        fleet.without checkpoint.keep Audit.canaries
     """,
     CAPPED: """
         dataset: leaf.vocabulary text.vocabulary tff_hdf5.vocabulary tff_hdf5.first_clients

@@ -79,9 +79,13 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} fork reports/iid --round 50 --set 'server=[median]' --out reports/robust": _rows(
             "reports/robust", 121
         ),
-        f"{F} report reports/attacked reports/robust --out reports/forks.html": _files(
+        f"{F} report reports/iid reports/attacked reports/robust --out reports/forks.html": _files(
             "reports/forks.html"
         ),
+    },
+    "bundle": {
+        f"{F} bundle reports/iid -o reports/paper.zip": _files("reports/paper.zip"),
+        f"{F} check --against reports/paper.zip": _says("iid: byte-equal"),
     },
     "cluster": {  # played by test_cluster.py, on other ports
         ".venv/bin/dask scheduler --port 8786": None,
@@ -166,7 +170,7 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
     quick = {**os.environ, "PIP_NO_COMPILE": "0"}  # pip does not compile what nothing imports
     text = text_of(root)
     (tmp_path / "near.py").write_text(block(text, "method"))
-    for name in ("main", "compare", "write", "plug", "resume", "fork"):
+    for name in ("main", "compare", "write", "plug", "resume", "fork", "bundle"):
         for line, missing in AFTER[name].items():
             done = subprocess.run(
                 ["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True

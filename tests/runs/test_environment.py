@@ -239,6 +239,7 @@ LINES = {
     "schema": "schema",
     "report": "report done",
     "export": "export done",
+    "bundle": "bundle done -o done.zip",
     "verify": "verify done",
     "diff": "diff done done",
     "fork": "fork done --round 1 --out out --no-pictures",

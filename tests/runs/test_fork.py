@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 
 import click
 import pandas as pd
@@ -12,7 +13,10 @@ from directories import bits, tiny, whole
 import fedsim
 from fedsim.cli import entry
 from fedsim.cli.fork import fork_command
+from fedsim.disk.checkpoint import decode, encode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted
+from fedsim.runs.commits import commit_files, read_commit
+from fedsim.runs.derive import page_of_runs
 
 ROUNDS = 4
 ATTACKED = ["wire=[sign_flip]", "fleet.malicious={count: 3}"]
@@ -56,12 +60,118 @@ def test_the_rounds_until_then_are_the_original_s(original, tmp_path):
     verified = fedsim.verify(tmp_path / "fork")
     assert verified.equal, [check for check in verified.checks if not check.ok]
 
+    page = page_of_runs([original, tmp_path / "fork"]).decode()
+    assert "fork against original at the end: test accuracy " in page
+    assert "over 2 seeds, which are too few for a difference to be significant" in page
+    assert 'id="forks"' in page and "pointwise" in page
+    assert 'id="forks"' not in page_of_runs([tmp_path / "fork"]).decode()
+
 
 @pytest.mark.long
 def test_memory_in_a_file_goes_along(tmp_path):
     run(tmp_path / "original", checkpoint={"rounds": 1, "resident_mb": 0})
     forked(tmp_path / "original", tmp_path / "fork", round=2)
     whole(tmp_path / "fork", bits(tmp_path / "original"))
+
+
+@pytest.fixture(scope="module")
+def keeping(tmp_path_factory):
+    """A run that keeps the commit of its second round, and has no other one before its end."""
+    folder = tmp_path_factory.mktemp("keeping") / "original"
+    run(folder, checkpoint={"seconds": 1e6, "keep": [2]})
+    return folder
+
+
+def rounds_replayed(monkeypatch):
+    """How many rounds are run from now on, as a list of one number."""
+    from fedsim.runs import replay
+
+    counts = [0]
+    before = replay._differing_rows
+
+    def counting(run, seed, experiment, until=None, **options):
+        counts[0] += until - max(run.round, 0)
+        return before(run, seed, experiment, until, **options)
+
+    monkeypatch.setattr(replay, "_differing_rows", counting)
+    return counts
+
+
+def test_a_fork_goes_on_from_a_kept_commit(keeping, original, tmp_path, monkeypatch):
+    """Byte for byte as a replay does, and without one."""
+    counts = rounds_replayed(monkeypatch)
+    assert bits(keeping) == bits(original)
+    forked(keeping, tmp_path / "fork", round=2, edits=ATTACKED)
+    assert counts == [0]
+
+    shutil.copytree(keeping, tmp_path / "replayed")
+    for folder in (tmp_path / "replayed/checkpoints").iterdir():
+        first, *_ = sorted(folder.glob("state-*"))
+        first.unlink()
+    forked(tmp_path / "replayed", tmp_path / "again", round=2, edits=ATTACKED)
+    assert counts == [4]  # two rounds of two seeds
+    whole(tmp_path / "fork", bits(tmp_path / "again"))
+
+
+@pytest.mark.long
+def test_rounds_after_the_kept_commit_are_replayed(keeping, tmp_path, monkeypatch):
+    counts = rounds_replayed(monkeypatch)
+    forked(keeping, tmp_path / "fork", round=3)
+    assert counts == [2]  # one round of two seeds
+    whole(tmp_path / "fork", bits(keeping))
+
+
+@pytest.mark.long
+def test_kept_commits_stay_while_the_run_is_killed_resumed_and_prolonged(original, tmp_path):
+    """All commits but the kept ones and the two newest go, and the bits stay."""
+    folder = tmp_path / "run"
+    keep = {"rounds": 1, "keep": [1, 2], "resident_mb": 0}
+    questions = itertools.count()
+    with pytest.raises(Interrupted):
+        fedsim.run(
+            tiny(rounds=ROUNDS, checkpoint=keep),
+            out=folder,
+            pictures=False,
+            ask=lambda: next(questions) >= 5,
+        )
+    scenario = tiny(rounds=ROUNDS, checkpoint=keep)
+    fedsim.run(scenario, out=folder, resume=True, pictures=False)
+    assert bits(folder) == bits(original)
+    for seed in (folder / "checkpoints").iterdir():
+        rounds = [read_commit(path).round for path in commit_files(seed)]
+        assert rounds == [1, 2, 3, 4]
+    assert fedsim.verify(folder, whole=True).equal
+    forked(folder, tmp_path / "fork", round=1)
+    assert bits(tmp_path / "fork") == bits(original)
+
+    fedsim.run({**scenario, "rounds": 6}, out=folder, resume=True, pictures=False)
+    for seed in (folder / "checkpoints").iterdir():
+        assert [read_commit(path).round for path in commit_files(seed)] == [1, 2, 5, 6]
+    assert fedsim.verify(folder, whole=True).equal
+
+
+@pytest.mark.long
+def test_a_kept_commit_with_another_state_is_noticed(keeping, tmp_path):
+    """It is intact, and `verify --whole` replays its round."""
+    shutil.copytree(keeping, tmp_path / "run")
+    record = json.loads((tmp_path / "run/run.json").read_text())
+    folder = next((tmp_path / "run/checkpoints").iterdir())
+    path = commit_files(folder)[0]
+    snapshot = decode(path.read_bytes())
+    name = next(name for name in snapshot.arrays if name.startswith("server"))
+    arrays = {**snapshot.arrays, name: snapshot.arrays[name] + 1}
+    path.write_bytes(b"".join(bytes(part) for part in encode(snapshot._replace(arrays=arrays))))
+    from fedsim.runs.directory import hashes, write_record
+
+    write_record(tmp_path / "run", {**record, "files": hashes(tmp_path / "run")})
+    found = fedsim.verify(tmp_path / "run", whole=True)
+    assert found.wrong
+    assert "the commit of round 2" in "".join(check.detail for check in found.checks)
+
+
+def test_a_round_beyond_the_end_is_not_kept():
+    with pytest.raises(fedsim.ScenarioError, match=r"checkpoint.keep\[0\]: round 9 is beyond"):
+        fedsim.run(tiny(checkpoint={"keep": [9]}))
 
 
 @pytest.mark.long
@@ -114,6 +224,44 @@ def test_without_its_beginning_it_is_not_resumed(original, tmp_path):
     whole(tmp_path / "fork", bits(tmp_path / "again"))
     with pytest.raises(CheckpointError, match=r"fork\.round: 2, now 1"):
         forked(original, tmp_path / "fork", round=1, edits=ATTACKED, resume=True)
+
+
+def test_without_a_client_it_takes_part_no_more(keeping, tmp_path):
+    """Four of twelve are left, and join every round; rounds until then are the original's."""
+    result = forked(keeping, tmp_path / "fork", round=2, edits=f"fleet.without={[*range(8)]}")
+    until_then = fedsim.run(tiny(rounds=2)).clients["rounds_joined"]
+    later = result.clients["rounds_joined"] - until_then
+    assert later.tolist() == 2 * [0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2]
+    before = pd.read_csv(keeping / "rounds.csv")
+    common = before["round"] <= 2
+    pd.testing.assert_frame_equal(
+        result.rounds[common][["test_loss"]], before[common][["test_loss"]]
+    )
+
+
+@pytest.mark.long
+def test_a_run_without_clients_is_one_in_which_they_have_no_samples(tmp_path):
+    """The cohort of all others is drawn as if the clients were empty."""
+    data = {"kind": "digits", "clients": 6}
+    scenario = tiny(rounds=2, method="fedavg", data=data, cohort="all", fleet={"without": [0, 5]})
+    result = fedsim.run(scenario)
+    joined = result.clients.groupby("client")["rounds_joined"].max()
+    assert joined.tolist() == [0, 2, 2, 2, 2, 0]
+    assert (result.clients["samples"] > 0).all()  # they are still scored
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("sections", "text"),
+    [
+        ({"fleet": {"without": [12]}}, r"fleet.without\[0\]: there is no client 12"),
+        ({"fleet": {"without": [*range(9)]}}, "a cohort of 4 of 3 clients"),
+        ({"method": "centralised", "fleet": {"without": [1]}}, "on the samples of all clients"),
+    ],
+)
+def test_who_cannot_be_left_out(sections, text):
+    with pytest.raises(fedsim.ScenarioError, match=text):
+        fedsim.run(tiny(**sections))
 
 
 @pytest.mark.long

@@ -1,5 +1,6 @@
 """Commits, logs, row files and whole files: what is written, read back, taken back and refused."""
 
+import contextlib
 import errno
 import itertools
 import json
@@ -11,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from faulty import Disk, Killed
 
 import fedsim
 from fedsim.disk import files
@@ -192,6 +194,42 @@ def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
     assert Journal(tmp_path, {"seed": 1}).resume(9).values["round"] == 4
     with pytest.raises(CheckpointError, match="seed: 1, now 2"):
         Journal(tmp_path, {"seed": 2}).resume(9)
+
+
+def test_kept_commits_are_there_whenever_the_process_is_killed(tmp_path):
+    """Five commits of which those of rounds 1 and 3 stay, with their files, at every operation."""
+    pace = Pace(keep=frozenset({1, 3}))
+
+    def commit_all(folder):
+        journal = Journal(folder, {}, pace)
+        resumed = journal.resume(5)
+        for round in range(1 if resumed is None else resumed.values["round"] + 1, 6):
+            (folder / f"rows-{round}").write_text("x")
+            journal.add("rounds", {"round": round})
+            journal.commit(snapshot(round), [f"rows-{round}"])
+
+    for n in itertools.count(1):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        with contextlib.suppress(Killed), Disk(folder, at=n) as disk:
+            commit_all(folder)
+        commit_all(folder)
+        paths = commits.commit_files(folder)
+        assert [commits.read_commit(path).round for path in paths] == [1, 3, 4, 5]
+        assert {path.name for path in folder.glob("rows-*")} == {f"rows-{k}" for k in (1, 3, 4, 5)}
+        log = commits.read_log(commits.read_commit(paths[1]), commits.read_commit(paths[1]).full)
+        assert [row["round"] for row in log.tables["rounds"]] == [1, 2, 3]
+        if not disk.struck:
+            break
+    assert n > 40
+
+    last = Journal(tmp_path / str(n), {}, Pace(keep=frozenset({3})))
+    last.resume(6)
+    last.commit(snapshot(6), [])
+    paths = commits.commit_files(tmp_path / str(n))
+    assert [commits.read_commit(path).round for path in paths] == [3, 5, 6]
+    assert Journal(None, {}, pace).due(1) is False
+    assert Journal(tmp_path, {}, pace).due(3) and not Journal(tmp_path, {}, pace).due(2)
 
 
 def test_rows_after_the_mark_are_removed_when_rounds_are_added(tmp_path):

@@ -10,6 +10,7 @@ from fedsim.report.page import (
     costs,
     endings,
     fairness,
+    forks,
     left_out,
     machines,
     moves,
@@ -62,6 +63,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     has_table = table is not None
     records = [(source.label, source.record) for source in sources]
     curves, data = curves_of(sources, result)
+    forked = forks.forks(sources, context)
     content = {
         "title": title,
         "marks": [*endings.marks(records), *_private(sources)],
@@ -69,7 +71,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "refresh": refresh,
         "baseline": result.baseline,
         "columns": columns,
-        **_first_screen(sources, result),
+        **_first_screen(sources, result, forked),
         **curves,
         "costs": _costs(result, has_table),
         "machines": machines.machines(
@@ -81,6 +83,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
         "along": along(result.compared, context),
+        "forks": forked,
         "forests": pictures.differences(result.compared, context),
         "table": table,
         "spreads": pictures.spreads(clients, context),
@@ -109,12 +112,22 @@ def columns(pictures: int) -> int:
     return 3
 
 
-def _first_screen(sources: Sequence[Source], result: Result) -> dict[str, Any]:
-    """The first screen: a headline, a picture or a few numbers, and further sentences."""
+def _first_screen(
+    sources: Sequence[Source], result: Result, forked: forks.Forks | None
+) -> dict[str, Any]:
+    """The first screen: a headline, a picture or a few numbers, and further sentences.
+
+    Args:
+      sources: runs and comparisons.
+      result: the results of all of them.
+      forked: the forks among them, whose differences are tested.
+    """
     context = result.context
     over = not unfinished_mark(sources[0].record)
     rounds = rounds_of_one(sources, result)
     lines = lines_of(sources, result)
+    if forked is not None:
+        lines = [*forked.lines, *lines]
 
     variants = {row.get("variant") for row in result.runs}
     several = len(context.order) > 1 or len(variants) > 1
@@ -188,6 +201,7 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),
         ("along", "Scores", content["along"]),
+        ("forks", "By round", content["forks"]),
         ("curves", "Curves", content["groups"]),
         *of_costs,
         ("machines", "Machines", content["machines"]),

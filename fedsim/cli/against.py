@@ -1,0 +1,128 @@
+"""`fedsim check --against`: repeat runs, and compare."""
+
+import contextlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fedsim.cli import options
+from fedsim.cli.interrupts import Interrupts
+from fedsim.errors import printable
+
+if TYPE_CHECKING:
+    from fedsim.runs.again import Again, Repeating
+    from fedsim.runs.unpack import Opened
+
+COMPARED = ("methods", "vary", "tune", "baselines")  # options that change what is repeated
+
+
+def check_against(
+    bundle: Path, out: Path | None, device: str | None, as_json: bool, arguments: dict[str, Any]
+) -> None:
+    """Repeat the runs of a bundle or a run directory, and say how they compare.
+
+    Args:
+      bundle: the bundle, or a run directory.
+      out: where the repetitions are kept; None: nowhere.
+      device: the devices to compute on.
+      as_json: whether the outcome is printed as JSON.
+      arguments: the other arguments of `fedsim check`.
+    """
+    given = [f"--{name}" for name in COMPARED if arguments.pop(name)]
+    if given:
+        raise click.UsageError(f"--against repeats what was run; remove {', '.join(given)}")
+    from fedsim.disk import files
+    from fedsim.errors import DirectoryError
+    from fedsim.runs.again import Repeating
+    from fedsim.runs.unpack import opened
+
+    if out is not None and out.exists():
+        raise DirectoryError(f"{out}: already exists; choose another --out")
+    interrupts: Interrupts = click.get_current_context().obj
+    with contextlib.ExitStack() as stack:
+        folder = out
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedsim-")))
+        content = stack.enter_context(opened(bundle))
+        stack.enter_context(interrupts.heeded())
+        if out is not None:
+            files.make_folder(out)
+        repeating = Repeating(
+            folder=folder,
+            data_roots=arguments["data_roots"],
+            device=device,
+            ask=interrupts.asked,
+            say=lambda line: click.echo(printable(line), err=as_json),
+        )
+        outcomes = []
+        for outcome in _outcomes(content, repeating, arguments):
+            outcomes.append(outcome)
+            if not as_json:
+                _print(outcome)
+    if as_json:
+        click.echo(json.dumps([outcome.plain() for outcome in outcomes]))
+    sys.exit(_exit_code(outcomes))
+
+
+def _outcomes(content: "Opened", repeating: "Repeating", arguments: dict[str, Any]):
+    """Yield the outcome of every run that is compared."""
+    from fedsim.runs import directory
+    from fedsim.runs.again import against, repeated, run_like
+
+    source = arguments["scenario"]
+    if source is None:
+        if arguments["edits"] or arguments["seeds"]:
+            raise click.UsageError("--set and --seeds change a SCENARIO; give one")
+        options.enable(arguments["plugins"])
+        yield from repeated(content, repeating)
+        return
+    path = Path(source)
+    if not path.is_dir():
+        path = _run(repeating, arguments)
+    name = run_like(content, path)
+    recorded = content.runs[name]
+    yield against(name, recorded, directory.sound_record(recorded), path)
+
+
+def _run(repeating: "Repeating", arguments: dict[str, Any]) -> Path:
+    """Run a scenario -> its run directory."""
+    from fedsim.runs.compare import compare
+    from fedsim.runs.run import run
+
+    scenario = options.read_scenario(arguments)
+    out = repeating.folder / scenario.spec.name
+    play = compare if scenario.spec.compare.methods else run
+    play(
+        scenario,
+        out=out,
+        device=repeating.device,
+        progress=False,
+        ask=repeating.ask,
+        pictures=False,
+    )
+    return out
+
+
+def _print(outcome: "Again") -> None:
+    """Print how a run compares: the verdict, why, and a table of what was tested."""
+    click.echo(printable(f"{outcome.name}: {outcome.verdict}"))
+    for line in outcome.lines:
+        click.echo(printable(f"  {line}"))
+    if outcome.rows:
+        from fedsim.cli import console
+
+        console.repetition(outcome.rows)
+
+
+def _exit_code(outcomes: "list[Again]") -> int:
+    """0 where nothing differs, 7 where something does, 2 where that could not be told."""
+    from fedsim.runs.again import DIFFERS, OPEN
+
+    verdicts = {outcome.verdict for outcome in outcomes}
+    if DIFFERS in verdicts:
+        return 7
+    return 2 if OPEN in verdicts else 0

@@ -1,0 +1,133 @@
+"""`fedsim check --against`: what repeats is byte-equal, and what differs is told from noise."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from directories import tiny, written
+
+import fedsim
+from fedsim.errors import DirectoryError
+from fedsim.runs import again, directory
+from fedsim.runs.bundle import bundle
+from fedsim.runs.unpack import opened
+
+FEDSIM = (sys.executable, "-m", "fedsim.cli")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("against") / "run"
+    fedsim.run(tiny(rounds=2, method="fedavg"), out=folder, pictures=False)
+    return folder
+
+
+def outcome(run, other):
+    return again.against("run", run, directory.sound_record(run), other)
+
+
+def elsewhere(run, other, *tables):
+    """A copy of a run as another machine would have written it, with other numbers in tables."""
+    shutil.copytree(run, other)
+    record = json.loads((other / "run.json").read_text())
+    record["environment"]["machine"] = "elsewhere"
+    for name in tables:
+        (other / name).write_text((other / name).read_text().replace("0.", "0.1"))
+        record["files"][name] = directory.hashes(other)[name]
+    directory.write_record(other, record)
+    return other
+
+
+def repeat(path, folder, **options):
+    repeating = again.Repeating(
+        folder=folder,
+        data_roots=(),
+        device=None,
+        ask=lambda: False,
+        say=lambda line: None,
+        **options,
+    )
+    with opened(path) as content:
+        return list(again.repeated(content, repeating))
+
+
+def test_a_run_that_is_repeated_is_byte_equal(run, tmp_path):
+    (found,) = repeat(run, tmp_path / "again")
+    assert (found.verdict, found.lines) == (again.BYTES, ["6 tables and models"])
+
+
+def test_in_the_same_environment_other_bytes_are_wrong(run, tmp_path):
+    other = elsewhere(run, tmp_path / "other", "rounds.csv")
+    record = json.loads((other / "run.json").read_text())
+    record["environment"] = json.loads((run / "run.json").read_text())["environment"]
+    directory.write_record(other, record)
+    found = outcome(run, other)
+    assert found.verdict == again.DIFFERS and "have other bytes" in found.lines[0]
+
+
+def test_elsewhere_two_seeds_decide_nothing_and_equal_scores_do(run, tmp_path):
+    other = elsewhere(run, tmp_path / "other", "rounds.csv", "summary.csv")
+    assert outcome(run, other).verdict == again.OPEN
+    same = elsewhere(run, tmp_path / "same", "rounds.csv")
+    assert outcome(run, same).verdict == again.SCORES
+
+
+@pytest.mark.long
+def test_another_run_and_a_changed_file_are_no_repetition(run, tmp_path):
+    fedsim.run(tiny(rounds=3, method="fedavg"), out=tmp_path / "longer", pictures=False)
+    found = outcome(run, tmp_path / "longer")
+    assert found.verdict == again.DIFFERS
+    assert found.lines == ["is another run:", "scenario.rounds: 2, here 3"]
+    shutil.copytree(run, tmp_path / "changed")
+    (tmp_path / "changed/rounds.csv").write_text("x\n")
+    found = outcome(tmp_path / "changed", run)
+    assert found.lines == ["rounds.csv was changed after it was written"]
+    with pytest.raises(DirectoryError, match="holds no fedsim run"):
+        outcome(run, tmp_path)
+
+
+@pytest.mark.long
+def test_forks_and_comparisons_are_repeated(run, tmp_path):
+    fedsim.fork(run, round=1, edits=["client.lr=0.05"], out=tmp_path / "fork", pictures=False)
+    fedsim.compare(
+        tiny(rounds=2, method="fedavg"),
+        ["fedavg", "fedprox(mu=0.1|1)"],
+        edits=["data.validation=0.1"],
+        out=tmp_path / "both",
+        pictures=False,
+    )
+    bundle([run, tmp_path / "fork", tmp_path / "both"], tmp_path / "b.zip")
+    found = {each.name: each.verdict for each in repeat(tmp_path / "b.zip", tmp_path / "again")}
+    assert found == dict.fromkeys(("run", "fork", "both"), again.BYTES)
+
+    bundle([tmp_path / "fork"], tmp_path / "alone.zip")
+    (alone,) = repeat(tmp_path / "alone.zip", tmp_path / "nothing")
+    assert alone.verdict == again.OPEN and "bundle both" in alone.lines[0]
+
+
+@pytest.mark.long
+def test_the_command_runs_from_a_fresh_folder_and_says_it_in_one_code(run, tmp_path):
+    bundle([run], tmp_path / "paper.zip")
+    words = ["check", "--against", "paper.zip", "--json"]
+    done = subprocess.run([*FEDSIM, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["verdict"] == again.BYTES
+
+    written(tiny(rounds=2, method="fedavg"), tmp_path / "mine.yaml")
+    for extra, code in (((), 0), (("--set", "client.lr=0.2"), 7)):
+        line = [*FEDSIM, "check", "mine.yaml", "--against", "paper.zip", *extra]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == code, done.stdout
+    for line, code in (
+        (["check"], 2),
+        (["check", "--against", "nothing.zip"], 4),
+        (["check", "--against", "mine.yaml"], 7),
+        (["check", "mine.yaml", "--out", "x"], 2),
+        (["check", "--against", "paper.zip", "--set", "rounds=3"], 2),
+        (["check", "--against", "paper.zip", "--methods", "fedavg"], 2),
+    ):
+        done = subprocess.run([*FEDSIM, *line], cwd=tmp_path, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (code, ""), line
+        assert len(done.stderr.splitlines()) == 1
