@@ -20,6 +20,7 @@ Link = str | Callable[..., Any] | dict[str, Any]
 
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
+EFFORT = {"kind": "mean", "weights": "effort"}
 
 # Shares of the units of a layer, from the largest client to the smallest.
 Share = Annotated[float, Gt(0), Le(1)]
@@ -409,6 +410,16 @@ def fedfomo() -> None:
 @composed(SAMPLES, client="fedproto")
 def fedproto() -> None:
     """Models of the clients' own, whose features of a class agree by what all clients send."""
+
+
+@composed(EFFORT, client="fedas")
+def fedas() -> None:
+    """Bodies drawn to each client's own features first; their mean by Fisher information."""
+
+
+@composed(SAMPLES, client="fedpac")
+def fedpac() -> None:
+    """A body whose features agree, and heads mixed from similar clients'; the sample-weighted mean."""
 
 
 @composed(SAMPLES, client="knn_per")

@@ -23,7 +23,8 @@ class Message(NamedTuple):
     stats: Tree
     aux: Tree
     memory: Tree  # its next memory row
-    effort: Float[Array, ""]  # ‖a_i‖₁ of FedNova
+    # what a rule may weigh it by: ‖a_i‖₁ of FedNova, or the trace of FedAS's Fisher information
+    effort: Float[Array, ""]
 
 
 class LocalPhase(NamedTuple):
@@ -38,6 +39,8 @@ class LocalPhase(NamedTuple):
       held_out: share of a client's samples that this phase alone is dealt, the same ones in every
         round; its steps are then the batches of `steps` passes over them. At least one sample, and
         none of a client that has a single one.
+      whole: whether its steps are the batches of `steps` passes over all samples that the client
+        trains on (but those that `drop_last` leaves out).
     """
 
     name: str
@@ -45,6 +48,7 @@ class LocalPhase(NamedTuple):
     substeps: int = 1
     same_batch: bool = False
     held_out: float = 0.0
+    whole: bool = False
 
 
 class StartHook(Protocol):

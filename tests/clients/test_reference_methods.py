@@ -26,6 +26,7 @@ REFUSED = {
     ("afl", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
     ("mime", "carried momentum"): UNUSED.format("optimizer_state", "mime"),
     ("mimelite", "carried momentum"): UNUSED.format("optimizer_state", "mimelite"),
+    ("fedpac", "carried momentum"): UNUSED.format("optimizer_state", "fedpac"),
 }
 """What means nothing, and what fedsim says of it."""
 TWICE = [
@@ -70,6 +71,8 @@ LATER = (
     "fedrod",
     "fedala",
     "fedproto",
+    "fedpac",
+    "fedas",
     "fedvarp",
     "ca2fl",
 )

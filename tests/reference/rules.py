@@ -44,6 +44,13 @@ class Steps(Rule):
         return round.steps @ round.updates / round.steps.sum()
 
 
+class Effort(Rule):
+    """Σ e_i Δ_i / Σ e_j, with the effort e_i that a client reports."""
+
+    def reduce(self, round):
+        return round.work @ round.updates / round.work.sum()
+
+
 class Nova(Rule):
     """Wang et al. 2020, Theorem 1: τ_eff Σ p_i Δ_i/‖a_i‖₁ with τ_eff = Σ p_i ‖a_i‖₁."""
 
