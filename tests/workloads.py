@@ -306,6 +306,32 @@ WORKLOADS = {
     },
 }
 
+PERSONAL = {
+    name: {
+        "data": {"kind": "digits", "samples": 240, "clients": 8, "client_test": 0.2},
+        "model": {"kind": "mlp", "hidden": [4]},
+        "rounds": 3,
+        "cohort": {"kind": "uniform", "size": 6},
+        "client": {"lr": 0.1, "batch": 16},
+        "evaluate": {"every": 3},
+        **sections,
+    }
+    for name, sections in {
+        "own fedgroup": {"method": "fedgroup(clusters=2)"},
+        "own flexcfl": {"method": "flexcfl(clusters=2)"},
+        "own knn_per": {"method": "knn_per"},
+        "own pfedhn": {"method": "pfedhn(hidden=[4])"},
+        "own superfed": {"method": "superfed"},
+        "own gifair": {"server": ["gifair"]},
+        "own heterofl": {"method": "heterofl"},
+        "own fedrolex": {"method": "fedrolex"},
+        "own fedpac": {"method": "fedpac"},
+        "own fedas": {"method": "fedas"},
+    }.items()
+}
+"""Methods with models of the clients' own, small."""
+WORKLOADS |= PERSONAL
+
 
 def run(name: str, edits=(), **options):
     scenario = {"name": name, "numerics": {"threads": 4}, **WORKLOADS[name]}

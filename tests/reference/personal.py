@@ -319,7 +319,7 @@ class FedAS(Personal):
     """Yang, Huang, Ye 2024, by `clientAS` of PFLlib; the last six parameters are the head."""
 
     name = "w"
-    align_lr, align_epochs = 0.05, 2
+    align_lr, align_epochs = 0.002, 2
 
     def start_run(self):
         super().start_run()

@@ -239,8 +239,8 @@ METHODS = {
         problem="features",
     ),
     "fedas": Method(
-        "fedas(align_lr=0.05, align_epochs=2, personal=[W])",
-        {"kind": "fedas", "align_lr": 0.05, "align_epochs": 2, "personal": ["W"]},
+        "fedas(align_lr=0.002, align_epochs=2, personal=[W])",
+        {"kind": "fedas", "align_lr": 0.002, "align_epochs": 2, "personal": ["W"]},
         [{"kind": "mean", "weights": "effort"}],
         personal.FedAS,
         rules.Effort,
