@@ -308,7 +308,7 @@ WORKLOADS = {
 
 PERSONAL = {
     name: {
-        "data": {"kind": "digits", "samples": 240, "clients": 8, "client_test": 0.2},
+        "data": {"kind": "digits", "clients": 8, "client_test": 0.2},
         "model": {"kind": "mlp", "hidden": [4]},
         "rounds": 3,
         "cohort": {"kind": "uniform", "size": 6},
@@ -317,16 +317,17 @@ PERSONAL = {
         **sections,
     }
     for name, sections in {
-        "own fedgroup": {"method": "fedgroup(clusters=2)"},
-        "own flexcfl": {"method": "flexcfl(clusters=2)"},
-        "own knn_per": {"method": "knn_per"},
-        "own pfedhn": {"method": "pfedhn(hidden=[4])"},
-        "own superfed": {"method": "superfed"},
-        "own gifair": {"server": ["gifair"]},
-        "own heterofl": {"method": "heterofl"},
-        "own fedrolex": {"method": "fedrolex"},
-        "own fedpac": {"method": "fedpac"},
-        "own fedas": {"method": "fedas"},
+        "own_fedgroup": {"method": "fedgroup(clusters=2)"},
+        "own_flexcfl": {"method": "flexcfl(clusters=2)"},
+        "own_knn_per": {"method": "knn_per"},
+        "own_pfedhn": {"method": "pfedhn(hidden=[4])"},
+        "own_superfed": {"method": "superfed"},
+        "own_gifair": {"server": ["gifair"]},
+        "own_heterofl": {"method": "heterofl"},
+        "own_fedrolex": {"method": "fedrolex"},
+        "own_fedpac": {"method": "fedpac"},
+        "own_fedas": {"method": "fedas"},
+        "own_dbe": {"method": "dbe"},
     }.items()
 }
 """Methods with models of the clients' own, small."""

@@ -109,7 +109,9 @@ def fedpac(
     def gradient(task, variables, batch, local, shared, work):
         of_all = shared["aux"]["prototypes"]
         is_known = of_all["count"][batch.y] > 0
-        target = jnp.where(is_known[:, None], means(of_all)[batch.y], means(local["before"])[batch.y])
+        target = jnp.where(
+            is_known[:, None], means(of_all)[batch.y], means(local["before"])[batch.y]
+        )
         aligns = (work.phase == BODY) & jnp.any(of_all["count"] > 0)
 
         def objective(variables, outputs, batch):

@@ -18,10 +18,10 @@ def mean(
 
     Δ̄ = Σ_{i∈S} p_i Δ_i  with  p_i = w_i / Σ_{j∈S} w_j  over the clients S of the round that
     reported; w_i is the sample count n_i, 1, the number of local steps, or the effort that the
-    client method reports, times how often the client was drawn. With `denominator: expected` the sum is divided by the average sum of weights
-    of a round, E Σ w_j, whoever came: then no client's share depends on the others, and a round in
-    which nobody came has the mean 0, is not skipped, and goes through the steps and optimisers
-    behind the rule.
+    client method reports, times how often the client was drawn. With `denominator: expected` the
+    sum is divided by the average sum of weights of a round, E Σ w_j, whoever came: then no client's
+    share depends on the others, and a round in which nobody came has the mean 0, is not skipped,
+    and goes through the steps and optimisers behind the rule.
 
     Resists: nothing; one client can move it anywhere.
     Cost: O(K·D), one pass.

@@ -412,6 +412,11 @@ def fedproto() -> None:
     """Models of the clients' own, whose features of a class agree by what all clients send."""
 
 
+@composed(SAMPLES, client="dbe")
+def dbe() -> None:
+    """Biases of the clients' own on features that agree in the mean; the sample-weighted mean."""
+
+
 @composed(EFFORT, client="fedas")
 def fedas() -> None:
     """Bodies drawn to each client's own features first; their mean by Fisher information."""
@@ -419,7 +424,7 @@ def fedas() -> None:
 
 @composed(SAMPLES, client="fedpac")
 def fedpac() -> None:
-    """A body whose features agree, and heads mixed from similar clients'; the sample-weighted mean."""
+    """A shared body whose features agree, and heads mixed from those of similar clients."""
 
 
 @composed(SAMPLES, client="knn_per")

@@ -6,6 +6,7 @@ Every hook is written for ONE client; `fedsim.engine` batches them.
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
+from jax import ShapeDtypeStruct
 from jaxtyping import Array, Bool, Float, Key
 
 from fedsim.tree import Tree
@@ -237,8 +238,8 @@ class Client(NamedTuple):
       travels: (params, or their shapes) -> what a client sends and receives in place of the leaves
         that are shared: the server makes the clients' models of those, and of what it receives it
         makes `Message.delta`. None: the shared leaves travel.
-      model: the scenario's model -> the model that is trained and scored in its place; the same one
-        for the same model.
+      model: (the scenario's model, shapes of a batch of one sample) -> the model that is trained
+        and scored in its place; the same one for the same model.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
       resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
         this round; None: all leaves are trained in every round.
@@ -269,7 +270,7 @@ class Client(NamedTuple):
     sends: Callable[[Tree, Array, Array, Tree, Key[Array, ""]], Tree] | None = None
     models_sent: int = 1
     travels: Callable[[Tree], Tree] | None = None
-    model: Callable[[Model], Model] | None = None
+    model: Callable[[Model, ShapeDtypeStruct], Model] | None = None
     gossip: Gossip | None = None
     resting: Callable[[Shared, Tree], Tree] | None = None
     part: Part | None = None

@@ -358,7 +358,9 @@ def test_clusters_are_split_until_every_client_has_its_own():
     rounds = len(ALL) + 3
     seen, result = played([ALL] * rounds, cohort="all", rounds=rounds, client=client)
     state = result.state()["server"]
-    assert sorted(state["cluster"][ALL].tolist()) == list(range(len(ALL))) == list(range(len(seen[0])))
+    assert (
+        sorted(state["cluster"][ALL].tolist()) == list(range(len(ALL))) == list(range(len(seen[0])))
+    )
     assert state["split_round"].max() < len(ALL)
 
 

@@ -13,14 +13,16 @@ DATA = {"kind": "digits", "clients": 6, "client_test": 0.3}
 
 
 def run(client, clients=6, **sections):
-    return fedsim.run({
-        "name": "heads",
-        "rounds": 3,
-        "data": {**DATA, "clients": clients},
-        "model": {"kind": "mlp", "hidden": [6]},
-        "client": {"lr": 0.1, "batch": "full", "steps": 2, **client},
-        **sections,
-    })
+    return fedsim.run(
+        {
+            "name": "heads",
+            "rounds": 3,
+            "data": {**DATA, "clients": clients},
+            "model": {"kind": "mlp", "hidden": [6]},
+            "client": {"lr": 0.1, "batch": "full", "steps": 2, **client},
+            **sections,
+        }
+    )
 
 
 def equal(one, other):

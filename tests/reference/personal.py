@@ -289,6 +289,50 @@ class FedPAC(Personal):
         return {"head": self.own[i], "V": self.vars[i], "H": self.h_ref[i].ravel()}
 
 
+class DBE(Personal):
+    """Zhang et al. 2023, by `clientDBE` of PFLlib; its first two parameters are the bias.
+
+    A client's first round is its initialization, and the model that it trains there counts.
+    """
+
+    part = slice(0, 2)
+    kl_weight, momentum = 2.0, 0.3
+
+    def start_run(self):
+        super().start_run()
+        self.running_mean = {}
+
+    def start_round(self, S, x):
+        self.global_mean = None
+        if self.running_mean:
+            n = np.array([self.problem.sizes[i] for i in self.running_mean])
+            self.global_mean = n @ np.array(list(self.running_mean.values())) / n.sum()
+
+    def update(self, i, x):
+        (rows, labels), p = self.problem.samples(i), self.problem
+        running_mean = np.zeros(2)
+        y = np.concatenate([self.own[i], x[2:]])
+
+        def loss(w):
+            rep = p.features(w[2:], rows)
+            cost = p.cost((rep + w[:2]) @ w[6:].reshape(2, 3), labels)
+            if self.global_mean is None:
+                return cost
+            mean = (1 - self.momentum) * running_mean + self.momentum * rep.mean(0)
+            return cost + self.kl_weight * np.mean(0.5 * (mean - self.global_mean) ** 2)
+
+        moves = np.arange(len(x)) >= (2 if self.global_mean is None else 0)
+        self.fresh(i)
+        for _ in range(self.setting.steps[i]):
+            rep = p.features(y[2:], rows)
+            step = self.smoothed(i, moves * slope(loss, y), y)
+            running_mean = (1 - self.momentum) * running_mean + self.momentum * rep.mean(0)
+            y = y - self.rate(i) * step
+        self.own[i] = y[:2]
+        self.running_mean.setdefault(i, running_mean)
+        return np.concatenate([np.zeros(2), y[2:] - x[2:]])
+
+
 def protos_aggregation(protos, problem):
     """The mean of every class over the clients that have it, by their samples of it."""
     aggregated = {}
@@ -326,7 +370,6 @@ class FedAS(Personal):
         self.fim_trace = {}
 
     def update(self, i, x):
-        (rows, labels), p = self.problem.samples(i), self.problem
         self.set_parameters(i, x)
         y = self.own[i] = self.trained(i, self.own[i])
         self.fim_trace[i] = (self.gradient(i, y) ** 2).sum()
