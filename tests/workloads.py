@@ -313,7 +313,7 @@ PERSONAL = {
         "rounds": 3,
         "cohort": {"kind": "uniform", "size": 6},
         "client": {"lr": 0.1, "batch": 16},
-        "evaluate": {"every": 3},
+        "evaluate": {"every": 1},
         **sections,
     }
     for name, sections in {

@@ -472,7 +472,8 @@ def fedrolex(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, An
     Args:
       widths: shares of the units of every hidden layer; each client draws one of them for good.
     """
-    return _of_parts(widths, {"window": "rolling"})
+    # All keys are written, as a run's record has them: it names the method beside them.
+    return _of_parts(widths, {"window": "rolling", "scaler": False, "masked_loss": False})
 
 
 register("method", fedrolex)
