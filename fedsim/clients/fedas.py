@@ -49,7 +49,7 @@ def fedas(
 
     References:
       Yang, Huang, Ye 2024, FedAS: Bridging Inconsistency in Personalized Federated Learning, CVPR,
-      section 3, by the authors' code in PFLlib.
+      by the authors' code in PFLlib.
     """
 
     def shares(params):

@@ -66,7 +66,7 @@ def fedpac(
 
     References:
       Xu, Tong, Huang 2023, Personalized Federated Learning with Feature Alignment and Classifier
-      Collaboration, arXiv:2306.11867, Algorithm 1, equations 4 to 12, by the authors' code.
+      Collaboration, arXiv:2306.11867, Algorithm 1, by the authors' code.
     """
 
     def is_body(params):

@@ -1,4 +1,7 @@
-"""Personal methods and parts of the model: the same bytes after a kill, in blocks, on devices."""
+"""Personal methods and parts of the model: the same bytes after a kill, in blocks, on devices.
+
+And how much memory ten thousand models of the clients' own take.
+"""
 
 import functools
 import json
@@ -47,3 +50,28 @@ def test_four_devices_change_no_byte():
     done = subprocess.run(script, capture_output=True, text=True, env={**os.environ, **flags})
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {name: whole(name) for name in names}
+
+
+MANY = """
+import resource
+import fedsim
+result = fedsim.run({
+    "name": "many",
+    "rounds": 2,
+    "data": {"kind": "gaussian_blobs", "samples": 40000, "shape": [100], "clients": 10000,
+             "client_test": 0.25},
+    "model": {"kind": "mlp", "hidden": [64]},
+    "client": {"kind": "ditto", "batch": 4, "steps": 1, "personal_steps": 1},
+    "cohort": {"kind": "cyclic", "size": 5000},
+    "evaluate": {"every": 2},
+})
+assert result.clients["personal_accuracy"].notna().sum() == 10000
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_ten_thousand_own_models_fit_in_two_gigabytes():
+    """Each has 7,114 numbers, and each client takes part and is scored."""
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 10_000 * 7_114 * 4 < int(done.stdout) * 1024 < 2e9
