@@ -306,6 +306,33 @@ WORKLOADS = {
     },
 }
 
+PERSONAL = {
+    name: {
+        "data": {"kind": "digits", "clients": 8, "client_test": 0.2},
+        "model": {"kind": "mlp", "hidden": [4]},
+        "rounds": 3,
+        "cohort": {"kind": "uniform", "size": 6},
+        "client": {"lr": 0.1, "batch": 16},
+        "evaluate": {"every": 1},
+        **sections,
+    }
+    for name, sections in {
+        "own_fedgroup": {"method": "fedgroup(clusters=2)"},
+        "own_flexcfl": {"method": "flexcfl(clusters=2)"},
+        "own_knn_per": {"method": "knn_per"},
+        "own_pfedhn": {"method": "pfedhn(hidden=[4])"},
+        "own_superfed": {"method": "superfed"},
+        "own_gifair": {"server": ["gifair"]},
+        "own_heterofl": {"method": "heterofl"},
+        "own_fedrolex": {"method": "fedrolex"},
+        "own_fedpac": {"method": "fedpac"},
+        "own_fedas": {"method": "fedas"},
+        "own_dbe": {"method": "dbe"},
+    }.items()
+}
+"""Methods with models of the clients' own, small."""
+WORKLOADS |= PERSONAL
+
 
 def run(name: str, edits=(), **options):
     scenario = {"name": name, "numerics": {"threads": 4}, **WORKLOADS[name]}

@@ -24,6 +24,7 @@ from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
 from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.edges import beside_edges, unfit_cloud, unusable_edges
 from fedsim.assemble.feasibility import (
+    FEATURES,
     foreign_metric,
     idle_keys,
     idle_links,
@@ -465,7 +466,7 @@ def _make_learning(
     model = problems.attempt(
         model_of, scenario, federation, supplied, always_frozen, merged, reads=[("model",)]
     )
-    model = problems.attempt(_model_of_method, scenario, components.client, model)
+    model = problems.attempt(_model_of_method, scenario, components.client, federation, model)
     local_model = _make_local_model(
         problems,
         components.client,
@@ -544,7 +545,8 @@ def _make_local_model(problems: Problems, client: Any, model: Any, *arguments: A
     make = partial(model_of, local=True)
     reads = [("model",), ("numerics",)]
     local_model = problems.attempt(make, *arguments, reads=reads)
-    return problems.attempt(_model_of_method, problems.scenario, client, local_model)
+    federation = arguments[1]
+    return problems.attempt(_model_of_method, problems.scenario, client, federation, local_model)
 
 
 def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
@@ -555,18 +557,24 @@ def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
     return x.shape[1:], str(x.dtype)
 
 
-def _model_of_method(scenario: Scenario, client: Client, model: Model) -> Model:
+def _model_of_method(
+    scenario: Scenario, client: Client, federation: Federation, model: Model
+) -> Model:
     """The model that the client method trains in place of the scenario's.
 
     Raises:
-      ScenarioError: where leaves of the scenario's model are frozen.
+      ScenarioError: where leaves of the scenario's model are frozen, or features are missing.
     """
     if client.model is None:
         return model
     section = scenario.spec.model
     if section.freeze or section.train or section.adapter is not None:
         raise several_models(scenario)
-    return client.model(model)
+    if "features" in client.needs and (model.features is None or model.head is None):
+        text = f"{scenario.spec.client.kind} {FEATURES} and a `head`"
+        raise scenario.error(("client", "kind"), text)
+    x = federation.train.x
+    return client.model(model, jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype))
 
 
 def _check_targets(

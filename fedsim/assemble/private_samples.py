@@ -58,8 +58,9 @@ def poisson_keys(scenario: Scenario, client: Client) -> Findings:
     if section.shuffle == "poisson" and section.drop_last:
         text = "Poisson batches are not cut from an epoch, and none of them is its last"
         yield ("client", "drop_last"), f"{text}; remove it"
-    if section.shuffle == "poisson" and any(phase.held_out for phase in client.phases):
-        text = f"{section.kind} passes over samples that it holds out, and Poisson batches repeat"
+    has_passes = any(phase.held_out or phase.whole for phase in client.phases)
+    if section.shuffle == "poisson" and has_passes:
+        text = f"{section.kind} passes over samples, and Poisson batches repeat"
         yield ("client", "shuffle"), f"{text} and leave out some; write shuffle: true"
     if section.dp_sgd is None or section.dp_sgd.cap is None:
         return

@@ -46,6 +46,9 @@ from fedsim.clients.fedgroup import fedgroup as fedgroup
 from fedsim.clients.fedgroup import flexcfl as flexcfl
 from fedsim.clients.fedfomo import fedfomo as fedfomo
 from fedsim.clients.fedproto import fedproto as fedproto
+from fedsim.clients.fedpac import fedpac as fedpac
+from fedsim.clients.fedas import fedas as fedas
+from fedsim.clients.dbe import dbe as dbe
 from fedsim.clients.ifca import hypcluster as hypcluster
 from fedsim.clients.ifca import ifca as ifca
 from fedsim.clients.knn_per import knn_per as knn_per

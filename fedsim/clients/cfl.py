@@ -45,7 +45,8 @@ def cfl(
     Args:
       eps1: ε₁, below which the norm of the mean update must be.
       eps2: ε₂, above which the norm of some client's update must be.
-      clusters: how many there may be at most; beyond it, nothing splits.
+      clusters: how many there may be at most; beyond it, nothing splits. No more than the clients
+        with samples: a cluster of one never splits.
 
     References:
       Sattler, Müller, Samek 2020, Clustered Federated Learning, arXiv:1910.01991, Algorithms 1

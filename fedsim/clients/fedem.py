@@ -101,7 +101,7 @@ def fedem(components: Annotated[int, Ge(1), Le(1000)] = 3) -> Client:
         finish=finish,
         shares=shares,
         personal=personal_model,
-        model=functools.partial(mixture, components=components),
+        model=lambda model, x: mixture(model, components=components),
         needs=frozenset({"classes"}),
     )
 

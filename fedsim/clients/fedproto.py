@@ -42,9 +42,7 @@ def fedproto(lam: Annotated[float, Ge(0)] = 1.0) -> Client:
     """
 
     def aux(task, params):
-        dtype = jnp.result_type(*jax.tree.leaves(params))
-        prototypes = jnp.zeros((task.classes, task.width), dtype)
-        return {"prototypes": {"sum": prototypes, "count": jnp.zeros(task.classes, dtype)}}
+        return {"prototypes": no_prototypes(task, params)}
 
     def memory(shared, key):
         del key
@@ -65,18 +63,16 @@ def fedproto(lam: Annotated[float, Ge(0)] = 1.0) -> Client:
     def gradient(task, variables, batch, local, shared, work):
         of_all = shared["aux"]["prototypes"]
         known = of_all["count"][batch.y] > 0
-        target = _means(of_all)[batch.y]  # [B, d]
+        target = means(of_all)[batch.y]  # [B, d]
 
         def objective(variables, outputs, batch):
-            z = _features(task, variables, batch)
+            z = features_of(task, variables, batch)
             apart = jnp.mean((z - target) ** 2, axis=1)
             return task.loss(outputs, batch.y) + lam * jnp.where(known, apart, 0)
 
         value, g = task.value_and_grad(variables, batch, objective)
-        is_of_class = (batch.y[:, None] == jnp.arange(task.classes)) & batch.mask[:, None]
-        one_hot = is_of_class.astype(work.lr.dtype)  # [B, C]
-        z = _features(task, variables, batch)
-        return value, (g, {"sum": one_hot.T @ z, "count": one_hot.sum(axis=0)})
+        z = features_of(task, variables, batch)
+        return value, (g, sums_by_class(task, z, batch))
 
     def step(task, g, params, local, shared, work):
         g, seen = g
@@ -85,13 +81,8 @@ def fedproto(lam: Annotated[float, Ge(0)] = 1.0) -> Client:
 
     def finish(task, shared, variables, local, row, work):
         message = hooks.finish(task, shared, variables, local, row, work)
-        was_seen = local["seen"]["count"] > 0
-        mean = _means(local["seen"])
         last = row["prototypes"]
-        prototypes = {
-            "sum": jnp.where(was_seen[:, None], work.labels[:, None] * mean, last["sum"]),
-            "count": jnp.where(was_seen, work.labels, last["count"]),
-        }
+        prototypes = next_prototypes(local["seen"], last, work)
         return message._replace(
             stats=shared["stats"],
             aux={"prototypes": tree.subtract(prototypes, last)},
@@ -114,12 +105,41 @@ def fedproto(lam: Annotated[float, Ge(0)] = 1.0) -> Client:
     )
 
 
-def _features(task, variables, batch):
+def no_prototypes(task, params):
+    """Return prototypes of classes that nobody has seen: sums of features and their numbers."""
+    dtype = jnp.result_type(*jax.tree.leaves(params))
+    sums = jnp.zeros((task.classes, task.width), dtype)
+    return {"sum": sums, "count": jnp.zeros(task.classes, dtype)}
+
+
+def features_of(task, variables, batch):
     """Return the feature vector of every sample of a batch `[B, d]`."""
     return task.features(variables, batch.x).reshape(len(batch.x), -1)
 
 
-def _means(prototypes):
+def sums_by_class(task, z, batch):
+    """Return the sum of a batch's feature vectors z `[B, d]` by class, and how many there are."""
+    is_of_class = (batch.y[:, None] == jnp.arange(task.classes)) & batch.mask[:, None]
+    one_hot = is_of_class.astype(z.dtype)  # [B, C]
+    return {"sum": one_hot.T @ z, "count": one_hot.sum(axis=0)}
+
+
+def means(prototypes):
     """Return the prototype of every class `[C, d]`; 0 where nobody has sent one."""
     count = prototypes["count"]
     return prototypes["sum"] / jnp.where(count > 0, count, 1)[:, None]
+
+
+def next_prototypes(seen, last, work):
+    """Return a client's prototypes, each weighted by the client's samples of the class.
+
+    Args:
+      seen: sums of features by class, as of `sums_by_class`.
+      last: the prototypes that it had, which it keeps for classes that it has not seen.
+      work: says how many samples of each class it has.
+    """
+    was_seen = seen["count"] > 0
+    return {
+        "sum": jnp.where(was_seen[:, None], work.labels[:, None] * means(seen), last["sum"]),
+        "count": jnp.where(was_seen, work.labels, last["count"]),
+    }

@@ -96,7 +96,7 @@ def pfedhn(
         finish=finish,
         shares=shares,
         personal=personal_model,
-        model=functools.partial(hypernetwork, embedding=embedding, hidden=tuple(hidden)),
+        model=lambda model, x: hypernetwork(model, embedding=embedding, hidden=tuple(hidden)),
         travels=lambda params: params["last"]["b"],
         unused=frozenset({"optimizer_state"}),
     )

@@ -66,7 +66,11 @@ def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...
       Algorithm 1.
     """
     axes = dict(hidden)
-    method = in_parts(inner, part_of(widths, axes))
+    part = part_of(widths, axes)
+
+    # Where all clients have the whole model, nothing is cut, and the program is the plain one.
+    are_whole = all(width == 1 for width in widths.widths)
+    method = inner._replace(part=part) if are_whole else in_parts(inner, part)
     if not (widths.scaler or widths.masked_loss):
         return method
 

@@ -89,7 +89,7 @@ def superfed(
         finish=finish,
         shares=shares,
         personal=personal_model,
-        model=subspace,
+        model=lambda model, x: subspace(model),
     )
 
 

@@ -127,11 +127,14 @@ def held_out_sizes(sizes: np.ndarray, local: Local) -> np.ndarray:
     return np.where(sizes > 1, np.maximum(share, 1), 0)
 
 
-def phase_gradients(steps: np.ndarray, held_out: np.ndarray, local: Local) -> np.ndarray:
+def phase_gradients(
+    steps: np.ndarray, trained: np.ndarray, held_out: np.ndarray, local: Local
+) -> np.ndarray:
     """Return the gradients of every phase of every client `[N, P]`; P = 0 without phases.
 
     Args:
       steps: local steps that the scenario asks for `[N]`; a client without any has no phases.
+      trained: samples of every client that no phase holds out `[N]`.
       held_out: samples of every client that a phase holds out `[N]`.
       local: says which phases there are.
     """
@@ -140,6 +143,8 @@ def phase_gradients(steps: np.ndarray, held_out: np.ndarray, local: Local) -> np
         taken = steps if phase.steps is None else np.where(steps > 0, phase.steps, 0)
         if phase.held_out:
             taken = taken * batches_per_epoch(held_out, local)
+        if phase.whole:
+            taken = taken * batches_per_epoch(trained, local)
         gradients[:, index] = taken * phase.substeps
     return gradients
 

@@ -229,8 +229,10 @@ class Plan:
             local = local._replace(batch=min(local.batch, int(self.sizes.max(initial=1))))
         self.local = local
         self.held_out = held_out_sizes(self.sizes, local)
-        self.steps = planned_steps(self.sizes - self.held_out, local)
-        self.phase_ends = phase_gradients(self.steps, self.held_out, local).cumsum(axis=1)
+        trained = self.sizes - self.held_out
+        self.steps = planned_steps(trained, local)
+        gradients = phase_gradients(self.steps, trained, self.held_out, local)
+        self.phase_ends = gradients.cumsum(axis=1)
         if local.phases:
             self.steps = self.phase_ends[:, -1]
 

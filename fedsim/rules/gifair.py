@@ -31,7 +31,9 @@ def gifair(strength: Annotated[float, Ge(0), Lt(1)] = 0.5) -> Rule:
 
     References:
       Yue, Nouiehed, Al Kontar 2021, GIFAIR-FL: A Framework for Group and Individual Fairness in
-      Federated Learning, arXiv:2108.02741, section 3 and Algorithm 1.
+      Federated Learning, arXiv:2108.02741, section 3 and Algorithm 1; the weights are those of the
+      code of Zhang et al. 2022, Proportional Fairness in Federated Learning, but for equal losses,
+      whose r_i is alike here, and rises in the order of the clients there.
     """
 
     def weights(updates: Updates) -> Float[Array, " K"]:

@@ -20,6 +20,7 @@ Link = str | Callable[..., Any] | dict[str, Any]
 
 UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
+EFFORT = {"kind": "mean", "weights": "effort"}
 
 # Shares of the units of a layer, from the largest client to the smallest.
 Share = Annotated[float, Gt(0), Le(1)]
@@ -411,6 +412,21 @@ def fedproto() -> None:
     """Models of the clients' own, whose features of a class agree by what all clients send."""
 
 
+@composed(SAMPLES, client="dbe")
+def dbe() -> None:
+    """Biases of the clients' own on features that agree in the mean; the sample-weighted mean."""
+
+
+@composed(EFFORT, client="fedas")
+def fedas() -> None:
+    """Bodies drawn to each client's own features first; their mean by Fisher information."""
+
+
+@composed(SAMPLES, client="fedpac")
+def fedpac() -> None:
+    """A shared body whose features agree, and heads mixed from those of similar clients."""
+
+
 @composed(SAMPLES, client="knn_per")
 def knn_per() -> None:
     """Plain local training; clients predict with neighbours among their own samples as well."""
@@ -456,7 +472,8 @@ def fedrolex(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, An
     Args:
       widths: shares of the units of every hidden layer; each client draws one of them for good.
     """
-    return _of_parts(widths, {"window": "rolling"})
+    # All keys are written, as a run's record has them: it names the method beside them.
+    return _of_parts(widths, {"window": "rolling", "scaler": False, "masked_loss": False})
 
 
 register("method", fedrolex)

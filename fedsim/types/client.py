@@ -6,6 +6,7 @@ Every hook is written for ONE client; `fedsim.engine` batches them.
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol
 
+from jax import ShapeDtypeStruct
 from jaxtyping import Array, Bool, Float, Key
 
 from fedsim.tree import Tree
@@ -23,7 +24,8 @@ class Message(NamedTuple):
     stats: Tree
     aux: Tree
     memory: Tree  # its next memory row
-    effort: Float[Array, ""]  # ‖a_i‖₁ of FedNova
+    # what a rule may weigh it by: ‖a_i‖₁ of FedNova, or the trace of FedAS's Fisher information
+    effort: Float[Array, ""]
 
 
 class LocalPhase(NamedTuple):
@@ -38,6 +40,8 @@ class LocalPhase(NamedTuple):
       held_out: share of a client's samples that this phase alone is dealt, the same ones in every
         round; its steps are then the batches of `steps` passes over them. At least one sample, and
         none of a client that has a single one.
+      whole: whether its steps are the batches of `steps` passes over all samples that the client
+        trains on (but those that `drop_last` leaves out).
     """
 
     name: str
@@ -45,6 +49,7 @@ class LocalPhase(NamedTuple):
     substeps: int = 1
     same_batch: bool = False
     held_out: float = 0.0
+    whole: bool = False
 
 
 class StartHook(Protocol):
@@ -233,8 +238,8 @@ class Client(NamedTuple):
       travels: (params, or their shapes) -> what a client sends and receives in place of the leaves
         that are shared: the server makes the clients' models of those, and of what it receives it
         makes `Message.delta`. None: the shared leaves travel.
-      model: the scenario's model -> the model that is trained and scored in its place; the same one
-        for the same model.
+      model: (the scenario's model, shapes of a batch of one sample) -> the model that is trained
+        and scored in its place; the same one for the same model.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
       resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
         this round; None: all leaves are trained in every round.
@@ -265,7 +270,7 @@ class Client(NamedTuple):
     sends: Callable[[Tree, Array, Array, Tree, Key[Array, ""]], Tree] | None = None
     models_sent: int = 1
     travels: Callable[[Tree], Tree] | None = None
-    model: Callable[[Model], Model] | None = None
+    model: Callable[[Model, ShapeDtypeStruct], Model] | None = None
     gossip: Gossip | None = None
     resting: Callable[[Shared, Tree], Tree] | None = None
     part: Part | None = None

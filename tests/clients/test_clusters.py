@@ -351,6 +351,19 @@ def test_cfl_is_that_of_the_paper(rule):
         assert (state["parent"][new], state["split_round"][new]) == (parent, number)
 
 
+@long
+def test_clusters_are_split_until_every_client_has_its_own():
+    """The tree of splits is bounded: a cluster of one never splits, however long a run lasts."""
+    client = {"kind": "cfl", "eps1": 1e9, "eps2": 0.0, "clusters": len(ALL)}
+    rounds = len(ALL) + 3
+    seen, result = played([ALL] * rounds, cohort="all", rounds=rounds, client=client)
+    state = result.state()["server"]
+    assert (
+        sorted(state["cluster"][ALL].tolist()) == list(range(len(ALL))) == list(range(len(seen[0])))
+    )
+    assert state["split_round"].max() < len(ALL)
+
+
 # ------------------------------------------------------------------------------------------- FedAMP
 
 

@@ -439,10 +439,12 @@ SENT = {
     "one head": 15 / 39,
     "the other leaves": 32 / 39,
     "prototypes": 3 * (4 + 1) / 39,
+    "one model and a mean": 1 + (4 + 1) / 39,
+    "one model and prototypes": 1 + 3 * (4 + 1) / 39,
 }
 RECEIVED = {"": 1, "receives k": "k", "receives two": 2, "receives three": 3}
 LAYERS = ("moon", "fedper", "fedrep", "fedbabu", "lg_fedavg", "fedbn", "fedrod", "fedala")
-LAYERS += ("fedproto", "knn_per")
+LAYERS += ("fedproto", "fedpac", "fedas", "dbe", "knn_per")
 
 
 @pytest.mark.long
@@ -456,7 +458,9 @@ LAYERS += ("fedproto", "knn_per")
 )
 def test_bytes_are_those_that_the_docstring_promises(name):
     """Parameters alone: the ragged clients' model has no statistics."""
-    says = re.search(r"Sends: (.*?)(?:, (receives \w+))?\.", FAMILIES["client"][name].__doc__ or "")
+    says = re.search(
+        r"Sends: (.*?)(?:, (receives (?:the )?\w+))?[.;]", FAMILIES["client"][name].__doc__ or ""
+    )
     assert says, "a client method says what it sends"
     model = MLP if name in LAYERS else "logistic"
     own = client(name, personal=["b"]) if name == "fedbn" else client(name)
@@ -473,7 +477,11 @@ def test_bytes_are_those_that_the_docstring_promises(name):
     d = sum(leaf.size for leaf in jax.tree.leaves(plain.model()))
     of_words = {"k": k, "a byte more": (4 * d + 1) / (4 * d)}
     sent = SENT[says[1]]
-    received = sent if says[2] in ("receives one", "receives them") else RECEIVED[says[2] or ""]
+    received = (
+        sent
+        if says[2] in ("receives one", "receives them", "receives the same")
+        else RECEIVED[says[2] or ""]
+    )
     assert [up, down] == [of_words.get(times, times) for times in (sent, received)]
 
 

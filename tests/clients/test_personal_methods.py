@@ -186,7 +186,12 @@ ALONE = {
 @pytest.mark.parametrize("name", ALONE)
 def test_untied_personal_models_are_those_of_clients_alone_to_the_bit(name, alone):
     client, row = ALONE[name]
-    same(run(client).state()["client"][row], alone)
+    got = run(client).state()["client"][row]
+    if name == "apfl":  # y + (v − y), where it takes its gradient, is v up to rounding
+        close = {"rtol": 1e-12, "atol": 1e-14}
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **close), got, alone)
+    else:
+        same(got, alone)
 
 
 @pytest.mark.long

@@ -25,12 +25,13 @@ REQUIRED = {
     "robust_learning_rate": {"threshold": 2},
 }
 SPLIT = ("fedper", "fedrep", "fedbabu", "lg_fedavg", "fedbn", "fedrod", "fedala")
+SPLIT += ("fedpac", "fedas")
 PERSONAL = {kind: {"personal": ["W"]} for kind in SPLIT}  # whose default asks for layers
 OURS = lambda family: [
     name for name, factory in FAMILIES[family].items() if factory.__module__.startswith("fedsim.")
 ]
 # whose start models are of another form: test_clusters, test_pfedhn and test_superfed
-SEVERAL = {"ifca", "hypcluster", "fedem", "pfedhn", "superfed"}
+SEVERAL = {"ifca", "hypcluster", "fedem", "pfedhn", "superfed", "dbe"}
 METHODS, RULES = (
     [name for name in OURS(family) if name not in READERS | OF_ADAPTERS | SEVERAL | GRAPH_METHODS]
     for family in ("method", "rule")

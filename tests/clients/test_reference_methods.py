@@ -26,6 +26,7 @@ REFUSED = {
     ("afl", "carried momentum"): UNUSED.format("optimizer_state", "fedsgd"),
     ("mime", "carried momentum"): UNUSED.format("optimizer_state", "mime"),
     ("mimelite", "carried momentum"): UNUSED.format("optimizer_state", "mimelite"),
+    ("fedpac", "carried momentum"): UNUSED.format("optimizer_state", "fedpac"),
 }
 """What means nothing, and what fedsim says of it."""
 TWICE = [
@@ -33,7 +34,7 @@ TWICE = [
 ]  # theirs stands there
 HALF = {"kind": "sgd", "lr": 0.5}
 SEVERAL_MODELS = {"ifca", "hypcluster", "cfl", "fedamp", "fedem", "fedfomo"}
-SEVERAL_MODELS |= {"fedgroup", "flexcfl", "pfedhn", "superfed"}
+SEVERAL_MODELS |= {"fedgroup", "flexcfl", "pfedhn", "superfed", "dbe"}
 PARTS = {"heterofl", "fedrolex"}  # test_submodels
 OWNED = {
     "": "owns what follows the rule; remove one of them",
@@ -70,6 +71,8 @@ LATER = (
     "fedrod",
     "fedala",
     "fedproto",
+    "fedpac",
+    "fedas",
     "fedvarp",
     "ca2fl",
 )
@@ -125,7 +128,7 @@ def test_every_method_of_the_registry_has_a_reference():
     }
     # Baselines have no messages to aggregate; their reference is in test_baselines.
     # Servers with several models, or with one for each client: test_clusters, test_groups,
-    # test_pfedhn and test_superfed. Methods of a graph
+    # test_pfedhn, test_superfed and test_dbe. Methods of a graph
     # have no server; theirs is in tests/topology.
     others = {*BASELINES} | SEVERAL_MODELS | PARTS | GRAPH_METHODS
     assert {name.split("(")[0] for name in METHODS} == known - others

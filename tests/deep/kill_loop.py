@@ -75,6 +75,11 @@ SCENARIOS = {
         },
     },
     "ditto": {"method": "ditto"},
+    "fedpac": {
+        "method": "fedpac",
+        "model": {"kind": "mlp", "hidden": [16]},
+        "checkpoint": {"rounds": 1},
+    },
     "resnet": {"method": None, "model": {"kind": "resnet", "depth": 8}, "rounds": 20},
 }
 

@@ -32,6 +32,8 @@ CASES = {
     "mean, uniform": case({"kind": "mean", "weights": "uniform"}, (TWICE, [3, 1 / 6])),
     # w = 2, 1, 6, 1, 2
     "mean, steps": case({"kind": "mean", "weights": "steps"}, (TWICE, [37 / 12, 0.25])),
+    # w = 1, 2, 8, 1, 2
+    "mean, effort": case({"kind": "mean", "weights": "effort"}, (TWICE, [43 / 14, 11 / 14])),
     # the sums (31, -3) and (18, 1) over what is expected: 16 samples, 4 clients
     "mean, expected samples": case(
         {"kind": "mean", "denominator": "expected"}, (TWICE, [31 / 16, -3 / 16])

@@ -213,3 +213,180 @@ class FedALA(Personal):
 
     def memory(self, i):
         return {"v": self.own[i], "w": self.weight[i]}
+
+
+class FedPAC(Personal):
+    """Xu, Tong, Huang 2023, by the authors' `LocalUpdate_FedPAC` and `get_head_agg_weight`.
+
+    The last six parameters are the head. Heads, statistics and prototypes of clients that are
+    absent are their last ones.
+    """
+
+    name, part = "head", slice(-6, None)
+    lam, head_epochs = 0.8, 2
+
+    def start_run(self):
+        super().start_run()
+        self.vars, self.h_ref, self.protos = {}, {}, {}
+
+    def start_round(self, S, x):
+        self.mixed = {i: self.own[i] for i in S}
+        for i in set(S) & set(self.vars):
+            self.mixed[i] = self.mixture(i)
+        self.global_protos = protos_aggregation(self.protos, self.problem)
+
+    def mixture(self, i):
+        """`get_head_agg_weight` and `agg_classifier_weighted_p`."""
+        known = sorted(self.vars)
+        apart = [self.h_ref[i] - self.h_ref[j] for j in known]
+        dist = np.array([[np.trace(a.T @ b) for b in apart] for a in apart])
+        alpha = least_on_the_simplex(np.diag([self.vars[j] for j in known]) + dist)
+        alpha = alpha * (alpha > 1e-3)
+        return sum(a * self.own[j] for a, j in zip(alpha, known, strict=True)) / alpha.sum()
+
+    def by_class(self, i, y):
+        """`get_local_protos`."""
+        rows, labels = self.problem.samples(i)
+        z = self.problem.features(y, rows)
+        return {c: z[labels == c].mean(0) for c in set(labels.tolist())}
+
+    def statistics_extraction(self, i, y):
+        rows, labels = self.problem.samples(i)
+        z, n = self.problem.features(y, rows), len(labels)
+        v, h_ref = 0.0, np.zeros((3, 2))
+        for c, mean in self.by_class(i, y).items():
+            of_class = z[labels == c]
+            py = len(of_class) / n
+            h_ref[c] = py * mean
+            v += py * np.trace(of_class.T @ of_class / len(of_class)) - py**2 * (mean * mean).sum()
+        return v / n, h_ref
+
+    def update(self, i, x):
+        (rows, labels), p = self.problem.samples(i), self.problem
+        y = np.concatenate([x[:-6], self.mixed[i]])
+        statistics = self.statistics_extraction(i, y)
+        local_protos = self.by_class(i, y)
+        head = np.arange(len(x)) >= len(x) - 6
+        self.fresh(i)
+        for _ in range(self.head_epochs):
+            y = y - self.rate(i) * head * self.smoothed(i, head * self.gradient(i, y), y)
+
+        protos_new = np.array([self.global_protos.get(c, local_protos[c]) for c in labels.tolist()])
+        lam = self.lam if self.global_protos else 0.0
+
+        def loss(w):
+            apart = np.mean((p.features(w, rows) - protos_new) ** 2)
+            return p.cost(p.outputs(w, rows), labels) + lam * apart
+
+        for _ in range(self.setting.steps[i]):
+            y = y - self.rate(i) * ~head * self.smoothed(i, ~head * slope(loss, y), y)
+        self.own[i], self.trained_body = y[-6:], y
+        self.vars[i], self.h_ref[i] = statistics
+        self.protos[i] = self.by_class(i, y)
+        return y - x
+
+    def memory(self, i):
+        return {"head": self.own[i], "V": self.vars[i], "H": self.h_ref[i].ravel()}
+
+
+class DBE(Personal):
+    """Zhang et al. 2023, by `clientDBE` of PFLlib; its first two parameters are the bias.
+
+    A client's first round is its initialization, and the model that it trains there counts.
+    """
+
+    part = slice(0, 2)
+    kl_weight, momentum = 2.0, 0.3
+
+    def start_run(self):
+        super().start_run()
+        self.running_mean = {}
+
+    def start_round(self, S, x):
+        self.global_mean = None
+        if self.running_mean:
+            n = np.array([self.problem.sizes[i] for i in self.running_mean])
+            self.global_mean = n @ np.array(list(self.running_mean.values())) / n.sum()
+
+    def update(self, i, x):
+        (rows, labels), p = self.problem.samples(i), self.problem
+        running_mean = np.zeros(2)
+        y = np.concatenate([self.own[i], x[2:]])
+
+        def loss(w):
+            rep = p.features(w[2:], rows)
+            cost = p.cost((rep + w[:2]) @ w[6:].reshape(2, 3), labels)
+            if self.global_mean is None:
+                return cost
+            mean = (1 - self.momentum) * running_mean + self.momentum * rep.mean(0)
+            return cost + self.kl_weight * np.mean(0.5 * (mean - self.global_mean) ** 2)
+
+        moves = np.arange(len(x)) >= (2 if self.global_mean is None else 0)
+        self.fresh(i)
+        for _ in range(self.setting.steps[i]):
+            rep = p.features(y[2:], rows)
+            step = self.smoothed(i, moves * slope(loss, y), y)
+            running_mean = (1 - self.momentum) * running_mean + self.momentum * rep.mean(0)
+            y = y - self.rate(i) * step
+        self.own[i] = y[:2]
+        self.running_mean.setdefault(i, running_mean)
+        return np.concatenate([np.zeros(2), y[2:] - x[2:]])
+
+
+def protos_aggregation(protos, problem):
+    """The mean of every class over the clients that have it, by their samples of it."""
+    aggregated = {}
+    for c in range(3):
+        sizes = {i: problem.labels(i)[c] for i in protos if c in protos[i]}
+        if sizes:
+            total = sum(n * protos[i][c] for i, n in sizes.items())
+            aggregated[c] = total / sum(sizes.values())
+    return aggregated
+
+
+def least_on_the_simplex(P):
+    """argmin αᵀPα, the best of the minima over all sets of clients that share."""
+    best, least = None, np.inf
+    for members in range(1, 2 ** len(P)):
+        chosen = [j for j in range(len(P)) if members >> j & 1]
+        x = np.linalg.solve(P[np.ix_(chosen, chosen)], np.ones(len(chosen)))
+        if (x < 0).any():
+            continue
+        alpha = np.zeros(len(P))
+        alpha[chosen] = x / x.sum()
+        if alpha @ P @ alpha < least:
+            best, least = alpha, alpha @ P @ alpha
+    return best
+
+
+class FedAS(Personal):
+    """Yang, Huang, Ye 2024, by `clientAS` of PFLlib; the last six parameters are the head."""
+
+    name = "w"
+    align_lr, align_epochs = 0.002, 2
+
+    def start_run(self):
+        super().start_run()
+        self.fim_trace = {}
+
+    def update(self, i, x):
+        self.set_parameters(i, x)
+        y = self.own[i] = self.trained(i, self.own[i])
+        self.fim_trace[i] = (self.gradient(i, y) ** 2).sum()
+        return np.concatenate([y[:-6] - x[:-6], np.zeros(6)])
+
+    def set_parameters(self, i, model):
+        (rows, labels), p = self.problem.samples(i), self.problem
+        z = p.features(self.own[i], rows)
+        mean_prototypes = {c: z[labels == c].mean(0) for c in set(labels.tolist())}
+
+        def loss(w):
+            z = p.features(w, rows)
+            return sum(np.mean((z[labels == c] - m) ** 2) for c, m in mean_prototypes.items())
+
+        for _ in range(self.align_epochs):
+            model = model - self.align_lr * slope(loss, model)
+        self.own[i] = np.concatenate([model[:-6], self.own[i][-6:]])
+
+    def work(self, i):
+        return self.fim_trace[i]

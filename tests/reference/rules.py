@@ -44,6 +44,13 @@ class Steps(Rule):
         return round.steps @ round.updates / round.steps.sum()
 
 
+class Effort(Rule):
+    """Σ e_i Δ_i / Σ e_j, with the effort e_i that a client reports."""
+
+    def reduce(self, round):
+        return round.work @ round.updates / round.work.sum()
+
+
 class Nova(Rule):
     """Wang et al. 2020, Theorem 1: τ_eff Σ p_i Δ_i/‖a_i‖₁ with τ_eff = Σ p_i ‖a_i‖₁."""
 
@@ -142,16 +149,18 @@ class DeltaFL(Rule):
 
 
 class Gifair(Rule):
-    """Yue et al. 2021: Σ p_i (1 + λ r_i/p_i) Δ_i, with r_i by the places of the losses in order."""
+    """Yue et al. 2021, as `GiFair` in the code of Zhang et al. 2022 (PropFair's authors)."""
 
-    strength = 0.8
+    coeff = 0.8
 
     def reduce(self, round):
-        losses = np.asarray(round.losses)
-        p = round.counts / round.counts.sum()
-        r = np.array([(losses < loss).sum() - (losses > loss).sum() for loss in losses])
-        lam = self.strength * p.min() / max(len(losses) - 1, 1)
-        return (p * (1 + lam * r / p)) @ round.updates
+        num_clients = len(round.losses)
+        weights = round.counts / round.counts.sum()
+        lambda_max = min(weights / max(num_clients - 1, 1))
+        weights_gi = np.zeros(num_clients)
+        r = np.linspace(-(num_clients - 1), num_clients - 1, num=num_clients)
+        weights_gi[np.argsort(round.losses)] = r
+        return (weights + self.coeff * lambda_max * weights_gi) @ round.updates
 
 
 class FedMGDA(Rule):

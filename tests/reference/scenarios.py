@@ -118,7 +118,8 @@ def _two_layers() -> Model:
         return features(variables, x) @ variables["params"]["W"], variables["stats"]
 
     start = lambda key: {"params": {"U": jnp.zeros((2, 2)), "W": jnp.zeros((2, 3))}, "stats": {}}
-    return Model(init=start, apply=apply, features=features)
+    head = lambda variables, z: z @ variables["params"]["W"]
+    return Model(init=start, apply=apply, features=features, head=head)
 
 
 KINDS = {

@@ -1,0 +1,86 @@
+"""FedPAC and FedAS: their limits, and FedPAC's quadratic program."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference.personal import least_on_the_simplex
+
+import fedsim
+from fedsim.clients.fedpac import shares_of_least_risk
+
+DATA = {"kind": "digits", "clients": 6, "client_test": 0.3}
+
+
+def run(client, clients=6, **sections):
+    return fedsim.run(
+        {
+            "name": "heads",
+            "rounds": 3,
+            "data": {**DATA, "clients": clients},
+            "model": {"kind": "mlp", "hidden": [6]},
+            "client": {"lr": 0.1, "batch": "full", "steps": 2, **client},
+            **sections,
+        }
+    )
+
+
+def equal(one, other):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_shares_of_least_risk_are_those_of_all_sets_of_clients():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 4, 6):
+        H = rng.normal(size=(n, 5)) * rng.choice([0.1, 1, 3])
+        apart = H - H[0]
+        P = apart @ apart.T + np.diag(rng.uniform(0.01, 0.5, n))
+        with jax.enable_x64():
+            padded = jnp.asarray(np.pad(P, (0, 2), constant_values=9.0))
+            got = shares_of_least_risk(padded, jnp.arange(n + 2) < n)
+        np.testing.assert_allclose(got[:n], least_on_the_simplex(P), atol=1e-9)
+        np.testing.assert_array_equal(got[n:], 0)
+
+
+def test_a_client_without_any_risk_keeps_to_its_own_head():
+    P = jnp.diag(jnp.array([0.0, 1.0, 0.5]))
+    got = shares_of_least_risk(P, jnp.ones(3, bool))
+    np.testing.assert_allclose(got, [1, 0, 0], atol=1e-6)
+    got = shares_of_least_risk(0 * P, jnp.ones(3, bool))
+    np.testing.assert_allclose(got, [1 / 3, 1 / 3, 1 / 3], atol=1e-6)
+
+
+@pytest.mark.long
+def test_alone_and_without_a_pull_fedpac_is_fedrep_and_fedas_is_fedper():
+    rep = run({"kind": "fedrep", "head_steps": 2}, clients=1)
+    pac = run({"kind": "fedpac", "head_epochs": 2, "lam": 0.0}, clients=1)
+    equal(pac.state()["client"]["head"], rep.state()["client"]["head"])
+    equal(pac.model()["layer0"], rep.model()["layer0"])
+
+    per = run({"kind": "fedper"}, clients=1)
+    drawn = run({"kind": "fedas", "align_lr": 0.0}, clients=1)
+    equal(drawn.model(), per.model())
+    assert (drawn.clients["personal_loss"] == per.clients["personal_loss"]).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["fedpac", "fedas"])
+def test_passes_are_over_all_samples_of_a_client(kind):
+    result = run({"kind": kind, "batch": 16, "steps": 4}, rounds=1, clients=3)
+    plan = result.experiment.plans[0]
+    holders = plan.federation.holders
+    for client in range(3):
+        index, valid = plan.batches(1, client)
+        rows = [set(batch[:n].tolist()) for batch, n in zip(index, valid, strict=True)]
+        own = holders.of(client)
+        of_pass = -(-len(own) // 16)
+        assert len(rows) == 3 * of_pass + 4
+        for first in (0, of_pass, len(rows) - of_pass):
+            assert set.union(*rows[first : first + of_pass]) == set(own.tolist())
+    assert result.rounds["virtual_seconds"].iloc[-1] == max(plan.steps)
+
+
+def test_poisson_batches_do_not_pass_over_all_samples():
+    with pytest.raises(fedsim.ScenarioError, match=r"client\.shuffle: fedas passes over samples"):
+        run({"kind": "fedas", "batch": 16, "shuffle": "poisson"})
