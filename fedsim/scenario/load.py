@@ -163,7 +163,7 @@ def _unwritable(values: Any, path: KeyPath = ()) -> Iterator[Problem]:
         name = values.__name__
         yield Problem(dotted(path), f"is the function {name}; decorate it, and write '{name}'")
     elif not isinstance(values, str | int | float | None) and not hasattr(values, "tolist"):
-        text = f"is a {type(values).__name__}; write a number, a text, a list or a mapping"
+        text = f"is of type {type(values).__name__}; write a number, a text, a list or a mapping"
         yield Problem(dotted(path), text)
 
 

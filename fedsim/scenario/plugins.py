@@ -58,7 +58,7 @@ def installed() -> dict[str, str]:
 def _load_entry_point(name: str) -> None:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
-        near = did_you_mean(name, points)
+        near = did_you_mean(name, points) if points else ""
         text = f"no plug-in of that name is installed{near}; the name of a file ends in .py"
         raise _refusal(name, text)
     points[name].load()
