@@ -52,9 +52,10 @@ def with_pairs(params: Tree, pairs: list[Pair]) -> Tree:
 def sum_of_products(pairs: Pair, p: Float[Array, " K"]) -> Pair:
     """Σ_k p_k A_k B_k of a stack, as one product of matrices: `[m, K·r]` times `[K·r, n]`."""
     weighted = p[:, None, None].astype(pairs.A.dtype) * pairs.A
-    left = jnp.concatenate(list(weighted), axis=1)
-    right = jnp.concatenate(list(pairs.B), axis=0)
-    return Pair(left, right)
+    side_by_side = jnp.moveaxis(weighted, 0, 1)
+    _, m, _ = pairs.A.shape
+    _, _, n = pairs.B.shape
+    return Pair(side_by_side.reshape(m, -1), pairs.B.reshape(-1, n))
 
 
 def nearest(product: Pair, like: Pair) -> Pair:
