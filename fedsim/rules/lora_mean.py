@@ -1,16 +1,28 @@
 """Means of low-rank pairs: of the factors, or of their products."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from fedsim import tree
 from fedsim.compose import folding, rule
 from fedsim.rules.mean import mean
+from fedsim.rules.pairs import (
+    Pair,
+    by_norms,
+    is_pair,
+    matmul,
+    nearest,
+    of_present_rows,
+    pairs_of,
+    relative_error,
+    sum_of_products,
+    with_pairs,
+)
 from fedsim.tree import Tree
 from fedsim.types import (
     BASE,
@@ -26,22 +38,12 @@ from fedsim.types import (
 )
 
 A, B = LOW_RANK
-FEWEST_ROWS = 8  # of a stack of factors: up to so many clients share one program
-
-matmul = lambda a, b: jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
-
-
-class Pair(NamedTuple):
-    """The matrix A B in factors."""
-
-    A: Float[Array, "*K m r"]
-    B: Float[Array, "*K r n"]
 
 
 @rule
 def lora_mean(
     how: Literal["factors", "product", "stack", "freeze_a", "alternate"] = "factors",
-    weights: Literal["samples", "uniform"] = "samples",
+    weights: Literal["samples", "uniform", "norms"] = "samples",
 ) -> Rule:
     """Mean of the low-rank pairs of LoRA; all other leaves have the plain mean.
 
@@ -65,7 +67,11 @@ def lora_mean(
     `alternate` a server optimiser with momentum still moves the factor whose turn it is not, both
     factors are sent to the clients, and virtual seconds count the messages of both.
 
-    Resists: nothing; one client can move it anywhere.
+    With `weights: norms` (HetLoRA), p_i is proportional to ‖A_i B_i‖, of the pairs as the client
+    has them after its training, over all targets together; samples do not count. Where all norms
+    are zero, all clients count the same. The mean of running statistics is uniform.
+
+    Resists: nothing; one client can move it anywhere, and by `norms` a large pair counts more.
     Cost: O(K·D), one pass; `factors` and `product` also O((m + n)·(K·r)²) per target `[m, n]`.
     Needs: all rows at once for `factors` and `product`, one block at a time for the others.
     `stack` makes S, `[m, n]`, of one client's product after another: O(K·m·n·r).
@@ -73,7 +79,10 @@ def lora_mean(
 
     Args:
       how: which mean.
-      weights: `samples` or `uniform`.
+      weights: `samples` or `uniform`; or `norms`, for `factors` and `product`.
+
+    Raises:
+      ValueError: for `norms` under another mean.
 
     References:
       Zhang et al. 2024, Towards Building the Federated GPT, arXiv:2305.05644 (`factors`); Bai et
@@ -82,50 +91,54 @@ def lora_mean(
       Language Models with Heterogeneous Low-Rank Adaptations, arXiv:2409.05976 (`stack`); Sun
       et al. 2024, Improving LoRA in Privacy-preserving Federated Learning, arXiv:2403.12313
       (`freeze_a`); Chen et al. 2025, Robust Federated Finetuning of LLMs via Alternating
-      Optimization of LoRA, arXiv:2502.01755 (`alternate`).
+      Optimization of LoRA, arXiv:2502.01755 (`alternate`); Cho et al. 2024, Heterogeneous LoRA for
+      Federated Fine-tuning of On-Device Foundation Models, arXiv:2401.06432, section 4 (`norms`,
+      its sparsity-weighted aggregation).
     """
+    if weights == "norms" and how not in ("factors", "product"):
+        text = f"weights: norms are of how=factors and how=product, and here it is {how}"
+        raise ValueError(f"{text}; use one of these, or weights=uniform")
+    # The mean of the products is the plain mean, where only one factor of every pair differs.
+    plain_mean = mean("samples" if weights == "samples" else "uniform")
     if how == "freeze_a":
-        return _exact(weights)._replace(leaves=(B,), freezes=((A,),))
+        return plain_mean._replace(leaves=(B,), freezes=((A,),))
     if how == "alternate":
-        return _exact(weights)._replace(leaves=(A, B), freezes=((A,), (B,)))
+        return plain_mean._replace(leaves=(A, B), freezes=((A,), (B,)))
 
-    weigh = {"samples": by_samples, "uniform": reported}[weights]
+    weigh = by_samples if weights == "samples" else reported
     if how == "stack":
         return _stacked(weigh)
 
     def apply(updates: Updates, state, context):
         w = weigh(updates)
         updates = _padded(updates, context)
+        starts = pairs_of(context.shared["params"])
+        if weights == "norms":
+            w = by_norms(starts, pairs_of(updates.delta), w)
         plain = tree.weighted_mean(updates.delta, w)
-        starts = _pairs(context.shared["params"])
         if not starts:
             return plain, state, {"error": jnp.zeros((), w.dtype)}
 
-        means = tree.add(starts, _pairs(plain))
+        means = tree.add(starts, pairs_of(plain))
         p = w / jnp.maximum(tree.sum_weights(w), jnp.finfo(w.dtype).tiny)
 
         def aggregated(rows: tuple[list[Pair], Float[Array, " K"]]):
             # Added here, where it is not contracted with what a stage does to a row.
             moves, p = rows
             sent = tree.select(p > 0, tree.add(starts, moves), tree.zeros_like(moves))
-            sums = [_sum_of_products(pair, p) for pair in sent]
+            sums = [sum_of_products(pair, p) for pair in sent]
             made = means
             if how == "product":
-                made = list(map(_nearest, sums, means))
-            return made, _error(made, sums)
+                made = list(map(nearest, sums, means))
+            return made, relative_error(made, sums)
 
-        made, error = _of_present_rows(aggregated, (_pairs(updates.delta), p), p > 0)
+        made, error = of_present_rows(aggregated, (pairs_of(updates.delta), p), p > 0)
         if how == "factors":
             return plain, state, {"error": error}
         step = tree.select(jnp.any(p > 0), tree.subtract(made, starts), tree.zeros_like(starts))
-        return _with_pairs(plain, step), state, {"error": error}
+        return with_pairs(plain, step), state, {"error": error}
 
     return Rule(apply=apply, weights=weigh, leaves=(A, B))
-
-
-def _exact(weights: Literal["samples", "uniform"]) -> Rule:
-    """The plain mean, where only one factor of every pair differs between clients."""
-    return mean(weights)
 
 
 def _stacked(weigh: Callable[[Updates], Float[Array, " K"]]) -> Rule:
@@ -134,13 +147,13 @@ def _stacked(weigh: Callable[[Updates], Float[Array, " K"]]) -> Rule:
     def zero(updates: Updates):
         return {
             "mean": tree.zero_row((updates.delta, updates.samples)),
-            "sums": [_no_product(pair) for pair in _pairs(updates.delta)],
+            "sums": [_no_product(pair) for pair in pairs_of(updates.delta)],
             "bytes": jnp.zeros((), jnp.int32),
         }
 
     def add(total, updates: Updates, context: Context):
         w = weigh(updates)
-        pairs = _pairs(updates.delta)
+        pairs = pairs_of(updates.delta)
 
         def add_products(k, sums):
             added = []
@@ -176,43 +189,19 @@ def _padded(updates: Updates, context: Context) -> Updates:
     return updates._replace(delta=delta)
 
 
-def _is_pair(node: Any) -> bool:
-    """Whether a node of a tree holds both factors."""
-    return isinstance(node, dict) and node.get(A) is not None and node.get(B) is not None
-
-
-def _pairs(params: Tree) -> list[Pair]:
-    """The pairs of a tree, or of a stack, in its order."""
-    nodes = jax.tree.leaves(params, is_leaf=_is_pair)
-    return [Pair(node[A], node[B]) for node in nodes if _is_pair(node)]
-
-
-def _with_pairs(params: Tree, pairs: list[Pair]) -> Tree:
-    """The tree with other pairs, in its order."""
-    remaining = iter(pairs)
-
-    def put(node):
-        if not _is_pair(node):
-            return node
-        pair = next(remaining)
-        return {**node, A: pair.A, B: pair.B}
-
-    return jax.tree.map(put, params, is_leaf=_is_pair)
-
-
 def _with_steps(params: Tree, steps: list[Array], shared: Tree) -> Tree:
     """The tree with steps of the weights next to pairs, in its order; pairs have none."""
     remaining = iter(steps)
 
     def put(node, merged):
-        if not _is_pair(node):
+        if not is_pair(node):
             return node
         step = next(remaining)
         if BASE in merged:  # which rows alone, outside of a run, do not have
             step = step.reshape(merged[BASE].shape)
         return {**node, A: jnp.zeros_like(node[A]), B: jnp.zeros_like(node[B]), BASE: step}
 
-    return jax.tree.map(put, params, shared.get(MERGED, params), is_leaf=_is_pair)
+    return jax.tree.map(put, params, shared.get(MERGED, params), is_leaf=is_pair)
 
 
 def _no_product(pairs: Pair) -> Float[Array, "m n"]:
@@ -223,83 +212,13 @@ def _no_product(pairs: Pair) -> Float[Array, "m n"]:
 def _bytes_of_pairs(updates: Updates, context: Context) -> Int[Array, " K"]:
     """The bytes of every client's pairs, of which it may have a part."""
     K = len(updates.arrived)
-    pairs = _pairs(updates.delta)
+    pairs = pairs_of(updates.delta)
     if context.trained is None:
         return jnp.full(K, tree.payload_bytes(pairs) // K, jnp.int32)
     bytes_ = jnp.zeros(K, jnp.int32)
     stacks = jax.tree.leaves(pairs)
-    parts = jax.tree.leaves(_pairs(context.trained))
+    parts = jax.tree.leaves(pairs_of(context.trained))
     for leaf, has in zip(stacks, parts, strict=True):
         of_number = tree.payload_bytes(leaf) // leaf.size
         bytes_ += of_number * jnp.sum(has, axis=(1, 2), dtype=jnp.int32)
     return bytes_
-
-
-def _sum_of_products(pairs: Pair, p: Float[Array, " K"]) -> Pair:
-    """Σ_k p_k A_k B_k of a stack, as one product of matrices: `[m, K·r]` times `[K·r, n]`."""
-    weighted = p[:, None, None].astype(pairs.A.dtype) * pairs.A
-    left = jnp.concatenate(list(weighted), axis=1)
-    right = jnp.concatenate(list(pairs.B), axis=0)
-    return Pair(left, right)
-
-
-def _nearest(product: Pair, like: Pair) -> Pair:
-    """The pair of the rank of `like` that is nearest to a product; its A is orthonormal."""
-    rank = like.A.shape[1]
-    left, R_left = jnp.linalg.qr(product.A)
-    right, R_right = jnp.linalg.qr(product.B.T)
-    U, singular, Vt = jnp.linalg.svd(matmul(R_left, R_right.T), full_matrices=False)
-    A_nearest = matmul(left, U[:, :rank])
-    B_nearest = singular[:rank, None] * matmul(Vt[:rank], right.T)
-
-    # Singular vectors have no sign of their own: the largest entry of a column of A is positive.
-    largest = jnp.argmax(jnp.abs(A_nearest), axis=0)
-    is_negative = A_nearest[largest, jnp.arange(rank)] < 0
-    signs = jnp.where(is_negative, -1, 1).astype(A_nearest.dtype)
-    return Pair(signs * A_nearest, signs[:, None] * B_nearest)
-
-
-def _error(made: list[Pair], sums: list[Pair]) -> Float[Array, ""]:
-    """‖made − sums‖/‖sums‖ over all pairs; 0 where the sums are zero."""
-    errors = []
-    norms = []
-    for pair, S in zip(made, sums, strict=True):
-        left = jnp.concatenate([pair.A, -S.A], axis=1)
-        right = jnp.concatenate([pair.B, S.B], axis=0)
-        errors.append(_norm(Pair(left, right)))
-        norms.append(_norm(S))
-    error = jnp.linalg.norm(jnp.stack(errors))
-    norm = jnp.linalg.norm(jnp.stack(norms))
-    return jnp.where(norm > 0, error / jnp.where(norm > 0, norm, 1), 0)
-
-
-def _norm(product: Pair) -> Float[Array, ""]:
-    """‖A B‖ of a product that is not made: of triangles R with A = Q R, which Q does not change."""
-    R_left = jnp.linalg.qr(product.A, mode="r")
-    R_right = jnp.linalg.qr(product.B.T, mode="r")
-    return jnp.linalg.norm(matmul(R_left, R_right.T))
-
-
-def _of_present_rows(function: Callable[[Tree], Tree], rows: Tree, present: Bool[Array, " K"]):
-    """`function` of the rows that are present, and of zeros up to the next power of two.
-
-    A decomposition has other bits for matrices with more columns of zeros. So the number of clients
-    decides how many there are, and not the number of empty slots.
-    """
-    sizes = [FEWEST_ROWS]
-    while sizes[-1] < len(present):
-        sizes.append(2 * sizes[-1])
-
-    first = jnp.argsort(~present, stable=True)
-    compacted = tree.select(present[first], tree.take(rows, first), tree.zeros_like(rows))
-
-    def of_first(size: int):
-        def resized(leaf):
-            leaf = leaf[:size]
-            return jnp.pad(leaf, [(0, size - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
-
-        return lambda rows: function(jax.tree.map(resized, rows))
-
-    count = jnp.sum(present)
-    index = sum((count > size).astype(int) for size in sizes[:-1])
-    return lax.switch(index, [of_first(size) for size in sizes], compacted)

@@ -91,7 +91,7 @@ def best(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return U * signs, (s[:R] * signs)[:, None] * Vt
 
 
-def by_hand(how: str, result) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def by_hand(how: str, result, by_norms: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """W, A and B of a loop over rounds and clients, with dense products."""
     start = result.experiment.shared[0]
     W = np.zeros((m, n))
@@ -101,14 +101,19 @@ def by_hand(how: str, result) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         present = [client for client in cohort if client != BROKEN and SIZES[client]]
         if not present:
             continue
-        total = sum(SIZES[client] for client in present)
-        S, A_mean, B_mean = np.zeros((m, n)), np.zeros((m, R)), np.zeros((R, n))
+        sent, weights = [], []
         for client in present:
-            k, p = RANKS[client], SIZES[client] / total
+            k = RANKS[client]
             A_sent = drawn(result, client, took_part[client]) if how == "stack" else A
             B_sent = k / R * B if how != "stack" else np.zeros((R, n))
             A_k, B_k = trained(client, W, A_sent[:, :k], B_sent[:k])
             took_part[client] += 1
+            sent.append((k, A_k, B_k))
+            norm = np.linalg.norm(ALPHA / k * A_k @ B_k)
+            weights.append(norm if by_norms else SIZES[client])
+
+        S, A_mean, B_mean = np.zeros((m, n)), np.zeros((m, R)), np.zeros((R, n))
+        for (k, A_k, B_k), p in zip(sent, np.array(weights) / sum(weights), strict=True):
             S += p * ALPHA / k * A_k @ B_k
             A_mean[:, :k] += p * A_k
             B_mean[:k] += p * R / k * B_k
@@ -120,10 +125,12 @@ def by_hand(how: str, result) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return W, A, B
 
 
-def check(how: str) -> fedsim.Result:
-    result = run(how, listed())
+def check(how: str, weights: str = "samples") -> fedsim.Result:
+    rule = {"kind": "lora_mean", "how": how, "weights": weights}
+    result = run(how, listed(), server=[rule, {"kind": "sgd", "lr": SERVER_LR}])
     leaves = result.model()["W"]
-    for name, expected in zip(("base", "lora_A", "lora_B"), by_hand(how, result), strict=True):
+    made = by_hand(how, result, by_norms=weights == "norms")
+    for name, expected in zip(("base", "lora_A", "lora_B"), made, strict=True):
         close(leaves[name], expected)
     return result
 
@@ -148,6 +155,13 @@ def test_zeros_fill_up_the_pairs_and_stacks_have_all_columns(how):
     if how == "stack":
         stacks = [sum(pair_bytes(RANKS[k]) for k in c if k != BROKEN and SIZES[k]) for c in COHORTS]
         assert result.rounds["lora_mean/merged_bytes"].iloc[1:].tolist() == stacks
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["factors", "product"])
+def test_a_client_counts_by_the_norm_of_its_own_pair(how):
+    """HetLoRA's weights, of pairs at their own scale, over runs with half a server step."""
+    check(how, weights="norms")
 
 
 DIGITS = {"kind": "gaussian_blobs", "samples": 200, "clients": len(SIZES)}

@@ -49,6 +49,36 @@ def test_the_factors_have_the_plain_mean_and_the_product_the_best_rank():
     close(product(reduced("product", weights="uniform")["first"]["W"]), U[:, :r] * s[:r] @ Vt[:r])
 
 
+def test_a_client_counts_by_the_norm_of_its_product():
+    """HetLoRA: ‖A_k B_k‖ over both targets, whatever the samples; 0 of a client that sent zeros."""
+    second = {"lora_A": RNG.normal(size=(K, 4, 1)), "lora_B": RNG.normal(size=(K, 1, 3))}
+    rows = {"W": PAIRS, "V": second, "b": ROWS["b"]}
+    rows = jax.tree.map(lambda leaf: np.concatenate([leaf, 0 * leaf[:1]]), rows)
+    counts = np.array([*COUNTS, 5])
+    dense = [leaf["lora_A"] @ leaf["lora_B"] for leaf in (rows["W"], rows["V"])]
+    norms = np.sqrt(sum((product**2).sum((1, 2)) for product in dense)) * (counts > 0)
+    shares = norms / norms.sum()
+    assert shares[-1] == 0
+
+    made = reduced("factors", rows, counts, weights="norms")
+    jax.tree.map(lambda got, leaf: close(got, np.tensordot(shares, leaf, 1)), made, rows)
+    U, s, Vt = np.linalg.svd(mean_of_products(rows["W"], shares))
+    best = reduced("product", rows, counts, weights="norms")
+    close(product(best["W"]), U[:, :r] * s[:r] @ Vt[:r])
+
+    # Of the same length, or of none: they count the same.
+    for scale in (1.0, 0.0):
+        equal = jax.tree.map(lambda leaf, scale=scale: scale * np.repeat(leaf[:1], K, 0), PAIRS)
+        rows = {"W": equal, "b": ROWS["b"]}
+        by_norms = reduced("factors", rows, weights="norms")
+        jax.tree.map(close, by_norms, reduced("factors", rows, weights="uniform"))
+
+
+def test_norms_are_no_weights_of_a_sum():
+    with pytest.raises(ScenarioError, match="weights: norms are of how=factors and how=product"):
+        run("", server=[{"kind": "lora_mean", "how": "stack", "weights": "norms"}])
+
+
 @pytest.mark.long
 def test_at_full_rank_the_product_is_the_mean_of_the_products():
     full = {"lora_A": RNG.normal(size=(K, m, n)), "lora_B": RNG.normal(size=(K, n, n))}
@@ -69,7 +99,10 @@ def test_empty_slots_change_no_bit_wherever_they_are(dtype):
     """More of them than the next power of two has rows."""
     rows = jax.tree.map(lambda leaf: leaf.astype(dtype), PAIRS)
     bits = lambda made: [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(made)]
-    want = bits(reduced("product", rows))
+    reduce = lambda *given: (
+        bits(reduced("product", *given)) + bits(reduced("factors", *given, weights="norms"))
+    )
+    want = reduce(rows)
     for place in (np.arange(K) + 2, np.array([0, 4, 5, 11, 19])):
 
         def spread(leaf, place=place):
@@ -79,12 +112,12 @@ def test_empty_slots_change_no_bit_wherever_they_are(dtype):
 
         counts = np.zeros(20)
         counts[place] = COUNTS
-        assert bits(reduced("product", jax.tree.map(spread, rows), counts)) == want
+        assert reduce(jax.tree.map(spread, rows), counts) == want
 
 
 def test_nobody_reports_and_nothing_moves():
-    for how in ("factors", "product"):
-        made = reduced(how, counts=np.zeros(K))
+    for how, weights in (("factors", "samples"), ("product", "samples"), ("factors", "norms")):
+        made = reduced(how, counts=np.zeros(K), weights=weights)
         assert all((leaf == 0).all() for leaf in jax.tree.leaves(made))
 
 
