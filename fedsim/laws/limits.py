@@ -1,0 +1,103 @@
+"""Limits: under which condition a kind is another one, as its file claims."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedsim.kinds import FAMILIES
+from fedsim.laws import rows
+from fedsim.laws.findings import Law
+from fedsim.laws.rows import Stack, counterexample, in_words, size_of
+from fedsim.laws.rules import as_play
+from fedsim.laws.runs import TOLERANCE, apart, played, scenario_of, values_of
+from fedsim.laws.subjects import NOTHING, Section, Subject, as_section, made, refusal
+from fedsim.errors import did_you_mean
+
+LOOSE = 1e-6  # of rules that iterate
+
+
+def limits(subject: Subject) -> Iterator[Law]:
+    """The limits that a subject's file claims, as laws.
+
+    Raises:
+      ScenarioError: for a limit that is no kind.
+    """
+    for condition, limit in subject.limits.items():
+        other = as_section(limit)
+        _require_kind(subject, condition, other)
+        name = f"{condition or 'always'}: {limit}"
+        text = f"with {condition} it is {limit}"
+
+        def check(subject: Subject, condition: str = condition, other: Section = other) -> str:
+            return broken(subject, condition, other)
+
+        yield Law(name, text, check)
+
+
+def _require_kind(subject: Subject, condition: str, other: Section) -> None:
+    """Refuse a limit that is no kind of the subject's family.
+
+    Raises:
+      ScenarioError: naming what was probably meant.
+    """
+    known = FAMILIES[subject.family]
+    if other["kind"] not in known and other["kind"] != NOTHING:
+        near = did_you_mean(other["kind"], known, see="fedsim list")
+        text = f"{condition!r}: there is no {subject.family} '{other['kind']}'{near}"
+        raise refusal(f"limits of {subject.kind}", text)
+
+
+def broken(subject: Subject, condition: str, other: Section) -> str:
+    """The smallest case in which a kind is not its limit, in words; empty if none was found.
+
+    A rule is first tried on stacks, where a counterexample can be small, then in a run.
+    """
+    section, edits = subject.under(condition)
+    if subject.family == "rule" and not edits:
+        example = _on_stacks(subject, section, other)
+        if example:
+            return example
+    return _in_runs(subject, section, other, edits)
+
+
+def _on_stacks(subject: Subject, section: Section, other: Section) -> str:
+    """A stack of which a rule and its limit make different trees."""
+    one, two = made("rule", section), made("rule", other)
+    needs = one.needs | two.needs
+    play, limit = as_play(section, needs), as_play(other, needs)
+    least = max(one.least, two.least, 1)
+    mosts = [most for most in (one.most, two.most) if most is not None]
+
+    def violation(stack: Stack) -> tuple[np.ndarray, np.ndarray] | None:
+        got, wanted = play(stack), limit(stack)
+        differ = rows.differ(got, wanted, size_of(stack), LOOSE)
+        return (got, wanted) if differ else None
+
+    tried = rows.stacks(subject.seed, least, min(mosts, default=None))
+    found = counterexample(violation, tried, least)
+    return "" if found is None else in_words(*found)
+
+
+def _in_runs(subject: Subject, section: Section, other: Section, edits: tuple[str, ...]) -> str:
+    """The first number of the model in which runs of a kind and of its limit differ.
+
+    One round is tried first, then all.
+    """
+    scenario = scenario_of(subject, section)
+    limit = scenario_of(subject, other)
+    asked = any(edit.startswith("rounds=") for edit in edits)
+    for number in (None,) if asked else (1, scenario["rounds"]):
+        more = () if number is None else (f"rounds={number}", f"evaluate.every={number}")
+        one = played(subject, dict(scenario), (*more, *edits))
+        two = played(subject, dict(limit), (*more, *edits))
+        example = apart(_model(values_of(one)), _model(values_of(two)), TOLERANCE)
+        if example:
+            return example if number is None else f"after round {number}: {example}"
+    return ""
+
+
+def _model(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Without what clients and server remember, which may have other names."""
+    return {name: array for name, array in values.items() if " " not in name}
+
+
