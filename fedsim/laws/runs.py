@@ -60,7 +60,8 @@ def scenario_with(family: str, section: Section) -> dict[str, Any]:
     if family == "client":
         return {**SCENARIO, "client": {**CLIENT, **section}}
     if family == "cohort":
-        return {**SCENARIO, "cohort": section}
+        data = {**DATA, "samples": 600, "clients": 30, "partition": "iid"}
+        return {**SCENARIO, "data": data, "cohort": section}
     if family == "method":
         return {**SCENARIO, "method": section}
     if family == "partition":
