@@ -9,7 +9,7 @@ LAWS: dict[str, tuple[Law, ...]] = {
     "rule": (*rules.LAWS, *engine_laws("float64")),
     "stage": (*stages.STAGES, *engine_laws("float64")),
     "attack": (*stages.ATTACKS, *engine_laws("finite_runs", "nonfinite_message")),
-    "codec": (*codecs.LAWS, *engine_laws("float64")),
+    "codec": (*codecs.LAWS, *engine_laws()),
     "cohort": (*cohorts.LAWS, *engine_laws("memory_of_absent_clients")),
     "partition": partitions.LAWS,
     "aggregate_stage": tuple(engine_laws()),

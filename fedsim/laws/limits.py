@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fedsim.errors import did_you_mean
 from fedsim.kinds import FAMILIES
 from fedsim.laws import rows
+from fedsim.laws.codecs import Channel, messages_of
 from fedsim.laws.findings import Law
-from fedsim.laws.rows import Stack, counterexample, in_words, size_of
+from fedsim.laws.rows import Stack, counterexample, in_words, numbers, size_of
 from fedsim.laws.rules import as_play
 from fedsim.laws.runs import TOLERANCE, apart, played, scenario_of, values_of
 from fedsim.laws.subjects import NOTHING, Section, Subject, as_section, made, refusal
-from fedsim.errors import did_you_mean
 
 LOOSE = 1e-6  # of rules that iterate
 
@@ -50,9 +51,12 @@ def _require_kind(subject: Subject, condition: str, other: Section) -> None:
 def broken(subject: Subject, condition: str, other: Section) -> str:
     """The smallest case in which a kind is not its limit, in words; empty if none was found.
 
-    A rule is first tried on stacks, where a counterexample can be small, then in a run.
+    A rule is first tried on stacks, where a counterexample can be small, then in a run. A codec is
+    tried on messages: in a run the draws of two links differ.
     """
     section, edits = subject.under(condition)
+    if subject.family == "codec" and other["kind"] != NOTHING and not edits:
+        return _on_messages(subject, section, other)
     if subject.family == "rule" and not edits:
         example = _on_stacks(subject, section, other)
         if example:
@@ -76,6 +80,21 @@ def _on_stacks(subject: Subject, section: Section, other: Section) -> str:
     tried = rows.stacks(subject.seed, least, min(mosts, default=None))
     found = counterexample(violation, tried, least)
     return "" if found is None else in_words(*found)
+
+
+def _on_messages(subject: Subject, section: Section, other: Section) -> str:
+    """A message that arrives otherwise under a codec and its limit, or takes other bits."""
+    messages = messages_of(subject.seed)
+    one = Channel(made("codec", section)).send(messages, subject.seed)
+    two = Channel(made("codec", other)).send(messages, subject.seed)
+    columns = zip(messages, *one, *two, strict=True)
+    for message, got, bits, wanted, bits_wanted in columns:
+        if not np.allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE):
+            arrives = f"{numbers(got)} in place of {numbers(wanted)}"
+            return f"{numbers(message)} arrives as {arrives}"
+        if bits != bits_wanted:
+            return f"{numbers(message)} takes {bits} bits in place of {bits_wanted}"
+    return ""
 
 
 def _in_runs(subject: Subject, section: Section, other: Section, edits: tuple[str, ...]) -> str:

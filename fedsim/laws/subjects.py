@@ -16,6 +16,32 @@ from fedsim.scenario.shorthand import call_of
 
 NOTHING = "none"  # of a limit: what the kind does is nothing, and its link may be left out
 
+# Values of parameters without defaults, where a target names none.
+EXAMPLES = {
+    "alpha": 0.5,
+    "bits": 2,
+    "block": 2,
+    "codec": "top_k(k=3)",
+    "codewords": 4,
+    "columns": 40,
+    "delta": 1e-5,
+    "epsilon": 1.0,
+    "f": 1,
+    "groups": 1,
+    "k": 3,
+    "levels": 4,
+    "lr": 0.1,
+    "norm": 1.0,
+    "probability": 0.5,
+    "radius": 1.0,
+    "rank": 1,
+    "rows": 3,
+    "size": 3,
+    "std": 0.1,
+    "threshold": 2,
+    "value": 0.5,
+}
+
 Section = dict[str, Any]
 """A link as in a scenario, `{"kind": ..., "f": 2}`."""
 
@@ -186,7 +212,7 @@ def subjects_of(targets: tuple[str, ...], edits: tuple[str, ...], seed: int) -> 
         for file in files:
             subjects += _subjects_of_file(file, edits, seed)
     for subject in subjects:
-        _require_arguments(subject)
+        _complete(subject)
     return subjects
 
 
@@ -230,19 +256,21 @@ def family_of(name: str) -> str:
     raise refusal(name, f"is no kind with laws ({', '.join(LAWS)}){near}")
 
 
-def _require_arguments(subject: Subject) -> None:
-    """Refuse a kind whose parameters have no defaults and were not given, and unknown ones."""
+def _complete(subject: Subject) -> None:
+    """Give parameters without defaults that were not named the values in `EXAMPLES`.
+
+    Raises:
+      ScenarioError: for a parameter that has none there, or that the kind does not have.
+    """
     parameters = inspect.signature(subject.factory).parameters
-    needed = [
-        name
-        for name, parameter in parameters.items()
-        if parameter.default is parameter.empty and name not in subject.section
-    ]
-    if needed:
-        values = ", ".join(f"{name}=..." for name in needed)
-        text = f"needs {' and '.join(needed)}; name it as '{subject.kind}({values})'"
-        raise refusal(f"{subject.family} {subject.kind}", text)
+    where = f"{subject.family} {subject.kind}"
     for name in subject.section:
         if name != "kind" and name not in parameters:
-            near = did_you_mean(name, parameters)
-            raise refusal(f"{subject.family} {subject.kind}", f"has no parameter '{name}'{near}")
+            raise refusal(where, f"has no parameter '{name}'{did_you_mean(name, parameters)}")
+
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in subject.section:
+            if name not in EXAMPLES:
+                text = f"needs {name}; name it as '{subject.kind}({name}=...)'"
+                raise refusal(where, text)
+            subject.section[name] = EXAMPLES[name]
