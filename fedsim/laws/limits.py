@@ -1,5 +1,6 @@
 """Limits: under which condition a kind is another one, as its file claims."""
 
+import inspect
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +13,7 @@ from fedsim.laws.findings import Law
 from fedsim.laws.rows import Stack, counterexample, in_words, numbers, size_of
 from fedsim.laws.rules import as_play
 from fedsim.laws.runs import TOLERANCE, apart, played, scenario_of, values_of
-from fedsim.laws.subjects import NOTHING, Section, Subject, as_section, made, refusal
+from fedsim.laws.subjects import ALWAYS, NOTHING, Section, Subject, as_section, made, refusal
 
 LOOSE = 1e-6  # of rules that iterate
 
@@ -26,7 +27,7 @@ def limits(subject: Subject) -> Iterator[Law]:
     for condition, limit in subject.limits.items():
         other = as_section(limit)
         _require_kind(subject, condition, other)
-        name = f"{condition or 'always'}: {limit}"
+        name = f"{condition}: {limit}"
         text = f"with {condition} it is {limit}"
 
         def check(subject: Subject, condition: str = condition, other: Section = other) -> str:
@@ -55,6 +56,7 @@ def broken(subject: Subject, condition: str, other: Section) -> str:
     tried on messages: in a run the draws of two links differ.
     """
     section, edits = subject.under(condition)
+    other = _with_arguments(subject.family, other, section, condition)
     if subject.family == "codec" and other["kind"] != NOTHING and not edits:
         return _on_messages(subject, section, other)
     if subject.family == "rule" and not edits:
@@ -62,6 +64,21 @@ def broken(subject: Subject, condition: str, other: Section) -> str:
         if example:
             return example
     return _in_runs(subject, section, other, edits)
+
+
+def _with_arguments(family: str, other: Section, section: Section, condition: str) -> Section:
+    """A limit with the arguments of the same names that the subject has.
+
+    Under a condition these are those without which the limit cannot be made.
+    """
+    if other["kind"] == NOTHING:
+        return other
+    taken = {}
+    for name, parameter in inspect.signature(FAMILIES[family][other["kind"]]).parameters.items():
+        is_needed = parameter.default is parameter.empty or condition == ALWAYS
+        if name in section and is_needed:
+            taken[name] = section[name]
+    return {**taken, **other}
 
 
 def _on_stacks(subject: Subject, section: Section, other: Section) -> str:
@@ -107,8 +124,8 @@ def _in_runs(subject: Subject, section: Section, other: Section, edits: tuple[st
     asked = any(edit.startswith("rounds=") for edit in edits)
     for number in (None,) if asked else (1, scenario["rounds"]):
         more = () if number is None else (f"rounds={number}", f"evaluate.every={number}")
-        one = played(subject, dict(scenario), (*more, *edits))
-        two = played(subject, dict(limit), (*more, *edits))
+        one = played(subject, scenario, (*more, *edits))
+        two = played(subject, limit, (*more, *edits))
         example = apart(_model(values_of(one)), _model(values_of(two)), TOLERANCE)
         if example:
             return example if number is None else f"after round {number}: {example}"
@@ -118,5 +135,3 @@ def _in_runs(subject: Subject, section: Section, other: Section, edits: tuple[st
 def _model(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Without what clients and server remember, which may have other names."""
     return {name: array for name, array in values.items() if " " not in name}
-
-

@@ -77,7 +77,7 @@ def _half_integers(rng: np.random.Generator) -> np.ndarray:
     return np.round(rng.normal(size=(K, D)) * 4 + rng.normal(size=(K, D)) * 0.01, 3)
 
 
-def differ(got: np.ndarray, wanted: np.ndarray, scale: float, rtol: float = 1e-6) -> bool:
+def differ(got: np.ndarray, wanted: np.ndarray, scale: float, rtol: float = 1e-7) -> bool:
     """Whether two aggregates differ by more than what rounding and iterations explain."""
     return not np.allclose(got, wanted, rtol=rtol, atol=rtol * max(scale, 1e-300))
 

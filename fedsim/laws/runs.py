@@ -1,7 +1,7 @@
 """Laws of runs: what must come out again where a kind takes part in small scenarios.
 
-Six clients of uneven size, of which two have no samples, train in three rounds: of all, of some,
-and of others. All of it is in float64.
+Ten clients of uneven size, of which two have no samples, train in three rounds: of all, and twice
+of seven. All of it is in float64.
 """
 
 import functools
@@ -21,18 +21,20 @@ from fedsim.runs.run import run
 from fedsim.types import Rule
 
 ROUNDS = 3
-COHORTS = [[0, 1, 2, 3, 4, 5], [0, 1, 2], [3, 4, 5]]
+CLIENTS = 10
+COHORTS = [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 7, 8, 9]]
+ATTACKER = 2  # with 13 samples, in all rounds
 DATA = {
     "kind": "gaussian_blobs",
     "shape": [3],
     "classes": 3,
-    "samples": 60,
+    "samples": 120,
     "test": 0.2,
-    "clients": 6,
+    "clients": CLIENTS,
     "partition": {
         "kind": "quantity",
         "distribution": "powerlaw",
-        "exponent": 2.5,
+        "exponent": 2.3,
         "min_samples": 0,
     },
 }
@@ -72,7 +74,7 @@ def scenario_with(family: str, section: Section) -> dict[str, Any]:
     if family == "codec":
         return {**SCENARIO, "wire": link, "server": [UNIFORM]}
     if family == "attack":
-        return {**SCENARIO, "wire": link, "fleet": {"malicious": [0]}}
+        return {**SCENARIO, "wire": link, "fleet": {"malicious": [ATTACKER]}}
     if family == "stage":
         return {**SCENARIO, "server": [*link, "mean"]}
     if family in ("aggregate_stage", "optimizer"):
@@ -126,11 +128,10 @@ def played(subject: Subject, scenario: dict[str, Any], edits: tuple[str, ...] = 
       Inapplicable: where it is refused for what fedsim's scenario lacks.
       ScenarioError: where the subject's own functions fail.
     """
-    method = scenario.pop("method", None) if "method" in scenario else None
+    sections = {name: value for name, value in scenario.items() if name != "method"}
+    method = scenario.get("method")
     try:
-        return run(
-            scenario, method=method, edits=(*subject.edits, *edits), progress=False, **more
-        )
+        return run(sections, method=method, edits=(*subject.edits, *edits), progress=False, **more)
     except HookError:
         raise
     except ScenarioError as error:
@@ -221,10 +222,10 @@ def memory_of_absent_clients(subject: Subject) -> str:
     """A client that is not in a round remembers what it did before."""
     before, after = runs_of(subject).resumed
     rows = {name: array for name, array in before.items() if name.startswith("client ")}
-    rows = {name: array for name, array in rows.items() if array.shape[:1] == (6,)}
+    rows = {name: array for name, array in rows.items() if array.shape[:1] == (CLIENTS,)}
     if not rows:
         raise Inapplicable("clients remember nothing")
-    absent = [id for id in range(6) if id not in COHORTS[ROUNDS - 1]]
+    absent = [id for id in range(CLIENTS) if id not in COHORTS[ROUNDS - 1]]
     return apart(
         {name: after[name][absent] for name in rows}, {name: rows[name][absent] for name in rows}
     )
@@ -235,12 +236,7 @@ def nonfinite_message(subject: Subject) -> str:
     runs = runs_of(subject)
     attack = {"kind": "nonfinite", "value": "nan"}
     wire = [attack, *runs.scenario.get("wire", [])]
-    return not_finite(values_of(runs.result(wire=wire, fleet={"malicious": [_largest()]})))
-
-
-def _largest() -> int:
-    """The client with the most samples."""
-    return 0
+    return not_finite(values_of(runs.result(wire=wire, fleet={"malicious": [ATTACKER]})))
 
 
 def engine_laws(*left_out: str) -> Iterator[Law]:

@@ -79,9 +79,7 @@ def tried(law: Callable[[Play, Stack], Gap], subject: Subject) -> str:
     """The smallest stack that breaks a law, in words; empty if none was found."""
     play = of_subject(subject)
     least = max(getattr(subject.made, "least", 1), 1)
-    found = counterexample(
-        functools.partial(law, play), stacks.stacks(subject.seed, least), least
-    )
+    found = counterexample(functools.partial(law, play), stacks.stacks(subject.seed, least), least)
     return "" if found is None else in_words(*found)
 
 

@@ -14,6 +14,7 @@ from fedsim.scenario import enable
 from fedsim.scenario.plugins import is_file
 from fedsim.scenario.shorthand import call_of
 
+ALWAYS = "always"  # of a limit: under no condition, the kind is another one
 NOTHING = "none"  # of a limit: what the kind does is nothing, and its link may be left out
 
 # Values of parameters without defaults, where a target names none.
@@ -102,7 +103,7 @@ class Subject:
           ScenarioError: for a condition that cannot be read.
         """
         parameters = inspect.signature(self.factory).parameters
-        if condition in ("", "always"):
+        if condition == ALWAYS:
             return self.section, ()
         try:
             values = (call_of(f"kind({condition})") or {}) | {"kind": self.kind}
