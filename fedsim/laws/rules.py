@@ -84,8 +84,6 @@ def equal_rows(play: Play, stack: Stack) -> Gap:
 def samples(play: Play, stack: Stack) -> Gap:
     """Weights are sample counts: two equal rows of n and m samples count as one of n + m."""
     present = np.flatnonzero(stack.reports)
-    if len(present) < 3:
-        return None
     first, second = present[:2]
     twin = stack.rows.copy()
     twin[second] = twin[first]
@@ -137,24 +135,30 @@ def _gap(got: np.ndarray, wanted: np.ndarray, size: float) -> Gap:
     return (got, wanted) if differ(got, wanted, scale_of_both) else None
 
 
-def tried(law: Callable[[Play, Stack], Gap], subject: Subject) -> str:
-    """The smallest stack that breaks a law, in words; empty if none was found."""
+def tried(law: Callable[[Play, Stack], Gap], fewer: int, subject: Subject) -> str:
+    """The smallest stack that breaks a law, in words; empty if none was found.
+
+    Args:
+      law: says whether a stack does.
+      fewer: by how many rows it makes a stack smaller.
+      subject: the rule.
+    """
     rule = subject.made
     play = of_subject(subject)
-    if min(K, rule.most or K) < rule.least:
-        raise Inapplicable(f"needs {rule.least} rows")
-    least = max(rule.least, 1)
+    least = max(rule.least, 1) + fewer
+    if min(K, rule.most or K) < least:
+        raise Inapplicable(f"needs {least} rows")
     found = counterexample(
         functools.partial(law, play), stacks.stacks(subject.seed, least, rule.most), least
     )
     return "" if found is None else in_words(*found)
 
 
-def as_law(function: Callable[[Play, Stack], Gap], always: bool = False) -> Law:
+def as_law(function: Callable[[Play, Stack], Gap], always: bool = False, fewer: int = 0) -> Law:
     """A function of a rule and a stack as a law."""
     text = (function.__doc__ or "").splitlines()[0]
     name = function.__name__.replace("_", " ")
-    return Law(name, text, functools.partial(tried, function), always)
+    return Law(name, text, functools.partial(tried, function, fewer), always)
 
 
 LAWS = (
@@ -162,7 +166,7 @@ LAWS = (
     as_law(translation),
     as_law(scale),
     as_law(equal_rows),
-    as_law(samples),
+    as_law(samples, fewer=1),
     as_law(absent_rows, always=True),
     as_law(finite, always=True),
     as_law(float64, always=True),

@@ -37,7 +37,14 @@ KIND_OF = {  # of a module with several kinds or where the module has another na
     "norm bounding scales every row to the bound": "clip(norm=1.0)",
     "centered clipping around 0, ignoring v0": "centered_clipping(radius=0.01)",
     "trimmed mean drops f in total": "trimmed_mean(trim=2)",
+    "DRIVE scale computed on the unpadded length": "drive(biased=true)",
     "k-level quantiser with k instead of k-1 intervals": "stochastic_quantise(levels=4)",
+}
+CONDITION_OF = {  # under which the bug shows
+    "DRIVE scale computed on the unpadded length": "biased=true",
+    "FedNova momentum normalised by tau instead of |a|_1": (
+        "client.optimizer={kind: sgd, momentum: 0.9}, server=[nova]"
+    ),
 }
 
 
@@ -59,7 +66,7 @@ def file_of(mutant: Mutant, changed: bool = True) -> File:
         text = re.sub(rf"^def {kind}\(", f"def my_{kind}(", text, flags=re.MULTILINE)
     call = KIND_OF.get(mutant.bug, "fedadam" if "fedadam" in kinds else kinds[0])
     name, bracket, arguments = call.partition("(")
-    limits = {f"my_{name}": {"always": call}}
+    limits = {f"my_{name}": {CONDITION_OF.get(mutant.bug, "always"): call}}
     return File(f"{text}\n\nlimits = {limits}\n", f"my_{name}{bracket}{arguments}")
 
 

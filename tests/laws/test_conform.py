@@ -130,6 +130,8 @@ BAD = {  # text of a file -> what the line says
     "import fedsim\n@fedsim.rule\ndef lacking(name: str):\n    return name\n": (
         "rule lacking: needs name; name it as 'lacking(name=...)'"
     ),
+    "import fedsim\nfrom fedsim.clients import sgd\n@fedsim.client\ndef silent():\n"
+    "    return sgd()._replace(finish=lambda *inputs: 3)\n": "expected a fedsim.types.Message",
     MEDIAN.replace('"translation"', '"translations"'): (
         "there is no law 'translations'; did you mean 'translation'?"
     ),
