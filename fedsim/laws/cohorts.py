@@ -23,8 +23,8 @@ def population_of(cohort: Cohort, seed: int) -> Population:
         "loss": rng.random(n) + 0.5,
         "norm": rng.random(n) + 0.5,
         "sketch": rng.normal(size=(n, SKETCH_SIZE)),
-        "drawn": rng.integers(1, 5, n),
-        "last": rng.integers(1, 5, n),
+        "drawn": np.zeros(n, int),
+        "last": np.zeros(n, int),
         "seconds": rng.random(n) + 0.5,
         "labels": rng.integers(0, 9, (n, 3)) + 1,
     }
@@ -39,10 +39,13 @@ def draws(cohort: Cohort, seed: int, rounds: int) -> Iterator[tuple[np.ndarray, 
     population = population_of(cohort, seed)
     for number in range(1, rounds + 1):
         drawn = cohort.draw(population, number, np.random.default_rng([seed, number]))
-        if isinstance(drawn, Drawn):
-            yield np.asarray(drawn.ids), np.asarray(drawn.factor)
-        else:
-            yield np.asarray(drawn), np.ones(len(drawn))
+        is_weighted = isinstance(drawn, Drawn)
+        ids = np.asarray(drawn.ids if is_weighted else drawn)
+        yield ids, np.asarray(drawn.factor) if is_weighted else np.ones(len(ids))
+        if population.drawn is not None and population.last is not None:
+            present = np.isin(IDS, ids)
+            last = np.where(present, number, population.last)
+            population = population._replace(drawn=population.drawn + present, last=last)
 
 
 def eligible(subject: Subject) -> str:
@@ -60,15 +63,15 @@ def eligible(subject: Subject) -> str:
 
 
 def size(subject: Subject) -> str:
-    """The cohort has the size that it tells in advance, on average."""
+    """A round has no more clients on average than are told in advance."""
     cohort = _free(subject)
     sizes = np.array([len(ids) for ids, _ in draws(cohort, subject.seed, ROUNDS)])
-    nominal = min(cohort.nominal(len(IDS)), len(IDS)) if not cohort.repeats else None
-    nominal = cohort.nominal(len(IDS)) if nominal is None else nominal
+    nominal = cohort.nominal(len(IDS))
     if cohort.feedback and sizes.max() > nominal:
         return f"draws {sizes.max()} clients, told were at most {nominal}"
     error = sizes.std(ddof=1) / np.sqrt(len(sizes))
-    if abs(sizes.mean() - nominal) > z_limit(ALARM, 1) * error + 0.51:
+    rounded = 0.51  # `nominal` is an integer
+    if sizes.mean() > nominal + rounded + z_limit(ALARM, 1) * error:
         return f"draws {sizes.mean():.3g} ± {error:.2g} clients on average, told were {nominal}"
     return ""
 

@@ -9,9 +9,10 @@ from fedsim.errors import PartitionError
 from fedsim.laws.findings import Inapplicable, Law
 from fedsim.laws.subjects import Subject
 
-SAMPLES = 90
+SAMPLES = 240
 CLASSES = 3
-CLIENTS = 6
+CLIENTS = 12
+COUNTS = (2, 5, CLIENTS)  # of clients
 
 
 def pool_of(samples: int, seed: int) -> Pool:
@@ -42,11 +43,19 @@ def parts_of(subject: Subject, pool: Pool, clients: int = CLIENTS) -> Parts:
 
 def at_most_once(subject: Subject) -> str:
     """Every sample belongs to one client at most."""
-    for clients in (1, 2, CLIENTS):
-        pool = pool_of(SAMPLES, subject.seed)
-        example = _wrong(parts_of(subject, pool, clients), SAMPLES, clients)
+    pool = pool_of(SAMPLES, subject.seed)
+    refused = []
+    for clients in COUNTS:
+        try:
+            parts = parts_of(subject, pool, clients)
+        except Inapplicable as reason:
+            refused.append(reason)
+            continue
+        example = _wrong(parts, SAMPLES, clients)
         if example:
             return f"{clients} clients: {example}"
+    if len(refused) == len(COUNTS):
+        raise refused[-1]
     return ""
 
 
