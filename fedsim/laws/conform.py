@@ -38,7 +38,7 @@ def conform(
     if not 0 <= seed <= MAX_INTEGER:
         raise refusal("seed", f"is {seed}; it is an integer from 0 to {MAX_INTEGER}")
     texts = (edits,) if isinstance(edits, str) else tuple(edits)
-    subjects = subjects_of(tuple(map(os.fspath, targets)), texts, seed)
+    subjects = subjects_of(tuple(os.fspath(target) for target in targets), texts, seed)
     return [_conformity(subject) for subject in subjects]
 
 

@@ -79,7 +79,8 @@ def _half_integers(rng: np.random.Generator) -> np.ndarray:
 
 def differ(got: np.ndarray, wanted: np.ndarray, scale: float, rtol: float = 1e-7) -> bool:
     """Whether two aggregates differ by more than what rounding and iterations explain."""
-    return not np.allclose(got, wanted, rtol=rtol, atol=rtol * max(scale, 1e-300))
+    atol = rtol * max(scale, 1e-300)
+    return not np.allclose(got, wanted, rtol=rtol, atol=atol, equal_nan=True)
 
 
 def size_of(stack: Stack) -> float:
@@ -145,10 +146,16 @@ def _smaller(stack: Stack, least: int) -> Iterator[Stack]:
         yield stack._replace(rows=rounded)
     for row in present:
         for column in range(D):
-            value = stack.rows[row, column]
-            for simpler in (0.0, 1.0, np.round(value), np.round(value / 2)):
-                if abs(simpler) < abs(value) or (simpler == np.round(value) != value):
-                    yield stack._replace(rows=_put(stack.rows, (row, column), simpler))
+            for simpler in _simpler(stack.rows[row, column]):
+                yield stack._replace(rows=_put(stack.rows, (row, column), simpler))
+
+
+def _simpler(value: float) -> Iterator[float]:
+    """Numbers in place of another: smaller whole ones, and any whole one for a fraction."""
+    is_whole = value == np.round(value)
+    for whole in (0.0, np.sign(value), np.round(value), np.round(value / 2)):
+        if abs(whole) < abs(value) or (not is_whole and whole != value):
+            yield float(whole)
 
 
 def _put(array: np.ndarray, place: tuple, value: float) -> np.ndarray:

@@ -151,11 +151,10 @@ def values_of(result: Any) -> Values:
     return values
 
 
+@functools.lru_cache(1)
 def runs_of(subject: Subject) -> Played:
     """The runs of a subject, which its laws share."""
-    if not hasattr(subject, "runs"):
-        subject.runs = Played(subject)  # type: ignore[attr-defined]
-    return subject.runs  # type: ignore[attr-defined]
+    return Played(subject)
 
 
 def apart(got: Values, wanted: Values, rtol: float = 0.0) -> str:
