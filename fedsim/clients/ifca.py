@@ -16,10 +16,6 @@ from fedsim.types import Bank, Client, Message
 Clusters = Annotated[int, Ge(1)]
 
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
-limits = {"ifca": {"clusters=1": "sgd"}}
-
-
 @client
 def ifca(clusters: Clusters = 2, averaging: Literal["models", "gradients"] = "models") -> Client:
     """Several models at the server; a client trains the one of least loss on its samples.

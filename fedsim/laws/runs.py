@@ -44,7 +44,7 @@ SCENARIO = {
     "name": "laws",
     "rounds": ROUNDS,
     "seeds": [0],
-    "model": "logistic",
+    "model": {"kind": "mlp", "hidden": [4]},
     "data": DATA,
     "client": CLIENT,
     "cohort": {"kind": "listed", "rounds": COHORTS},

@@ -14,6 +14,7 @@ from test_mutants import source
 
 import fedsim
 from fedsim.kinds import FAMILIES, names
+from fedsim.laws import Conformity
 from fedsim.laws.conform import LAWS
 from fedsim.laws.subjects import family_of
 
@@ -43,7 +44,7 @@ KIND_OF = {  # of a module with several kinds or where the module has another na
 CONDITION_OF = {  # under which the bug shows
     "DRIVE scale computed on the unpadded length": "biased=true",
     "FedNova momentum normalised by tau instead of |a|_1": (
-        "client.optimizer={kind: sgd, momentum: 0.9}, server=[nova]"
+        "client.optimizer={kind: sgd, momentum: 0.9}, client.steps=null, server=[nova]"
     ),
 }
 
@@ -76,7 +77,7 @@ def conform(tmp_path):
     kinds = {family: dict(known) for family, known in FAMILIES.items()}
     loaded = set(sys.modules)
 
-    def examine(file: File, name: str) -> list[fedsim.laws.Conformity]:
+    def examine(file: File, name: str) -> list[Conformity]:
         path = tmp_path / f"{name}.py"
         path.write_text(file.text)
         return fedsim.conform(path, file.call)
