@@ -13,6 +13,7 @@ import fedsim.rules
 import fedsim.stages
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.laws import rules as laws
+from fedsim.laws.rows import stacks
 from fedsim.types import Context
 from tests.cohorts import cohort_of
 
@@ -185,13 +186,16 @@ def test_aliases_name_something(alias):
 
 
 def gap(law, name):
-    """What a law says of a rule and nine rows of eleven: the numbers that differ, or None."""
-    rng = np.random.default_rng(0)
-    samples = np.where(np.arange(laws.K) < K, np.arange(3.0, 3.0 + laws.K), 0)
-    rows = rng.normal(size=(laws.K, laws.D))
-    stack = laws.Stack(rows, samples, 0.5 + 0.1 * np.arange(laws.K))
-    needs = FAMILIES["rule"][name](**TABLE[name].link).needs
-    return law(laws.as_play(rule(name), needs), stack)
+    """The numbers in which a law differs on the first stack that breaks it; None if none does."""
+    made = FAMILIES["rule"][name](**TABLE[name].link)
+    play = laws.as_play(rule(name), made.needs)
+    for stack in stacks(0, max(made.least, 1), made.most):
+        if stack.reports.sum() < (laws.K if TABLE[name].population else K):
+            continue  # fewer than the table is about
+        found = law(play, stack)
+        if found is not None:
+            return found
+    return None
 
 
 @pytest.mark.quick(2)
