@@ -67,7 +67,7 @@ TABLE = {
     "phocas": Law({"f": 3}, resists=3),
     "bulyan": Law({"f": 1}, resists=1, ordered=True),
     "sign_majority": Law(resists=4, equivariant=False, unanimous=False),
-    "minimum_diameter": Law({"f": 3}, resists=3),
+    "minimum_diameter": Law({"f": 3}, resists=3, ordered=True),
     "smallest_eigenvalue": Law({"f": 3}, resists=3),
     "covariance_filter": Law({"f": 3}, resists=3),
     "divide_and_conquer": Law({"f": 3}, resists=3),
