@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fedsim.data import Arrays as Arrays
     from fedsim.errors import DataError as DataError
     from fedsim.errors import ScenarioError as ScenarioError
+    from fedsim.laws import conform as conform
     from fedsim.models import as_model as as_model
     from fedsim.runs.bundle import bundle as bundle
     from fedsim.runs.compare import compare as compare
@@ -78,6 +79,7 @@ _HOME = {
     "assemble": ("aggregate", "epsilon", "mixing", "noise_multiplier", "transmit"),
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
+    "laws": ("conform",),
     "models": ("as_model",),
     "runs.bundle": ("bundle",),
     "runs.compare": ("compare",),

@@ -68,7 +68,7 @@ OPTIMISERS = [
     Mutant(
         "FedAvg uniform instead of sample weights",
         "rules/mean.py",
-        {"return by_samples(updates)": "return reported(updates)"},
+        {'{"samples": by_samples,': '{"samples": reported,'},
         trajectories(f"fedavg_samples/{PARTIAL}"),
     ),
     Mutant(
@@ -349,9 +349,7 @@ ROBUST = [
         "centered clipping around 0, ignoring v0",
         "rules/centered_clipping.py",
         {
-            "lax.fori_loop(0, iterations, move, state)": (
-                "lax.fori_loop(0, iterations, move, tree.zeros_like(state))"
-            )
+            "start = state, jnp.zeros(": "start = tree.zeros_like(state), jnp.zeros(",
         },
         ("test_rules.py::test_centered_clipping_remembers",),
     ),
@@ -359,8 +357,8 @@ ROBUST = [
         "norm bounding scales every row to the bound",
         "stages/clip.py",
         {
-            "tree.select(scale * rest > norm, jax.tree.map(shorter, delta), delta)": (
-                "jax.tree.map(shorter, delta)"
+            "tree.clipped(updates.delta, norm)": (
+                "tree.scale(updates.delta, norm / tree.norm(updates.delta))"
             )
         },
         aggregates("norm_bounding/n7_d20_f2_outliers"),

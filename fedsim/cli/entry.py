@@ -35,6 +35,7 @@ COMMANDS = {
         "list": "catalogue",
         "explain": "catalogue",
         "schema": "start",
+        "conform": "conform",
     },
     "Use a result": {
         "report": "report",

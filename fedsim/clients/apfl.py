@@ -12,6 +12,9 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"alpha=0, adaptive=false": "sgd"}
+
 
 @client
 def apfl(alpha: Annotated[float, Ge(0), Le(1)] = 0.5, adaptive: bool = True) -> Client:

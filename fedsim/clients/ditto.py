@@ -13,6 +13,10 @@ from fedsim.types import Client, LocalPhase
 SHARED, PERSONAL = range(2)
 
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"always": "sgd"}
+
+
 @client
 def ditto(
     lam: Annotated[float, Ge(0)] = 0.1,

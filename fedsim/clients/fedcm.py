@@ -11,6 +11,9 @@ from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client, Shared, Task
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"alpha=1": "sgd"}
+
 
 @client
 def fedcm(alpha: Annotated[float, Gt(0), Le(1)] = 0.1) -> Client:

@@ -9,6 +9,9 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"alpha=1": "sgd"}
+
 
 @client
 def fedrs(alpha: Annotated[float, Ge(0)] = 0.5) -> Client:

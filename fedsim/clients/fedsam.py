@@ -11,6 +11,9 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"rho=0": "sgd"}
+
 
 @client
 def fedsam(rho: Annotated[float, Ge(0)] = 0.05) -> Client:

@@ -9,6 +9,9 @@ from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.types import Client, Tuning
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"always": "sgd"}
+
 
 @client
 def fine_tune(tune_steps: Annotated[int, Ge(0), Le(100_000)] = 10) -> Client:

@@ -58,6 +58,10 @@ def _with_server_optimiser(
     )
 
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"mimelite": {"beta=0": "sgd"}}
+
+
 @client
 def mime(beta: Decay = 0.9) -> Client:
     """Clients step as the server's optimizer would: its momentum held fixed, gradients anchored.

@@ -9,6 +9,9 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"beta=0": "sgd"}
+
 
 @client
 def worker_momentum(beta: Annotated[float, Ge(0), Lt(1)] = 0.9) -> Client:

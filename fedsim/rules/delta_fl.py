@@ -10,6 +10,9 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.types import Rule, Updates, reported
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"theta=1": "mean(weights=uniform)"}
+
 
 @rule
 def delta_fl(theta: Annotated[float, Gt(0), Le(1)] = 0.5) -> Rule:

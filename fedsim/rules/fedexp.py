@@ -17,6 +17,10 @@ class Iterate(NamedTuple):
     before: Tree  # the parameters of the previous round
 
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"eps=1e12": "mean(weights=uniform)"}
+
+
 @rule
 def fedexp(eps: Annotated[float, Ge(0)] = 1e-3, average: bool = True) -> Rule:
     """FedExP's rule: the uniform mean, and a longer step where the updates point apart.

@@ -10,6 +10,9 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.types import Rule, Updates, by_samples
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"strength=0": "mean"}
+
 
 @rule
 def gifair(strength: Annotated[float, Ge(0), Lt(1)] = 0.5) -> Rule:

@@ -33,6 +33,10 @@ def krum_scores(updates: Updates, f: int, neighbours: int | None) -> Float[Array
     return jnp.where(present, jnp.minimum(score, jnp.finfo(distance.dtype).max), jnp.inf)
 
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"multi_krum": {"select=1": "krum"}}
+
+
 @rule
 def krum(f: Annotated[int, Ge(0)], neighbours: Annotated[int, Ge(1)] | None = None) -> Rule:
     """The update with the closest neighbours.

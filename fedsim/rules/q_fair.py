@@ -12,6 +12,10 @@ from fedsim.types import Fold, Rule, Updates, reported
 LEAST = 1e-10  # the least loss: the power may be below 0
 
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"q=0": "mean(weights=uniform)"}
+
+
 @rule
 def q_fair(q: Annotated[float, Ge(0)] = 1.0, L: Annotated[float, Gt(0)] | None = None) -> Rule:
     """q-FedAvg's rule: clients count by the q-th power of their loss.

@@ -16,6 +16,10 @@ from fedsim.types import Context, Rule, Updates
 alias(fedtrimmedavg="trimmed_mean")
 
 
+# Conditions under which it is another kind, which `fedsim conform` tries.
+limits = {"trim=0": "mean(weights=uniform)"}
+
+
 @rule
 def trimmed_mean(trim: Annotated[int, Ge(0)] = 1) -> Rule:
     """Coordinate-wise mean without the smallest and the largest values.

@@ -24,6 +24,7 @@ LAYERS = (
     "study",
     "report",
     "runs",
+    "laws",
     "bench",
     "cli",
     "__main__",

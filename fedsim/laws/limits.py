@@ -1,0 +1,137 @@
+"""Limits: under which condition a kind is another one, as its file claims."""
+
+import inspect
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedsim.errors import did_you_mean
+from fedsim.kinds import FAMILIES
+from fedsim.laws import rows
+from fedsim.laws.codecs import Channel, messages_of
+from fedsim.laws.findings import Law
+from fedsim.laws.rows import Stack, counterexample, in_words, numbers, size_of
+from fedsim.laws.rules import as_play
+from fedsim.laws.runs import TOLERANCE, apart, played, scenario_of, values_of
+from fedsim.laws.subjects import ALWAYS, NOTHING, Section, Subject, as_section, made, refusal
+
+LOOSE = 1e-6  # of rules that iterate
+
+
+def limits(subject: Subject) -> Iterator[Law]:
+    """The limits that a subject's file claims, as laws.
+
+    Raises:
+      ScenarioError: for a limit that is no kind.
+    """
+    for condition, limit in subject.limits.items():
+        other = as_section(limit)
+        _require_kind(subject, condition, other)
+        name = f"{condition}: {limit}"
+        text = f"with {condition} it is {limit}"
+
+        def check(subject: Subject, condition: str = condition, other: Section = other) -> str:
+            return broken(subject, condition, other)
+
+        yield Law(name, text, check)
+
+
+def _require_kind(subject: Subject, condition: str, other: Section) -> None:
+    """Refuse a limit that is no kind of the subject's family.
+
+    Raises:
+      ScenarioError: naming what was probably meant.
+    """
+    known = FAMILIES[subject.family]
+    if other["kind"] not in known and other["kind"] != NOTHING:
+        near = did_you_mean(other["kind"], known, see="fedsim list")
+        text = f"{condition!r}: there is no {subject.family} '{other['kind']}'{near}"
+        raise refusal(f"limits of {subject.kind}", text)
+
+
+def broken(subject: Subject, condition: str, other: Section) -> str:
+    """The smallest case in which a kind is not its limit, in words; empty if none was found.
+
+    A rule is first tried on stacks, where a counterexample can be small, then in a run. A codec is
+    tried on messages: in a run the draws of two links differ.
+    """
+    section, edits = subject.under(condition)
+    other = _with_arguments(subject.family, other, section, condition)
+    if subject.family == "codec" and other["kind"] != NOTHING and not edits:
+        return _on_messages(subject, section, other)
+    if subject.family == "rule" and not edits:
+        example = _on_stacks(subject, section, other)
+        if example:
+            return example
+    return _in_runs(subject, section, other, edits)
+
+
+def _with_arguments(family: str, other: Section, section: Section, condition: str) -> Section:
+    """A limit with the arguments of the same names that the subject has.
+
+    Under a condition these are those without which the limit cannot be made.
+    """
+    if other["kind"] == NOTHING:
+        return other
+    taken = {}
+    for name, parameter in inspect.signature(FAMILIES[family][other["kind"]]).parameters.items():
+        is_needed = parameter.default is parameter.empty or condition == ALWAYS
+        if name in section and is_needed:
+            taken[name] = section[name]
+    return {**taken, **other}
+
+
+def _on_stacks(subject: Subject, section: Section, other: Section) -> str:
+    """A stack of which a rule and its limit make different trees."""
+    one, two = made("rule", section), made("rule", other)
+    needs = one.needs | two.needs
+    play, limit = as_play(section, needs), as_play(other, needs)
+    least = max(one.least, two.least, 1)
+    mosts = [most for most in (one.most, two.most) if most is not None]
+
+    def violation(stack: Stack) -> tuple[np.ndarray, np.ndarray] | None:
+        got, wanted = play(stack), limit(stack)
+        differ = rows.differ(got, wanted, size_of(stack), LOOSE)
+        return (got, wanted) if differ else None
+
+    tried = rows.stacks(subject.seed, least, min(mosts, default=None))
+    found = counterexample(violation, tried, least)
+    return "" if found is None else in_words(*found)
+
+
+def _on_messages(subject: Subject, section: Section, other: Section) -> str:
+    """A message that arrives otherwise under a codec and its limit, or takes other bits."""
+    messages = messages_of(subject.seed)
+    one = Channel(made("codec", section)).send(messages, subject.seed)
+    two = Channel(made("codec", other)).send(messages, subject.seed)
+    columns = zip(messages, *one, *two, strict=True)
+    for message, got, bits, wanted, bits_wanted in columns:
+        if not np.allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE):
+            arrives = f"{numbers(got)} in place of {numbers(wanted)}"
+            return f"{numbers(message)} arrives as {arrives}"
+        if bits != bits_wanted:
+            return f"{numbers(message)} takes {bits} bits in place of {bits_wanted}"
+    return ""
+
+
+def _in_runs(subject: Subject, section: Section, other: Section, edits: tuple[str, ...]) -> str:
+    """The first number of the model in which runs of a kind and of its limit differ.
+
+    One round is tried first, then all.
+    """
+    scenario = scenario_of(subject, section)
+    limit = scenario_of(subject, other)
+    asked = any(edit.startswith("rounds=") for edit in edits)
+    for number in (None,) if asked else (1, scenario["rounds"]):
+        more = () if number is None else (f"rounds={number}", f"evaluate.every={number}")
+        one = played(subject, scenario, (*more, *edits))
+        two = played(subject, limit, (*more, *edits))
+        example = apart(_model(values_of(one)), _model(values_of(two)), TOLERANCE)
+        if example:
+            return example if number is None else f"after round {number}: {example}"
+    return ""
+
+
+def _model(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Without what clients and server remember, which may have other names."""
+    return {name: array for name, array in values.items() if " " not in name}

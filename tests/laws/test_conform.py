@@ -1,0 +1,170 @@
+"""`fedsim conform`: ours keep all laws that they must; what is broken is named and made small."""
+
+import contextlib
+import io
+import json
+
+import pytest
+
+import fedsim
+import fedsim.scenario.methods
+from fedsim.cli.entry import main
+from fedsim.kinds import FAMILIES
+from fedsim.laws.conform import LAWS
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+ARGUMENTS = {  # of kinds that have no defaults by which they can be made
+    "centered_clipping": "radius=1.0",
+    "ef21": "codec=top_k(k=3)",
+    "error_feedback": "codec=top_k(k=3)",
+    "rand_k": "k=3",
+    "robust_learning_rate": "threshold=2",
+    "secure_aggregation": "bits=16, scale=100.0",
+    "threshold": "value=0.5",
+    "top_k": "k=3",
+}
+FAMILIES_TRIED = ["client", "rule", "stage", "attack", "codec", "cohort", "partition"]
+NOT_ALONE = {"domains", "file"}  # partitions by a column or a file of the user
+OURS = [
+    f"{kind}({ARGUMENTS[kind]})" if kind in ARGUMENTS else kind
+    for family in FAMILIES_TRIED
+    for kind, factory in FAMILIES[family].items()
+    if factory.__module__.startswith("fedsim.") and kind not in NOT_ALONE
+]
+MEDIAN = """
+import jax
+import jax.numpy as jnp
+import fedsim
+
+limits = {"always": "median"}
+laws = ["permutation", "translation"]
+
+
+@fedsim.rule
+def midrange(factor: float = 1.0):
+    '''Halfway between the least and the largest value.'''
+
+    def reduce(updates, context):
+        reported = updates.arrived
+        row = lambda x: reported.reshape(-1, *[1] * (x.ndim - 1))
+        low = lambda x: jnp.min(jnp.where(row(x), x, jnp.inf), axis=0)
+        return jax.tree.map(lambda x: factor * (low(x) - low(-x)) / 2, updates.delta)
+
+    return reduce
+"""
+
+
+def conform(*words):
+    """(exit code, stdout, stderr) of the command."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(["conform", *map(str, words)])
+        except SystemExit as end:
+            code = end.code or 0
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def file(tmp_path, request):
+    """Write a file of a name of its own; its kinds are forgotten when the test ends."""
+    kinds = {family: dict(known) for family, known in FAMILIES.items()}
+    name = f"law_{abs(hash(request.node.name))}.py"
+
+    def write(text):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    yield write
+    from fedsim.kinds import names
+
+    names._registrations[0] += 1  # what was derived of the families is stale
+    for family, known in kinds.items():
+        FAMILIES[family].clear()
+        FAMILIES[family].update(known)
+
+
+@pytest.mark.quick(30)
+@pytest.mark.share(20)
+@pytest.mark.parametrize("call", OURS)
+def test_a_kind_that_ships_keeps_the_laws_of_its_family(call):
+    for found in fedsim.conform(call):
+        assert not found.broken, str(found)
+
+
+def test_a_broken_claim_is_named_with_the_smallest_counterexample(file):
+    code, out, err = conform(file(MEDIAN))
+    assert (code, err) == (7, "")
+    lines = dict(line[2:].split("  ", 1) for line in out.splitlines()[1:])
+    assert lines["always: median"].split(maxsplit=1) == [
+        "BROKEN",
+        "rows [[1], [0], [0]]: [0.5] in place of [0]",
+    ]
+    assert lines["translation"].strip() == "kept"
+
+
+def test_what_is_not_claimed_may_be_broken(file):
+    text = MEDIAN.replace('"always": "median"', "").replace('"translation"', '"equal rows"')
+    path = file(text)
+    code, out, _ = conform(path, "midrange(factor=2.0)", "--json")
+    (found,) = json.loads(out)
+    verdicts = {each["law"]: (each["verdict"], each["claimed"]) for each in found["findings"]}
+    assert code == 7 and verdicts["equal rows"] == ("broken", True)
+    assert verdicts["translation"] == ("broken", False)
+    code, out, _ = conform(path)
+    assert code == 0 and "BROKEN" not in out
+
+
+BAD = {  # text of a file -> what the line says
+    "def (": "line 1: invalid syntax",
+    "import fedsim": "registers no kind; decorate a factory, as with @fedsim.rule",
+    "1 / 0": "line 1: ZeroDivisionError: division by zero",
+    "import fedsim\n@fedsim.dataset\ndef points_of(seed: int = 0):\n    return seed\n": (
+        "registers dataset points_of; there are laws of client, rule"
+    ),
+    "import fedsim\n@fedsim.rule\ndef failing():\n    raise OSError('no')\n": (
+        "rule failing: its factory raises OSError: no"
+    ),
+    "import fedsim\n@fedsim.rule\ndef lacking(name: str):\n    return name\n": (
+        "rule lacking: needs name; name it as 'lacking(name=...)'"
+    ),
+    "import fedsim\nfrom fedsim.clients import sgd\n@fedsim.client\ndef silent():\n"
+    "    return sgd()._replace(finish=lambda *inputs: 3)\n": "expected a fedsim.types.Message",
+    MEDIAN.replace('"translation"', '"translations"'): (
+        "there is no law 'translations'; did you mean 'translation'?"
+    ),
+    MEDIAN.replace('"median"', '"medain"'): "there is no rule 'medain'; did you mean 'median'?",
+    MEDIAN.replace('{"always": "median"}', "3"): 'limits: is 3; write {"mu=0": "sgd"}',
+}
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_a_bad_file_gets_one_line(text, file):
+    code, out, err = conform(file(text))
+    assert (code, out) == (2, "") and err.count("\n") == 1, err
+    assert BAD[text] in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["medain"], "is no kind with laws"),
+        (["digits"], "is no kind with laws"),
+        (["nothing.py"], "there is no such file"),
+        (["krum(q=2)"], "has no parameter 'q'"),
+        (["top_k"], "its factory raises"),
+        (["krum(2)"], "write NAME(a=1, b=2)"),
+    ],
+)
+def test_a_bad_target_gets_one_line(words, says):
+    code, out, err = conform(*words)
+    assert (code, out) == (2, "") and err.count("\n") == 1, err
+    assert says in err
+
+
+def test_every_law_has_a_name_of_its_own():
+    for laws in LAWS.values():
+        names = [law.name for law in laws]
+        assert len(names) == len(set(names)) and all(law.text for law in laws)
