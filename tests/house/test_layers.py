@@ -24,6 +24,7 @@ LAYERS = (
     "study",
     "report",
     "runs",
+    "suite",
     "bench",
     "cli",
     "__main__",
