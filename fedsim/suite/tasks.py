@@ -7,10 +7,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario import Scenario, read
+from fedsim.scenario.reader import parse, text_of
 
 SIZES = "sizes.yml"
 
@@ -52,11 +51,8 @@ def _edits_of(file: Path, size: str | None) -> list[str]:
         return []
     if not file.is_file():
         raise _refusal(file, f"there is no such file, which says what '{size}' is")
-    try:
-        sizes = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise _refusal(file, f"cannot be read: {str(error).splitlines()[0]}") from None
-    if not isinstance(sizes, dict) or not all(isinstance(entry, dict) for entry in sizes.values()):
+    sizes = parse(text_of(file), str(file)).values
+    if not all(isinstance(entry, dict) for entry in sizes.values()):
         raise _refusal(file, "should be mappings by size, {small: {seeds: 10}}")
     if size not in sizes:
         raise _refusal(file, f"no size '{size}'{did_you_mean(size, list(map(str, sizes)))}")
