@@ -26,6 +26,7 @@ COMMANDS = {
     "Run": {
         "run": "run",
         "compare": "compare",
+        "suite": "suite",
         "check": "check",
         "partition": "partition",
         "data": "data",
@@ -50,7 +51,7 @@ COMMANDS = {
 MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
 
 # Commands that write what --resume continues.
-RESUMABLE = {"run", "compare", "fork"}
+RESUMABLE = {"run", "compare", "fork", "suite"}
 
 # New objects after which Python looks for unused ones: imports make half a million that stay.
 GARBAGE_COLLECTION_THRESHOLD = 50_000

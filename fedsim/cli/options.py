@@ -126,7 +126,8 @@ tune = click.option(
     multiple=True,
     metavar="PATH=V1,V2",
     shell_complete=_completed("axes"),
-    help="Settings that every method is tried with; repeatable.",
+    help="Settings that every method is tried with, or a range, log(1e-3,1), of which "
+    "compare.budget settings are drawn; repeatable.",
 )
 
 

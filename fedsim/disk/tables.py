@@ -90,7 +90,8 @@ COMPARE = (
     "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "not_run",
 )  # fmt: skip
-SENSITIVITY = ("tuned", "sensitivity_low", "sensitivity_high")  # in compare.csv, of tuned methods
+# in compare.csv, of tuned methods
+SENSITIVITY = ("tuned", "trials", "sensitivity_low", "sensitivity_high")
 ACROSS = (
     "method", "metric", "score", "variations", "left_out",
     "iqm", "ci_low", "ci_high", "mean_rank",

@@ -115,7 +115,7 @@ SCENARIO = {
     "compare?": {
         "methods?": [method_entry],
         "vary?": optional(Every([anything])),
-        "tune?": optional(Every([anything])),
+        "tune?": optional(Every(anything)),
     },
 }
 RECORD = {

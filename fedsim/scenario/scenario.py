@@ -29,6 +29,10 @@ class Scenario(NamedTuple):
         # Sections that change nothing are left out.
         if self.spec.compare == Compare():
             plain.pop("compare")
+        else:
+            for key in ("budget", "suite"):
+                if plain["compare"][key] is None:
+                    plain["compare"].pop(key)
         if self.spec.schedule.kind == "sync":
             plain.pop("schedule")
         if self.spec.privacy is None:

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.expected import InWords
+from fedsim.scenario.ranges import range_of
 from fedsim.scenario.schema import (
     LR_SCHEDULES,
     PLAIN_LINKS,
@@ -507,18 +508,35 @@ class Checkpoint(Section):
     directory."""
 
 
+def _readable_range(text: str) -> str:
+    """Return a range as it is written; refuse any other text."""
+    range_of(text)
+    return text
+
+
+Tried = Annotated[
+    Annotated[list[Any], MinLen(1)] | Annotated[str, AfterValidator(_readable_range)], ByForm()
+]
+"""What a path is tuned over: some values, or a range."""
+
+
 class Compare(Section):
     """`compare`."""
 
     methods: list[str | dict[str, Any]] = []
     """Methods by name or `name(a=1)`, or `{method: ..., label: ..., set: {PATH: VALUE}, tune:
     {PATH: [VALUES]}}`; one value of `name(a=1|2)` and of `tune` is chosen, in the same way as for
-    `compare.tune`."""
+    `compare.tune`, and ranges may stand there as well."""
     vary: dict[str, Annotated[list[Any], MinLen(1)]] = {}
     """Axes of a grid: path -> values."""
-    tune: dict[str, Annotated[list[Any], MinLen(1)]] = {}
-    """Settings that every method is tried with, path -> values; chosen on validation data, reported
-    on test data."""
+    tune: dict[str, Tried] = {}
+    """Settings that every method is tried with, path -> values, or a range: `log(1e-3, 1)`,
+    `uniform(0, 1)`, `integers(1, 8)`; chosen on validation data, reported on test data."""
+    budget: Count | None = None
+    """Where something is tuned over a range: how many settings are tried of every method, whatever
+    the number of its paths. They are drawn, from lists as well, the same for all methods."""
+    suite: Count | None = None
+    """The version of the task, of a scenario that is one of a suite (`fedsim suite`)."""
     baseline: str | None = None
     """The method that the others are compared with; by default `fedavg` if it is compared, else the
     first one."""

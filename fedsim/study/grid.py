@@ -28,10 +28,13 @@ from fedsim.study.methods import (
     baseline_of,
     entries_of,
     methods_of,
+    problems_of_ranges,
     text_of,
-    value_of,
+    texts_of_axis,
+    values_of_axis,
     with_baselines,
 )
+from fedsim.study.search import demand_budget, demand_ranges, settings_of
 from fedsim.study.summary import OF_CLIENTS, SCORES
 from fedsim.types import SERVER_SAMPLE_NEEDS
 
@@ -89,16 +92,16 @@ class Grid(NamedTuple):
     Attributes:
       methods: the methods.
       varied: path -> values as text of what varies.
-      tuned: path -> values as text of what is tuned with every method.
+      tuned: path -> values as text, or a range, of what is tuned with every method.
+      budget: how many settings are drawn for every method; None: all combinations are tried.
       variations: the combinations of what varies.
-      settings: the combinations of what is tuned with every method.
     """
 
     methods: list[ComparedMethod]
     varied: dict[str, list[str]]
     tuned: dict[str, list[str]]
+    budget: int | None
     variations: list[Values]
-    settings: list[Values]
 
     @property
     def labels(self) -> list[str]:
@@ -114,12 +117,22 @@ class Grid(NamedTuple):
     def counts(self) -> tuple[int, int, int]:
         """How many variations, methods and settings there are; the product is that of the cells.
 
-        A method counts as often as it has settings that are tried with it alone.
+        A method counts as often as it has settings that are tried with it alone. Of drawn settings
+        there are at most so many.
         """
+        if self.budget is not None:
+            return len(self.variations), len(self.methods), self.budget
         methods = 0
         for method in self.methods:
             methods += math.prod(map(len, method.grid.values()))
-        return len(self.variations), methods, len(self.settings)
+        return len(self.variations), methods, math.prod(map(len, self.tuned.values()))
+
+    def settings(self, method: ComparedMethod) -> list[Values]:
+        """Return what is tried of a method: path -> value as text, its own paths last."""
+        settings = []
+        for setting in settings_of({**method.grid, **self.tuned}, self.budget):
+            settings.append({path: setting[path] for path in [*self.tuned, *method.grid]})
+        return settings
 
 
 def design_of(
@@ -221,14 +234,16 @@ def _with_comparison(scenario: Scenario, grid: Grid, baseline: str, score: Any) 
         methods=[method.entry for method in grid.methods],
         vary=_as_values(grid.varied),
         tune=_as_values(grid.tuned),
+        budget=grid.budget,
+        suite=scenario.spec.compare.suite,
         baseline=baseline,
         score=score,
     )
     return scenario._replace(spec=scenario.spec.model_copy(update={"compare": compare}))
 
 
-def _as_values(axes: Mapping[str, Sequence[str]]) -> dict[str, list[Any]]:
-    return {path: [value_of(text) for text in texts] for path, texts in axes.items()}
+def _as_values(axes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    return {path: values_of_axis(texts) for path, texts in axes.items()}
 
 
 def _of_refused_grid(cell: Cell) -> Cell:
@@ -327,12 +342,12 @@ def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
       option: the option they come from, for error messages.
 
     Raises:
-      ScenarioError: for a text of another form, and for the path `method`.
+      ScenarioError: for a text of another form, a range that cannot be read, and the path `method`.
     """
     by_path: dict[str, list[str]] = {}
     if isinstance(vary, Mapping):
         for path, values in vary.items():
-            by_path[path] = [text_of(value) for value in values]
+            by_path[path] = texts_of_axis(values)
     else:
         for text in vary:
             path, _, values = text.partition("=")
@@ -344,6 +359,9 @@ def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
         raise ScenarioError(
             [Problem("", "to compare methods, write --methods")], f"{option} method"
         )
+    problems = [Problem("", text) for text in problems_of_ranges(by_path)]
+    if problems:
+        raise ScenarioError(problems, option)
     return by_path
 
 
@@ -444,15 +462,26 @@ class GridReader:
             self.problems.append(Problem("compare.methods", NO_METHODS))
         varied = self.attempt("vary", axes_of, vary) or {}
         tuned = self.attempt("tune", axes_of, tune, "--tune") or {}
-        grid = Grid(compared, varied, tuned, variations=[], settings=[])
+        grid = Grid(compared, varied, tuned, scenario.spec.compare.budget, variations=[])
 
         if grid.tunes:
             self.attempt("", _demand_validation, scenario)
         self.attempt("", _demand_distinct, varied, tuned, compared)
+        self._demand_matching_budget(grid)
         return grid._replace(
-            variations=self.attempt("vary", combinations_of, varied, "compare.vary") or [],
-            settings=self.attempt("tune", combinations_of, tuned, "compare.tune") or [],
+            variations=self.attempt("vary", combinations_of, varied, "compare.vary") or []
         )
+
+    def _demand_matching_budget(self, grid: Grid) -> None:
+        """Refuse ranges without a budget, a budget without ranges, and lists that are too long."""
+        own_axes = [method.grid for method in grid.methods]
+        self.attempt("tune", demand_budget, grid.tuned, grid.budget)
+        for axes in own_axes:
+            self.attempt("methods", demand_budget, axes, grid.budget)
+        if not self.problems:  # a range that is refused is one as well
+            self.attempt("budget", demand_ranges, [grid.tuned, *own_axes], grid.budget)
+        if grid.budget is None:
+            self.attempt("tune", demand_at_most, "compare.tune", *map(len, grid.tuned.values()))
 
     def _methods(self, given: str | Sequence[Any]) -> list[ComparedMethod]:
         """The methods whose entries have a valid form, each under a different label."""
@@ -535,20 +564,19 @@ def positions(grid: Grid) -> Iterator[tuple[Position, tuple[str, ...]]]:
     """Yield the position of every cell in the grid, with what it changes in the base scenario."""
     tried = []
     for method in grid.methods:
-        for definition, setting in method.settings():
-            tried.append((method, definition, setting))
+        for setting in grid.settings(method):
+            tried.append((method, setting))
 
-    for variation, (method, definition, setting), shared in itertools.product(
-        grid.variations, tried, grid.settings
-    ):
+    for variation, (method, setting) in itertools.product(grid.variations, tried):
         # Hyper-parameters, `method.NAME`, are part of the definition, not edits.
-        tuned_paths = {path: setting[path] for path in method.tune}
+        shared_paths = {path: setting[path] for path in grid.tuned}
+        own_paths = {path: setting[path] for path in method.tune}
         edits = (
-            *_as_edits({**variation, **shared}),
+            *_as_edits({**variation, **shared_paths}),
             *method.edits,
-            *_as_edits(tuned_paths),
+            *_as_edits(own_paths),
         )
-        yield Position(method.label, definition, variation, {**shared, **setting}), edits
+        yield Position(method.label, method.with_setting(setting), variation, setting), edits
 
 
 def _as_edits(values: Mapping[str, str]) -> list[str]:

@@ -1,7 +1,6 @@
 """The methods of a comparison: how they are given, their labels, and which one is the baseline."""
 
 import contextlib
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario.merge import label_of
 from fedsim.scenario.methods import BASELINES
+from fedsim.scenario.ranges import is_range, range_of
 from fedsim.scenario.reader import scalar
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.words import call_of, path_and_value
@@ -25,7 +25,7 @@ class ComparedMethod(NamedTuple):
       method: in any of the forms that a scenario's `method:` takes; None for the scenario as it is.
       label: its name in the column `method`.
       edits: `PATH=VALUE` texts that are applied for this method alone.
-      tune: path -> values as text that this method alone is tried with.
+      tune: path -> values as text, or a range, that this method alone is tried with.
     """
 
     method: Any
@@ -47,7 +47,7 @@ class ComparedMethod(NamedTuple):
         if self.tune:
             entry["tune"] = {}
         for path, texts in self.tune.items():
-            entry["tune"][path] = [value_of(text) for text in texts]
+            entry["tune"][path] = values_of_axis(texts)
         return entry
 
     @property
@@ -62,17 +62,13 @@ class ComparedMethod(NamedTuple):
                 grid[f"method.{name}"] = values
         return {**grid, **self.tune}
 
-    def settings(self) -> list[tuple[Any, dict[str, str]]]:
-        """Return every setting of its grid: the method with it, and path -> value as text.
+    def with_setting(self, setting: Mapping[str, str]) -> Any:
+        """Return the method with one value of each of its hyper-parameters that are tuned.
 
-        There is a single, empty setting if nothing is tuned.
+        Args:
+          setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
         """
-        grid = self.grid
-        settings = []
-        for values in itertools.product(*grid.values()):
-            setting = dict(zip(grid, values, strict=True))
-            settings.append((_with_setting(self.method, setting), setting))
-        return settings
+        return _with_setting(self.method, setting)
 
 
 def methods_of(methods: str | Sequence[Any] | None) -> list[ComparedMethod]:
@@ -109,7 +105,7 @@ def _method(entry: Any) -> ComparedMethod:
 
     tune = {}
     for path, values in grid.items():
-        tune[str(path)] = [text_of(value) for value in values]
+        tune[str(path)] = texts_of_axis(values)
     return ComparedMethod(entry["method"], str(label), tuple(edits), tune)
 
 
@@ -129,18 +125,20 @@ def _demand_form(entry: Mapping[Any, Any]) -> None:
     grid = entry.get("tune") or {}
     if not _is_grid(grid):
         problems.append(
-            f"tune should be lists of values by path, {{PATH: [V1, V2]}}, found {grid!r}"
+            f"tune should be lists of values by path, {{PATH: [V1, V2]}}, or ranges, found {grid!r}"
         )
+    else:
+        problems += problems_of_ranges(grid)
     if problems:
         raise ScenarioError([Problem("", text) for text in problems], "compare.methods")
 
 
 def _is_grid(value: Any) -> bool:
-    """Whether a value is a mapping of lists that are not empty."""
+    """Whether a value is a mapping of texts, and of lists that are not empty."""
     if not isinstance(value, Mapping):
         return False
     for values in value.values():
-        if not isinstance(values, list | tuple) or not values:
+        if not isinstance(values, list | tuple | str) or not values:
             return False
     return True
 
@@ -148,8 +146,10 @@ def _is_grid(value: Any) -> bool:
 def alternatives(call: str) -> dict[str, list[str]]:
     """Return the hyper-parameters with several values, `name(a=1|2)`: name -> values as text.
 
+    Those with a range, `name(a=log(1e-3, 1))`, have it as their only value.
+
     Raises:
-      ScenarioError: if one of the values is empty.
+      ScenarioError: if one of the values is empty, or a range cannot be read.
 
     >>> alternatives("fedadam(lr=0.01|0.1, tau=0.1)"), alternatives("fedavg")
     ({'lr': ['0.01', '0.1']}, {})
@@ -160,6 +160,8 @@ def alternatives(call: str) -> dict[str, list[str]]:
     several = {}
     for argument in split_at_commas(match[2]):
         name, text = path_and_value(argument)
+        if is_range(text):
+            several[name] = [text]
         if "|" not in text:
             continue
         values = [value.strip() for value in text.split("|")]
@@ -167,6 +169,9 @@ def alternatives(call: str) -> dict[str, list[str]]:
             problem = f"{name} has an empty value; write values with | between them: a=1|2"
             raise ScenarioError([Problem("", problem)], f"--methods {call}")
         several[name] = values
+    problems = problems_of_ranges(several)
+    if problems:
+        raise ScenarioError([Problem("", text) for text in problems], f"--methods {call}")
     return several
 
 
@@ -245,6 +250,49 @@ def _first_federated(methods: Sequence[ComparedMethod]) -> str:
         if _kind_of(method) not in BASELINES:
             return method.label
     return methods[0].label
+
+
+def texts_of_axis(values: str | Sequence[Any]) -> list[str]:
+    """Return the values of an axis as `--set` reads them; a range is the only one.
+
+    >>> texts_of_axis([0.1, True]), texts_of_axis("log(1e-3, 1)")
+    (['0.1', 'true'], ['log(1e-3, 1)'])
+    """
+    if isinstance(values, str):
+        return [values]
+    return [text_of(value) for value in values]
+
+
+def values_of_axis(texts: Sequence[str]) -> list[Any] | str:
+    """Return an axis as `compare.tune` has it: a list of values, or a range."""
+    if is_drawn(texts):
+        return texts[0]
+    return [value_of(text) for text in texts]
+
+
+def is_drawn(texts: Sequence[str]) -> bool:
+    """Return whether the values of an axis are a range, `["log(1e-3, 1)"]`."""
+    return len(texts) == 1 and is_range(texts[0])
+
+
+def problems_of_ranges(axes: Mapping[str, Any]) -> list[str]:
+    """Return a line for every path whose values are a text, or a range, that cannot be read.
+
+    Args:
+      axes: path -> values, or a range.
+    """
+    problems = []
+    for path, values in axes.items():
+        text = values
+        if not isinstance(values, str):
+            text = values[0] if is_drawn(values) else None
+        if text is None:
+            continue
+        try:
+            range_of(text)
+        except ValueError as error:
+            problems.append(f"{path} {error}")
+    return problems
 
 
 def _in_short(value: Any) -> str:

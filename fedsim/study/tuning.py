@@ -1,4 +1,4 @@
-"""Tuning: methods are tried with a grid of settings, one of which is chosen on validation data."""
+"""Tuning: methods are tried with several settings, one of which is chosen on validation data."""
 
 import itertools
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from fedsim.study.summary import (
     worst,
 )
 
+LISTED_VALUES = 6  # of a grid, in a sentence; of more there are the number and the ends
 EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
 
 CHOSEN = "Chosen by {metric}: {settings}."
@@ -150,6 +151,8 @@ def _mean_and_sd(name: str, values: np.ndarray) -> Record:
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
     """Return the chosen setting of a method, and the range of the mean test scores of all of them.
 
+    And how many were tried. It is empty if none of them has a score.
+
     Args:
       row: a row of `compare.csv`: the method, and the variation if there is one.
       tuning: rows of `tuning.csv`.
@@ -159,7 +162,12 @@ def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
     if not means:
         return {}
     chosen = next(trial["tuned"] for trial in tried if trial["chosen"])
-    return {"tuned": chosen, "sensitivity_low": min(means), "sensitivity_high": max(means)}
+    return {
+        "tuned": chosen,
+        "trials": len(tried),
+        "sensitivity_low": min(means),
+        "sensitivity_high": max(means),
+    }
 
 
 def _tried_with(row: Record, tuning: Sequence[Record]) -> list[Record]:
@@ -236,7 +244,7 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
             path=path,
             value=row[path],
             side=side,
-            values=", ".join(map(str, grid)),
+            values=_in_short(grid),
             direction=direction,
         )
         variation = variation_of(row)
@@ -269,6 +277,13 @@ def _edge(row: Record, path: str, grid: Sequence[Any], tried: Sequence[Record]) 
         if trial[path] != value and trial["validation_mean"] == row["validation_mean"]:
             return None  # as good, and off the edge
     return side
+
+
+def _in_short(grid: Sequence[Any]) -> str:
+    """The values of a grid in a sentence, ascending: `0.1, 0.3, 1.0` or `16 from 0.001 to 0.9`."""
+    if len(grid) <= LISTED_VALUES:
+        return ", ".join(map(str, grid))
+    return f"{len(grid)} from {grid[0]} to {grid[-1]}"
 
 
 def _is_number(value: Any) -> bool:

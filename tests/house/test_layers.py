@@ -25,6 +25,7 @@ LAYERS = (
     "report",
     "runs",
     "laws",
+    "suite",
     "bench",
     "cli",
     "__main__",

@@ -201,3 +201,64 @@ def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
     best, rows = tuned(trials, "test_accuracy", "final")
     assert best == 1
     assert [row["test_mean"] for row in rows] == [None, 0.4]
+
+
+def settings_by_method(compare, **more):
+    """What is tried of every method of a comparison."""
+    cells = design_of(read({**SCENARIO, "compare": compare}), **more).cells
+    settings = {}
+    for cell in cells:
+        settings.setdefault(cell.method, []).append(cell.tuned)
+    return settings
+
+
+def test_ranges_are_drawn_with_common_numbers_and_one_budget():
+    prox = {"method": "fedprox(mu=log(1e-3, 1))", "label": "prox"}
+    adam = {"method": "fedadam(lr=0.1|1)", "label": "adam", "tune": {"client.epochs": [1, 2]}}
+    compare = {"methods": ["fedavg", prox, adam], "tune": {"client.lr": "log(0.01, 1)"}}
+    compare["budget"] = 5
+    settings = settings_by_method(compare)
+
+    assert {method: len(tried) for method, tried in settings.items()} == {
+        "fedavg": 5,
+        "prox": 5,
+        "adam": 5,
+    }
+    rates = {m: [tried["client.lr"] for tried in settings[m]] for m in settings}
+    assert rates["fedavg"] == rates["prox"] == rates["adam"]
+    assert all(0.01 <= rate <= 1 and len(f"{rate:g}") <= 7 for rate in rates["fedavg"])
+    assert list(settings["prox"][0]) == ["client.lr", "method.mu"]
+    # A larger budget begins with the same settings.
+    assert settings_by_method({**compare, "budget": 3})["prox"] == settings["prox"][:3]
+
+    design = design_of(read({**SCENARIO, "compare": compare}))
+    again = read(design.scenario.resolved())
+    assert design_of(again).cells[7].tuned == design.cells[7].tuned
+
+
+def test_a_small_range_is_tried_as_a_whole():
+    compare = {"methods": ["fedavg"], "budget": 9}
+    tried = settings_by_method(compare, tune=["client.epochs=integers(1, 3)", "client.lr=0.1,1"])
+    assert len(tried["fedavg"]) == 6
+    few = settings_by_method({**compare, "budget": 5}, tune=["client.epochs=integers(1, 6)"])
+    assert len({setting["client.epochs"] for setting in few["fedavg"]}) == 5
+
+
+@pytest.mark.parametrize(
+    ("compare", "text"),
+    [
+        ({"tune": {"client.lr": "log(1, 1)"}}, "LOW has to be below HIGH"),
+        ({"tune": {"client.lr": "log(0, 1)"}}, "a logarithm needs LOW above 0"),
+        ({"tune": {"client.lr": "log(0.1)"}}, "takes two numbers"),
+        ({"tune": {"client.lr": "normal(0, 1)"}}, "or a range: uniform"),
+        ({"tune": {"client.lr": "log(0.1, 1)"}, "budget": None}, "set compare.budget=16"),
+        ({"tune": {"client.lr": "log(0.1, 1)"}, "budget": 0}, "compare.budget: should be"),
+        ({"tune": {"client.lr": [0.1, 1]}}, "nothing is tuned over a range"),
+        ({"methods": ["fedprox(mu=log(1, 0.1))"]}, "LOW has to be below HIGH"),
+    ],
+)
+def test_ranges_that_cannot_be_searched_are_refused_in_one_line(compare, text):
+    with pytest.raises(ScenarioError) as refusal:
+        design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], "budget": 4, **compare}}))
+    assert text in str(refusal.value)
+    assert "\n" not in str(refusal.value)

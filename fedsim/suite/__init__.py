@@ -1,0 +1,1 @@
+"""A suite: many comparisons under one protocol."""

@@ -1,0 +1,62 @@
+"""Running a suite: a comparison for every task, in a folder of its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedsim.errors import Failure, exit_code
+from fedsim.runs.compare import compare
+from fedsim.runs.directory import RECORD
+from fedsim.scenario import Scenario
+
+
+class Ended(NamedTuple):
+    """How the comparison of a task ended.
+
+    Attributes:
+      task: the name of the task.
+      folder: its run directory.
+      line: the headline, or why it failed.
+      code: the exit code that `fedsim compare` would have.
+    """
+
+    task: str
+    folder: Path
+    line: str
+    code: int
+
+
+def run_suite(
+    tasks: Sequence[Scenario],
+    out: Path,
+    resume: bool = False,
+    ask: Callable[[], bool] = lambda: False,
+    **options: Any,
+) -> Iterator[Ended]:
+    """Run the comparison of every task in a folder of its name; yield how each of them ended.
+
+    A task that fails does not stop the others.
+
+    Args:
+      tasks: the tasks.
+      out: the folder of their folders.
+      resume: whether to go on with what is there.
+      ask: returns True when the suite is to stop.
+      **options: of `fedsim.compare`.
+
+    Raises:
+      Interrupted: when `ask` said so.
+    """
+    for task in tasks:
+        name = task.spec.name
+        folder = out / name
+        goes_on = resume and (folder / RECORD).exists()
+        try:
+            comparison = compare(task, out=folder, resume=goes_on, ask=ask, **options)
+        except Failure as failure:
+            yield Ended(name, folder, " ".join(str(failure).split()), exit_code(failure))
+            continue
+        code = 0
+        if comparison.status != "done":
+            code = 8 if any(outcome.large for outcome in comparison.outcomes) else 5
+        yield Ended(name, folder, comparison.verdict[0], code)

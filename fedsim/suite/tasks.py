@@ -1,0 +1,64 @@
+"""The tasks of a suite, scenarios with `compare.suite`, and their sizes.
+
+A size is an entry of the file `sizes.yml` beside a task: what `--set` changes in it, path by path.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedsim.errors import Problem, ScenarioError, did_you_mean
+from fedsim.scenario import Scenario, read
+from fedsim.scenario.reader import parse, text_of
+
+SIZES = "sizes.yml"
+
+
+def tasks_of(paths: Sequence[Path], size: str | None, edits: Sequence[str]) -> list[Scenario]:
+    """Return the tasks in some folders and files, by name.
+
+    Scenarios of a folder that are no tasks, such as what tasks build on, are left out.
+
+    Args:
+      paths: folders of tasks, or tasks.
+      size: an entry of `sizes.yml`; None: the tasks as they are written.
+      edits: what is changed in all of them after that, as `--set` takes it.
+
+    Raises:
+      ScenarioError: for a task that is not valid, an unknown size, and two tasks of one name.
+    """
+    tasks: dict[str, Scenario] = {}
+    for path in paths:
+        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        found = []
+        for file in files:
+            task = read(file, (*_edits_of(file.parent / SIZES, size), *edits))
+            if task.spec.compare.suite is not None:
+                found.append(task)
+        if not found:
+            raise _refusal(path, "no task; a task is a scenario with compare.suite=1")
+        for task in found:
+            name = task.spec.name
+            if name in tasks:
+                raise _refusal(path, f"'{name}' is the name of two tasks; rename one of them")
+            tasks[name] = task
+    return [tasks[name] for name in sorted(tasks)]
+
+
+def _edits_of(file: Path, size: str | None) -> list[str]:
+    """The `PATH=VALUE` texts of a size."""
+    if size is None:
+        return []
+    if not file.is_file():
+        raise _refusal(file, f"there is no such file, which says what '{size}' is")
+    sizes = parse(text_of(file), str(file)).values
+    if not all(isinstance(entry, dict) for entry in sizes.values()):
+        raise _refusal(file, "should be mappings by size, {small: {seeds: 10}}")
+    if size not in sizes:
+        raise _refusal(file, f"no size '{size}'{did_you_mean(size, list(map(str, sizes)))}")
+    # As JSON, since a comma of a text, `fedprox(mu=log(1e-3, 1))`, would end it in a list.
+    return [f"{path}={json.dumps(value)}" for path, value in sizes[size].items()]
+
+
+def _refusal(path: Path, text: str) -> ScenarioError:
+    return ScenarioError([Problem("", text)], str(path))

@@ -1,0 +1,90 @@
+"""A suite: tasks in their sizes, and a comparison for each of them."""
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+
+from fedsim.errors import ScenarioError
+from fedsim.study.grid import design_of, draft_of
+from fedsim.suite.execute import run_suite
+from fedsim.suite.tasks import tasks_of
+
+TASK = """
+name: {name}
+rounds: 2
+seeds: 1
+data: {{kind: gaussian_blobs, samples: 200, clients: 4, validation: 0.2}}
+client: {{batch: 16, epochs: 1}}
+compare:
+  suite: 1
+  budget: 2
+  methods: [fedavg, fedprox(mu=0.1)]
+  tune: {{client.lr: "log(0.01, 1)"}}
+"""
+SIZES = """
+small:
+  rounds: 1
+  compare.budget: 3
+  compare.methods: [fedavg, "fedprox(mu=log(1e-3, 1))"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with two tasks, a scenario that is none, and sizes."""
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.yaml").write_text(TASK.format(name=name))
+    base = TASK.format(name="base").replace("  suite: 1\n", "")
+    (tmp_path / "base.yaml").write_text(base)
+    (tmp_path / "sizes.yml").write_text(SIZES)
+    return tmp_path
+
+
+def test_tasks_are_the_scenarios_with_a_version_in_their_size(folder):
+    tasks = tasks_of([folder], "small", ["seeds=2"])
+    assert [task.spec.name for task in tasks] == ["first", "second"]
+    assert {(t.spec.rounds, len(t.spec.seeds), t.spec.compare.budget) for t in tasks} == {(1, 2, 3)}
+    assert [len(design_of(task).cells) for task in tasks] == [6, 6]
+    (as_written,) = tasks_of([folder / "first.yaml"], None, [])
+    assert as_written.spec.rounds == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "size", "text"),
+    [
+        (["base.yaml"], None, "no task; a task is a scenario with compare.suite=1"),
+        (["."], "smal", "no size 'smal'; did you mean 'small'"),
+        (["first.yaml", "."], None, "'first' is the name of two tasks"),
+    ],
+)
+def test_what_is_no_suite_is_refused_in_one_line(folder, names, size, text):
+    with pytest.raises(ScenarioError) as refusal:
+        tasks_of([folder / name for name in names], size, [])
+    assert text in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.long
+def test_shipped_tasks_can_be_read_in_both_sizes():
+    for size in ("small", "full"):
+        tasks = tasks_of([ROOT / "scenarios/suite"], size, [])
+        assert len({task.hash() for task in tasks}) == len(tasks) == 8
+        assert all(len(task.spec.seeds) >= 10 for task in tasks)
+        assert all(draft_of(task).problems == [] for task in tasks)
+
+
+@pytest.mark.long
+def test_a_task_that_fails_does_not_stop_the_others_and_resume_goes_on(folder, tmp_path):
+    out = tmp_path / "out"
+    (out / "first").mkdir(parents=True)
+    (out / "first" / "notes.txt").write_text("in the way")
+    tasks = tasks_of([folder], None, [])
+    ended = list(run_suite(tasks, out, progress=False, pictures=False))
+    assert [bool(task.code) for task in ended] == [True, False]
+
+    (out / "first" / "notes.txt").unlink()
+    before = (out / "second" / "summary.csv").read_bytes()
+    ended = list(run_suite(tasks, out, resume=True, progress=False, pictures=False))
+    assert [task.code for task in ended] == [0, 0]
+    assert (out / "second" / "summary.csv").read_bytes() == before
+    assert pd.read_csv(out / "first" / "compare.csv")["trials"].tolist() == [2, 2]
