@@ -12,7 +12,12 @@ from fedsim.cli.interrupts import Interrupts
 @click.group("suite")
 @options.debug
 def suite_command() -> None:
-    """Compare methods on many tasks under one protocol."""
+    """Compare methods on many tasks under one protocol.
+
+    \b
+    Examples:
+      fedsim suite run scenarios/suite --size small --out reports/suite
+    """
 
 
 @suite_command.command("run")

@@ -532,10 +532,10 @@ class Compare(Section):
     tune: dict[str, Tried] = {}
     """Settings that every method is tried with, path -> values, or a range: `log(1e-3, 1)`,
     `uniform(0, 1)`, `integers(1, 8)`; chosen on validation data, reported on test data."""
-    budget: Count | None = None
+    budget: Annotated[int, Ge(1), Le(10_000)] | None = None
     """Where something is tuned over a range: how many settings are tried of every method, whatever
     the number of its paths. They are drawn, from lists as well, the same for all methods."""
-    suite: Count | None = None
+    suite: Annotated[int, Ge(1), Le(1_000)] | None = None
     """The version of the task, of a scenario that is one of a suite (`fedsim suite`)."""
     baseline: str | None = None
     """The method that the others are compared with; by default `fedavg` if it is compared, else the

@@ -49,6 +49,8 @@ def fedsim(line, cwd, **around):
 def desk(tmp_path):
     """A folder with a tiny scenario and a table in it."""
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    task = {**TINY, "compare": {"methods": ["fedavg", "median"], "suite": 1}}
+    (tmp_path / "task.yaml").write_text(yaml.safe_dump(task))
     (tmp_path / "t.csv").write_text("a,y\n" + "1,0\n2,1\n" * 20)
     return tmp_path
 
@@ -245,6 +247,8 @@ LINES = {
     "fork": "fork done --round 1 --out out --no-pictures",
     "doctor": "doctor",
     "bench": "bench tiny.yaml --out out",
+    "conform": "conform mean",
+    "suite": "suite run task.yaml --out out",
 }
 SHOWN = {
     "data",
