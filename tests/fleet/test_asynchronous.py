@@ -18,6 +18,7 @@ from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.runs.result import OPTIONAL_TABLES
 from fedsim.scenario import read
+from fedsim.scenario.methods import BASELINES
 
 pytestmark = pytest.mark.long
 
@@ -281,35 +282,46 @@ def test_a_comparison_with_a_loss_based_cohort_says_last_that_it_is_not_paired()
     )
 
 
+# Methods that need more than their name in the scenario of the test below.
+SECTIONS = {"fedbn": {"client": {"kind": "fedbn", "personal": ["b"]}}}
+
+
 @pytest.mark.share(4)
 @pytest.mark.parametrize(
     "method",
     sorted(
         name
         for name, factory in FAMILIES["method"].items()
-        if factory.__module__.startswith("fedsim.") and name not in GRAPH_METHODS
+        if factory.__module__.startswith("fedsim.")
+        and name not in GRAPH_METHODS
+        and name not in BASELINES
     ),
 )
 def test_every_method_trains_or_is_refused_in_one_line(method):
-    """A buffer may hold a client twice: whatever remembers clients, or probes, is refused."""
+    """A buffer may hold a client twice: whatever remembers clients, probes or groups is refused."""
     data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
     schedule = {"kind": "fedbuff", "buffer": 5, "concurrency": 9}
     plain = {
         "name": "s",
         "rounds": 3,
         "data": data,
-        "method": method,
         "model": {"kind": "mlp", "hidden": [8]},
+        **SECTIONS.get(method, {"method": method}),
     }
-    checked = read({**plain, "cohort": {"kind": "uniform", "size": 5}})
+    cohort = "all" if method == "cfl" else {"kind": "uniform", "size": 5}
+    checked = read({**plain, "cohort": cohort})
     with numerics(checked):
         sync = build(checked)
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
     of_rule = sync.program.server.pipeline.rule_memory_link
-    if memory or of_rule or sync.program.server.needs_probe:
+    groups = sync.client.bank is not None and sync.client.bank.grouping is not None
+    parts = sync.client.part is not None
+    needs_probe = sync.program.server.needs_probe
+    if memory or of_rule or groups or parts or needs_probe:
         reasons = (
             r"a client remembers a row|has a pass at the model"
-            r"|the rule remembers one update of a client"
+            r"|the rule remembers one update of a client|has several models"
+            r"|clients train parts of the model"
         )
         with pytest.raises(ScenarioError, match=reasons) as refused:
             fedsim.run({**plain, "schedule": schedule})
