@@ -1,9 +1,9 @@
 """Threads that submit programs to one device.
 
-XLA runs the programs of one thread in sequence, and those of several threads at once. A CPU is used
-better by one program on each core than by programs whose every operation is split over the cores:
-the steps of two clients never wait for each other. An accelerator has one queue; there one thread
-is enough.
+XLA runs the programs of one thread in sequence, and those of several threads at once. Most
+operations of a local step are too small to be split over the cores of a CPU, so that two programs
+at once keep two cores busier than one. Products are split all the same, and wait for each other.
+An accelerator has one queue; there one thread is enough.
 """
 
 import functools
@@ -24,7 +24,8 @@ R = TypeVar("R")
 # Bytes that matrix products read; with fewer, a second thread costs more time than it saves.
 WORK = 1 << 27
 
-# Compiler options on a CPU: split no operation over the cores.
+# Compiler options on a CPU. This one is to split no operation over the cores, but products still
+# are, as of JAX 0.10. It stays because results without it differ in their last bits.
 CPU = {"xla_cpu_multi_thread_eigen": False}
 
 # Programs that have run, and so are compiled.

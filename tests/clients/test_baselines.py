@@ -5,6 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference import clients, loop, problems, rules, scenarios
 from reference.conditions import Condition, cohorts, listed
 from test_bits import random_packing
@@ -300,6 +301,7 @@ def test_a_cohort_that_looks_at_updates_is_refused(kind):
     assert "what clients send, and local_only sends nothing" in str(error.value)
 
 
+@if_whole
 @pytest.mark.long
 def test_alone_under_machines_that_fail():
     """The same clients train as with fedavg, and in synchronous rounds under any schedule."""
@@ -346,6 +348,7 @@ SAME = {
 }
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["centralised", "centralised(steps=cohort)", "local_only"])
 def test_the_same_bits_however_it_is_run(method, tmp_path):
@@ -480,6 +483,7 @@ def test_the_files_of_a_comparison_say_the_same_again(compared, pictures):
     )
 
 
+@if_whole
 @pytest.mark.long
 def test_the_others_against_pooled_training_and_an_attack_that_is_not_theirs():
     data = {**written()["data"], "attack": ["label_flip"]}

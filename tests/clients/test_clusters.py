@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import WHOLE, oracle
+from conftest import WHOLE, if_whole, oracle
 from federations import quadratic, softmax
 from federations import scenario as of_case
 from reference.scenarios import consecutive
@@ -499,6 +499,7 @@ def test_fedem_is_that_of_the_paper():
     np.testing.assert_allclose(state["client"]["pi"], pi, **NEAR)
 
 
+@if_whole
 @long
 def test_fedem_with_one_component_is_federated_averaging():
     sections = digits(numerics={"dtype": "float64"}, evaluate={"every": 3})

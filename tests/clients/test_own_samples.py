@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from workloads import digest, run
 
 import fedsim
@@ -133,6 +134,7 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
 # ----------------------------------------------------------------------------- what changes no bit
 
 
+@if_whole
 @pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["trust", "zeno"])
@@ -343,6 +345,7 @@ COMPANY = {
 }
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.share(3)
 @pytest.mark.parametrize("case", COMPANY)

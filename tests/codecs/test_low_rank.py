@@ -157,6 +157,7 @@ def test_no_layout_changes_memory_or_bytes(numerics):
         assert_array_equal(a, b)
 
 
+@if_whole
 @pytest.mark.long
 def test_a_network_remembers_across_a_resume_and_its_bytes_are_exact(tmp_path):
     setting = {**SCENARIO, "checkpoint": {"rounds": 1}}

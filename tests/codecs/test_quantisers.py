@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import oracle
+from conftest import if_whole, oracle
 from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.scenarios import consecutive
@@ -283,6 +283,7 @@ def test_drawn_messages_are_right_on_average(link):
             assert abs(squares.mean() - exact[link["kind"]]()) < 5 * squares.std() / math.sqrt(n)
 
 
+@if_whole
 @pytest.mark.long
 def test_more_levels_come_to_the_message_itself():
     rows = np.random.default_rng(2).normal(size=(20, 37))
@@ -338,6 +339,7 @@ def test_scales_are_powers_of_two():
             assert_array_equal(z * scale, np.asarray(x, np.float32))
 
 
+@if_whole
 @pytest.mark.long
 def test_no_layout_changes_a_bit_or_a_length():
     """And behind an entropy code messages take fewer bytes, in a column of its own."""

@@ -190,6 +190,7 @@ HEADS = {
 }
 
 
+@if_whole
 @pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("method", HEADS)

@@ -499,6 +499,7 @@ def test_code_words_are_drawn_by_their_weights():
     } == want
 
 
+@if_whole
 @pytest.mark.long
 def test_more_code_words_leave_less_error_and_enough_of_them_none():
     rng = np.random.default_rng(3)

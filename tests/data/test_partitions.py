@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from conftest import if_whole
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,6 +149,7 @@ def test_500_clients_at_a_hundredth_take_no_time(make):
     assert time.monotonic() - started < 5
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.share(2)
 @pytest.mark.parametrize("kind", sorted(TABLE))

@@ -191,6 +191,7 @@ def test_a_run_that_diverges_changes_no_other(monkeypatch):
             assert repr(alone[name]) == repr(together[name])  # where NaN equals NaN
 
 
+@if_whole
 @pytest.mark.long
 def test_runs_interrupted_after_different_rounds_continue_together(monkeypatch):
     checked = read(scenario(method="scaffold", rounds=5))

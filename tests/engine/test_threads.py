@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import some
+from conftest import if_whole, some
 from test_bits import digest, scenario
 
 import fedsim
@@ -36,6 +36,7 @@ KINDS = {
 }
 
 
+@if_whole
 @pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("kind", some(KINDS, 3))

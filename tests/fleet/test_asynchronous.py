@@ -272,6 +272,7 @@ def test_a_buffer_of_everybody_at_equal_speeds_is_the_synchronous_run(own):
     assert all(np.array_equal(one, other) for one, other in zip(*leaves, strict=True))
 
 
+@if_whole
 def test_a_comparison_with_a_loss_based_cohort_says_last_that_it_is_not_paired():
     written = digits("power_of_choice", rounds=2, seeds=2)
     lines = fedsim.compare(written, ["fedavg", "median"]).verdict

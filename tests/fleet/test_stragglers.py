@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
 from test_fleet import machines, run
@@ -135,6 +136,7 @@ def test_no_layout_changes_a_run_with_stragglers():
     assert one.equals(other)
 
 
+@if_whole
 @pytest.mark.long
 def test_partial_work_beats_dropping_stragglers_and_fedprox_beats_both(root):
     """The orderings of the paper in the shipped scenario, in one seed from rounds 21 to 40."""

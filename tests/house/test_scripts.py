@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import some
+from conftest import if_whole, some
 
 pytestmark = pytest.mark.long
 
@@ -77,6 +77,7 @@ def test_own_network_learns_in_every_library(run):
     assert min(numbers(printed)) > 0.85
 
 
+@if_whole
 def test_own_rule_stands_the_attack(run):
     own, compared = run("scenarios/python/own_rule.py").split("\n", 1)
     assert own == "[1.1 1.9]"
@@ -84,12 +85,14 @@ def test_own_rule_stands_the_attack(run):
     assert mean < 0.3 and median > 0.8 and shortest > median
 
 
+@if_whole
 def test_own_client_learns_where_plain_steps_do_not(run):
     last = run("scenarios/python/own_client.py").strip().split("\n")[-1]
     clipped, sgd = numbers(last)
     assert sgd < 0.7 and clipped > 0.9
 
 
+@if_whole
 @pytest.mark.long
 def test_a_sweep_finds_that_skew_slows_training_down(run):
     means = [

@@ -135,6 +135,7 @@ def classes_of(model, variables):
     return lambda params, x: model.apply({**variables, "params": params}, x, train=True)[0]
 
 
+@if_whole
 @pytest.mark.long
 def test_residual_networks_are_torchs():
     with jax.enable_x64(True):
@@ -293,6 +294,7 @@ def test_bits_do_not_depend_on_blocks_or_lanes(norm):
     assert digest(played(model, numerics={"lanes": 2})) == digest(whole)
 
 
+@if_whole
 @pytest.mark.long
 def test_lenet_in_blocks():
     assert digest(played("lenet", numerics={"lanes": 4, "block": 3})) == digest(played("lenet"))

@@ -105,6 +105,7 @@ class TestLaws:
                 jax.tree.map(lambda leaf: leaf[i], together), step(start[i], x[i], mask[i]), 1e-10
             )
 
+    @if_whole
     @pytest.mark.long
     def test_float64_throughout(self, name, x64):
         model = self.build(name)

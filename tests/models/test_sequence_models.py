@@ -299,6 +299,7 @@ def test_a_text_that_repeats_is_learned(kind, every):
     )
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.share(3)
 @pytest.mark.parametrize("kind", MODELS)

@@ -275,6 +275,7 @@ def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
     assert resumed.rounds["epsilon"].tolist() == whole.rounds["epsilon"].tolist()
 
 
+@if_whole
 @pytest.mark.long
 def test_a_client_that_is_not_finite_sends_its_noise():
     result = run(rounds=1, cohort="all", wire=["nonfinite"], fleet={"malicious": [0]})

@@ -253,6 +253,7 @@ def test_what_is_computed_from_noised_gradients_is_allowed(case):
     assert (epsilons[joined > 0] > 0).all() and (epsilons[joined == 0] == 0).all()
 
 
+@if_whole
 @pytest.mark.long
 def test_images_are_changed_before_their_gradients_are_clipped():
     data = {"kind": "digits", "clients": 12, "augment": ["flip"]}

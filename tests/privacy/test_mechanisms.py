@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS
+from conftest import TESTS, if_whole
 from numpy.testing import assert_allclose
 from test_private_runs import SCENARIO, context, leaves, privacy, rows_of
 
@@ -126,6 +126,7 @@ def private(mechanism, **changes) -> dict:
     return {**SCENARIO, "cohort": "all", "privacy": section, **changes}
 
 
+@if_whole
 @pytest.mark.long
 def test_noise_of_rounds_of_a_run_covaries_as_it_should():
     """Models of clients that stay where they are: (zC/m)² C⁻¹C⁻ᵀ over the rounds."""

@@ -12,6 +12,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import if_whole
 
 from fedsim.report import figures
 from fedsim.report.context import context_of
@@ -380,6 +381,7 @@ print(json.dumps({name: hashlib.sha256(content).hexdigest() for name, content in
 """
 
 
+@if_whole
 @pytest.mark.long
 def test_bytes_are_the_same_in_another_process_whatever_the_user_has_set_up_and_nothing_is_said(
     tmp_path,

@@ -260,7 +260,7 @@ def test_the_search_follows_its_oracle():
         if case["fn"] == "optimised_attack" and case["params"]["agg"] != "GM"
     ]
     assert len(cases) == 80
-    for case in cases[:: 5 if WHOLE else 12]:
+    for case in cases[:: 5 if WHOLE else 30]:
         params, honest = case["params"], array(case["inputs"]["H"])
         n = len(honest) + params["f"]
         defence = defence_of(params, n)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS
+from conftest import TESTS, if_whole
 
 import fedsim
 from fedsim import stages
@@ -277,6 +277,7 @@ def test_mimic_copies_an_honest_client_along_the_widest_direction():
         assert (got[MALICIOUS] == X[best]).all()
 
 
+@if_whole
 @pytest.mark.long
 def test_known_results():
     """A loud attack moves the mean; mixing helps against min-max, distances do not.

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cohorts import cohort_of
-from conftest import some
+from conftest import if_whole, some
 
 import fedsim
 from fedsim import rules, stages
@@ -157,6 +157,7 @@ def flat(model, start):
     )
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(
     "server", [["mean"], ["median"], [{"kind": "clip", "norm": 0.2}, "median"]]

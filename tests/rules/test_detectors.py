@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference import detectors
 
 import fedsim
@@ -80,6 +81,7 @@ def test_two_clusters_are_found_as_numpy_finds_them():
     assert not CLUSTER(np.ones(12, np.float32), among).any()
 
 
+@if_whole
 @pytest.mark.long
 def test_fldetector_suspects_those_whose_updates_follow_nothing():
     """Not before the window is full; and who comes now and then is compared with its last time."""

@@ -328,6 +328,7 @@ def test_a_worker_with_other_numerics_is_refused(tmp_path, cluster):
     assert "xla_flags is --xla_cpu_enable_fast_math=true there" in done.stderr
 
 
+@if_whole
 @needs_dask
 @pytest.mark.long
 def test_a_user_s_dask_client_without_workers_is_refused_and_left_open(tmp_path):

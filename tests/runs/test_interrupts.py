@@ -6,7 +6,7 @@ import sys
 import time
 
 import pytest
-from conftest import TESTS, WHOLE, some
+from conftest import TESTS, WHOLE, if_whole, some
 from directories import bits, finished, leftovers, started, tiny, whole, written
 
 sys.path.insert(0, str(TESTS / "deep"))
@@ -70,6 +70,7 @@ def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
     assert 3 < seconds < 5 and code == 143 and "resume with: fedsim run" in errors
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize(("wait", "number"), some([(0.5, signal.SIGTERM), (1.0, signal.SIGINT)]))
 def test_a_signal_during_start_up_ends_the_command_cleanly(number, wait, quiet, tmp_path):

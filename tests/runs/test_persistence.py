@@ -92,6 +92,7 @@ def test_a_run_killed_while_resuming_resumes_to_equal_bytes(kind, undisturbed, t
     assert kills > 2 * times
 
 
+@if_whole
 @pytest.mark.long
 def test_a_run_killed_while_rounds_are_added_resumes_to_equal_bytes(undisturbed, tmp_path):
     """The end of the shorter run is overwritten: it resumes from one commit, without a warning."""

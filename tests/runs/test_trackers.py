@@ -292,6 +292,7 @@ def test_runs_of_a_comparison_are_logged_separately_whatever_their_names(tracker
     assert fedsim.verify(tmp_path / "x").equal
 
 
+@if_whole
 @with_tensorboard
 def test_runs_of_other_processes_are_logged_from_their_journals(tmp_path):
     vary = {"client.lr": [0.1, 0.2]}

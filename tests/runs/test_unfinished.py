@@ -298,6 +298,7 @@ def command(*words, **options):
     return subprocess.run(line, capture_output=True, text=True, **options)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, *[signal.SIGINT, signal.SIGTERM] * WHOLE])
 def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_path):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.disk.tables import read_table
@@ -65,6 +66,7 @@ def test_tables_are_read_back_bit_for_bit(out):
     )
 
 
+@if_whole
 def test_pictures_and_tables_made_again_are_the_same(tmp_path, pictures):
     out = tmp_path / "out"
     fedsim.compare(SCENARIO, ["fedavg", "median"], out=out)

@@ -4,7 +4,7 @@ import time
 
 import hostile.scenarios
 import pytest
-from conftest import ROOT
+from conftest import ROOT, if_whole
 from hostile.book import mistakes
 
 from fedsim.assemble import build
@@ -83,6 +83,7 @@ def test_one_wrong_id_of_30000_is_reported_at_its_place(three_thousand_rounds):
         read(three_thousand_rounds)
 
 
+@if_whole
 @pytest.mark.long
 def test_eight_million_bytes_are_refused_in_seconds(tmp_path):
     path = tmp_path / "bomb.yaml"

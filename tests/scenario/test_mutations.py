@@ -14,7 +14,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.reader import Document, parse
 
-MANY = 10_000 if WHOLE else 1_500
+MANY = 10_000 if WHOLE else 800
 MORE = """name: more
 rounds: 3
 seeds: [0, 1]

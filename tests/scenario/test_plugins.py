@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import if_whole
 from directories import finished
 
 import fedsim
@@ -98,6 +99,7 @@ def test_names_cannot_be_taken_twice():
             return lambda updates, context: updates.delta
 
 
+@if_whole
 @pytest.mark.long
 def test_a_plugin_is_named_on_the_command_line(root, tmp_path):
     scenario = tmp_path / "s.yaml"

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_whole
 from leaf_sets import femnist
 
 from fedsim.assemble import build
@@ -13,6 +13,7 @@ from fedsim.scenario import read
 from fedsim.sources import leaf_files
 
 
+@if_whole
 @pytest.mark.long
 def test_many_natural_clients_are_at_hand(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.compose import FAMILIES
@@ -116,6 +117,7 @@ def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
     )
 
 
+@if_whole
 @pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("tokens", ["character", "word"])

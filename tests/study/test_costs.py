@@ -590,6 +590,7 @@ def test_the_table_of_a_paper_names_the_front_and_the_saving():
 # ----------------------------------------------------------------------------------- as users do it
 
 
+@if_whole
 @pytest.mark.long
 def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
     scenario = {

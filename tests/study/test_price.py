@@ -1,6 +1,7 @@
 """The headline where the baseline never changes: what the others lose to it."""
 
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.study.claims import BETTER
@@ -47,6 +48,7 @@ def test_otherwise_it_says_who_leads(plain):
     assert "comes next" not in found and "leads with" in found
 
 
+@if_whole
 @pytest.mark.long
 def test_privacy_has_a_price():
     """A baseline without privacy has equal scores for every ε."""

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.errors import ScenarioError
@@ -166,6 +167,7 @@ def test_a_choice_inside_its_grid_gets_no_remark(rows):
     assert edge_lines(rows, ["mu", "another"]) == []
 
 
+@if_whole
 @pytest.mark.long
 def test_a_comparison_reports_the_chosen_settings_and_remarks_on_edges(tmp_path):
     methods = "mean,fedprox(mu=0.01|1),fedadam(lr=1e-4|1e-3|1e-2)"

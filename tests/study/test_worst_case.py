@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import if_whole
 from scipy import stats
 
 import fedsim
@@ -200,6 +201,7 @@ def test_the_figure_has_a_number_for_every_pair():
     assert len(second.axes) == 1
 
 
+@if_whole
 @pytest.mark.long
 def test_a_comparison_of_attacks_as_a_user_makes_it(tmp_path):
     scenario = {

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference.scenarios import consecutive
 
 import fedsim
@@ -99,6 +100,7 @@ def test_a_complete_graph_is_fedavg_with_uniform_weights():
     assert graph.rounds["consensus"].iloc[-1] < 1e-25
 
 
+@if_whole
 @pytest.mark.long
 def test_where_they_end():
     """Tracking and exact diffusion reach the optimum; D-PSGD stops beside it, by η."""
@@ -414,6 +416,7 @@ def test_a_run_that_is_resumed_has_the_same_bytes(tmp_path, resident):
     assert same.all()
 
 
+@if_whole
 @pytest.mark.long
 def test_methods_are_compared_over_a_graph():
     written = digits(client={"lr": 0.1, "batch": 16, "steps": 1}, seeds=[0, 1])
