@@ -103,14 +103,15 @@ PERSISTENCE = (
     "disk/files",
     "runs/directory",
 )
-COVERING = (
-    "rules", "robust_oracles", "faults",
-    "rules_by_hand", "persistence_by_hand", "statistics_by_hand", "plan_by_hand", "resume",
-    "power", "persistence", "scenario", "schema", "hostile",
-    "confined", "plugins", "stages", "commands", "public", "memory", "locks", "commits", "records",
-    "again", "verify", "unfinished", "guesses", "check", "places", "compare", "methods", "cli",
-    "diagnosis", "reports", "run_ends",
-)  # fmt: skip
+# Folders of tests whose fast part is to take the branches of rules, persistence and scenarios.
+COVERING = ("cli", "clients", "engine", "models", "privacy", "rules", "runs", "scenario")
+# Those whose long part counts as well.
+COVERING_LONG = (
+    "tests/rules",
+    "tests/scenario",
+    "tests/models/test_lora.py",
+    "tests/clients/test_ranks.py",
+)
 COVERING_RULES = ("rules", "detectors", "own_samples", "subsets")
 IMPORTED = (
     "beartype", "hypothesis", "jax", "jaxtyping", "jinja2", "matplotlib.figure", "optax", "pandas",
@@ -298,17 +299,19 @@ def covered() -> dict[str, float]:
     """Return the share of branches that tests and doctests take, in each group of modules."""
     packages = ("rules", "disk", "runs", "engine", "scenario")
     examples = [f"fedsim/{package}" for package in packages]
-    names = [*examples, *paths([f"test_{name}" for name in COVERING])]
+    names = [*examples, *[f"tests/{folder}" for folder in COVERING]]
     data = str(ROOT / ".pytest_cache" / "trust.coverage")
     environment = {**os.environ, "COVERAGE_FILE": data, "PYTHONPATH": str(ROOT)}
     (ROOT / ".pytest_cache").mkdir(exist_ok=True)
     measure = [sys.executable, "-m", "coverage", "run", "--branch", "--source=fedsim"]
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
     subprocess.run([*measure, *tests, *names], cwd=ROOT, env=environment, check=False)
-    whole = {**environment, "FEDSIM_WHOLE": "1"}  # most rules are only in long tests
+    whole = {**environment, "FEDSIM_WHOLE": "1"}  # some rules are only in further cases
     laws = paths([f"test_{name}" for name in COVERING_RULES])
     subprocess.run([*measure, "--append", *tests, *laws], cwd=ROOT, env=whole, check=False)
-    report = f"{data}.json"
+    long = ["-m", "long", *COVERING_LONG]
+    subprocess.run([*measure, "--append", *tests, *long], cwd=ROOT, env=environment, check=False)
+    report = str(ROOT / ".pytest_cache" / "trust-branches.json")
     subprocess.run(
         [sys.executable, "-m", "coverage", "json", "-q", "-o", report],
         cwd=ROOT,
