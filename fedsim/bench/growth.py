@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import fedsim
 from fedsim.bench.timing import Announce
 from fedsim.engine.clock import compile_seconds
 from fedsim.machine import memory_peak
@@ -103,27 +104,27 @@ def bench_growth(
         before: dict[str, Any] | None = None
         for size in all_sizes:
             announce(f"{axis}: {size:,}")
-            found = _in_a_process(axis, size)
+            costs = _in_a_process(axis, size)
             record = {
                 "workload": f"{axis} {size:,}",
                 "how": "whole run",
-                "seconds": found["seconds"],
-                "compile_seconds": found["compile_seconds"],
-                "peak_bytes": found["peak_bytes"],
+                "seconds": costs["seconds"],
+                "compile_seconds": costs["compile_seconds"],
+                "peak_bytes": costs["peak_bytes"],
             }
             if before is not None:
                 ratio = size / before["size"]
-                record["exponent"] = _exponent(found, before, "seconds", ratio)
-                record["memory_exponent"] = _exponent(found, before, "added_bytes", ratio)
+                record["exponent"] = _exponent(costs, before, "seconds", ratio)
+                record["memory_exponent"] = _exponent(costs, before, "added_bytes", ratio)
             yield record
-            before = {**found, "size": size}
+            before = {**costs, "size": size}
 
 
 def _exponent(
-    found: Mapping[str, Any], before: Mapping[str, Any], name: str, ratio: float
+    costs: Mapping[str, Any], before: Mapping[str, Any], name: str, ratio: float
 ) -> float:
     """The power of the size that a measure grew with; `ratio` is that of the two sizes."""
-    return math.log(found[name] / before[name]) / math.log(ratio)
+    return math.log(costs[name] / before[name]) / math.log(ratio)
 
 
 def _in_a_process(axis: str, size: int) -> dict[str, Any]:
@@ -135,8 +136,6 @@ def _in_a_process(axis: str, size: int) -> dict[str, Any]:
 
 def measure(axis: str, size: int) -> dict[str, Any]:
     """Run the scenario of a size in this process."""
-    import fedsim
-
     imported_bytes = memory_peak()
     begin = time.perf_counter()
     fedsim.run(AXES[axis](size), progress=False)

@@ -96,14 +96,7 @@ def _run(repeating: "Repeating", arguments: dict[str, Any]) -> Path:
     scenario = options.read_scenario(arguments)
     out = repeating.folder / scenario.spec.name
     play = compare if scenario.spec.compare.methods else run
-    play(
-        scenario,
-        out=out,
-        device=repeating.device,
-        progress=False,
-        ask=repeating.ask,
-        pictures=False,
-    )
+    play(scenario, out=out, **repeating.options)
     return out
 
 

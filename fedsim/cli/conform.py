@@ -41,8 +41,8 @@ def conform_command(
     if as_json:
         click.echo(json.dumps([_as_mapping(conformity) for conformity in conformities]))
     else:
-        click.echo("\n\n".join("\n".join(lines_of(found)) for found in conformities))
-    if any(found.broken for found in conformities):
+        click.echo("\n\n".join("\n".join(lines_of(conformity)) for conformity in conformities))
+    if any(conformity.broken for conformity in conformities):
         raise SystemExit(7)
 
 

@@ -1,14 +1,13 @@
 """Laws of codecs: what arrives of a message, in how many bits."""
 
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.laws.findings import Inapplicable, Law
+from fedsim.laws.findings import Inapplicable, as_law
 from fedsim.laws.rows import numbers
 from fedsim.laws.subjects import Subject
 from fedsim.types import Codec, Size
@@ -188,12 +187,6 @@ def _first(messages: np.ndarray, arrived: np.ndarray, kept: np.ndarray) -> str:
         if not holds.all():
             return f"{numbers(message)} arrives as {numbers(got)}"
     return ""
-
-
-def as_law(check: Callable[[Subject], str], always: bool = False) -> Law:
-    """A function of a codec as a law."""
-    text = (check.__doc__ or "").splitlines()[0]
-    return Law(check.__name__.replace("_", " "), text, check, always)
 
 
 LAWS = (

@@ -1,13 +1,13 @@
 """Laws of cohorts: who is drawn, how often, and with what weight."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from fedsim.fleet import Cohort
 from fedsim.fleet.selection import SKETCH_SIZE, Drawn, Population
 from fedsim.laws.codecs import ALARM, z_limit
-from fedsim.laws.findings import Inapplicable, Law
+from fedsim.laws.findings import Inapplicable, as_law
 from fedsim.laws.subjects import Subject
 
 ROUNDS = 3000
@@ -120,10 +120,9 @@ def _free(subject: Subject) -> Cohort:
     return cohort
 
 
-def as_law(check: Callable[[Subject], str], always: bool = True) -> Law:
-    """A function of a cohort as a law."""
-    text = (check.__doc__ or "").splitlines()[0]
-    return Law(check.__name__.replace("_", " "), text, check, always)
-
-
-LAWS = (as_law(eligible), as_law(size), as_law(same_seed), as_law(inclusion_weights))
+LAWS = (
+    as_law(eligible, always=True),
+    as_law(size, always=True),
+    as_law(same_seed, always=True),
+    as_law(inclusion_weights, always=True),
+)

@@ -27,6 +27,20 @@ class Law(NamedTuple):
     always: bool = False
 
 
+def as_law(
+    function: Callable[..., Any], always: bool = False, check: Callable[[Any], str] | None = None
+) -> Law:
+    """Return a function as the law of its name, which its first line of documentation states.
+
+    Args:
+      function: what the law is about.
+      always: whether every kind of the family must keep it.
+      check: what tries the function on a subject; left out: the function itself.
+    """
+    text = (function.__doc__ or "").splitlines()[0]
+    return Law(function.__name__.replace("_", " "), text, check or function, always)
+
+
 class Finding(NamedTuple):
     """A law, and what came of it.
 

@@ -83,14 +83,17 @@ def _with_arguments(family: str, other: Section, section: Section, condition: st
 
 def _on_stacks(subject: Subject, section: Section, other: Section) -> str:
     """A stack of which a rule and its limit make different trees."""
-    one, two = made("rule", section), made("rule", other)
+    one = made("rule", section)
+    two = made("rule", other)
     needs = one.needs | two.needs
-    play, limit = as_play(section, needs), as_play(other, needs)
+    play = as_play(section, needs)
+    limit = as_play(other, needs)
     least = max(one.least, two.least, 1)
     mosts = [most for most in (one.most, two.most) if most is not None]
 
     def violation(stack: Stack) -> tuple[np.ndarray, np.ndarray] | None:
-        got, wanted = play(stack), limit(stack)
+        got = play(stack)
+        wanted = limit(stack)
         differ = rows.differ(got, wanted, size_of(stack), LOOSE)
         return (got, wanted) if differ else None
 
@@ -121,15 +124,21 @@ def _in_runs(subject: Subject, section: Section, other: Section, edits: tuple[st
     """
     scenario = scenario_of(subject, section)
     limit = scenario_of(subject, other)
-    asked = any(edit.startswith("rounds=") for edit in edits)
-    for number in (None,) if asked else (1, scenario["rounds"]):
-        more = () if number is None else (f"rounds={number}", f"evaluate.every={number}")
-        one = played(subject, scenario, (*more, *edits))
-        two = played(subject, limit, (*more, *edits))
-        example = apart(_model(values_of(one)), _model(values_of(two)), TOLERANCE)
+    if any(edit.startswith("rounds=") for edit in edits):
+        return _apart_in_runs(subject, scenario, limit, edits)
+    for rounds in (1, scenario["rounds"]):
+        length = (f"rounds={rounds}", f"evaluate.every={rounds}")
+        example = _apart_in_runs(subject, scenario, limit, (*length, *edits))
         if example:
-            return example if number is None else f"after round {number}: {example}"
+            return f"after round {rounds}: {example}"
     return ""
+
+
+def _apart_in_runs(subject: Subject, scenario: dict, limit: dict, edits: tuple[str, ...]) -> str:
+    """The first number of the final model in which two runs differ, in words."""
+    one = played(subject, scenario, edits)
+    two = played(subject, limit, edits)
+    return apart(_model(values_of(one)), _model(values_of(two)), TOLERANCE)
 
 
 def _model(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,12 +1,10 @@
 """Laws of partitions: which client has which samples."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from fedsim.data import Parts, Pool
 from fedsim.errors import PartitionError
-from fedsim.laws.findings import Inapplicable, Law
+from fedsim.laws.findings import Inapplicable, as_law
 from fedsim.laws.subjects import Subject
 
 SAMPLES = 240
@@ -109,12 +107,6 @@ def names_of_classes(subject: Subject) -> str:
     if same and np.array_equal(one.offsets, other.offsets):
         return ""
     return f"client 0 has {one.offsets[1]} samples, and {other.offsets[1]} under other names"
-
-
-def as_law(check: Callable[[Subject], str], always: bool = False) -> Law:
-    """A function of a partition as a law."""
-    text = (check.__doc__ or "").splitlines()[0]
-    return Law(check.__name__.replace("_", " "), text, check, always)
 
 
 LAWS = (

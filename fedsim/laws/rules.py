@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsim.assemble import aggregate
 from fedsim.laws import rows as stacks
-from fedsim.laws.findings import Inapplicable, Law
+from fedsim.laws.findings import Inapplicable, Law, as_law
 from fedsim.laws.rows import D, K, Stack, counterexample, differ, in_words, size_of
 from fedsim.laws.subjects import Section, Subject
 
@@ -154,20 +154,18 @@ def tried(law: Callable[[Play, Stack], Gap], fewer: int, subject: Subject) -> st
     return "" if found is None else in_words(*found)
 
 
-def as_law(function: Callable[[Play, Stack], Gap], always: bool = False, fewer: int = 0) -> Law:
+def of_rule(function: Callable[[Play, Stack], Gap], always: bool = False, fewer: int = 0) -> Law:
     """A function of a rule and a stack as a law."""
-    text = (function.__doc__ or "").splitlines()[0]
-    name = function.__name__.replace("_", " ")
-    return Law(name, text, functools.partial(tried, function, fewer), always)
+    return as_law(function, always, functools.partial(tried, function, fewer))
 
 
 LAWS = (
-    as_law(permutation),
-    as_law(translation),
-    as_law(scale),
-    as_law(equal_rows),
-    as_law(samples, fewer=1),
-    as_law(absent_rows, always=True),
-    as_law(finite, always=True),
-    as_law(float64, always=True),
+    of_rule(permutation),
+    of_rule(translation),
+    of_rule(scale),
+    of_rule(equal_rows),
+    of_rule(samples, fewer=1),
+    of_rule(absent_rows, always=True),
+    of_rule(finite, always=True),
+    of_rule(float64, always=True),
 )

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from fedsim.errors import HookError, ScenarioError
-from fedsim.laws.findings import Inapplicable, Law
+from fedsim.laws.findings import Inapplicable, Law, as_law
 from fedsim.laws.rows import numbers
 from fedsim.laws.subjects import NOTHING, Section, Subject
 from fedsim.runs.run import run
@@ -251,6 +251,4 @@ def engine_laws(*left_out: str) -> Iterator[Law]:
         nonfinite_message,
     ):
         if check.__name__ not in left_out:
-            name = check.__name__.replace("_", " ")
-            text = (check.__doc__ or "").splitlines()[0]
-            yield Law(name, text, check, always=True)
+            yield as_law(check, always=True)

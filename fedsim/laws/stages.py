@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.assemble import transmit
 from fedsim.laws import rows as stacks
-from fedsim.laws.findings import Law
+from fedsim.laws.findings import Law, as_law
 from fedsim.laws.rows import K, Stack, counterexample, differ, in_words, size_of
 from fedsim.laws.rules import WHATEVER, Gap
 from fedsim.laws.subjects import Subject
@@ -83,17 +83,15 @@ def tried(law: Callable[[Play, Stack], Gap], subject: Subject) -> str:
     return "" if found is None else in_words(*found)
 
 
-def as_law(function: Callable[[Play, Stack], Gap], always: bool = False) -> Law:
+def of_stage(function: Callable[[Play, Stack], Gap], always: bool = False) -> Law:
     """A function of a stage and a stack as a law."""
-    text = (function.__doc__ or "").splitlines()[0]
-    name = function.__name__.replace("_", " ")
-    return Law(name, text, functools.partial(tried, function), always)
+    return as_law(function, always, functools.partial(tried, function))
 
 
 STAGES = (
-    as_law(permutation),
-    as_law(absent_rows, always=True),
-    as_law(finite, always=True),
-    as_law(float64, always=True),
+    of_stage(permutation),
+    of_stage(absent_rows, always=True),
+    of_stage(finite, always=True),
+    of_stage(float64, always=True),
 )
-ATTACKS = (as_law(honest_rows, always=True), as_law(absent_rows, always=True))
+ATTACKS = (of_stage(honest_rows, always=True), of_stage(absent_rows, always=True))

@@ -79,6 +79,11 @@ class Repeating(NamedTuple):
     ask: Callable[[], bool]
     say: Callable[[str], None]
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of `fedsim.run` and `fedsim.compare`: nothing is shown or drawn."""
+        return {"device": self.device, "ask": self.ask, "progress": False, "pictures": False}
+
 
 def repeated(opened: Opened, repeating: Repeating) -> Iterator[Again]:
     """Run everything in a bundle again, in turn, and compare.
@@ -138,14 +143,7 @@ def _compare_again(
     """Run a comparison again, with the threads that it had."""
     if scenario.spec.numerics.threads == "auto":
         fix_threads(record["environment"].get("threads"))
-    compare(
-        scenario,
-        out=out,
-        device=repeating.device,
-        progress=False,
-        ask=repeating.ask,
-        pictures=False,
-    )
+    compare(scenario, out=out, **repeating.options)
 
 
 def _original_of(record: dict[str, Any], records: Mapping[str, dict[str, Any]]) -> str | None:

@@ -149,9 +149,9 @@ def _mean_and_sd(name: str, values: np.ndarray) -> Record:
 
 
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
-    """Return the chosen setting of a method, and the range of the mean test scores of all of them.
+    """Return the chosen setting of a method, how many were tried, and the range of their scores.
 
-    And how many were tried. It is empty if none of them has a score.
+    The scores are means on test samples. It is empty if no setting has one.
 
     Args:
       row: a row of `compare.csv`: the method, and the variation if there is one.
