@@ -97,7 +97,11 @@ def _reduce(leaves: list[Array], function: Reduce, present: Bool[Array, " K"]) -
         del new
         return lax.dynamic_update_slice(out, reduce(values, present), (b, 0))
 
-    out = tree.over_blocks(block, jnp.zeros((starts[-1], W), dtype), wide, W, dtype)
+    def all_blocks(out):
+        return tree.over_blocks(block, out, wide, W, dtype)
+
+    out = jnp.zeros((starts[-1], W), dtype)
+    out = all_blocks(out) if starts[-1] > 1 else _by_itself(all_blocks, out, present)
 
     # The last block of a leaf overlaps the one before, unless it is the only one.
     rows = []
@@ -107,6 +111,16 @@ def _reduce(leaves: list[Array], function: Reduce, present: Bool[Array, " K"]) -
         last = out[end - 1, :rest] if is_only else out[end - 1, W - rest :]
         rows.append(jnp.concatenate([out[first : end - 1].reshape(-1), last]))
     return _separated(rows, columns, W)
+
+
+def _by_itself(compute: Callable[[Array], Array], out: Array, present: Bool[Array, " K"]) -> Array:
+    """Compute in a loop of a single step, so that XLA does not fuse what follows with it.
+
+    It would sort once more for every row that reads the result: barriers are gone when it fuses on
+    a CPU. It does not see that the number of steps, which depends on `present`, is 1.
+    """
+    steps = jnp.maximum(1, jnp.minimum(jnp.sum(present), 1))
+    return lax.fori_loop(0, steps, lambda _, out: compute(out), out)
 
 
 def _separated(rows: list[Array], columns: list[int], width: int) -> list[Array]:
