@@ -10,7 +10,9 @@ Clients are stacked on one axis and vmapped; results are data frames. To begin w
 `help(fedsim.run)` and so on say more; `dir(fedsim)` lists all names.
 """
 
+import gc
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from fedsim._version import __version__ as __version__
@@ -117,13 +119,24 @@ if not TYPE_CHECKING:
         """Import public names when they are first used: `fedsim --help` does not wait for JAX."""
         for home, names in _HOME.items():
             if name in names:
-                return getattr(import_module(f"fedsim.{home}"), name)
+                return getattr(_imported(f"fedsim.{home}"), name)
         from fedsim.synonyms import renamed
 
         text = renamed(f"fedsim.{name}") or f"module 'fedsim' has no attribute '{name}'"
         if name in _ELSEWHERE:
             text = f"{text}; {_ELSEWHERE[name]}"
         raise AttributeError(text)
+
+
+def _imported(name: str) -> ModuleType:
+    """Import a module without looking for garbage: half a million new objects all stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from fedsim.errors import TopologyError
 
@@ -73,6 +71,9 @@ def require_connected(links: Links, nodes: int, where: str = "kind") -> None:
     Raises:
       TopologyError: naming the nodes of the smallest part.
     """
+    from scipy.sparse import coo_array  # takes a tenth of a second to import
+    from scipy.sparse.csgraph import connected_components
+
     ones = np.ones(len(links), bool)
     adjacency = coo_array((ones, (links[:, 0], links[:, 1])), shape=(nodes, nodes))
     parts, part_of = connected_components(adjacency.tocsr(), connection="strong")

@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import ArpackNoConvergence, eigs
 
 from fedsim.topology.weights import MixingMatrix
 
@@ -53,6 +51,10 @@ def gap_of(mixing: MixingMatrix) -> float | None:
     """Return the gap of a mixing; None: the eigenvalues of a large graph were not found."""
     if mixing.nodes <= DENSE:
         return spectral_gap(matrix_of(mixing))
+
+    from scipy.sparse import csr_array  # takes a tenth of a second to import
+    from scipy.sparse.linalg import ArpackNoConvergence, eigs
+
     node = np.arange(mixing.nodes)
     values = np.concatenate([mixing.weight, mixing.own])
     rows = np.concatenate([mixing.target, node])
