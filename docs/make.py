@@ -305,9 +305,9 @@ def suite_page() -> str:
         "A task is a scenario with `compare.suite`, its version. `fedsim suite run` compares the "
         "methods of every task in a folder of its own, and says in a line how each has ended:",
         "```text\nfedsim suite run scenarios/suite --size small --out reports/suite\n```",
-        "All tasks build on [one protocol](../scenarios/suite/protocol.yaml): every method tries as "
-        "many settings as the others, they are chosen on validation samples, and the final round is "
-        "scored on test samples.",
+        "All tasks build on [one protocol](../scenarios/suite/protocol.yaml): every method tries "
+        "as many settings as the others, they are chosen on validation samples, and the final "
+        "round is scored on test samples.",
         "## Tasks",
         table(("task", "what it asks", "samples", "partition"), rows),
         "## Sizes",

@@ -210,8 +210,6 @@ def _spoken(
     uniform = rng.random((samples, length))
     for place in range(2, length):
         one, two = text[:, place - 2], text[:, place - 1]
-        cumulative = np.where(
-            by_habit[:, place, None], habit[two], shared[one * vocabulary + two]
-        )
+        cumulative = np.where(by_habit[:, place, None], habit[two], shared[one * vocabulary + two])
         text[:, place] = (cumulative < uniform[:, place, None]).sum(axis=1)
     return text

@@ -12,7 +12,8 @@ REASONS = {  # why they need no bound -> the integers
         gaussian_blobs.classes gaussian_blobs.samples linear_regression.features
         linear_regression.samples linear_regression.clients quadratics.features quadratics.clients
         fedexp_regression.features fedexp_regression.samples fedexp_regression.clients
-        femnist_shaped.clients femnist_shaped.classes femnist_shaped.pixels shakespeare_shaped.clients
+        femnist_shaped.clients femnist_shaped.classes femnist_shaped.pixels
+        shakespeare_shaped.clients
         model: mlp.hidden char_gru.embedding char_gru.width char_lstm.embedding char_lstm.width
         cnn.channels cnn.hidden
         adapter: bottleneck.size prompt.tokens vera.rank

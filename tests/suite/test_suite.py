@@ -55,9 +55,9 @@ def test_tasks_are_the_scenarios_with_a_version_in_their_size(folder):
 def test_a_size_leaves_what_the_file_of_a_task_says(folder):
     """The first task has its own methods, the second one has those of its base."""
     first = folder / "first.yaml"
-    first.write_text("extends: base.yaml\nname: first\ncompare: {suite: 1, methods: [fedavg, krum]}")
+    first.write_text("extends: base.yaml\ncompare: {suite: 1, methods: [fedavg, krum]}")
     second = folder / "second.yaml"
-    second.write_text("extends: base.yaml\nname: second\ncompare: {suite: 1}")
+    second.write_text("extends: base.yaml\ncompare: {suite: 1}")
     found = tasks_of([folder], "small", [])
     methods = [task.spec.compare.methods for task in found]
     assert methods == [["fedavg", "krum"], ["fedavg", "fedprox(mu=log(1e-3, 1))"]]
