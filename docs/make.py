@@ -295,11 +295,11 @@ def suite_page() -> str:
     rows = []
     for task in tasks_of([SUITE], None, []):
         name = task.spec.name
-        first, _, _ = comment_of(SUITE / f"{name}.yaml").partition(". ")
+        first = re.split(r"(?<=[.?]) ", comment_of(SUITE / f"{name}.yaml"))[0]
         data = task.resolved()["data"]
-        samples = f"`{data['kind']}`"
-        partition = f"`{as_value(data['partition'])}`"
-        rows.append((f"[`{name}`](../scenarios/suite/{name}.yaml)", first, samples, partition))
+        given = {key: value for key, value in data["partition"].items() if value is not None}
+        link = f"[`{name}`](../scenarios/suite/{name}.yaml)"
+        rows.append((link, first, f"`{data['kind']}`", f"`{as_value(given)}`"))
     sections = [
         "# The suite",
         "A task is a scenario with `compare.suite`, its version. `fedsim suite run` compares the "

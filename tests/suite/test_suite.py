@@ -12,17 +12,16 @@ from fedsim.study.grid import design_of, draft_of
 from fedsim.suite.execute import run_suite
 from fedsim.suite.tasks import tasks_of
 
-TASK = """
-name: {name}
+BASE = """
+name: base
 rounds: 2
 seeds: 1
-data: {{kind: gaussian_blobs, samples: 200, clients: 4, validation: 0.2}}
-client: {{batch: 16, epochs: 1}}
+data: {kind: gaussian_blobs, samples: 200, clients: 4, validation: 0.2}
+client: {batch: 16, epochs: 1}
 compare:
-  suite: 1
   budget: 2
   methods: [fedavg, fedprox(mu=0.1)]
-  tune: {{client.lr: "log(0.01, 1)"}}
+  tune: {client.lr: "log(0.01, 1)"}
 """
 SIZES = """
 small:
@@ -34,11 +33,10 @@ small:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with two tasks, a scenario that is none, and sizes."""
+    """A folder with two tasks, what both build on, and sizes."""
     for name in ("first", "second"):
-        (tmp_path / f"{name}.yaml").write_text(TASK.format(name=name))
-    base = TASK.format(name="base").replace("  suite: 1\n", "")
-    (tmp_path / "base.yaml").write_text(base)
+        (tmp_path / f"{name}.yaml").write_text("extends: base.yaml\ncompare: {suite: 1}")
+    (tmp_path / "base.yaml").write_text(BASE)
     (tmp_path / "sizes.yml").write_text(SIZES)
     return tmp_path
 
@@ -56,8 +54,6 @@ def test_a_size_leaves_what_the_file_of_a_task_says(folder):
     """The first task has its own methods, the second one has those of its base."""
     first = folder / "first.yaml"
     first.write_text("extends: base.yaml\ncompare: {suite: 1, methods: [fedavg, krum]}")
-    second = folder / "second.yaml"
-    second.write_text("extends: base.yaml\ncompare: {suite: 1}")
     found = tasks_of([folder], "small", [])
     methods = [task.spec.compare.methods for task in found]
     assert methods == [["fedavg", "krum"], ["fedavg", "fedprox(mu=log(1e-3, 1))"]]
