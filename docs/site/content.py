@@ -9,6 +9,9 @@ from links import rewritten
 from making import make
 from places import ROOT, link, place_of
 from report_pages import gallery_page, report_page
+from task_pages import linked as linked_tasks
+from task_pages import places as places_of_tasks
+from task_pages import task_page
 
 from fedsim.runs.gallery import gallery_of
 
@@ -67,6 +70,8 @@ class Content:
         text = rewritten(text, path, place, self.publish)
         if path == "docs/catalogue.md":
             text = linked(text)
+        if path == "docs/suite.md":
+            text = linked_tasks(text)
         return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
 
     def _add_gallery(self, place: str) -> None:
@@ -112,6 +117,8 @@ def content() -> Content:
     shown.publish("reports")
     for (family, kind), place in places().items():
         shown.pages[place] = kind_page(family, kind, shown.publish)
+    for name, place in places_of_tasks().items():
+        shown.pages[place] = task_page(name, shown.publish)
     shown.publish_waiting()
     return shown
 

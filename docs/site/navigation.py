@@ -24,7 +24,8 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     decisions = _below("decisions/", places)
     extend = _below("extend/", places)
     listed = {*USE, *UNDERSTAND, *REFERENCE, *decisions, *extend}
-    listed |= {"catalogue.md", "gallery.md", "compared.md"}
+    tasks = _below("suite/", places)
+    listed |= {"catalogue.md", "gallery.md", "compared.md", "suite.md", *tasks}
     others: list[Any] = []
     for place in places:
         if place not in listed and not place.startswith(OUTSIDE):
@@ -39,6 +40,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         {"Catalogue": ["catalogue.md", *_families()]},
         {"Reference": [*REFERENCE]},
         {"Extend": extend},
+        {"Suite": ["suite.md", *tasks]},
         {"Reports": ["gallery.md", *reports]},
         {"Compared": ["compared.md"]},
     ]

@@ -24,7 +24,10 @@ from fedsim.sources.huggingface import huggingface as huggingface
 from fedsim.sources.idx import idx as idx
 from fedsim.sources.imagefolder import imagefolder as imagefolder
 from fedsim.sources.leaf import leaf as leaf
+from fedsim.sources.leaf_shaped import femnist_shaped as femnist_shaped
+from fedsim.sources.leaf_shaped import shakespeare_shaped as shakespeare_shaped
 from fedsim.sources.medmnist import medmnist as medmnist
+from fedsim.sources.mnist_5k import mnist_5k as mnist_5k
 from fedsim.sources.table import csv as csv
 from fedsim.sources.table import parquet as parquet
 from fedsim.sources.table import xlsx as xlsx

@@ -1,11 +1,13 @@
 """The tasks of a suite, scenarios with `compare.suite`, and their sizes.
 
 A size is an entry of the file `sizes.yml` beside a task: what `--set` changes in it, path by path.
+What the task's own file says stays, such as the methods of a task that not all methods can do.
 """
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.scenario import Scenario, read
@@ -32,7 +34,7 @@ def tasks_of(paths: Sequence[Path], size: str | None, edits: Sequence[str]) -> l
         files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
         found = []
         for file in files:
-            task = read(file, (*_edits_of(file.parent / SIZES, size), *edits))
+            task = read(file, (*_edits_of(file, size), *edits))
             if task.spec.compare.suite is not None:
                 found.append(task)
         if not found:
@@ -45,10 +47,21 @@ def tasks_of(paths: Sequence[Path], size: str | None, edits: Sequence[str]) -> l
     return [tasks[name] for name in sorted(tasks)]
 
 
-def _edits_of(file: Path, size: str | None) -> list[str]:
-    """The `PATH=VALUE` texts of a size."""
+def _edits_of(task: Path, size: str | None) -> list[str]:
+    """The `PATH=VALUE` texts of a size, without the paths that the file of the task has itself."""
     if size is None:
         return []
+    own = parse(text_of(task), str(task)).values
+    edits = []
+    for path, value in _changes_of(task.parent / SIZES, size).items():
+        if not _has(own, path):
+            # As JSON, since a comma of a text, `fedprox(mu=log(1e-3, 1))`, would end it in a list.
+            edits.append(f"{path}={json.dumps(value)}")
+    return edits
+
+
+def _changes_of(file: Path, size: str) -> dict[str, Any]:
+    """What a size changes, by path."""
     if not file.is_file():
         raise _refusal(file, f"there is no such file, which says what '{size}' is")
     sizes = parse(text_of(file), str(file)).values
@@ -56,8 +69,16 @@ def _edits_of(file: Path, size: str | None) -> list[str]:
         raise _refusal(file, "should be mappings by size, {small: {seeds: 10}}")
     if size not in sizes:
         raise _refusal(file, f"no size '{size}'{did_you_mean(size, list(map(str, sizes)))}")
-    # As JSON, since a comma of a text, `fedprox(mu=log(1e-3, 1))`, would end it in a list.
-    return [f"{path}={json.dumps(value)}" for path, value in sizes[size].items()]
+    return sizes[size]
+
+
+def _has(values: Any, path: str) -> bool:
+    """Whether a mapping of sections has a value at a path such as `compare.methods`."""
+    for key in path.split("."):
+        if not isinstance(values, dict) or key not in values:
+            return False
+        values = values[key]
+    return True
 
 
 def _refusal(path: Path, text: str) -> ScenarioError:

@@ -12,6 +12,8 @@ REASONS = {  # why they need no bound -> the integers
         gaussian_blobs.classes gaussian_blobs.samples linear_regression.features
         linear_regression.samples linear_regression.clients quadratics.features quadratics.clients
         fedexp_regression.features fedexp_regression.samples fedexp_regression.clients
+        femnist_shaped.clients femnist_shaped.classes femnist_shaped.pixels
+        shakespeare_shaped.clients
         model: mlp.hidden char_gru.embedding char_gru.width char_lstm.embedding char_lstm.width
         cnn.channels cnn.hidden
         adapter: bottleneck.size prompt.tokens vera.rank
@@ -85,7 +87,8 @@ REASONS = {  # why they need no bound -> the integers
     """,
     SEED: """
         dataset: fcube.seed synthetic.seed leaf_synthetic.seed gaussian_blobs.seed
-        linear_regression.seed quadratics.seed fedexp_regression.seed
+        linear_regression.seed quadratics.seed fedexp_regression.seed femnist_shaped.seed
+        shakespeare_shaped.seed
         adapter: vera.seed
         codec: count_sketch.seed
         section: data.seed scenario.seeds

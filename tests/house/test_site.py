@@ -66,6 +66,18 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
 
 
 @pytest.mark.long
+def test_every_task_of_the_suite_has_a_page_with_its_sizes(site, root):
+    files = set((root / "scenarios/suite").glob("*.yaml"))
+    index = (site / "suite/index.html").read_text()
+    for name in sorted({file.stem for file in files} - {"protocol"}):
+        page = (site / "suite" / name / "index.html").read_text()
+        assert f'<h1 id="{name}"' in page and "trials of every method" in page
+        assert f'href="{name}/"' in index
+    writers = (site / "suite/writers/index.html").read_text()
+    assert 'href="../../catalogue/datasets/femnist_shaped/"' in writers
+
+
+@pytest.mark.long
 def test_every_kind_has_a_page_with_its_parameters(site):
     catalogue(None)
     for family, kinds in FAMILIES.items():

