@@ -9,7 +9,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
-from fedsim.study.tuning import Trial, edge_lines, tuned
+from fedsim.study.tuning import Trial, edge_lines, sensitivity, setting_lines, tuned
 
 SCENARIO = {
     "name": "small",
@@ -201,6 +201,29 @@ def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
     best, rows = tuned(trials, "test_accuracy", "final")
     assert best == 1
     assert [row["test_mean"] for row in rows] == [None, 0.4]
+
+
+def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
+    """Runs of earlier versions did not count them, and a trial that failed took none."""
+    summary = [{"seed": 0, "metric": "test_accuracy", "final": 0.5, "diverged": 0}]
+    rounds = [{"seed": 0, "validation_accuracy": 0.5}]
+    timing = [{"local_steps": 0}, {"local_steps": 700}]
+    trials = [
+        Trial({"method": "m", "tuned": "lr=1"}, rounds, summary, timing),
+        Trial({"method": "m", "tuned": "lr=2"}, rounds, summary, timing),
+        Trial({"method": "m", "tuned": "lr=3"}, [], []),
+    ]
+    _, rows = tuned(trials, "test_accuracy", "final")
+    assert [row["local_steps"] for row in rows] == [700, 700, 0]
+    assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
+    (line,) = setting_lines(rows)
+    assert "m lr=1 (0.5 to 0.5 over 3 settings, 1,400 local steps)" in line.text
+
+    for row in rows:
+        del row["local_steps"]
+    assert sensitivity({"method": "m"}, rows)["tuning_steps"] is None
+    (line,) = setting_lines(rows)
+    assert "over 3 settings)" in line.text
 
 
 def settings_by_method(compare, **more):
