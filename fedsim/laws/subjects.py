@@ -10,6 +10,7 @@ from typing import Any
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.kinds import ALIASES, FAMILIES
+from fedsim.kinds.claims import claims
 from fedsim.scenario import enable
 from fedsim.scenario.plugins import is_file
 from fedsim.scenario.shorthand import call_of
@@ -90,6 +91,40 @@ class Subject:
 
     @functools.cached_property
     def made(self) -> Any:
+        """What the factory makes."""
+        return made(self.family, self.section)
+
+    def under(self, condition: str) -> tuple[Section, tuple[str, ...]]:
+        """The section under the condition of a limit, and the edits of the scenario.
+
+        `mu=0, client.steps=1` changes the parameter mu of the kind and the key client.steps of the
+        scenario.
+
+        Raises:
+          ScenarioError: for a condition that cannot be read.
+        """
+        parameters = inspect.signature(self.factory).parameters
+        if condition == ALWAYS:
+            return self.section, ()
+        try:
+            values = (call_of(f"kind({condition})") or {}) | {"kind": self.kind}
+        except ValueError as error:
+            raise refusal(f"limits of {self.kind}", f"{condition!r}: {error}") from None
+        own = {name: value for name, value in values.items() if name in parameters}
+        edits = [
+            f"{name}={json.dumps(value)}"
+            for name, value in values.items()
+            if name not in parameters and name != "kind"
+        ]
+        return {**self.section, **own}, tuple(edits)
+
+
+def refusal(where: str, what: str) -> ScenarioError:
+    """Bad input as one line (exit code 2)."""
+    return ScenarioError([Problem(where, what)], "conform")
+
+
+def made(self) -> Any:
         """What the factory makes."""
         return made(self.family, self.section)
 
