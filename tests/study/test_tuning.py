@@ -217,13 +217,13 @@ def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
     assert [row["local_steps"] for row in rows] == [700, 700, 0]
     assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
     (line,) = setting_lines(rows)
-    assert "m lr=1 (0.5 to 0.5 over 3 settings, 1,400 local steps)" in line.text
+    assert "m lr=1 (0.5 to 0.5 over 3 settings, 1,400 local steps)" in line
 
     for row in rows:
         del row["local_steps"]
     assert sensitivity({"method": "m"}, rows)["tuning_steps"] is None
     (line,) = setting_lines(rows)
-    assert "over 3 settings)" in line.text
+    assert "over 3 settings)" in line
 
 
 def settings_by_method(compare, **more):
