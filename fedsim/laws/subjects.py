@@ -124,68 +124,6 @@ def refusal(where: str, what: str) -> ScenarioError:
     return ScenarioError([Problem(where, what)], "conform")
 
 
-def made(self) -> Any:
-        """What the factory makes."""
-        return made(self.family, self.section)
-
-    def under(self, condition: str) -> tuple[Section, tuple[str, ...]]:
-        """The section under the condition of a limit, and the edits of the scenario.
-
-        `mu=0, client.steps=1` changes the parameter mu of the kind and the key client.steps of the
-        scenario.
-
-        Raises:
-          ScenarioError: for a condition that cannot be read.
-        """
-        parameters = inspect.signature(self.factory).parameters
-        if condition == ALWAYS:
-            return self.section, ()
-        try:
-            values = (call_of(f"kind({condition})") or {}) | {"kind": self.kind}
-        except ValueError as error:
-            raise refusal(f"limits of {self.kind}", f"{condition!r}: {error}") from None
-        own = {name: value for name, value in values.items() if name in parameters}
-        edits = [
-            f"{name}={json.dumps(value)}"
-            for name, value in values.items()
-            if name not in parameters and name != "kind"
-        ]
-        return {**self.section, **own}, tuple(edits)
-
-
-def refusal(where: str, what: str) -> ScenarioError:
-    """Bad input as one line (exit code 2)."""
-    return ScenarioError([Problem(where, what)], "conform")
-
-
-def claims(module: Any, name: str, kind: str, form: type) -> Any:
-    """What a file claims about a kind: `NAME = {...}`, or by kind where the file has several.
-
-    Args:
-      module: the file's module.
-      name: `limits`, a mapping, or `laws`, a list of names.
-      kind: the name of the kind.
-      form: of the claims of one kind.
-
-    Raises:
-      ScenarioError: for claims of another form.
-    """
-    found = getattr(module, name, None)
-    if found is None or inspect.ismodule(found):
-        return form()
-    if isinstance(found, Mapping) and kind in found:
-        found = found[kind]
-    elif isinstance(found, Mapping) and any(not isinstance(v, str) for v in found.values()):
-        found = form()  # of other kinds in the file
-    if form is list and isinstance(found, str | Mapping):
-        raise refusal(name, f"is {found!r}; write a list of laws, or {{KIND: [LAW, ...]}}")
-    if form is list:
-        return list(found)
-    if not isinstance(found, Mapping) or not all(isinstance(v, str) for v in found.values()):
-        raise refusal(name, f'is {found!r}; write {{"mu=0": "sgd"}}, or {{KIND: {{...}}}}')
-    return dict(found)
-
-
 def made(family: str, section: Section) -> Any:
     """What the factory of a section makes, with the codecs inside it.
 

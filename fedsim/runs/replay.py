@@ -345,6 +345,8 @@ def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder:
     for table in FINAL_TABLES:
         recorded_rows = seed.tables.get(table, [])
         problems += _differing_table(table, recorded_rows, journal.records.get(table, []))
+    if not seed.model.exists():  # of a setting that was not chosen; other files were counted before
+        return problems
     return problems + _differing_model(run, seed, folder)
 
 

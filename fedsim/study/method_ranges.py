@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 
 from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.fragments import ranges_of_method
+from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.methods import CALL, ComparedMethod, kind_of, problems_of_ranges
 from fedsim.study.words import path_and_value
-from fedsim.scenario.shorthand import split_at_commas
 
 NO_RANGES = (
     "{label}: its files do not say what it is tuned over; "
@@ -45,9 +45,7 @@ def with_ranges(
     return tuned
 
 
-def _with(
-    method: ComparedMethod, ranges: dict[str, str], taken: Collection[str]
-) -> ComparedMethod:
+def _with(method: ComparedMethod, ranges: dict[str, str], taken: Collection[str]) -> ComparedMethod:
     """A method that is tuned over ranges where nothing else decides.
 
     Args:

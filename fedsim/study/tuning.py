@@ -208,8 +208,7 @@ def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
 
 
 def _setting(row: Record, rows: Sequence[Record]) -> str:
-    """A chosen setting, with the range of mean test scores that all settings gave, and their cost.
-    """
+    """A chosen setting, with the mean test scores that all settings gave, and what they cost."""
     scores = sensitivity(row, rows)
     if not scores:
         return SETTING_WITHOUT_SCORE.format(method=row["method"], setting=row["tuned"])

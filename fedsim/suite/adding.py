@@ -124,8 +124,7 @@ def _demand_same_task(
 
 
 def _demand_same_scores(own: Path, run: Path, baseline: str, score: str) -> None:
-    """Refuse a comparison whose baseline has other scores: its machine or version computes others.
-    """
+    """Refuse a comparison whose baseline has other scores, as another machine computes them."""
     expected = _scores(own, baseline, score)
     if _scores(run, baseline, score) != expected:
         text = f"{baseline} has other scores there than in {own}, so that pairs would mix machines"

@@ -106,7 +106,7 @@ def _data_hash(path: Path, record: Mapping[str, Any]) -> str:
 
 
 def runs_in(path: Path, record: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Path]]:
-    """Yield the runs of a comparison that have commits: the first columns of their rows, the folder.
+    """Yield the runs of a comparison that have commits: first columns of their rows, and folder.
 
     Runs of settings that were not chosen are among them.
 

@@ -346,19 +346,22 @@ ranges = {"client.epochs": "integers(1, 9)", "pull": "log(0.1, 1)"}
 
 
 @fedsim.method
-def pulled_in_{name}(pull: float = 0.1):
-    return {{"client": {{"kind": "fedprox", "mu": pull}}, "server": ["mean"]}}
+def pulled_in_NAME(pull: float = 0.1):
+    return {"client": {"kind": "fedprox", "mu": pull}, "server": ["mean"]}
 """
 
 
 def test_ranges_of_a_plug_in(tmp_path):
     """They come on top of those of its links; `mu` is no parameter of the method."""
     compare = {"ranges": True, "budget": 2}
-    (tmp_path / "right.py").write_text(PLUGIN.format(name="right"))
-    (tmp_path / "wrong.py").write_text(PLUGIN.format(name="wrong").replace("log(0.1, 1)", "0.1"))
-    for name in ("right", "wrong"):
+    for name, pull in (("right", "log(0.1, 1)"), ("wrong", "0.1")):
+        text = PLUGIN.replace("NAME", name).replace("log(0.1, 1)", pull)
+        (tmp_path / f"{name}.py").write_text(text)
         fedsim.enable(str(tmp_path / f"{name}.py"))
-    tried = settings_by_method({**compare, "methods": ["pulled_in_right"]})["pulled_in_right"]
-    assert [list(setting) for setting in tried] == [["method.pull", "client.lr", "client.epochs"]] * 2
+    settings = settings_by_method({**compare, "methods": ["pulled_in_right"]})
+    assert [list(setting) for setting in settings["pulled_in_right"]] == [
+        ["method.pull", "client.lr", "client.epochs"],
+        ["method.pull", "client.lr", "client.epochs"],
+    ]
     with pytest.raises(ScenarioError, match="pulled_in_wrong: pull should be a list of values, or"):
         settings_by_method({**compare, "methods": ["pulled_in_wrong"]})
