@@ -94,8 +94,8 @@ def add_command(folder: Path, runs: tuple[Path, ...]) -> None:
     """
     from fedsim.suite.adding import add
 
-    for path in add(folder, runs):
-        click.echo(printable(f"{path}/"))
+    for path, task in add(folder, runs):
+        click.echo(printable(f"{path}/  task {task[:12]}"))
 
 
 @suite_command.command("verify")

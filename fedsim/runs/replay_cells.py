@@ -47,7 +47,8 @@ def replay_cells(
     try:
         cells = {label_of(cell.key_columns): cell for cell in design_of(scenario).cells}
     except ScenarioError as error:
-        yield check_of("methods", str(error).splitlines(), "")
+        lines = [f"{line}; give its file with --plugin" for line in str(error).splitlines()]
+        yield check_of("methods", Missing(lines), "")
         return
 
     threads = record["environment"].get("threads")

@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsim.disk import files
 from fedsim.disk.tables import read_table, reporting_table_errors
@@ -19,13 +19,25 @@ from fedsim.runs.unfinished import is_complete
 from fedsim.runs.verify import verify
 from fedsim.study.pairing import same_runs
 from fedsim.study.summary import Record, grouped, variation_of
-from fedsim.suite.board import is_task, task_folders, task_of
+from fedsim.suite.board import is_task, task_folders, task_hash, task_of
 
 INCOMING = ".adding"  # a folder of copies that are not complete; it has no run.json of its own
 
 
-def add(folder: Path, runs: Sequence[Path]) -> list[Path]:
-    """Copy comparisons into a folder of results -> where they are now.
+class Added(NamedTuple):
+    """A comparison that was added.
+
+    Attributes:
+      path: where it is now.
+      task: the hash of its task.
+    """
+
+    path: Path
+    task: str
+
+
+def add(folder: Path, runs: Sequence[Path]) -> list[Added]:
+    """Copy comparisons into a folder of results.
 
     All of them are checked before the first is copied. A copy is complete or absent, also if the
     process is killed; what is there already does not change.
@@ -48,20 +60,21 @@ def add(folder: Path, runs: Sequence[Path]) -> list[Path]:
         lock(folder, stack)
         files.remove(folder / INCOMING)  # of a process that was killed
 
-        targets: list[Path] = []
+        added: list[Added] = []
         for run in runs:
             record = _checked(run)
             name = record["scenario"]["name"]
             if name not in tasks:
                 near = did_you_mean(name, list(tasks))
                 raise _refusal(run, f"{folder} has no task '{name}'{near}")
-            added = _new_methods(run, record, tasks[name])
-            target = _free_name(tasks[name][0], added[0], targets)
-            targets.append(target)
+            methods = _new_methods(run, record, tasks[name])
+            taken = [each.path for each in added]
+            target = _free_name(tasks[name][0], methods[0], taken)
+            added.append(Added(target, task_hash(task_of(run, record))))
             tasks[name].append(run)
-        for run, target in zip(runs, targets, strict=True):
+        for run, (target, _) in zip(runs, added, strict=True):
             _copy(run, target)
-    return targets
+    return added
 
 
 def _checked(run: Path) -> dict[str, Any]:

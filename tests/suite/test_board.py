@@ -77,14 +77,14 @@ def test_what_holds_no_tasks_is_refused_in_one_line(tmp_path):
 @pytest.mark.long
 def test_rows_of_the_same_task_join_it_and_can_be_verified(results, runs):
     before = contents(results / "first")
-    (added,) = add(results, [runs / "mine"])
+    ((added, task),) = add(results, [runs / "mine"])
     assert added == results / "first+scaffold"
     assert contents(added) == contents(runs / "mine")
     assert contents(results / "first") == before
     assert sorted(path.name for path in results.iterdir()) == ["first", "first+scaffold"]
     assert task_folders(results) == {"first": [results / "first", added]}
     tasks = [task_of(path, directory.sound_record(path)) for path in (results / "first", added)]
-    assert task_hash(tasks[0]) == task_hash(tasks[1])
+    assert task_hash(tasks[0]) == task_hash(tasks[1]) == task
 
     # 16 runs, with those of settings that were not chosen; a draw is the same again.
     assert [len(drawn.runs) for drawn in draw(results, 1, 0)] == [8, 8]
@@ -127,7 +127,7 @@ def test_what_cannot_join_is_refused_and_changes_nothing(results, runs, monkeypa
         patched.setattr(adding.os, "rename", killed)
         add(results, [runs / "mine"])
     assert list(task_folders(results)["first"]) == [results / "first"]
-    assert add(results, [runs / "mine"]) == [results / "first+scaffold"]
+    assert add(results, [runs / "mine"])[0].path == results / "first+scaffold"
     assert not (results / adding.INCOMING).exists()
 
 
