@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import fedsim
+from fedsim.cli.entry import main
 from fedsim.errors import CheckpointError, DirectoryError, ScenarioError, exit_code
 from fedsim.runs import directory
 from fedsim.suite import adding
@@ -43,6 +44,15 @@ def runs(tmp_path_factory):
 def results(runs, tmp_path):
     """The results, which a test may change."""
     return shutil.copytree(runs / "suite", tmp_path / "suite")
+
+
+def command(*words):
+    """The exit code of `fedsim suite`."""
+    try:
+        main(["suite", *map(str, words)])
+    except SystemExit as end:
+        return end.code or 0
+    return 0
 
 
 def contents(folder):
@@ -94,6 +104,21 @@ def test_rows_of_the_same_task_join_it_and_can_be_verified(results, runs):
         assert verification.equal
         replayed = [check for check in verification.checks if "the same bits" in check.detail]
         assert len(replayed) == len(drawn.runs)
+
+
+@pytest.mark.long
+def test_the_commands_print_a_line_for_each_and_have_exit_codes(results, runs, capsys):
+    assert command("add", results, runs / "mine") == 0
+    path, task = capsys.readouterr().out.split("/  task ")
+    assert path == str(results / "first+scaffold") and len(task) == 12 + 1
+    assert command("add", results, runs / "longer") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+    assert command("verify", results, "--share", 0.01) == 0
+    assert capsys.readouterr().out.count("replayed with the same bits") == 1
+    (results / "first" / "summary.csv").write_text("")
+    assert command("verify", results, "--share", 0.01) == 7
+    assert "summary.csv was changed" in capsys.readouterr().out
 
 
 @pytest.mark.long
