@@ -47,7 +47,7 @@ def verify_command(
     options.enable(plugins)
     from fedsim.runs.verify import verify
 
-    result = verify(directory, say=None if as_json else _print_check, **arguments)
+    result = verify(directory, say=None if as_json else print_check, **arguments)
     if as_json:
         click.echo(json.dumps(result.plain()))
     else:
@@ -63,7 +63,8 @@ def verify_command(
         sys.exit(7 if result.wrong else 2)
 
 
-def _print_check(check: "Check") -> None:
+def print_check(check: "Check") -> None:
+    """Print a check on a line."""
     if not check.possible:
         line = f"--   {check.name}: not checked: {check.detail}"
     elif check.ok:

@@ -2,11 +2,19 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
+from fedsim.cli.records import print_check
+from fedsim.errors import printable
+
+if TYPE_CHECKING:
+    from fedsim.runs.verify import Verification
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.group("suite")
@@ -17,6 +25,8 @@ def suite_command() -> None:
     \b
     Examples:
       fedsim suite run scenarios/suite --size small --out reports/suite
+      fedsim suite add reports/suite reports/mine/iid reports/mine/two_classes
+      fedsim suite verify reports/suite --share 0.1
     """
 
 
@@ -31,12 +41,14 @@ def suite_command() -> None:
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=1, help="Processes that do runs side by side."
 )
+@options.plugins
 @options.debug
 def run_command(
     tasks: tuple[Path, ...],
     size: str | None,
     edits: tuple[str, ...],
     out: Path,
+    plugins: tuple[str, ...],
     resume: bool,
     jobs: int,
 ) -> None:
@@ -51,6 +63,7 @@ def run_command(
       fedsim suite run scenarios/suite --size small --out reports/suite --resume
       fedsim suite run scenarios/suite/label_skew_01.yaml --out reports/suite
     """
+    options.enable(plugins)
     interrupts: Interrupts = click.get_current_context().obj
     from fedsim.suite.execute import run_suite
     from fedsim.suite.tasks import tasks_of
@@ -62,3 +75,66 @@ def run_command(
             click.echo(f"{ended.folder}/  {ended.line}", err=ended.code != 0)
             code = code or ended.code
     sys.exit(code)
+
+
+@suite_command.command("add")
+@click.argument("folder", type=FOLDER)
+@click.argument("runs", nargs=-1, required=True, type=FOLDER)
+@options.debug
+def add_command(folder: Path, runs: tuple[Path, ...]) -> None:
+    """Add comparisons to the results of a suite: RUNS are copied into FOLDER, as TASK+METHOD.
+
+    RUNS are run directories of tasks that FOLDER has, under the same seeds, samples, budget and
+    metric, with the same baseline. What differs is refused with the field and both values, and so
+    is a method that is there already. Nothing is copied unless all of them can be.
+
+    \b
+    Examples:
+      fedsim suite add reports/suite reports/mine/iid reports/mine/two_classes
+    """
+    from fedsim.suite.adding import add
+
+    for path, task in add(folder, runs):
+        click.echo(printable(f"{path}/  task {task[:12]}"))
+
+
+@suite_command.command("verify")
+@click.argument("folder", type=FOLDER)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.1,
+    help="The share of all runs that are replayed; at least one is.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Which runs are drawn.")
+@click.option(
+    "--whole", is_flag=True, help="Replay every round, not only the first one and the last ones."
+)
+@options.device
+@options.plugins
+@options.data_roots
+@options.debug
+def verify_command(
+    folder: Path, share: float, seed: int, plugins: tuple[str, ...], **arguments: Any
+) -> None:
+    """Check the results of a suite: files and tables of all, and drawn runs, replayed bit by bit.
+
+    The exit code is 7 if something is wrong; 2 if nothing is, and something could not be checked
+    here, such as runs of another machine.
+
+    \b
+    Examples:
+      fedsim suite verify reports/suite --share 0.1
+      fedsim suite verify reports/suite --share 1 --whole --plugin mine.py
+    """
+    options.enable(plugins)
+    from fedsim.suite.drawn import draw, verify_drawn
+
+    results: list[Verification] = []
+    for drawn in draw(folder, share, seed):
+        click.echo(printable(f"{drawn.path}/"))
+        results.append(verify_drawn(drawn, say=print_check, **arguments))
+    if any(result.wrong for result in results):
+        sys.exit(7)
+    if not all(result.equal for result in results):
+        sys.exit(2)

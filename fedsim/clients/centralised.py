@@ -6,6 +6,9 @@ from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.types import Client
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"client.lr": "log(1e-2, 1)"}
+
 
 @client
 def centralised(steps_of: Literal["client", "cohort"] = "client") -> Client:

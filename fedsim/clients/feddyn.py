@@ -10,6 +10,9 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"client.lr": "log(1e-2, 1)", "alpha": "log(1e-3, 1)"}
+
 
 @client
 def feddyn(alpha: Annotated[float, Gt(0)] = 0.1) -> Client:

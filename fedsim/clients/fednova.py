@@ -10,6 +10,9 @@ from fedsim.clients.fedprox import fedprox
 from fedsim.compose import client
 from fedsim.types import Client
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"client.lr": "log(1e-2, 1)"}
+
 
 @client
 def fednova(mu: Annotated[float, Ge(0)] = 0.0) -> Client:

@@ -12,6 +12,9 @@ from fedsim.types import Client
 # Conditions under which it is another kind, which `fedsim conform` tries.
 limits = {"mu=0": "sgd", "client.steps=1": "sgd"}
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"client.lr": "log(1e-2, 1)", "mu": "log(1e-3, 1)"}
+
 
 @client
 def fedprox(mu: Annotated[float, Ge(0)] = 0.01) -> Client:

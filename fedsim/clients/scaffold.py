@@ -10,6 +10,9 @@ from fedsim.clients.probe import add_rows, gradient_at_x, no_rows, start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"client.lr": "log(1e-2, 1)"}
+
 
 @client
 def scaffold(option: Literal[1, 2] = 2) -> Client:

@@ -4,6 +4,9 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"client.lr": "log(1e-2, 1)"}
+
 
 @client
 def sgd() -> Client:

@@ -247,7 +247,8 @@ def method(factory: F) -> F:
     Args:
       factory: `(hyper-parameters) -> {"client": {...}, "server": [...]}`, written as in a scenario;
         `client` may be left out. Other sections, such as `"broadcast": ["cast"]`, replace those of
-        the file; a mapping replaces the keys that it has.
+        the file; a mapping replaces the keys that it has. `ranges = {"strength": "log(1e-3, 1)"}`
+        beside it is what comparisons with `compare.ranges` tune.
 
     Returns:
       The factory, unchanged.

@@ -59,7 +59,7 @@ ROUNDS = (
 )  # fmt: skip
 TIMING = (
     "method", "seed", "round",
-    "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency",
+    "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency", "local_steps",
 )  # fmt: skip
 CLIENTS = (
     "method", "seed", "client", "samples", "classes", "cluster", "group", "width", "rank",
@@ -91,7 +91,7 @@ COMPARE = (
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "not_run",
 )  # fmt: skip
 # in compare.csv, of tuned methods
-SENSITIVITY = ("tuned", "trials", "sensitivity_low", "sensitivity_high")
+SENSITIVITY = ("tuned", "trials", "tuning_steps", "sensitivity_low", "sensitivity_high")
 ACROSS = (
     "method", "metric", "score", "variations", "left_out",
     "iqm", "ci_low", "ci_high", "mean_rank",
@@ -112,7 +112,10 @@ SECONDS = (
     "reached", "virtual_seconds_to_target", "target_low", "target_high",
 )  # fmt: skip
 PROFILES = ("method", "metric", "score", "threshold", "share")
-TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
+TUNING = (
+    "method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd",
+    "local_steps", "chosen",
+)  # fmt: skip
 BENCH = (
     "workload", "how", "seconds", "least", "most", "times_lanes",
     "steps_per_second", "gflops", "share_of_peak", "peak_gflops", "lane_efficiency",

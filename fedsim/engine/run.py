@@ -725,6 +725,7 @@ class Run:
             "compile_seconds": earlier_compiling + compiling,
             "steps_per_second": useful / working if working > 0 else 0.0,
             "lane_efficiency": self.since.lane_efficiency,
+            "local_steps": useful,
         }
 
     def release(self) -> None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Optional, Union, get_args
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
+from fedsim.kinds.claims import ranges_of
 from fedsim.kinds.names import ALIASES, FAMILIES
 
 FILE = files("fedsim.kinds") / "shipped.json"
@@ -99,8 +100,8 @@ def _names(annotation: Any, noun: str) -> bool:
 class Shipped:
     """A kind whose module was not imported yet.
 
-    It has the name, the signature and the docstring of its factory, and calling it calls the
-    factory.
+    It has the name, the signature, the docstring and the ranges of its factory, and calling it
+    calls the factory.
 
     Args:
       family: the family of the kind.
@@ -108,11 +109,21 @@ class Shipped:
       module: the module that defines its factory.
       doc: the factory's docstring.
       parameters: name -> [annotation] or [annotation, default] of each hyper-parameter.
+      ranges: over which ranges it is tuned, as its file says.
     """
 
-    def __init__(self, family: str, name: str, module: str, doc: str, parameters: dict[str, list]):
+    def __init__(
+        self,
+        family: str,
+        name: str,
+        module: str,
+        doc: str,
+        parameters: dict[str, list],
+        ranges: dict[str, str] | None = None,
+    ):
         self.family = family
         self.parameters = parameters
+        self.ranges = ranges or {}
         self.__name__ = name
         self.__module__ = module
         self.__doc__ = doc
@@ -171,11 +182,15 @@ def _entry(factory: Callable) -> dict[str, Any]:
         if parameter.default is not parameter.empty:
             entry.append(parameter.default)
         parameters[parameter.name] = entry
-    return {
+    entry = {
         "module": factory.__module__,
         "doc": getdoc(factory) or "",
         "parameters": parameters,
     }
+    ranges = ranges_of(factory)
+    if ranges:
+        entry["ranges"] = ranges
+    return entry
 
 
 def _expression(annotation: Any) -> str:

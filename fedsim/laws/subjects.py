@@ -10,6 +10,7 @@ from typing import Any
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.kinds import ALIASES, FAMILIES
+from fedsim.kinds.claims import claims
 from fedsim.scenario import enable
 from fedsim.scenario.plugins import is_file
 from fedsim.scenario.shorthand import call_of
@@ -121,34 +122,6 @@ class Subject:
 def refusal(where: str, what: str) -> ScenarioError:
     """Bad input as one line (exit code 2)."""
     return ScenarioError([Problem(where, what)], "conform")
-
-
-def claims(module: Any, name: str, kind: str, form: type) -> Any:
-    """What a file claims about a kind: `NAME = {...}`, or by kind where the file has several.
-
-    Args:
-      module: the file's module.
-      name: `limits`, a mapping, or `laws`, a list of names.
-      kind: the name of the kind.
-      form: of the claims of one kind.
-
-    Raises:
-      ScenarioError: for claims of another form.
-    """
-    found = getattr(module, name, None)
-    if found is None or inspect.ismodule(found):
-        return form()
-    if isinstance(found, Mapping) and kind in found:
-        found = found[kind]
-    elif isinstance(found, Mapping) and any(not isinstance(v, str) for v in found.values()):
-        found = form()  # of other kinds in the file
-    if form is list and isinstance(found, str | Mapping):
-        raise refusal(name, f"is {found!r}; write a list of laws, or {{KIND: [LAW, ...]}}")
-    if form is list:
-        return list(found)
-    if not isinstance(found, Mapping) or not all(isinstance(v, str) for v in found.values()):
-        raise refusal(name, f'is {found!r}; write {{"mu=0": "sgd"}}, or {{KIND: {{...}}}}')
-    return dict(found)
 
 
 def made(family: str, section: Section) -> Any:

@@ -17,6 +17,9 @@ from fedsim.tree import Tree
 Rate = Annotated[float, Ge(0)]
 Decay = Annotated[float, Ge(0), Lt(1)]
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"fedadam": {"lr": "log(1e-3, 1e-1)"}, "fedyogi": {"lr": "log(1e-3, 1e-1)"}}
+
 
 class Moments(NamedTuple):
     """State of FedAdagrad, FedAdam and FedYogi."""

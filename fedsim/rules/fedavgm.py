@@ -13,6 +13,9 @@ from fedsim.tree import Tree
 Rate = Annotated[float, Ge(0)]
 Decay = Annotated[float, Ge(0), Lt(1)]
 
+# What it is tuned over where a comparison says `ranges: true`.
+ranges = {"lr": "log(1e-2, 1)"}
+
 
 class Momentum(NamedTuple):
     """State of FedAvgM."""

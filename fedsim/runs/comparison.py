@@ -373,4 +373,9 @@ def _trial(outcome: Outcome) -> Trial:
     if outcome.result is None:
         return Trial(outcome.cell.key_columns, [], [])
     records = outcome.result.records
-    return Trial(outcome.cell.key_columns, records["rounds"], records["summary"])
+    return Trial(
+        key_columns=outcome.cell.key_columns,
+        rounds=records["rounds"],
+        summary=records["summary"],
+        timing=records["timing"],
+    )

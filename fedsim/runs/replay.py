@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from fedsim.errors import CheckpointError, CorruptError, DirectoryError
 from fedsim.runs import directory
 from fedsim.runs.commits import LOG, Commit, commit_files, read_commit, read_log
 from fedsim.runs.differences import differences
-from fedsim.runs.filenames import RunFiles, run_files_of
+from fedsim.runs.filenames import RunFiles, label_of, run_files_of
 from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal
 from fedsim.runs.record import identity
@@ -42,7 +42,7 @@ class RecordedSeed(NamedTuple):
 
     Attributes:
       run_files: the files of the run directory.
-      who: the first columns of its rows: method and seed.
+      who: the first columns of its rows: method and seed, in a comparison also what varies.
       tables: its rows by table.
       commits: the states that it committed, oldest first; the last one is the end.
     """
@@ -65,12 +65,12 @@ class RecordedSeed(NamedTuple):
     @property
     def folder(self) -> Path:
         """The folder of its log and its commits."""
-        return self.run_files.folder(self.who["method"], self.who["seed"])
+        return self.run_files.folder(label_of(self.who), self.who["seed"])
 
     @property
     def model(self) -> Path:
         """The file of its final model."""
-        return self.run_files.model(self.who["method"], self.who["seed"])
+        return self.run_files.model(label_of(self.who), self.who["seed"])
 
 
 # -------------------------------------------------------------------------- reading a recorded seed
@@ -87,13 +87,29 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
     Raises:
       CheckpointError: where they do not match.
     """
-    run_files = run_files_of(path, record)
-    folder = run_files.folder(record["method"], seed)
+    who = {"method": record["method"], "seed": seed}
+    return recorded_run(run_files_of(path, record), who, identity(record, seed))
+
+
+def recorded_run(
+    run_files: RunFiles, who: Mapping[str, Any], expected: dict[str, Any]
+) -> RecordedSeed:
+    """Read the log and the commits of a run, which have to match each other.
+
+    Args:
+      run_files: the files of its run directory.
+      who: the first columns of its rows.
+      expected: the identity that its commits have to have.
+
+    Raises:
+      CheckpointError: where they do not match.
+    """
+    folder = run_files.folder(label_of(who), who["seed"])
     paths = commit_files(folder)
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
     with files.reporting_os_errors(folder):
-        commits = [_commit_of_run(file, identity(record, seed)) for file in paths]
+        commits = [_commit_of_run(file, expected) for file in paths]
         for commit in commits[:-1]:
             # A run that was made longer has dropped the rows after its former end.
             read_log(commit, commit.full if commit.status == "running" else commit.reopened)
@@ -103,7 +119,7 @@ def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
             raise CorruptError(f"{end.path}: does not match {LOG}, which is longer")
     return RecordedSeed(
         run_files=run_files,
-        who={"method": record["method"], "seed": seed},
+        who=dict(who),
         tables=tables,
         commits=[commit.run for commit in commits],
     )
@@ -329,6 +345,8 @@ def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder:
     for table in FINAL_TABLES:
         recorded_rows = seed.tables.get(table, [])
         problems += _differing_table(table, recorded_rows, journal.records.get(table, []))
+    if not seed.model.exists():  # of a setting that was not chosen; other files were counted before
+        return problems
     return problems + _differing_model(run, seed, folder)
 
 

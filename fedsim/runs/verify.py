@@ -156,8 +156,8 @@ def verify(
     return Verification(str(path), made)
 
 
-def _check(name: str, problems: Problems, result: str) -> Check:
-    """A check by its problems.
+def check_of(name: str, problems: Problems, result: str) -> Check:
+    """Return a check by its problems.
 
     Args:
       name: its name.
@@ -184,19 +184,19 @@ def _checks(request: Request) -> Generator[Check]:
     if record is not None and record.get("status") in checks.UNDER_WAY:
         reason = f"the run has not ended (its status is {record['status']})"
         ways = "--resume continues it, fedsim report shows how far it is"
-        yield _check("record", Missing([f"{reason}; {ways}"]), "")
+        yield check_of("record", Missing([f"{reason}; {ways}"]), "")
         return
     problems = checks.of_record(path, record)
-    yield _check("record", problems, "intact")
+    yield check_of("record", problems, "intact")
     if problems or record is None:
         return
 
     hashes = directory.hashes(path)
     problems = checks.of_files(record, hashes)
-    yield _check("files", problems, checks.summary_of_files(record, hashes))
+    yield check_of("files", problems, checks.summary_of_files(record, hashes))
     if is_comparison(record):
         result = "follows from summary.csv; the runs themselves are not replayed"
-        yield _check("compare.csv", checks.of_comparison(path, record), result)
+        yield check_of("compare.csv", checks.of_comparison(path, record), result)
     elif not problems:
         yield from _checks_of_run(request, record)
 
@@ -204,7 +204,7 @@ def _checks(request: Request) -> Generator[Check]:
 def _checks_of_run(request: Request, record: dict[str, Any]) -> Generator[Check]:
     """The checks of a run whose files are what its record says."""
     seeds, problems = checks.of_seeds(request.path, record)
-    yield _check("commits", problems, "match the record and the logs")
+    yield check_of("commits", problems, "match the record and the logs")
     if problems:
         return
 
@@ -212,17 +212,17 @@ def _checks_of_run(request: Request, record: dict[str, Any]) -> Generator[Check]
     for seed in seeds:
         problems += checks.of_rows(seed, record)
     problems += checks.of_ends(record, seeds)
-    yield _check("tables", problems, "follow from the logs")
+    yield check_of("tables", problems, "follow from the logs")
     if problems:
         return
 
     problems = reasons(record["scenario"], record["environment"])
-    yield _check("version", problems, "computes the same values")
+    yield check_of("version", problems, "computes the same values")
     if problems:
         return
 
     scenario, problems = read_again(request, record)
-    yield _check("scenario", problems, "can be read again")
+    yield check_of("scenario", problems, "can be read again")
     if scenario is None:
         return
     threads = record["environment"].get("threads")
@@ -246,18 +246,18 @@ def _checks_of_replay(
       scenario: its scenario, read again.
       devices: the devices to compute on.
     """
-    problems = _of_environment(record, devices)
-    yield _check("environment", problems, "is the recorded one")
+    problems = of_environment(record, devices)
+    yield check_of("environment", problems, "is the recorded one")
     if problems:
         return
     experiment, problems = build_again(request, record, scenario, devices)
-    yield _check("data", problems, "the recorded ones, as are partitions and start models")
+    yield check_of("data", problems, "the recorded ones, as are partitions and start models")
     if problems or experiment is None:
         return
     for seed in seeds:
         name = f"seed {seed.who['seed']}"
         for rounds, problems in replayed(seed, experiment, request.whole, "fork" in record):
-            yield _check(f"{name}, {rounds}", problems, "replayed with the same bits")
+            yield check_of(f"{name}, {rounds}", problems, "replayed with the same bits")
 
 
 # -------------------------------------------------------------------------- scenario and experiment
@@ -301,8 +301,8 @@ def _missing_inputs(record: dict[str, Any], given: dict[str, Any]) -> list[str]:
     return [f"{source}; give it again, fedsim.verify(path, {call})"]
 
 
-def _of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
-    """How this environment differs from the recorded one."""
+def of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
+    """Return how this environment differs from the recorded one."""
     recorded = dict(record["environment"])
     present = json.loads(json.dumps(numerical(devices)))
     if same_values(record["scenario"], str(recorded.get("fedsim"))):

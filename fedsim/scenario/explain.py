@@ -13,11 +13,12 @@ from pydantic import BaseModel
 
 from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean, nearest
 from fedsim.kinds import ALIASES, FAMILIES
+from fedsim.kinds.claims import ranges_of
 from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import aliases_of, catalogue, family_named
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import SECTIONS_OF, list_command, plural_of, type_in_words
-from fedsim.scenario.fragments import fragment_of, links_of
+from fedsim.scenario.fragments import fragment_of, links_of, ranges_of_method
 from fedsim.scenario.guesses import meant, what_is
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
@@ -126,8 +127,12 @@ def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any
         "parameters": parameters,
         "sections": {title: text for title, text in docs.sections.items() if title in shown},
     }
+    ranges = ranges_of(factory)
     if family == "method":
+        ranges = ranges_of_method(kind, client="sgd")
         explained["parts"] = [_explain_link(*link) for link in links_of(fragment_of(factory))]
+    if ranges:
+        explained["ranges"] = ranges
     return explained
 
 
@@ -270,6 +275,12 @@ def lines_of(explained: dict[str, Any]) -> Iterator[Line]:
         yield False, ""
     for parameter in explained["parameters"]:
         yield from _lines_of_parameter(parameter)
+
+    if "ranges" in explained:
+        yield False, ""
+        yield True, "  Tuned over, where compare.ranges is true"
+        for path, text in explained["ranges"].items():
+            yield False, f"    {path}: {text}"
 
     if explained.get("body") and "entries" in explained:
         yield False, ""

@@ -30,8 +30,8 @@ class Scenario(NamedTuple):
         if self.spec.compare == Compare():
             plain.pop("compare")
         else:
-            for key in ("budget", "suite"):
-                if plain["compare"][key] is None:
+            for key in ("budget", "ranges", "suite"):
+                if not plain["compare"][key]:
                     plain["compare"].pop(key)
         if self.spec.schedule.kind == "sync":
             plain.pop("schedule")

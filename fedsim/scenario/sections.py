@@ -535,6 +535,9 @@ class Compare(Section):
     budget: Annotated[int, Ge(1), Le(10_000)] | None = None
     """Where something is tuned over a range: how many settings are tried of every method, whatever
     the number of its paths. They are drawn, from lists as well, the same for all methods."""
+    ranges: bool = False
+    """Whether methods are also tuned over the ranges that their files name (`fedsim explain
+    fedprox`), where the scenario has neither a value nor a range of its own."""
     suite: Annotated[int, Ge(1), Le(1_000)] | None = None
     """The version of the task, of a scenario that is one of a suite (`fedsim suite`)."""
     baseline: str | None = None

@@ -23,6 +23,7 @@ from fedsim.study.cells import (
     problem_lines,
     without_edits,
 )
+from fedsim.study.method_ranges import with_ranges
 from fedsim.study.methods import (
     ComparedMethod,
     baseline_of,
@@ -462,6 +463,11 @@ class GridReader:
             self.problems.append(Problem("compare.methods", NO_METHODS))
         varied = self.attempt("vary", axes_of, vary) or {}
         tuned = self.attempt("tune", axes_of, tune, "--tune") or {}
+        if scenario.spec.compare.ranges:
+            client = scenario.spec.client.kind
+            taken = {*varied, *tuned}
+            given = self.attempt("methods", with_ranges, compared, client, taken, bool(tuned))
+            compared = given or compared
         grid = Grid(compared, varied, tuned, scenario.spec.compare.budget, variations=[])
 
         if grid.tunes:

@@ -36,7 +36,8 @@ class ComparedMethod(NamedTuple):
     @property
     def entry(self) -> Any:
         """The method as an entry of `compare.methods`."""
-        if isinstance(self.method, str) and self.label == label_of(self.method) and not self.edits:
+        is_plain = isinstance(self.method, str) and self.label == label_of(self.method)
+        if is_plain and not self.edits and not self.tune:
             return self.method
         entry: dict[str, Any] = {"method": self.method, "label": self.label}
         if self.edits:
@@ -204,13 +205,13 @@ def with_baselines(methods: Sequence[ComparedMethod]) -> list[ComparedMethod]:
     >>> [method.label for method in with_baselines(methods_of("fedavg, local_only"))]
     ['fedavg', 'local_only', 'centralised']
     """
-    kinds = {_kind_of(method) for method in methods}
+    kinds = {kind_of(method) for method in methods}
     missing = [name for name in BASELINES if name not in kinds]
     return [*methods, *methods_of(missing)]
 
 
-def _kind_of(method: ComparedMethod) -> str:
-    """The name of a method, without its hyper-parameters; empty for the scenario as it is."""
+def kind_of(method: ComparedMethod) -> str:
+    """Return a method's name without hyper-parameters; empty for the scenario as it is."""
     if isinstance(method.method, Mapping):
         return str(method.method.get("kind"))
     return re.split(r"\s*\(", str(method.method or "").strip(), maxsplit=1)[0]
@@ -237,7 +238,7 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
     if label not in labels:
         problem = Problem("", f"no method '{label}' is compared{did_you_mean(label, labels)}")
         raise ScenarioError([problem], "--baseline")
-    if _kind_of(methods[labels.index(label)]) == "local_only":
+    if kind_of(methods[labels.index(label)]) == "local_only":
         text = "trains no shared model, and without a score nothing can be compared with it"
         problem = Problem("", f"{label} {text}; name another method")
         raise ScenarioError([problem], "--baseline")
@@ -247,7 +248,7 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
 def _first_federated(methods: Sequence[ComparedMethod]) -> str:
     """The label of the first method that is federated; of the first one if none is."""
     for method in methods:
-        if _kind_of(method) not in BASELINES:
+        if kind_of(method) not in BASELINES:
             return method.label
     return methods[0].label
 

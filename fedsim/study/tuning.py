@@ -25,7 +25,7 @@ EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is 
 
 CHOSEN = "Chosen by {metric}: {settings}."
 CHOSEN_OF_VARIATION = "With {variation}, chosen by {metric}: {settings}."
-SETTING = "{method} {setting} ({low:.4g} to {high:.4g} over its settings)"
+SETTING = "{method} {setting} ({low:.4g} to {high:.4g} over {spent})"
 SETTING_WITHOUT_SCORE = "{method} {setting}"
 
 AT_EDGE = (
@@ -42,11 +42,13 @@ class Trial(NamedTuple):
       key_columns: the first columns of its rows.
       rounds: its rows of `rounds.csv`; empty if it failed.
       summary: its rows of `summary.csv`; empty if it failed.
+      timing: its rows of `timing.csv`; empty if it failed.
     """
 
     key_columns: Record
     rounds: Sequence[Record]
     summary: Sequence[Record]
+    timing: Sequence[Record] = ()
 
 
 def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
@@ -104,6 +106,7 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
             "metric": column,
             **_mean_and_sd("validation", validation[index]),
             **_mean_and_sd("test", _test_scores(trial, score, worst_score)),
+            "local_steps": _total([row.get("local_steps") for row in trial.timing]),
             "chosen": int(index == best),
         }
         rows.append(row)
@@ -137,6 +140,12 @@ def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     return scored(values, diverged, worst_score)
 
 
+def _total(counts: Sequence[int | None]) -> int | None:
+    """The sum of counts; None if one of them is unknown, as in runs of earlier versions."""
+    known = [int(count) for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 def _mean_and_sd(name: str, values: np.ndarray) -> Record:
     """The columns `NAME_mean` and `NAME_sd` of some scores."""
     mean = None
@@ -149,9 +158,10 @@ def _mean_and_sd(name: str, values: np.ndarray) -> Record:
 
 
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
-    """Return the chosen setting of a method, how many were tried, and the range of their scores.
+    """Return the chosen setting of a method, what was spent on choosing it, and a range of scores.
 
-    The scores are means on test samples. It is empty if no setting has one.
+    The range is that of all settings' mean scores on test samples. It is empty if no setting has
+    one.
 
     Args:
       row: a row of `compare.csv`: the method, and the variation if there is one.
@@ -165,6 +175,7 @@ def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
     return {
         "tuned": chosen,
         "trials": len(tried),
+        "tuning_steps": _total([trial.get("local_steps") for trial in tried]),
         "sensitivity_low": min(means),
         "sensitivity_high": max(means),
     }
@@ -197,7 +208,7 @@ def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
 
 
 def _setting(row: Record, rows: Sequence[Record]) -> str:
-    """A chosen setting, with the range of the mean test scores of all settings of the method."""
+    """A chosen setting, with the mean test scores that all settings gave, and what they cost."""
     scores = sensitivity(row, rows)
     if not scores:
         return SETTING_WITHOUT_SCORE.format(method=row["method"], setting=row["tuned"])
@@ -206,7 +217,20 @@ def _setting(row: Record, rows: Sequence[Record]) -> str:
         setting=row["tuned"],
         low=scores["sensitivity_low"],
         high=scores["sensitivity_high"],
+        spent=_spent(scores),
     )
+
+
+def _spent(scores: Record) -> str:
+    """What was spent on choosing a setting: `4 settings, 12,800 local steps`.
+
+    Args:
+      scores: as of `sensitivity`.
+    """
+    settings = f"{scores['trials']} settings"
+    if scores["tuning_steps"] is None:
+        return settings
+    return f"{settings}, {scores['tuning_steps']:,} local steps"
 
 
 def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:

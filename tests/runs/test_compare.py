@@ -414,9 +414,10 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
     )
     assert comparison.verdict[-1].startswith("Chosen by validation accuracy: fedavg client.lr=")
     assert (
-        f"median {table['tuned']} ({grid.min():.4g} to {grid.max():.4g} over its settings)"
+        f"median {table['tuned']} ({grid.min():.4g} to {grid.max():.4g} over 3 settings, "
         in comparison.verdict[-1]
     )
+    assert table["tuning_steps"] == tuning[tuning["method"] == "median"]["local_steps"].sum() > 0
     assert fedsim.verify(tmp_path / "out").equal
     with pytest.raises(ScenarioError, match=r"data.validation: .*set data.validation=0.1"):
         fedsim.compare(SCENARIO, ["fedavg"], tune={"client.lr": [0.1, 0.2]})

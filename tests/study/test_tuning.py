@@ -9,7 +9,7 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
-from fedsim.study.tuning import Trial, edge_lines, tuned
+from fedsim.study.tuning import Trial, edge_lines, sensitivity, setting_lines, tuned
 
 SCENARIO = {
     "name": "small",
@@ -203,6 +203,29 @@ def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
     assert [row["test_mean"] for row in rows] == [None, 0.4]
 
 
+def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
+    """Runs of earlier versions did not count them, and a trial that failed took none."""
+    summary = [{"seed": 0, "metric": "test_accuracy", "final": 0.5, "diverged": 0}]
+    rounds = [{"seed": 0, "validation_accuracy": 0.5}]
+    timing = [{"local_steps": 0}, {"local_steps": 700}]
+    trials = [
+        Trial({"method": "m", "tuned": "lr=1"}, rounds, summary, timing),
+        Trial({"method": "m", "tuned": "lr=2"}, rounds, summary, timing),
+        Trial({"method": "m", "tuned": "lr=3"}, [], []),
+    ]
+    _, rows = tuned(trials, "test_accuracy", "final")
+    assert [row["local_steps"] for row in rows] == [700, 700, 0]
+    assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
+    (line,) = setting_lines(rows)
+    assert "m lr=1 (0.5 to 0.5 over 3 settings, 1,400 local steps)" in line
+
+    for row in rows:
+        del row["local_steps"]
+    assert sensitivity({"method": "m"}, rows)["tuning_steps"] is None
+    (line,) = setting_lines(rows)
+    assert "over 3 settings)" in line
+
+
 def settings_by_method(compare, **more):
     """What is tried of every method of a comparison."""
     cells = design_of(read({**SCENARIO, "compare": compare}), **more).cells
@@ -255,6 +278,7 @@ def test_a_small_range_is_tried_as_a_whole():
         ({"tune": {"client.lr": "log(0.1, 1)"}, "budget": 0}, "compare.budget: should be"),
         ({"tune": {"client.lr": [0.1, 1]}}, "nothing is tuned over a range"),
         ({"methods": ["fedprox(mu=log(1, 0.1))"]}, "LOW has to be below HIGH"),
+        ({"methods": ["fedsam"], "ranges": True}, "fedsam: its files do not say what it is tuned"),
     ],
 )
 def test_ranges_that_cannot_be_searched_are_refused_in_one_line(compare, text):
@@ -262,3 +286,82 @@ def test_ranges_that_cannot_be_searched_are_refused_in_one_line(compare, text):
         design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], "budget": 4, **compare}}))
     assert text in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_ranges_of_a_methods_files_are_used_where_the_scenario_says_so():
+    """The same values are tried as for the same ranges in the scenario."""
+    compare = {"methods": ["fedavg", "fedprox", "fedadam", "centralised"], "budget": 3}
+    written = {
+        "methods": [
+            "fedavg",
+            "fedprox(mu=log(1e-3, 1))",
+            "fedadam(lr=log(1e-3, 1e-1))",
+            "centralised",
+        ],
+        "tune": {"client.lr": "log(1e-2, 1)"},
+        "budget": 3,
+    }
+    from_files = settings_by_method({**compare, "ranges": True})
+    in_scenario = settings_by_method(written)
+    assert list(from_files) == compare["methods"]
+    for ours, theirs in zip(from_files.values(), in_scenario.values(), strict=True):
+        assert ours == theirs and len(ours) == 3
+
+    # What the resolved scenario says needs no files.
+    design = design_of(read({**SCENARIO, "compare": {**compare, "ranges": True}}))
+    resolved = design.scenario.resolved()
+    assert "ranges" not in resolved["compare"]
+    assert resolved["compare"]["methods"][1] == {
+        "method": "fedprox(mu=log(1e-3, 1))",
+        "label": "fedprox",
+        "tune": {"client.lr": "log(1e-2, 1)"},
+    }
+    assert [cell.tuned for cell in design_of(read(resolved)).cells] == [
+        cell.tuned for cell in design.cells
+    ]
+
+
+def test_values_and_ranges_of_the_scenario_come_first():
+    fixed = {"method": "fedprox", "label": "fixed", "set": {"client.lr": 0.2}}
+    settings = settings_by_method(
+        {
+            "methods": ["fedprox(mu=0.5)", fixed, "median"],
+            "ranges": True,
+            "budget": 2,
+        }
+    )
+    assert [list(tried[0]) for tried in settings.values()] == [
+        ["client.lr"],
+        ["method.mu"],
+        ["client.lr"],  # of the scenario's own client, which a rule keeps
+    ]
+    compare = {"methods": ["fedprox"], "ranges": True, "budget": 2, "tune": {"client.lr": [1, 2]}}
+    assert {tried["client.lr"] for tried in settings_by_method(compare)["fedprox"]} <= {1, 2}
+
+
+PLUGIN = """
+import fedsim
+
+ranges = {"client.epochs": "integers(1, 9)", "pull": "log(0.1, 1)"}
+
+
+@fedsim.method
+def pulled_in_NAME(pull: float = 0.1):
+    return {"client": {"kind": "fedprox", "mu": pull}, "server": ["mean"]}
+"""
+
+
+def test_ranges_of_a_plug_in(tmp_path):
+    """They come on top of those of its links; `mu` is no parameter of the method."""
+    compare = {"ranges": True, "budget": 2}
+    for name, pull in (("right", "log(0.1, 1)"), ("wrong", "0.1")):
+        text = PLUGIN.replace("NAME", name).replace("log(0.1, 1)", pull)
+        (tmp_path / f"{name}.py").write_text(text)
+        fedsim.enable(str(tmp_path / f"{name}.py"))
+    settings = settings_by_method({**compare, "methods": ["pulled_in_right"]})
+    assert [list(setting) for setting in settings["pulled_in_right"]] == [
+        ["method.pull", "client.lr", "client.epochs"],
+        ["method.pull", "client.lr", "client.epochs"],
+    ]
+    with pytest.raises(ScenarioError, match="pulled_in_wrong: pull should be a list of values, or"):
+        settings_by_method({**compare, "methods": ["pulled_in_wrong"]})
