@@ -157,7 +157,7 @@ def _counted(row: Record, metric: str) -> Record:
 
 
 def _lost(runs: Sequence[Record]) -> dict[str, int]:
-    """How many runs of a method have the worst score that there is, by method, where there are any."""
+    """How many runs of a method have the worst score that there is; not those without any."""
     lost: dict[str, int] = {}
     for row in runs:
         if row.get("diverged"):
