@@ -15,8 +15,8 @@ Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
 """by task, method and seed"""
 
 SCALED = (
-    "Tasks have different metrics, so that over tasks, a score is its place between the worst (0) "
-    "and the best (1) finite score of any run in the task; one that is not finite counts 0."
+    "Scores of tasks have scales of their own, so over tasks a score is its place between the "
+    "worst (0) and the best (1) finite score that counts in the task; one that is not finite is 0."
 )
 FEW_IN_COMMON = "Over tasks, only the seeds count that all methods have in all tasks: {number}."
 

@@ -102,7 +102,7 @@ def seeds_needed(pairs: int) -> int | None:
     None if no number of seeds is enough.
 
     >>> seeds_needed(1), seeds_needed(28)
-    (6, 12)
+    (6, 11)
     """
     for seeds in range(2, MOST_SEEDS):
         if smallest_p(seeds) * pairs < SIGNIFICANCE_LEVEL:
