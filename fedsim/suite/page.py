@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 from fedsim.disk.tables import Record
 from fedsim.report.page.content import columns
+from fedsim.report.page.folding import MOST_ROWS
 from fedsim.report.page.render import rendered
 from fedsim.report.page.strips import breakable
 from fedsim.report.pictures.looks import curve_class
 from fedsim.report.results import EMPTY, Cell
-from fedsim.study.summary import as_loss, in_words, larger_is_better
+from fedsim.study.summary import as_loss, grouped, in_words, larger_is_better
 from fedsim.study.words import count
 from fedsim.suite import pictures
 from fedsim.suite.analysis import Analysis
@@ -103,9 +104,10 @@ def page_of(
         "task_lines": task_lines(analysis),
         "notes": notes(analysis),
         "columns": columns,
+        "in_profiles": _looks_in(rows.get("profiles", []), looks),
+        "in_budget": _looks_in(rows.get("budget", []), looks),
         "baseline": analysis.baseline,
         "metric": in_words(analysis.metric),
-        "looks": looks,
         "task_names": [task.name for task in analysis.tasks],
         "ranked": analysis.ranked,
         "grid": _grid(analysis, rows["scores"]),
@@ -122,6 +124,12 @@ def page_of(
     }
     content["sections"] = _sections(content)
     return rendered(content, {"axes": [], "charts": []}, template_name="suite")
+
+
+def _looks_in(rows: Sequence[Record], looks: Mapping[str, str]) -> dict[str, str]:
+    """The classes of the methods that a table has."""
+    methods = {row["method"] for row in rows}
+    return {method: look for method, look in looks.items() if method in methods}
 
 
 def _size(analysis: Analysis) -> str:
@@ -227,11 +235,15 @@ def _table(rows: Sequence[Record], titles: Mapping[str, str]) -> dict[str, Any]:
     lines = []
     for row in rows:
         lines.append([_cell(row.get(name)) for name in shown])
-    words = sum(name in WORDS for name in shown[:2])
+    groups = [("", lines)]
+    if len(rows) > MOST_ROWS:
+        groups = []
+        for title, of_task in grouped(lines, key=lambda line: str(line[0][1])).items():
+            groups.append((title, of_task))
     return {
         "head": [titles[name] for name in shown],
-        "groups": [("", lines)],
-        "words": words,
+        "groups": groups,
+        "words": sum(name in WORDS for name in shown[:2]),
     }
 
 

@@ -1,7 +1,6 @@
 """The pictures on the page of a suite."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
@@ -23,9 +22,6 @@ from fedsim.report.page.svg import axes_grid, element
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import grouped, in_words, is_share
 from fedsim.suite.analysis import Analysis
-
-Titled = list[tuple[str, Any]]
-"""pictures with their titles"""
 
 
 def differences(
@@ -90,7 +86,7 @@ def profiles(analysis: Analysis, rows: Sequence[Record], looks: Mapping[str, str
     return _curves(points, looks, in_words(analysis.metric), f"share of runs {side} it", share=True)
 
 
-def budget(rows: Sequence[Record], looks: Mapping[str, str]) -> Titled:
+def budget(rows: Sequence[Record], looks: Mapping[str, str]) -> list[tuple[str, Markup]]:
     """The expected best validation score of k settings, in every task.
 
     Args:
@@ -102,7 +98,7 @@ def budget(rows: Sequence[Record], looks: Mapping[str, str]) -> Titled:
         metric = of_task[0]["metric"]
         points = _points(of_task, "trials", "expected")
         label = f"expected best {in_words(metric)}"
-        drawn = _curves(points, looks, "settings tried", label, share=is_share(metric))
+        drawn = _curves(points, looks, "settings tried", label, share=is_share(metric), whole=True)
         pictures.append((task, drawn))
     return pictures
 
@@ -172,6 +168,7 @@ def _curves(
     below: str,
     label: str,
     share: bool,
+    whole: bool = False,
 ) -> Markup:
     """A curve per method; the first is drawn last, above the others.
 
@@ -181,6 +178,7 @@ def _curves(
       below: the name of the lower axis.
       label: what the height is.
       share: whether heights are shares.
+      whole: whether the lower axis counts something.
     """
     across = []
     heights = []
@@ -189,7 +187,10 @@ def _curves(
         heights += [y for _, y in of_method]
     x = axis(across, LEFT, WIDTH - RIGHT, exact=True)
     y = axis(heights, HEIGHT - BOTTOM, TOP, share)
-    elements = [axes_grid(x, y, below)]
+    ticks = None
+    if whole:
+        ticks = [tick for tick in x.ticks() if tick == round(tick)]
+    elements = [axes_grid(x, y, below, ticks)]
     for method in reversed([*points]):
         title = element("title", method)
         line = element("path", class_="line", d=path(points[method], x, y))

@@ -67,7 +67,7 @@ def write_report(folders: Sequence[Path], out: Path) -> Written:
         contents[f"{name}.csv"] = to_csv(table, COLUMNS[name])
     contents["tables/scores.tex"] = _paper_table(analysis)
     for name in PAPER:
-        shown = frame(rows[name], COLUMNS[name]).fillna("")
+        shown = frame(rows[name], COLUMNS[name]).astype(object).fillna("")
         contents[f"tables/{name}.tex"] = latex(shown)
     contents[PAGE] = page_of(analysis, rows, left_out)
 

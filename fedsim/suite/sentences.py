@@ -66,11 +66,11 @@ def across_lines(analysis: Analysis) -> list[str]:
 
 def task_lines(analysis: Analysis) -> list[str]:
     """Return a sentence for every task: which methods are told apart in it."""
-    lines = []
-    for name, pairs in analysis.pairs.items():
-        if pairs:
-            lines.append(f"{name}: {_in_task(pairs)}.")
-    return lines
+    texts = {name: _in_task(pairs) for name, pairs in analysis.pairs.items() if pairs}
+    few = {too_few(pairs) for pairs in analysis.pairs.values() if pairs}
+    if len(texts) > 1 and len(few) == 1 and "" not in few:
+        return [f"In every task: {few.pop()}."]
+    return [f"{name}: {text}." for name, text in texts.items()]
 
 
 def notes(analysis: Analysis) -> list[str]:

@@ -163,7 +163,7 @@ def cost_rows(analysis: Analysis) -> list[Record]:
                 continue
             row: Record = {"task": task.name, "method": method}
             for column in ("trials", "tuning_steps"):
-                row[column] = compared.get(method, {}).get(column)
+                row[column] = _whole(compared.get(method, {}).get(column))
             row["local_steps"] = _mean(steps.get(method, []))
             for column in ("bytes_up", "bytes_down", "virtual_seconds"):
                 row[column] = _mean(values_of(ends.get(method, []), column))
@@ -313,6 +313,11 @@ def _sums(rows: Sequence[Record], column: str) -> dict[str, list[float]]:
         if len(counts) == len(of_run):
             sums.setdefault(method, []).append(math.fsum(counts))
     return sums
+
+
+def _whole(number: float | None) -> int | None:
+    """A count; the numbers of a column with empty cells are read as floats."""
+    return None if number is None else int(number)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -163,7 +163,8 @@ def test_tables_have_the_numbers_of_the_tasks():
     assert of_b["ci_high"] - d.mean() == pytest.approx(stats.t.ppf(0.975, 2) * stats.sem(d))
     overall = {row["method"]: row for row in rows["overall"]}
     assert overall["b"]["mean"] == pytest.approx(0.5) and overall["b"]["mean_rank"] == 1
-    assert (overall["a"]["worst_task"], overall["a"]["worst_mean"]) == ("second", 0.2)
+    assert overall["a"]["worst_task"] == "second"
+    assert overall["a"]["worst_mean"] == pytest.approx(0.2)
     assert overall["new"]["note"] == "no score in second" and overall["new"]["iqm"] is None
     cost = next(row for row in rows["costs"] if row["method"] == "a")
     assert (cost["trials"], cost["tuning_steps"], cost["local_steps"]) == (2, 90, 6)
@@ -231,22 +232,21 @@ def flips_of_every_difference(scores):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shared", [0.0, 2.0])
-def test_on_noise_every_sentence_is_wrong_in_at_most_five_percent(shared):
+def test_on_noise_every_sentence_is_wrong_in_at_most_five_percent():
     number = 600
-    over_tasks = 0
-    naive = 0
-    in_task = np.zeros(3)
-    for tasks in noise_suites(number, shared):
-        analysis = analysed(tasks)
-        over_tasks += any("significantly better" in line for line in lines_of(analysis))
-        in_task += [" is better than " in line for line in task_lines(analysis)]
-        naive += flips_of_every_difference(analysis.scores).min() < 0.05
     most = number * 0.05 + 3 * math.sqrt(number * 0.05 * 0.95)
-    assert over_tasks <= most and (in_task <= most).all()
-    assert over_tasks > 0 and in_task.sum() > 0  # the test can fail
-    if shared:
-        assert naive > 2 * most  # seeds are shared by tasks: that is why a seed has one sign
+    for shared in (0.0, 2.0):
+        over_tasks = 0
+        naive = 0
+        in_task = np.zeros(3)
+        for tasks in noise_suites(number, shared):
+            analysis = analysed(tasks)
+            over_tasks += any("significantly better" in line for line in lines_of(analysis))
+            in_task += [" is better than " in line for line in task_lines(analysis)]
+            naive += flips_of_every_difference(analysis.scores).min() < 0.05
+        assert 0 < over_tasks <= most and (0 < in_task).all() and (in_task <= most).all()
+    # Seeds are shared by tasks here, which is why a seed has one sign in all of them.
+    assert naive > 2 * most
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +300,7 @@ def test_folders_join_by_task_and_what_does_not_fit_is_refused_in_one_line(suite
         (other / name).write_bytes((suite / "first" / name).read_bytes())
     (other / "summary.csv").write_text(text.replace("fedprox(mu=0.1)", "mine"))
     (joined, _), _ = read_tasks([suite, other])
-    assert joined.methods == ["fedavg", "fedprox(mu=0.1)", "local_only", "centralised", "mine"]
+    assert set(joined.methods) == {*once[0].methods, "mine"} and "mine" not in once[0].methods
     assert joined.scores("mine") == joined.scores("fedprox(mu=0.1)")
 
     frame = pd.read_csv(table)
