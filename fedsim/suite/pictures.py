@@ -45,7 +45,10 @@ def differences(
         x = cut_axis([numbers_of(line.marks) for line in lines], [0.0])
         metric = in_words(of_task[0]["metric"])
         label = f"difference of {metric} to {analysis.baseline}"
-        keys = [(symbol(0), "p < 0.05 after Holm"), (symbol(0, filled=False), "not told apart")]
+        keys = [
+            (symbol(0), "p < 0.05 after Holm"),
+            (symbol(0, filled=False), "not told apart, or not tested"),
+        ]
         shown.append((task, marks_picture(lines, x, label, [(0.0, "zero")], keys)))
     return shown
 

@@ -303,13 +303,15 @@ def test_folders_join_by_task_and_what_does_not_fit_is_refused_in_one_line(suite
     assert set(joined.methods) == {*once[0].methods, "mine"} and "mine" not in once[0].methods
     assert joined.scores("mine") == joined.scores("fedprox(mu=0.1)")
 
+    empty = tmp_path / "empty"
+    empty.mkdir()
     frame = pd.read_csv(table)
     frame["final"] -= 0.25
     frame.to_csv(other / "summary.csv", index=False)
     for folders, reason in (
         ([suite, other], "'first' has other scores of "),
         ([tmp_path / "none"], "there is no such folder"),
-        ([tmp_path], "no task of a suite"),
+        ([empty], "no task of a suite"),
     ):
         with pytest.raises(DirectoryError, match=reason) as refusal:
             read_tasks(folders)
