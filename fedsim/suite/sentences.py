@@ -79,7 +79,7 @@ def notes(analysis: Analysis) -> list[str]:
     for method, tasks in analysis.missing.items():
         lines.append(f"{method} is not compared over tasks: no score in {', '.join(tasks)}.")
     for method, reason in analysis.outside.items():
-        lines.append(f"{method} is not ranked: {OUTSIDE[reason]}.")
+        lines.append(f"{method} is not ranked ({OUTSIDE[reason]}).")
     for task in analysis.tasks:
         for method, number in task.lost.items():
             runs = count(number, "run")
@@ -101,10 +101,11 @@ def too_few(pairs: Sequence[Pair]) -> str:
     if tested and smallest_p(most) * len(tested) < SIGNIFICANCE_LEVEL:
         return ""
     needed = seeds_needed(len(pairs))
-    text = f"with {count(most, 'seed')} and {count(len(pairs), 'pair')}, none can be told apart"
+    sizes = f"{count(most, 'seed')} and {count(len(pairs), 'pair')}"
+    text = f"with {sizes}, no two methods can be told apart"
     if needed is None:
         return text
-    return f"{text}, which takes {needed} seeds or more"
+    return f"{text}, which takes at least {needed} seeds"
 
 
 def _in_task(pairs: Sequence[Pair]) -> str:
