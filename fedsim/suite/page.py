@@ -230,16 +230,21 @@ def _pair_cell(row: Record, won: str, lost: str, better: str) -> Shaded:
 
 
 def _table(rows: Sequence[Record], titles: Mapping[str, str]) -> dict[str, Any]:
-    """A table as the template takes it, without columns in which nothing is known."""
+    """A table as the template takes it, without columns in which nothing is known.
+
+    A long one is folded by task.
+
+    Args:
+      rows: of the table.
+      titles: of the columns that it shows, by name.
+    """
     shown = [name for name in titles if any(row.get(name) is not None for row in rows)]
-    lines = []
-    for row in rows:
-        lines.append([_cell(row.get(name)) for name in shown])
-    groups = [("", lines)]
+    by_task = {"": list(rows)}
     if len(rows) > MOST_ROWS:
-        groups = []
-        for title, of_task in grouped(lines, key=lambda line: str(line[0][1])).items():
-            groups.append((title, of_task))
+        by_task = grouped(rows, key=lambda row: row.get("task", ""))
+    groups = []
+    for task, of_task in by_task.items():
+        groups.append((task, [[_cell(row.get(name)) for name in shown] for row in of_task]))
     return {
         "head": [titles[name] for name in shown],
         "groups": groups,
