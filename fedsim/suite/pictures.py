@@ -1,5 +1,6 @@
 """The pictures on the page of a suite."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
@@ -158,10 +159,11 @@ def _intervals(
 
 
 def _points(rows: Sequence[Record], x: str, y: str) -> dict[str, list[tuple[float, float]]]:
-    """The points of every method's curve, from two columns."""
+    """The points of every method's curve, from two columns; infinite ones are not drawn."""
     points: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        points.setdefault(row["method"], []).append((row[x], row[y]))
+        if math.isfinite(row[y]):
+            points.setdefault(row["method"], []).append((row[x], row[y]))
     return points
 
 

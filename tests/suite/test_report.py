@@ -189,7 +189,10 @@ def test_losses_are_put_on_the_scale_of_their_task_which_swapping_two_methods_ke
         task("loss", {"a": [1.0, 2.0], "b": [3.0, np.inf]}, "test_loss"),
         task("accuracy", {"a": [0.2, 0.3], "b": [0.4, 0.6]}),
     ]
+    trials = [{"method": "a", "metric": "validation_loss", "validation_mean": m} for m in (1, None)]
+    tasks[0].tables["tuning"].extend(trials)
     analysis = analysed(tasks)
+    assert b"scaled score" in page_of(analysis, tables_of(analysis), [])  # with infinite numbers
     assert analysis.larger_is_better and analysis.metric == "scaled_score"
     assert analysis.scores.min() == 0 and analysis.scores.max() == 1
     assert any("scales of their own" in line for line in lines_of(analysis))
