@@ -84,6 +84,13 @@ TABLES = {
     "bytes.csv": tables.BYTES,
     "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
+    "scores.csv": tables.SCORES,
+    "pairs.csv": tables.PAIRS,
+    "overall.csv": tables.OVERALL,
+    "overall_pairs.csv": tables.OVERALL_PAIRS,
+    "budget.csv": tables.BUDGET,
+    "costs.csv": tables.COSTS,
+    "wall.csv": tables.WALL,
     "bench.csv": tables.BENCH,
 }
 IMPORTS = {

@@ -27,6 +27,7 @@ def suite_command() -> None:
       fedsim suite run scenarios/suite --size small --out reports/suite
       fedsim suite add reports/suite reports/mine/iid reports/mine/two_classes
       fedsim suite verify reports/suite --share 0.1
+      fedsim suite report reports/suite --out reports/suite-report
     """
 
 
@@ -138,3 +139,38 @@ def verify_command(
         sys.exit(7)
     if not all(result.equal for result in results):
         sys.exit(2)
+
+
+@suite_command.command("report")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder of the report.",
+)
+@options.open_page
+@options.debug
+def report_command(folders: tuple[Path, ...], out: Path, open_page: bool) -> None:
+    """Write tables, LaTeX and a page about all tasks of a suite.
+
+    FOLDERS are what fedsim suite run wrote; methods of several of them join one table per task.
+    What the page says has been tested under the same seeds, after Holm over all pairs of methods;
+    methods that cannot be told apart are said to be so. A run that failed or diverged counts as the
+    worst possible.
+
+    \b
+    Examples:
+      fedsim suite report reports/suite --out reports/suite-report
+      fedsim suite report reports/suite reports/mine --out reports/both --open
+    """
+    from fedsim.suite.report import PAGE, write_report
+
+    written = write_report(folders, out)
+    for line in written.left_out:
+        click.echo(f"fedsim: left out: {line}", err=True)
+    click.echo(f"{out}/  {'  '.join(written.names)}")
+    click.echo(written.headline)
+    if open_page:
+        options.show_page(out / PAGE)

@@ -40,6 +40,7 @@ from fedsim.types.client import ALONE, POOLED
 Row = dict[str, Any]
 
 SPREADS = {"sd": "standard deviation", "interval": "half of Student's 95 % interval of the mean"}
+AGAIN = "fedsim export DIR --format latex --spread sd|interval"  # the command that writes it again
 TENS = 10.0  # a mean from which on one decimal may be enough
 LARGE = 1e5  # a mean from which on it is written with an exponent
 LISTED = 9  # seeds that are listed one by one, at most
@@ -354,8 +355,7 @@ def _description(
         scores = f"{scores} of seed {seeds[0]}."
     else:
         scores = f"{scores} of {len(seeds)} seeds, {_listed(seeds)}, mean +- {SPREADS[spread]}."
-    again = "fedsim export DIR --format latex --spread sd|interval"
-    return [scores, f"From summary.csv by fedsim; again: {again}. Needs booktabs."]
+    return [scores, f"From summary.csv by fedsim; again: {AGAIN}. Needs booktabs."]
 
 
 def _listed(seeds: Sequence[int]) -> str:

@@ -7,9 +7,9 @@ from markupsafe import Markup
 
 from fedsim.report.context import Context
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, path
-from fedsim.report.page.scales import Axis, axis, short
+from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.sources import Source, rows_in
-from fedsim.report.page.svg import element, level_grid
+from fedsim.report.page.svg import axes_grid, element
 from fedsim.report.pictures.looks import curve_class
 from fedsim.study.forks import Forked, PairedRound, fork_lines, paired_rounds
 from fedsim.study.summary import in_words
@@ -106,7 +106,7 @@ def _picture(forked: Sequence[Forked], context: Context) -> Markup:
     y = Axis(low - margin, high + margin, HEIGHT - BOTTOM, TOP)  # never logarithmic
 
     label = f"difference of {in_words(context.metric)}"
-    elements = [_grid(x, y, "rounds"), _level(x, y)]
+    elements = [axes_grid(x, y, "rounds"), _level(x, y)]
     for round in sorted({fork.round for fork in forked}):
         at = x.at(round)
         elements.append(element("line", class_="target", x1=at, x2=at, y1=TOP, y2=HEIGHT - BOTTOM))
@@ -139,15 +139,3 @@ def _curve(rounds: Sequence[PairedRound], x: Axis, y: Axis, classes: str) -> Mar
     means = [(each.round, each.difference) for each in rounds]
     elements.append(element("path", class_="line", d=path(means, x, y)))
     return element("g", *elements, class_=f"series {classes}")
-
-
-def _grid(x: Axis, y: Axis, label: str) -> Markup:
-    """Both axes with their ticks, and the name of the lower one."""
-    elements = level_grid(y, y.ticks(), LEFT, WIDTH - RIGHT)
-    below = HEIGHT - BOTTOM + 16
-    for tick in x.ticks():
-        text = short(tick)
-        elements.append(element("text", text, x=float(x.at(tick)), y=below, text_anchor="middle"))
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    elements.append(element("text", label, x=middle, y=HEIGHT - 8, text_anchor="middle"))
-    return element("g", *elements, class_="axes")

@@ -22,13 +22,16 @@ def _file(name: str) -> str:
     return resources.files("fedsim.report.page").joinpath(name).read_text(encoding="utf-8")
 
 
-def rendered(content: dict[str, Any], data: dict[str, list], name: str = "page") -> bytes:
+def rendered(
+    content: dict[str, Any], data: dict[str, list], name: str = "page", template_name: str = ""
+) -> bytes:
     """A page.
 
     Args:
       content: what the template shows; text is escaped.
       data: the charts' numbers for the script.
       name: of the template and the script; all pages share the styles of the report's.
+      template_name: of the template, if it is another one with that script.
     """
     style = _colours() + _file("page.css")
     if name != "page":
@@ -38,9 +41,13 @@ def rendered(content: dict[str, Any], data: dict[str, list], name: str = "page")
     numbers = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(_file),
     )
-    template = environment.from_string(_file(f"{name}.html"))
+    template = environment.from_string(_file(f"{template_name or name}.html"))
     page = template.render(
         **content,
         style=Markup(style),

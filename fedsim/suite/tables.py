@@ -1,0 +1,325 @@
+"""The tables of a suite's report, as rows."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedsim.study.pairing import THRESHOLDS
+from fedsim.study.standings import OUTSIDE
+from fedsim.study.statistics import iqm, profile, scored, stratified
+from fedsim.study.summary import (
+    Record,
+    grouped,
+    larger_is_better,
+    values_of,
+    worst,
+)
+from fedsim.suite.analysis import Analysis
+from fedsim.suite.results import Task
+from fedsim.suite.statistics import Pair, all_pairs, expected_best, rank_intervals
+
+OUTCOMES = {1: "better", 0: "open", -1: "worse"}  # of a test, after Holm
+NO_SCORE_IN = "no score in {tasks}"
+LOST = "{number} of {runs} runs count as the worst: they failed, diverged or did not run"
+
+
+def score_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per task and method: mean score, and its paired difference to the baseline."""
+    rows = []
+    for task in analysis.tasks:
+        tests = _against(_with_outside(analysis, task), task.baseline)
+        for method in analysis.methods:
+            if method not in task.methods:
+                continue
+            values = np.array(list(task.scores(method).values()))
+            row: Record = {
+                "task": task.name,
+                "method": method,
+                "baseline": task.baseline,
+                "metric": task.metric,
+                "score": task.score,
+                "seeds": len(values),
+                "mean": float(values.mean()) if len(values) else None,
+                "sd": _sd(values),
+            }
+            row |= _difference(tests.get(method), method)
+            row["lost"] = task.lost.get(method, 0)
+            row["note"] = _note(task, method, len(values))
+            rows.append(row)
+    return rows
+
+
+def pair_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per task and pair of federated methods."""
+    rows = []
+    for task in analysis.tasks:
+        for pair in analysis.pairs[task.name]:
+            rows.append({"task": task.name, **_pair_row(pair)})
+    return rows
+
+
+def overall_pair_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per pair of ranked methods over all tasks, with wins, open tasks and losses."""
+    rows = []
+    for pair in analysis.across:
+        outcomes = []
+        for pairs in analysis.pairs.values():
+            for of_task in pairs:
+                if {of_task.one, of_task.other} == {pair.one, pair.other}:
+                    outcomes.append(of_task.outcome_of(pair.one))
+        counts = {
+            "tasks": len(outcomes),
+            "wins": outcomes.count(1),
+            "open": outcomes.count(0),
+            "losses": outcomes.count(-1),
+        }
+        rows.append({**_pair_row(pair), **counts})
+    return rows
+
+
+def overall_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per method over all tasks: mean, IQM, rank and worst task, with intervals."""
+    ranked = analysis.ranked
+    ranks: Mapping[str, list[float]] = {}
+    if ranked and analysis.seeds:
+        scores = analysis.of_methods(ranked)
+        intervals = np.array(rank_intervals(scores, analysis.larger_is_better))  # [3, methods]
+        ranks = dict(zip(ranked, intervals.T.tolist(), strict=True))
+
+    rows = []
+    for method in analysis.methods:
+        row: Record = {
+            "method": method,
+            "tasks": _tasks_of(analysis, method),
+            "seeds": 0,
+            **dict.fromkeys(("mean", "iqm", "iqm_low", "iqm_high")),
+            **dict.fromkeys(("mean_rank", "rank_low", "rank_high", "worst_task", "worst_mean")),
+            "note": _note_across(analysis, method),
+        }
+        if method in analysis.complete and analysis.seeds:
+            (scores,) = analysis.of_methods([method])  # [tasks, seeds]
+            row["seeds"] = len(analysis.seeds)
+            row |= _summary_across(scores)
+            row |= _worst_task(analysis, scores)
+        if method in ranks:
+            row["mean_rank"], row["rank_low"], row["rank_high"] = ranks[method]
+        rows.append(row)
+    return rows
+
+
+def profile_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per method and threshold: the share of runs of all tasks that are better."""
+    finite = analysis.scores[np.isfinite(analysis.scores)]
+    if not len(finite):
+        return []
+    thresholds = np.linspace(finite.min(), finite.max(), THRESHOLDS)
+    rows = []
+    for method, scores in zip(analysis.complete, analysis.scores, strict=True):
+        shares = profile(scores, thresholds, analysis.larger_is_better)
+        for threshold, share in zip(thresholds.tolist(), shares.tolist(), strict=True):
+            row = {"method": method, "metric": analysis.metric, "score": analysis.score}
+            rows.append({**row, "threshold": threshold, "share": share})
+    return rows
+
+
+def budget_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per task, method and number of trials: the expected best validation score."""
+    rows = []
+    for task in analysis.tasks:
+        by_method = grouped(task.tables["tuning"], key=lambda row: row["method"])
+        for method in analysis.methods:
+            trials = by_method.get(method, [])
+            if not trials:
+                continue
+            means = [trial["validation_mean"] for trial in trials]
+            values = scored(means, [False] * len(means), worst(task.metric)).tolist()
+            expected = expected_best(values, larger_is_better(task.metric))
+            for number, value in enumerate(expected, start=1):
+                rows.append(
+                    {
+                        "task": task.name,
+                        "method": method,
+                        "metric": trials[0]["metric"],
+                        "trials": number,
+                        "expected": value,
+                    }
+                )
+    return rows
+
+
+def cost_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per task and method: what tuning and a run of the chosen setting cost.
+
+    Costs of a run are means over the seeds; those that were not counted are empty.
+    """
+    rows = []
+    for task in analysis.tasks:
+        compared = {row["method"]: row for row in task.tables["compare"]}
+        ends = _last_rows(task.tables["rounds"])
+        steps = _sums(task.tables["timing"], "local_steps")
+        for method in analysis.methods:
+            if method not in task.methods:
+                continue
+            row: Record = {"task": task.name, "method": method}
+            for column in ("trials", "tuning_steps"):
+                row[column] = _whole(compared.get(method, {}).get(column))
+            row["local_steps"] = _mean(steps.get(method, []))
+            for column in ("bytes_up", "bytes_down", "virtual_seconds"):
+                row[column] = _mean(values_of(ends.get(method, []), column))
+            rows.append(row)
+    return rows
+
+
+def wall_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per task and method: the seconds of a run here, which differ from run to run."""
+    rows = []
+    for task in analysis.tasks:
+        ends = _last_rows(task.tables["timing"])
+        for method in analysis.methods:
+            if method in ends:
+                row: Record = {"task": task.name, "method": method}
+                for column in ("wall_seconds", "compile_seconds"):
+                    row[column] = _mean(values_of(ends[method], column))
+                rows.append(row)
+    return rows
+
+
+def _sd(values: np.ndarray) -> float | None:
+    """The standard deviation of scores; None if there are fewer than two, or infinite ones."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(values.std(ddof=1))
+
+
+def _against(pairs: Sequence[Pair], baseline: str) -> dict[str, Pair]:
+    """The pairs of which the second method is the baseline, or the first, by the other method."""
+    tests = {}
+    for pair in pairs:
+        if pair.other == baseline:
+            tests[pair.one] = pair
+        elif pair.one == baseline:
+            tests[pair.other] = pair
+    return tests
+
+
+def _difference(pair: Pair | None, method: str) -> Record:
+    """The columns of a difference, of one of the two methods to the other; empty without a pair."""
+    names = ("difference", "ci_low", "ci_high", "p_value", "p_adjusted")
+    if pair is None:
+        return dict.fromkeys(names)
+    if method == pair.one:
+        return {name: getattr(pair, name) for name in names}
+    return {
+        "difference": _negated(pair.difference),
+        "ci_low": _negated(pair.ci_high),
+        "ci_high": _negated(pair.ci_low),
+        "p_value": pair.p_value,
+        "p_adjusted": pair.p_adjusted,
+    }
+
+
+def _negated(value: float | None) -> float | None:
+    """The negative of a number, in which 0 has no sign."""
+    return None if value is None else 0.0 - value
+
+
+def _pair_row(pair: Pair) -> Record:
+    """The columns of a pair."""
+    return {
+        "method": pair.one,
+        "other": pair.other,
+        "seeds": pair.seeds,
+        **_difference(pair, pair.one),
+        "outcome": OUTCOMES[pair.outcome_of(pair.one)],
+    }
+
+
+def _with_outside(analysis: Analysis, task: Task) -> list[Pair]:
+    """The pairs of a task, and the baseline with methods that are not federated.
+
+    The latter are no tests: they have no p-values.
+    """
+    pairs = list(analysis.pairs[task.name])
+    base = task.scores(task.baseline)
+    for method in task.methods:
+        scores = task.scores(method)
+        if method in analysis.outside and scores and method != task.baseline:
+            both = {method: scores, task.baseline: base}
+            (pair,) = all_pairs(both, larger_is_better(task.metric))
+            pairs.append(pair._replace(p_value=None, p_adjusted=None))
+    return pairs
+
+
+def _note(task: Task, method: str, seeds: int) -> str:
+    """What is said of a method in a task: that it is not federated, or how many runs are lost."""
+    outside = task.why_outside(method)
+    if outside:
+        return OUTSIDE[outside]
+    if task.lost.get(method):
+        return LOST.format(number=task.lost[method], runs=seeds)
+    return ""
+
+
+def _note_across(analysis: Analysis, method: str) -> str:
+    """Why a method is not ranked; empty if it is."""
+    if method in analysis.outside:
+        return OUTSIDE[analysis.outside[method]]
+    if method in analysis.missing:
+        return NO_SCORE_IN.format(tasks=", ".join(analysis.missing[method]))
+    return ""
+
+
+def _tasks_of(analysis: Analysis, method: str) -> int:
+    """In how many tasks a method has a score."""
+    return sum(bool(task.scores(method)) for task in analysis.tasks if method in task.methods)
+
+
+def _summary_across(scores: np.ndarray) -> Record:
+    """Mean and interquartile mean of scores `[tasks, seeds]`."""
+    low = None
+    high = None
+    if np.isfinite(scores).all() and scores.shape[1] > 1:
+        low, high = stratified(scores)
+    return {
+        "mean": float(scores.mean()),
+        "iqm": float(iqm(scores)),
+        "iqm_low": low,
+        "iqm_high": high,
+    }
+
+
+def _worst_task(analysis: Analysis, scores: np.ndarray) -> Record:
+    """The task in which a method has its worst mean score, of scores `[tasks, seeds]`."""
+    means = scores.mean(1)
+    index = int(np.argmin(means) if analysis.larger_is_better else np.argmax(means))
+    return {"worst_task": analysis.tasks[index].name, "worst_mean": float(means[index])}
+
+
+def _last_rows(rows: Sequence[Record]) -> dict[str, list[Record]]:
+    """The last row of every run, by method."""
+    runs = grouped(rows, key=lambda row: (row["method"], row["seed"]))
+    last: dict[str, list[Record]] = {}
+    for (method, _), of_run in runs.items():
+        last.setdefault(method, []).append(of_run[-1])
+    return last
+
+
+def _sums(rows: Sequence[Record], column: str) -> dict[str, list[float]]:
+    """The sums of a column over runs, by method; runs in which it was not counted are left out."""
+    sums: dict[str, list[float]] = {}
+    for (method, _), of_run in grouped(rows, key=lambda row: (row["method"], row["seed"])).items():
+        counts = values_of(of_run, column)
+        if len(counts) == len(of_run):
+            sums.setdefault(method, []).append(math.fsum(counts))
+    return sums
+
+
+def _whole(number: float | None) -> int | None:
+    """A count; the numbers of a column with empty cells are read as floats."""
+    return None if number is None else int(number)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """The mean of values; None if there are none."""
+    return math.fsum(values) / len(values) if values else None
