@@ -17,7 +17,7 @@ KEPT = {"rounds": 1, "updates": True}
 
 
 def run(folder, **sections):
-    return fedsim.run(tiny(**sections), out=folder, pictures=False)
+    return fedsim.run(tiny(rounds=4, **sections), out=folder, pictures=False)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_their_weighted_mean_is_the_servers_step(kept):
     """Under `mean`, a round's params are those before it and the weighted mean of the rows."""
     result = fedsim.load_model(kept / "model.scaffold.0.safetensors")["params"]
     rounds = list(fedsim.updates_of(kept, seed=0))
-    assert [updates.round for updates in rounds] == [1, 2, 3]
+    assert [updates.round for updates in rounds] == [1, 2, 3, 4]
     for updates in rounds:
         assert len(updates.clients) == len(updates.weights) <= 4
         shares = updates.weights / updates.weights.sum()
@@ -88,7 +88,7 @@ def test_a_run_that_resumes_writes_them_again(kept, tmp_path):
     scenario = json.loads((kept / "run.json").read_text())["scenario"]
     questions = itertools.count()
     with pytest.raises(Interrupted):
-        fedsim.run(scenario, out=tmp_path / "run", pictures=False, ask=lambda: next(questions) >= 4)
+        fedsim.run(scenario, out=tmp_path / "run", pictures=False, ask=lambda: next(questions) >= 5)
     stray = next((tmp_path / "run/updates").iterdir()) / "round-000009.safetensors"
     stray.write_bytes(b"of a round that never was")
     fedsim.run(scenario, out=tmp_path / "run", pictures=False, resume=True)
