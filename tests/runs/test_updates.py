@@ -14,6 +14,7 @@ from fedsim.errors import CheckpointError, Interrupted
 from fedsim.runs import directory
 
 KEPT = {"rounds": 1, "updates": True}
+LOSSY = {"fleet": {"dropout": 0.3, "malicious": [0, 1, 2, 3]}, "wire": ["sign_flip"]}
 
 
 def run(folder, **sections):
@@ -24,8 +25,7 @@ def run(folder, **sections):
 def kept(tmp_path_factory):
     """A run that keeps its updates, some of which are attacked or get lost on their way."""
     folder = tmp_path_factory.mktemp("kept") / "run"
-    lossy = {"dropout": 0.3, "malicious": [0, 1, 2, 3]}
-    run(folder, checkpoint=KEPT, fleet=lossy, wire=["sign_flip"])
+    run(folder, checkpoint=KEPT, **LOSSY)
     return folder
 
 
@@ -61,12 +61,11 @@ def test_their_weighted_mean_is_the_servers_step(kept):
 
 
 def test_they_change_nothing_and_verify_knows_them(kept, tmp_path):
-    lossy = {"dropout": 0.3, "malicious": [0, 1, 2, 3]}
-    run(tmp_path / "plain", fleet=lossy, wire=["sign_flip"])
+    run(tmp_path / "plain", **LOSSY)
     whole(kept, bits(tmp_path / "plain"))
-    assert fedsim.verify(kept, whole=True).equal
 
-    shutil.copytree(kept, tmp_path / "run")
+    run(tmp_path / "run", checkpoint=KEPT, seeds=[0], **LOSSY)
+    assert fedsim.verify(tmp_path / "run", whole=True).equal
     file = next((tmp_path / "run/updates").glob("*.0/round-000002.safetensors"))
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
