@@ -43,6 +43,7 @@ COMMANDS = {
         "fork": "fork",
         "export": "report",
         "bundle": "bundle",
+        "contributions": "contributions",
         "verify": "records",
         "diff": "records",
     },
