@@ -81,6 +81,8 @@ TABLES = {
     "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
     "bench.csv": tables.BENCH,
+    "unlearning.csv": tables.UNLEARNING,
+    "unlearning_differences.csv": tables.UNLEARNING_DIFFERENCES,
 }
 IMPORTS = {
     "jax.": "import jax",
