@@ -48,13 +48,11 @@ class Erased(NamedTuple):
 
     Attributes:
       server: the server at the end.
-      rounds: the calibrated rounds.
       steps: local steps that clients took for it.
       reason: why it ended before the last of them, where it did.
     """
 
     server: ServerState
-    rounds: tuple[int, ...]
     steps: int
     reason: str
 
@@ -100,8 +98,8 @@ def erase(
       experiment: the experiment, built again.
       clients: those that are forgotten.
       first: the first round in which one of them took part.
-      norms_by_round: norms of the recorded updates by round `[N, leaves]`, of all that `calibrated`
-        returns; NaN where a client sent none.
+      norms_by_round: norms of the recorded updates `[N, leaves]`, as `leaf_norms` returns them, of
+        every calibrated round.
       settings: how it trains.
 
     Raises:
@@ -110,9 +108,8 @@ def erase(
     number = seed.who["seed"]
     plan = experiment.plans[number]
     begun = _run_of_first_round(seed, experiment, clients, first)
-    rounds = calibrated(first, plan.rounds, settings.every)
-    if begun.reason or not rounds:
-        return Erased(begun.server, (), 0, begun.reason)
+    if begun.reason or not norms_by_round:
+        return Erased(begun.server, steps=0, reason=begun.reason)
 
     shorter = _with_fewer_steps(experiment.scenario, plan, settings.ratio)
     short = build(shorter, before=(calibration(settings.norms),))
@@ -120,8 +117,8 @@ def erase(
     stages = begun.server.state["stages"]
     run.server = begun.server
     steps = 0
-    for round in rounds:
-        table = jnp.asarray(norms_by_round[round], short.program.dtype)
+    for round, norms in sorted(norms_by_round.items()):
+        table = jnp.asarray(norms, short.program.dtype)
         state = {**run.server.state, "stages": (table, *stages)}
         run.server = ServerState(run.server.shared, state)
         run.round = round - 1
@@ -130,7 +127,7 @@ def erase(
         steps += steps_in(run.plan, [round])
         if run.reason:
             break
-    return Erased(run.server, rounds, steps, run.reason)
+    return Erased(run.server, steps, run.reason)
 
 
 def calibrated(first: int, last: int, every: int) -> tuple[int, ...]:

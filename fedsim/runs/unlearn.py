@@ -119,7 +119,7 @@ def unlearn(
         by_seed = seeds_of(task, experiment, _seeds(experiment, seeds))
         _require_ways(task, experiment, by_seed)
 
-    _prepare(task, force, resume)
+    _prepare(task, by_seed, force, resume)
     runs = runs_without(task, by_seed)
     rows = []
     models = {}
@@ -229,7 +229,7 @@ def _require_ways(task: Task, experiment: Experiment, by_seed: Mapping[int, Seed
             raise CheckpointError(f"{path}: {way}: {reasons[way]}; choose {others}")
 
 
-def _prepare(task: Task, force: bool, resume: bool) -> None:
+def _prepare(task: Task, by_seed: Mapping[int, Seed], force: bool, resume: bool) -> None:
     """Make the directory, and write into it what is unlearned.
 
     Raises:
@@ -245,17 +245,21 @@ def _prepare(task: Task, force: bool, resume: bool) -> None:
     if entries and not (force or resume):
         ways = "--resume continues what was interrupted, --force replaces it"
         raise DirectoryError(f"{out}: already exists; {ways}, or choose another --out")
+    record = {
+        "original": task.original.record["hashes"]["scenario"],
+        "clients": task.clients,
+        "seeds": list(by_seed),
+        "how": task.ways,
+        **task.settings._asdict(),
+    }
+    text = json.dumps(record, indent=2) + "\n"
+    if entries and resume and (out / RECORD).read_text(encoding="utf-8") != text:
+        raise DirectoryError(f"{out}: was begun with other clients or options; --force replaces it")
     if force:
         for entry in entries:
             files.remove(entry)
     files.make_folder(out)
-    record = {
-        "original": task.original.record["hashes"]["scenario"],
-        "clients": list(task.clients),
-        "how": list(task.ways),
-        **task.settings._asdict(),
-    }
-    files.write(out / RECORD, json.dumps(record, indent=2) + "\n")
+    files.write(out / RECORD, text)
 
 
 def _notes(task: Task, by_seed: Mapping[int, Seed], rows: Sequence[Record]) -> list[str]:
