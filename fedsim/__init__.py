@@ -45,12 +45,14 @@ if TYPE_CHECKING:
     from fedsim.runs.bundle import bundle as bundle
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
+    from fedsim.runs.contributions import contributions as contributions
     from fedsim.runs.diff import diff as diff
     from fedsim.runs.directory import load_model as load_model
     from fedsim.runs.fork import fork as fork
     from fedsim.runs.result import Result as Result
     from fedsim.runs.run import run as run
     from fedsim.runs.unlearn import unlearn as unlearn
+    from fedsim.runs.updates import updates_of as updates_of
     from fedsim.runs.verify import verify as verify
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import enable as enable
@@ -85,12 +87,14 @@ _HOME = {
     "runs.bundle": ("bundle",),
     "runs.compare": ("compare",),
     "runs.comparison": ("Comparison",),
+    "runs.contributions": ("contributions",),
     "runs.diff": ("diff",),
     "runs.directory": ("load_model",),
     "runs.fork": ("fork",),
     "runs.result": ("Result",),
     "runs.run": ("run",),
     "runs.unlearn": ("unlearn",),
+    "runs.updates": ("updates_of",),
     "runs.verify": ("verify",),
     "scenario": ("Scenario", "enable"),
     "sources.tokenizer": ("tokenizer",),

@@ -36,6 +36,7 @@ from fedsim.assemble.feasibility import (
     server_samples,
     small_cohort,
     too_many_rows,
+    unkept_updates,
     unknown_clients,
     unknown_columns,
     unknown_groups,
@@ -254,6 +255,7 @@ def check_scenario(
     _check_private_samples(problems, components, samples, learning)
     _check_topology(problems, components, samples, learning)
     problems.check(unreached_commits, scenario)
+    problems.check(unkept_updates, scenario, components.client, components.links)
 
     problems.raise_all()
     if problems.broken:

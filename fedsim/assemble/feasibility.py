@@ -14,13 +14,14 @@ from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.wire import remembers
 from fedsim.data import Federation
+from fedsim.engine.recording import why_unrecorded
 from fedsim.fleet import Cohort, Fleet, Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
-from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Rule
+from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Codec, Rule
 from fedsim.types.client import POOLED
 
 LABELS = "needs classes, and these targets are numbers; use data with labels, or another method"
@@ -40,6 +41,24 @@ def unreached_commits(scenario: Scenario) -> Findings:
         if round > rounds:
             text = f"round {round} is beyond the last one, {rounds}; remove it, or raise rounds"
             yield ("checkpoint", "keep", index), text
+
+
+def unkept_updates(scenario: Scenario, client: Client, links: list[Link]) -> Findings:
+    """`checkpoint.updates` where the server receives no updates of single clients.
+
+    Args:
+      scenario: as read.
+      client: the client method.
+      links: those of `wire` and `server`.
+    """
+    if not scenario.spec.checkpoint.updates:
+        return
+    made = [link.made for link in links]
+    rule = next((link for link in made if isinstance(link, Rule)), None)
+    codec = next((link for link in made if isinstance(link, Codec)), None)
+    reason = why_unrecorded(client, rule, codec)
+    if reason:
+        yield ("checkpoint", "updates"), f"there are none of single clients: {reason}; remove it"
 
 
 def unmet_needs(

@@ -92,6 +92,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "server_steps": server_steps,
         "bytes_up_a_round": bytes_up,
         "bytes_down_a_round": bytes_down,
+        "updates_bytes": updates_bytes(experiment),
         "graph": None if plan.network is None else graph_in_numbers(plan.network),
         "epsilon": epsilon_at_the_end(experiment),
         "samples_epsilon": epsilon_of_samples(experiment),
@@ -104,6 +105,26 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
         "notes": [*_notes_on_rounds(rounds), *notes(experiment)],
     }
+
+
+def updates_bytes(experiment: Experiment) -> int:
+    """The bytes of the updates that all runs keep on the disk; 0 where they keep none.
+
+    A round has the parameters before and after it, and a row for each of its clients.
+    """
+    spec = experiment.scenario.spec
+    if not spec.checkpoint.updates:
+        return 0
+    plan = of_first_seed(experiment.plans)
+    rounds = itertools.islice(plan.survey(), FORECAST_ROUNDS)
+    clients = _mean([len(work.ids) for work in rounds])
+
+    shared, _ = without_frozen(of_first_seed(experiment.shared))
+    sent = shared_leaves(experiment.client, shared["params"])
+    stats = tree.nbytes(shared["stats"])
+    server = 2 * tree.nbytes(shared["params"]) + stats
+    row = tree.nbytes(sent) + stats * experiment.client.sends_stats
+    return int(len(spec.seeds) * spec.rounds * (server + clients * row))
 
 
 def _bytes_sent(plan: Plan, work: RoundPlan, message_bytes: int) -> int:

@@ -16,10 +16,13 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
 from fedsim.study.repetition import Row
+from fedsim.study.summary import in_words
 from fedsim.study.words import variation_in_words, words_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from fedsim.runs.contributions import Contributions
 
 
 @contextlib.contextmanager
@@ -94,6 +97,35 @@ def table(result: Result, out: Path) -> None:
         if result.records[name] or name not in OPTIONAL_TABLES
     ]
     print("  ".join([f"\n{out}/", "report.html", *tables]))
+
+
+def contributions(found: "Contributions", out: Path | None) -> None:
+    """Print what clients contributed, and where the file is."""
+    titles = ["client", "value", "samples", "rounds"]
+    has_interval = any(row["low"] is not None for row in found.records)
+    has_error = any(row["standard_error"] is not None for row in found.records)
+    if has_error:
+        titles.insert(2, "std. error")
+    if has_interval:
+        titles.insert(2, "95 % interval")
+    view = _table(titles, left=("client",))
+    for row in found.records:
+        cells = [str(row["client"]), f"{row['value']:+.4f}"]
+        if has_interval:
+            cells.append(f"{row['low']:+.4f} to {row['high']:+.4f}")
+        if has_error:
+            cells.append(_score(row["standard_error"]))
+        view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
+    _print(view, 100)
+    score = in_words(found.score)
+    if found.gain is None:
+        print(f"\n{score} with a client minus {score} without it; positive values help")
+    else:
+        print(f"\nshares of {found.gain:+.4f}, what {score} gained from round 0 to the last")
+    for text in filter(None, [found.note]):
+        print(text)
+    if out is not None:
+        print(f"\n{out / 'contributions.csv'}")
 
 
 def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
@@ -240,6 +272,8 @@ def forecast(expected: Record) -> None:
         lines["parts"] = _parts(expected["parts"])
     if expected["graph"] is not None:
         lines["graph"] = graph(expected["graph"])
+    if expected["updates_bytes"]:
+        lines["updates"] = f"{amount(expected['updates_bytes'])} in files of the run directory"
     if "privacy" in expected:
         lines["privacy"] = _privacy(expected)
     if "dp_sgd" in expected:

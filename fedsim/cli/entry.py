@@ -44,6 +44,7 @@ COMMANDS = {
         "unlearn": "unlearn",
         "export": "report",
         "bundle": "bundle",
+        "contributions": "contributions",
         "verify": "records",
         "diff": "records",
     },

@@ -15,6 +15,7 @@ from fedsim.engine.mesh import Buffers
 from fedsim.engine.pieces import Pieces
 from fedsim.engine.probing import ProbeSum
 from fedsim.engine.program import Program
+from fedsim.engine.recording import Arrived
 from fedsim.engine.sending import Broadcast
 from fedsim.engine.server import Server
 from fedsim.engine.server_records import (
@@ -51,6 +52,7 @@ class RunState(NamedTuple):
     feedback_names: tuple[str, ...] = ()  # what the run's cohorts ask about every update
     plays: bool = True  # False: it takes no part, but keeps its slots, so that no shape changes
     frozen: Tree = ()  # leaves of the model that nobody trains
+    keeps_updates: bool = False  # whether somebody keeps what arrives
 
 
 class Workspace(NamedTuple):
@@ -104,6 +106,8 @@ class RoundState(NamedTuple):
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
     probe: ProbeState | None = None  # where there is a pass at the global model
     honest: HonestSum | None = None  # where the round is measured, and messages are summed
+    # what arrived, by block, where somebody keeps it, and messages are summed
+    arrived: tuple[Arrived, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -146,3 +150,4 @@ class DispatchedRound(NamedTuple):
     index: int = 0  # of this run among them
     choices: tuple[Array, ...] = ()  # models that clients chose, by block
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
+    arrived: tuple[Arrived, ...] = ()  # messages, by block, where somebody keeps them

@@ -26,6 +26,7 @@ from fedsim.engine.measuring import measure, with_deviations
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.pieces import train_block
+from fedsim.engine.recording import Arrived
 from fedsim.engine.records import (
     DispatchedRound,
     Round,
@@ -37,6 +38,7 @@ from fedsim.engine.records import (
 from fedsim.engine.sending import Broadcast
 from fedsim.engine.server_records import Messages, RoundStart, ServerUpdate
 from fedsim.engine.slots import RunCohort, Slots, by_run, with_memory_rows
+from fedsim.engine.summing import Sum
 from fedsim.engine.threads import run_in_threads
 from fedsim.tree import Tree
 from fedsim.types import Mixing, Shared
@@ -69,6 +71,8 @@ def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
         states = receive(states, trained)
         if program.diagnostics:
             states, sums = measure(round, states, trained, sums)
+        if any(run.keeps_updates for run in round.runs):
+            states = record(states, trained)
         workspace = workspace._replace(training_buffers=trained.buffers)
         lane_steps += block.layout.steps * program.width.lanes * program.mesh.shards
 
@@ -190,6 +194,20 @@ def receive(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]
     return run_in_threads(_with_messages, calls, programs)
 
 
+def record(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
+    """Add what arrived of a block, for runs that keep it; gathered messages are all there later."""
+    first_slot = trained.block.key.first_slot
+    recorded = []
+    for state, messages in zip(states, trained.messages, strict=True):
+        is_summed = isinstance(state.received, Sum) and state.has_block(first_slot)
+        if state.run.keeps_updates and is_summed:
+            messages = _with_losses(state, messages, first_slot)
+            arrived = state.run.server_programs.recording.arrived(messages, state.start)
+            state = state._replace(arrived=(*state.arrived, arrived))
+        recorded.append(state)
+    return recorded
+
+
 def aggregate(states: list[RoundState]) -> list[ServerUpdate | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
     calls = [(state,) for state in states]
@@ -242,9 +260,17 @@ def save(
                 index=index,
                 feedback=state.feedback,
                 choices=() if state.probe is None else state.probe.choices,
+                arrived=_arrived(state),
             )
         )
     return dispatched
+
+
+def _arrived(state: RoundState) -> tuple[Arrived, ...]:
+    """Return what arrived in a round, by block or gathered; nothing where nobody keeps it."""
+    if not state.run.keeps_updates or state.arrived:
+        return state.arrived
+    return (state.run.server_programs.recording.arrived(state.received, state.start),)
 
 
 def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> RoundState:
@@ -388,10 +414,7 @@ def _with_messages(state: RoundState, messages: Messages, first_slot: int) -> Ro
     feedback = state.feedback
     if run.feedback_names:
         feedback = (*feedback, update_feedback(messages.rows.message.delta, run.feedback_names))
-    if state.probe is not None:
-        index = first_slot // len(messages.slots.weight)
-        messages = messages._replace(loss=state.probe.losses[index])
-
+    messages = _with_losses(state, messages, first_slot)
     received, memory, stats = run.server_programs.aggregator.add(
         state.received, state.memory, messages, state.start, first_slot
     )
@@ -402,6 +425,14 @@ def _with_messages(state: RoundState, messages: Messages, first_slot: int) -> Ro
         stats=(*state.stats, stats),
         feedback=feedback,
     )
+
+
+def _with_losses(state: RoundState, messages: Messages, first_slot: int) -> Messages:
+    """Add the clients' losses at the global model, where a pass measured them."""
+    if state.probe is None:
+        return messages
+    index = first_slot // len(messages.slots.weight)
+    return messages._replace(loss=state.probe.losses[index])
 
 
 def _server_update(state: RoundState) -> ServerUpdate | None:

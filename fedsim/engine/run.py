@@ -39,6 +39,7 @@ from fedsim.engine.memory import CLIENT
 from fedsim.engine.moves import Moves
 from fedsim.engine.node_scores import NODES, node_columns, node_scores
 from fedsim.engine.program import Program
+from fedsim.engine.recording import RoundUpdates, round_updates
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.server_records import RoundReport, ServerState
 from fedsim.engine.server_samples import ServerTraining, server_samples
@@ -144,6 +145,7 @@ class Run:
         depends on.
       ages: messages by their age, of an asynchronous server.
       moves: which model every client trained, of a server with several.
+      keep_updates: called with the updates of every round; None: nobody keeps them.
     """
 
     def __init__(
@@ -229,6 +231,7 @@ class Run:
         self.released = np.zeros(f.N, np.int64)
         self.ages = np.zeros(1, np.int64)
         self.moves = None if client.bank is None else Moves(f.N)
+        self.keep_updates: Callable[[RoundUpdates], None] | None = None
 
         # Wall and compile seconds: of this process up to the last row, and of earlier processes.
         self.seconds = (0.0, 0.0)
@@ -291,6 +294,7 @@ class Run:
             feedback_names=self.feedback_names,
             plays=plays,
             frozen=self.frozen,
+            keeps_updates=self.keep_updates is not None,
         )
 
     def start(self, share: float) -> Iterator[Row]:
@@ -342,6 +346,11 @@ class Run:
         report = dispatched.report
         feedback = dispatched.feedback
         jax.block_until_ready((report, dispatched.stats, tests, dispatched.diagnosis, feedback))
+
+        if self.keep_updates is not None:
+            before = self.server.shared
+            after = dispatched.server.shared
+            self.keep_updates(round_updates(cohort, dispatched.arrived, before, after))
 
         self.round = cohort.round
         self.server = dispatched.server

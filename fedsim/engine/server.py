@@ -23,6 +23,7 @@ from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.mixing import NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
+from fedsim.engine.recording import Recording
 from fedsim.engine.sending import Sender
 from fedsim.engine.server_records import (
     Aggregated,
@@ -59,6 +60,7 @@ class Server:
       stacks: whether it holds all messages of a round together.
       probing: the pass at the global model.
       distances: how far the aggregate lies from honest clients.
+      recording: what arrives of the clients, for whoever keeps it.
       needs_client_loss: whether clients send their loss at the global model.
       needs_choice: whether clients choose one of several models before they train.
       needs_probe: whether a round has a pass at the global model before training.
@@ -104,6 +106,7 @@ class Server:
         if deviations is None or pipeline.aims:
             deviations = Deviations(pipeline, task)
         self.distances = Distances(pipeline, task, deviations)
+        self.recording = Recording(pipeline, task)
 
         self.needs_client_loss = "loss" in rule.needs
         self.needs_choice = client.bank is not None and client.bank.choice is not None

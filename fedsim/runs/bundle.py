@@ -14,7 +14,7 @@ from fedsim.runs import checks, directory
 from fedsim.runs.bundle_data import data_of
 from fedsim.runs.bundle_readme import readme_of, requirements_of
 from fedsim.runs.crate import CRATE, LeftOut, Packed, PackedRun, crate_of
-from fedsim.runs.filenames import COMMITS
+from fedsim.runs.filenames import COMMITS, UPDATES
 from fedsim.scenario.reader import parse
 
 LIMIT = 10.0  # MB of a file that is taken along
@@ -160,7 +160,7 @@ def _files_of_run(
         full_name = f"{RUNS}/{name}/{file}"
         if file not in listed:
             left_out.append(LeftOut(full_name, size, "", "not a file of the run"))
-        elif file.startswith(f"{COMMITS}/") and not request.commits:
+        elif file.startswith((f"{COMMITS}/", f"{UPDATES}/")) and not request.commits:
             skipped_commits += size
         elif size > request.limit and not _is_needed(file):
             why = "a file above the limit (--limit MB)"
@@ -169,7 +169,7 @@ def _files_of_run(
             content = (path / file).read_bytes()
             packed.append(Packed(full_name, f"{file} of {name}", content, hashes[file]))
     if skipped_commits:
-        why = "logs and commits, which fork, verify and --resume read (--commits)"
+        why = "logs, commits and updates, which fork, verify and --resume read (--commits)"
         left_out.append(LeftOut(f"{RUNS}/{name}/{COMMITS}", skipped_commits, "", why))
     return packed, left_out
 

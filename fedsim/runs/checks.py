@@ -16,7 +16,7 @@ from fedsim.runs import directory
 from fedsim.runs.commits import LOG
 from fedsim.runs.comparison import columns_of
 from fedsim.runs.differences import differences
-from fedsim.runs.filenames import COMMITS, run_files_of
+from fedsim.runs.filenames import COMMITS, UPDATES, run_files_of
 from fedsim.runs.record_form import malformed
 from fedsim.runs.replay import RecordedSeed, recorded
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
@@ -70,8 +70,8 @@ def of_files(record: dict[str, Any], hashes: dict[str, str]) -> list[str]:
             changed.append(f"{name} was changed after it was written")
 
     # Everything that is read has to be listed.
-    commits = [name for name in hashes if name.startswith(f"{COMMITS}/")]
-    unlisted = {*_files_of_every_run(record), *commits}.difference(listed)
+    of_runs = [name for name in hashes if name.startswith((f"{COMMITS}/", f"{UPDATES}/"))]
+    unlisted = {*_files_of_every_run(record), *of_runs}.difference(listed)
     return [*missing, *changed, *(f"{name} is not in the record" for name in sorted(unlisted))]
 
 

@@ -21,6 +21,7 @@ from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal, Pace
 from fedsim.runs.record import identity
 from fedsim.runs.result import Numerics, Result
+from fedsim.runs.update_files import UpdateFiles
 
 
 class Beginning(NamedTuple):
@@ -61,12 +62,14 @@ class JournaledRun(NamedTuple):
       journal: its rows and commits.
       who: the first columns of its rows: method, variation and seed.
       experiment: the experiment that it belongs to.
+      updates: the files of its updates, where it keeps them.
     """
 
     run: Run
     journal: Journal
     who: dict[str, Any]
     experiment: Experiment
+    updates: UpdateFiles | None = None
 
 
 # Called as (experiment, seed, row) after every evaluated round.
@@ -214,15 +217,22 @@ def _journaled(planned: PlannedExperiment, run_files: RunFiles | None, seed: int
     pace = Pace(checkpoint.seconds, checkpoint.rounds, frozenset(checkpoint.keep))
     journal = Journal(folder, identity(planned.record, seed), pace)
     run = planned.experiment.run(seed, folder)
+    updates = None
+    if run_files is not None and checkpoint.updates:
+        updates = UpdateFiles(run_files.updates(label_of(planned.who), seed))
+        files.make_folder(updates.folder)
+        run.keep_updates = updates.write
     who = {**planned.who, "seed": seed}
-    return JournaledRun(run=run, journal=journal, who=who, experiment=planned.experiment)
+    return JournaledRun(
+        run=run, journal=journal, who=who, experiment=planned.experiment, updates=updates
+    )
 
 
 def commit_beginning(
     planned: PlannedExperiment, run_files: RunFiles, seed: int, beginning: Beginning
 ) -> None:
     """Commit the state that the run of a seed begins with, and the rows before it."""
-    run, journal, who, _ = _journaled(planned, run_files, seed)
+    run, journal, who, *_ = _journaled(planned, run_files, seed)
     run.restore(beginning.snapshot)
     for table, rows in beginning.rows.items():
         journal.add(table, *({**row, **who} for row in rows))
@@ -241,6 +251,8 @@ def run_group(
     """Execute runs side by side, from their last commits until they end or are interrupted."""
     for journaled in journaled_runs:
         _resume(journaled.run, journaled.journal)
+        if journaled.updates is not None:
+            journaled.updates.remove_after(journaled.run.round)
         if journaled.run.end_if_complete():
             _commit_end(journaled)
         if listen is not None:
@@ -321,6 +333,6 @@ def _add_row(journaled: JournaledRun, row: Row) -> None:
 
 def _commit_end(journaled: JournaledRun) -> None:
     """Add the tables of a run that has ended, and commit for the last time."""
-    run, journal, who, experiment = journaled
+    run, journal, who, experiment, _ = journaled
     add_final_tables(journal, run, who, experiment.scenario.spec)
     journal.commit(run.snapshot(), run.store.files())

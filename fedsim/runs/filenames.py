@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 COMMITS = "checkpoints"
+UPDATES = "updates"
 MAX_CHARACTERS = 80  # of a name
 DIGITS = 8  # of the hash in a name
 
@@ -39,6 +40,10 @@ class RunFiles(NamedTuple):
     def folder(self, label: str, seed: int) -> Path:
         """The folder of a run's log and commits."""
         return self.path / COMMITS / f"{self.names[label]}.{seed}"
+
+    def updates(self, label: str, seed: int) -> Path:
+        """The folder of the updates that a run keeps."""
+        return self.path / UPDATES / f"{self.names[label]}.{seed}"
 
     def model(self, label: str, seed: int) -> Path:
         """The file of a run's final model."""

@@ -14,38 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.assemble import Experiment
-from fedsim.assemble.experiment import numerics
 from fedsim.disk.checkpoint import Snapshot
 from fedsim.engine.run import Run
-from fedsim.errors import CheckpointError, DirectoryError
-from fedsim.runs import checks, directory
+from fedsim.errors import CheckpointError
+from fedsim.runs.ended import EndedRun, demand, ended_run
 from fedsim.runs.execute import Beginning, Watch
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.runs.result import Result
 from fedsim.runs.run import Options, run_from, seed_edits, texts_of
-from fedsim.runs.unfinished import is_comparison
-from fedsim.runs.verify import Missing, Request, build_again, read_again
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.load import confined
 
 SERVER = "server"  # what of a fork may start fresh
 SERVER_STATE = "server.state"  # names of the arrays of stages, rule and optimisers begin so
-
-
-class Original(NamedTuple):
-    """The run that is forked.
-
-    Attributes:
-      path: its directory.
-      record: its record.
-      scenario: its scenario, read again.
-      request: how it is read and built again.
-    """
-
-    path: Path
-    record: dict[str, Any]
-    scenario: Scenario
-    request: Request
 
 
 class Point(NamedTuple):
@@ -117,7 +98,7 @@ def fork(
     if unknown:
         raise ValueError(f"fresh: expected server; found {', '.join(sorted(map(str, unknown)))}")
 
-    original = _original(Path(path), device, data_roots)
+    original = ended_run(Path(path), device, data_roots, "fork")
     last = original.record["scenario"]["rounds"]
     if not 1 <= round < last:
         raise CheckpointError(f"{path}: round {round}: a fork begins after round 1 to {last - 1}")
@@ -162,13 +143,13 @@ def fork_again(
     Raises:
       CheckpointError: as `fork`.
     """
-    original = _original(path, options.device, data_roots)
+    original = ended_run(path, options.device, data_roots, "fork")
     point = Point(entry["round"], tuple(entry.get("fresh", ())))
     return _go_on(original, scenario, point, out, options, progress=False)
 
 
 def _go_on(
-    original: Original,
+    original: EndedRun,
     scenario: Scenario,
     point: Point,
     out: str | os.PathLike[str],
@@ -189,37 +170,11 @@ def _go_on(
     entry = {"scenario": original.record["hashes"]["scenario"], "round": point.round}
     if point.fresh:
         entry["fresh"] = list(point.fresh)
-    threads = original.record["environment"].get("threads")
-    forking = options._replace(fork=entry, beginning=beginning, threads=threads)
+    forking = options._replace(fork=entry, beginning=beginning, threads=original.threads)
     return run_from(scenario, out, forking, progress)
 
 
-def _original(
-    path: Path, device: str | None, data_roots: Iterable[str | os.PathLike[str]]
-) -> Original:
-    """The run in a directory, which has ended and is what its record says.
-
-    Raises:
-      DirectoryError: where it is not.
-    """
-    record = directory.sound_record(path)
-    if is_comparison(record):
-        raise DirectoryError(f"{path}: is a comparison; fork a run of one method")
-    if record["status"] in checks.UNDER_WAY:
-        raise DirectoryError(f"{path}: has not ended; continue it with --resume first")
-    if "fork" in record:
-        raise DirectoryError(f"{path}: is a fork itself; fork its original")
-
-    given: dict[str, Any] = dict.fromkeys(("data", "model", "params", "loss"))
-    request = Request(path, given, tuple(data_roots), device, whole=False)
-    scenario, problems = read_again(request, record)
-    if scenario is None:
-        lines = problems.lines if isinstance(problems, Missing) else problems
-        raise DirectoryError("\n".join(f"{path}: {line}" for line in lines))
-    return Original(path, record, scenario, request)
-
-
-def _require_fork(original: Original, scenario: Scenario, round: int) -> None:
+def _require_fork(original: EndedRun, scenario: Scenario, round: int) -> None:
     """Refuse a scenario that cannot go on from a round of the original.
 
     Raises:
@@ -245,7 +200,7 @@ def _require_fork(original: Original, scenario: Scenario, round: int) -> None:
 
 
 def _states(
-    original: Original, round: int, seeds: Sequence[int]
+    original: EndedRun, round: int, seeds: Sequence[int]
 ) -> dict[int, tuple[RecordedSeed, Snapshot]]:
     """The recorded seeds, and their states after a round of the original, by seed.
 
@@ -254,36 +209,18 @@ def _states(
         again.
     """
     path = original.path
-    recorded_seeds, problems = checks.of_seeds(path, original.record)
-    by_seed = {recorded.who["seed"]: recorded for recorded in recorded_seeds}
-    missing = [seed for seed in seeds if seed not in by_seed]
-    if missing:
-        listed = ", ".join(map(str, by_seed))
-        problems = [*problems, f"seed {missing[0]} is not one of the original's: {listed}"]
-    _demand(path, problems)
-
+    recorded_seeds = original.recorded(seeds)
     states = {}
-    threads = original.record["environment"].get("threads")
-    with numerics(original.scenario, threads, original.request.device) as devices:
-        experiment, problems = build_again(
-            original.request, original.record, original.scenario, devices
-        )
-        _demand(path, problems.lines if isinstance(problems, Missing) else problems)
-        assert experiment is not None
-        for seed in seeds:
-            snapshot, problems = replayed_to(by_seed[seed], experiment, round)
-            _demand(path, [f"seed {seed}: {problem}" for problem in problems])
-            states[seed] = (by_seed[seed], snapshot)
+    with original.numerics() as devices:
+        experiment = original.build(devices)
+        for seed, recorded in zip(seeds, recorded_seeds, strict=True):
+            snapshot, problems = replayed_to(recorded, experiment, round)
+            demand(path, [f"seed {seed}: {problem}" for problem in problems])
+            states[seed] = (recorded, snapshot)
     return states
 
 
-def _demand(path: Path, problems: Sequence[str]) -> None:
-    """Refuse an original with problems."""
-    if problems:
-        raise CheckpointError("\n".join(f"{path}: {problem}" for problem in problems))
-
-
-def _require_same_start(original: Original, record: Mapping[str, Any], seed: int) -> None:
+def _require_same_start(original: EndedRun, record: Mapping[str, Any], seed: int) -> None:
     """Refuse a fork with other clients or another start model than the original.
 
     Raises:

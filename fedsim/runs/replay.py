@@ -21,6 +21,7 @@ from fedsim.disk.rowfile import RowFile
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.final import final_variables
 from fedsim.engine.loop import events
+from fedsim.engine.recording import RoundUpdates
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.engine.store import OnDisk
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
@@ -32,6 +33,7 @@ from fedsim.runs.final_tables import add_final_tables
 from fedsim.runs.journal import Journal
 from fedsim.runs.record import identity
 from fedsim.runs.result import OPTIONAL_TABLES
+from fedsim.runs.update_files import UpdateFiles
 
 CHUNK_BYTES = 1 << 26  # of client memory that are compared at a time
 FINAL_TABLES = ("summary", "clients", "partition", *OPTIONAL_TABLES)
@@ -66,6 +68,11 @@ class RecordedSeed(NamedTuple):
     def folder(self) -> Path:
         """The folder of its log and its commits."""
         return self.run_files.folder(self.who["method"], self.who["seed"])
+
+    @property
+    def updates(self) -> UpdateFiles:
+        """The files of its updates, if it kept any."""
+        return UpdateFiles(self.run_files.updates(self.who["method"], self.who["seed"]))
 
     @property
     def model(self) -> Path:
@@ -162,7 +169,7 @@ def replayed_to(
       round: the last round that is replayed.
     """
     earlier = [commit for commit in seed.commits if commit.values["round"] <= round]
-    with _temporary_run(seed, experiment) as (run, folder):
+    with temporary_run(seed, experiment) as (run, folder):
         if earlier:
             _restore_from(seed, run, folder, earlier[-1])
         problems = []
@@ -173,7 +180,7 @@ def replayed_to(
 
 def _replay_first_round(seed: RecordedSeed, experiment: Experiment) -> list[str]:
     """Replay round 1 from the start model -> differences."""
-    with _temporary_run(seed, experiment) as (run, _):
+    with temporary_run(seed, experiment) as (run, _):
         problems = _differing_rows(run, seed, experiment, until=1)
     if not problems and run.first != seed.end["first"]:
         problems = ["the server after round 1 differs"]
@@ -187,7 +194,7 @@ def _replay_last_rounds(
 
     Without one, the states of all other commits are compared on the way.
     """
-    with _temporary_run(seed, experiment) as (run, folder):
+    with temporary_run(seed, experiment) as (run, folder):
         try:
             if before is not None:
                 _restore_from(seed, run, folder, before)
@@ -220,7 +227,7 @@ def _commits_on_the_way(seed: RecordedSeed) -> dict[int, Snapshot]:
 
 
 @contextlib.contextmanager
-def _temporary_run(seed: RecordedSeed, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
+def temporary_run(seed: RecordedSeed, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
     """A run of the seed from its start, and the temporary folder that it uses."""
     with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
         run = experiment.run(seed.who["seed"], folder=Path(name))
@@ -282,6 +289,7 @@ def _differing_rows(
         next_row = run.round
     expected = {row["round"]: row for row in seed.rows if row["round"] >= next_row}
 
+    differing_updates = _comparing_updates(run, seed.updates)
     sample_bytes = experiment.scenario.spec.data.resident_mb * 1e6
     rests = {until, *stops}
     for event in events([run], run.program, lambda r: r in rests, samples=sample_bytes):
@@ -292,9 +300,11 @@ def _differing_rows(
         else:
             _, row = event
             round = row.values["round"]
-            problems = _differences_of_row(expected.pop(round, None), row, seed)
+            problems = differences_of_row(expected.pop(round, None), row, seed)
             if problems:
                 return [f"round {round}: {problem}" for problem in problems]
+        if differing_updates:
+            return differing_updates[:1]
         if run.round == until:
             break
     for round in expected:
@@ -303,7 +313,34 @@ def _differing_rows(
     return []
 
 
-def _differences_of_row(recorded_row: Record | None, row: Row, seed: RecordedSeed) -> list[str]:
+def _comparing_updates(run: Run, kept: UpdateFiles) -> list[str]:
+    """Compare the updates of a run's next rounds with those that the seed kept, if it kept any.
+
+    Returns:
+      What differs: a list that fills while the run goes on.
+    """
+    problems: list[str] = []
+    rounds = set(kept.rounds())
+
+    def compare(updates: RoundUpdates) -> None:
+        if updates.round not in rounds:  # the run began to keep them when it resumed
+            return
+        try:
+            before = kept.read(updates.round, run)
+        except CorruptError as error:
+            problems.append(str(error))
+            return
+        arrays = leaves_by_name("", updates._asdict())
+        for name, array in leaves_by_name("", before._asdict()).items():
+            if not _same(array, arrays.get(name)):
+                problems.append(f"round {updates.round}: updates: {name}: has different bits")
+
+    if rounds:
+        run.keep_updates = compare
+    return problems
+
+
+def differences_of_row(recorded_row: Record | None, row: Row, seed: RecordedSeed) -> list[str]:
     """How a row differs from the recorded one, if there is one."""
     if recorded_row is None:
         return ["the replay has a row that the record does not have"]

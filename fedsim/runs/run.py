@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import updates_bytes
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
@@ -340,7 +341,7 @@ def _prepare(
     # Two commits, and those that are kept, are on the disk while another one is written.
     model_bytes = sum(tree.nbytes(shared) for shared in experiment.shared.values())
     kept = len(set(experiment.scenario.spec.checkpoint.keep))
-    files.require_space(path, (3 + kept) * model_bytes)
+    files.require_space(path, (3 + kept) * model_bytes + updates_bytes(experiment))
     derive.delete_derived(path, before)
     directory.start(path, record, resolved_from(experiment.scenario, path), replace=force)
 

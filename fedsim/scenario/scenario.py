@@ -46,6 +46,8 @@ class Scenario(NamedTuple):
             plain["fleet"].pop("without")
         if not self.spec.checkpoint.keep:
             plain["checkpoint"].pop("keep")
+        if not self.spec.checkpoint.updates:
+            plain["checkpoint"].pop("updates")
         if self.spec.topology is None:
             plain.pop("topology")
         for key in ("freeze", "train", "adapter", "weights"):

@@ -246,6 +246,7 @@ LINES = {
     "diff": "diff done done",
     "fork": "fork done --round 1 --out out --no-pictures",
     "unlearn": "unlearn done --client 0 --out out",
+    "contributions": "contributions done",
     "doctor": "doctor",
     "bench": "bench tiny.yaml --out out",
     "conform": "conform mean",

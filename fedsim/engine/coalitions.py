@@ -1,0 +1,217 @@
+"""The models that a server would have made of the updates of some of a round's clients alone.
+
+Stages, rule, steps and optimisers are the run's own, on rows of which those of other clients have
+not arrived. What a server remembers of earlier rounds has no part in it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from fedsim import tree
+from fedsim.engine import sections
+from fedsim.engine.evaluation import metrics, scores
+from fedsim.engine.frozen import with_frozen
+from fedsim.engine.jitted import jitted
+from fedsim.engine.keys import Phase, round_key
+from fedsim.engine.recording import RoundUpdates
+from fedsim.engine.run import Run
+from fedsim.tree import Tree
+from fedsim.types import Context, Shared, Updates
+
+CHUNK = 16  # coalitions whose models are made together
+PADDING = 8  # rows of a round are filled up to a multiple of it, so that few shapes are compiled
+
+
+class RoundRows(NamedTuple):
+    """What the program reads of a round."""
+
+    updates: Updates  # [rows, ...]
+    before: Shared  # the server's variables
+    ids: Int[Array, " rows"]
+    malicious: Bool[Array, " rows"]
+    round: Int[Array, ""] | int
+    lr: Float[Array, ""]  # of the clients
+
+
+class Coalitions:
+    """Models of coalitions of a run's clients, and their scores.
+
+    Args:
+      run: a run of the scenario, as it starts.
+      samples: the set that models are scored on, `test` or `validation`.
+      metric: the score, such as `accuracy`.
+    """
+
+    def __init__(self, run: Run, samples: str, metric: str):
+        self.run = run
+        self.server = run.program.server
+        self.start = run.server
+        self.samples = samples
+        self.metric = metric
+
+    def game(self, updates: RoundUpdates) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what values coalitions in a round: a mask `[n, K]` of its clients -> scores `[n]`.
+
+        The empty coalition has the score of the model before the round, and so has one with fewer
+        clients than the rule needs.
+        """
+        rows = self._rows(updates)
+        K = len(updates.clients)
+
+        def values(members: np.ndarray) -> np.ndarray:
+            found = []
+            for first in range(0, len(members), CHUNK):
+                chunk = members[first : first + CHUNK]
+                mask = np.zeros((CHUNK, len(rows.ids)), bool)
+                mask[: len(chunk), :K] = chunk
+                models = tree.unstack(self.models(rows, mask))
+                found += self._scores(models[: len(chunk)])
+            return np.array(found)
+
+        return values
+
+    @jitted
+    def models(self, rows: RoundRows, members: Bool[Array, "n rows"]) -> Shared:
+        """Return `params` and `stats` after a round in which only some rows arrived `[n, ...]`."""
+        return jax.vmap(self._model, in_axes=(None, 0))(rows, members)
+
+    def _model(self, rows: RoundRows, members: Bool[Array, " rows"]) -> Shared:
+        """Return the variables after a round of one coalition `[rows]`, as `Server.updated`."""
+        pipeline = self.server.pipeline
+        state = self.start.state
+        arrived = rows.updates._replace(arrived=rows.updates.arrived & members)
+        context = self._contexts(rows)
+
+        staged, _, _ = pipeline.stages.apply(arrived, state["stages"], context(Phase.SERVER))
+        reduced, _, _ = pipeline.rule.apply(staged, state["rule"], context(Phase.RULE))
+        aggregate, _, _ = pipeline.steps.apply(reduced, state["steps"], context(Phase.AGGREGATE))
+        before = pipeline.shared_params(rows.before)
+        step, _ = self.server.optimiser.apply(aggregate, state["optimiser"], before)
+        skipped = pipeline.skips(jnp.sum(staged.arrived))
+        params = tree.select(skipped, before, tree.add(before, step))
+
+        sums = sections.add_rows(
+            sections.zero(arrived, pipeline.client),
+            staged,
+            arrived,
+            weights=pipeline.rule.weights(staged),
+            lr_sum=jnp.zeros_like(staged.samples),
+        )
+        stats = sections.stats_after(sums, rows.before["stats"], skipped, pipeline.client)
+        return {"params": tree.fill_leaves(params, rows.before["params"]), "stats": stats}
+
+    def _contexts(self, rows: RoundRows) -> Callable[[Phase], Context]:
+        """Return what links know besides the rows."""
+        run = self.run
+        shared = {**rows.before, "params": self.server.pipeline.shared_params(rows.before)}
+
+        def context(phase: Phase) -> Context:
+            return Context(
+                key=round_key(run.key, rows.round, phase),
+                round=rows.round,
+                N=run.clients,
+                lr=rows.lr,
+                shared=shared,
+                ids=rows.ids,
+                malicious=rows.malicious,
+                samples=run.samples,
+                expected=run.expected[0],
+                expected_samples=run.expected[1],
+                scale=self.server.pipeline.scale,
+            )
+
+        return context
+
+    def _rows(self, updates: RoundUpdates) -> RoundRows:
+        """Return what the program reads of a round, filled up with rows that have not arrived."""
+        plan = self.run.plan
+        K = len(updates.clients)
+        padding = -K % PADDING
+
+        def filled(leaf: np.ndarray) -> np.ndarray:
+            return np.pad(leaf, [(0, padding)] + [(0, 0)] * (leaf.ndim - 1))
+
+        delta, stats, columns = jax.tree.map(
+            filled, (updates.updates, updates.stats, updates.columns)
+        )
+        return RoundRows(
+            updates=Updates(
+                delta=delta,
+                stats=stats,
+                aux={},
+                memory={},
+                bytes=np.zeros(K + padding, np.int32),
+                **columns,
+            ),
+            before={
+                **self.start.shared,
+                "params": updates.params_before,
+                "stats": updates.stats_before,
+            },
+            ids=filled(updates.clients),
+            malicious=filled(plan.malicious_in(updates.round)[updates.clients]),
+            round=np.int32(updates.round),
+            lr=self.run.program.dtype.type(plan.local.lr(updates.round)),
+        )
+
+    def _scores(self, models: list[Tree]) -> list[float]:
+        """Return the scores of models, which the device evaluates one after another."""
+        run = self.run
+        program = run.program
+        stacks = run.stacks[self.samples]
+        evaluated = []
+        for model in models:
+            shown = with_frozen({**self.start.shared, **model}, run.frozen)
+            threads = program.evaluation_threads
+            evaluated.append(scores(program.evaluate, threads, shown, stacks=stacks))
+
+        _, y = run.plan.federation.scored[self.samples]
+        found = []
+        for results in evaluated:
+            by_row = run.row_scores(results, run.rows_of_set[self.samples])
+            value = metrics(by_row, y)[self.metric]
+            found.append(np.nan if value is None else value)
+        return found
+
+
+def why_no_coalitions(run: Run) -> str:
+    """Return why there are no models of coalitions of a run's clients; empty where there are.
+
+    Args:
+      run: the run, as it starts; its updates can be recorded.
+    """
+    server = run.program.server
+    pipeline = server.pipeline
+    client = server.client
+    if run.plan.timetable.asynchronous:
+        return "updates of an asynchronous schedule start from several models"
+    names = set(pipeline.remembering) & {*pipeline.stage_names}
+    if names:
+        return f"{min(names)} remembers every client"
+    parts = {
+        "stages": pipeline.stage_names,
+        "rule": [pipeline.rule_name],
+        "steps": pipeline.step_names,
+        "optimiser": ["an optimiser of the server"],
+    }
+    for part, labels in parts.items():
+        if jax.tree.leaves(run.server.state[part]):
+            return f"{labels[0]} remembers earlier rounds"
+    unknown = sorted(pipeline.rule.needs - {"expected", "loss"})
+    if unknown:
+        return f"{pipeline.rule.name} needs more than updates: {unknown[0]}"
+    sent = pipeline.shared_params(run.server.shared)
+    if jax.tree.structure(sent) != jax.tree.structure(run.server.shared["params"]):
+        return "clients keep leaves of the model to themselves"
+    if run.spent is not None:
+        return "the noise of privacy is in every aggregate"
+    if client.part is not None:
+        return "clients train parts of the model"
+    if client.sends is not None or client.travels is not None:
+        return "clients are sent models of their own"
+    return ""

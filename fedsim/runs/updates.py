@@ -1,0 +1,128 @@
+"""`fedsim.updates_of`: the updates of a finished run's clients, as the server received them."""
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fedsim.assemble import Experiment
+from fedsim.engine.loop import events
+from fedsim.engine.recording import RoundUpdates, why_unrecorded
+from fedsim.engine.run import CommitPoint, Run
+from fedsim.errors import CheckpointError
+from fedsim.runs.ended import EndedRun, ended_run
+from fedsim.runs.replay import RecordedSeed, differences_of_row, temporary_run
+
+EVERY_ROUND = lambda round: True
+
+
+def updates_of(
+    path: str | os.PathLike[str],
+    *,
+    seed: int | None = None,
+    device: str | None = None,
+    data_roots: Iterable[str | os.PathLike[str]] = (),
+) -> Iterator[RoundUpdates]:
+    """Yield the updates of a finished run's clients, round by round, as the server received them.
+
+    They are read where the run kept them (`checkpoint: {updates: true}`). Otherwise it is replayed,
+    row by row against what it wrote.
+
+    Args:
+      path: the directory of a run of one method.
+      seed: one of its seeds; may be left out where there is only one.
+      device: compute on these, as `fedsim.run` takes it.
+      data_roots: folders that the record may name data files in, besides the working directory.
+
+    Yields:
+      `round`, `clients` (ids `[K]`), `weights` `[K]` by which the rule counts them, `params_before`
+      and `params_after`, `updates` (`[K, ...]`, structured as the parameters that clients send) and
+      more; see `fedsim.engine.recording.RoundUpdates`.
+
+    Raises:
+      DirectoryError: where there is no finished run of one method.
+      CheckpointError: where the server receives no updates of single clients, and where the run
+        cannot be repeated here.
+    """
+    ended = ended_run(Path(path), device, data_roots, "read the updates of")
+    (recorded,) = ended.recorded([only_seed(ended, seed)])
+    with ended.numerics() as devices:
+        experiment = ended.build(devices)
+        require_updates(ended, experiment)
+    rounds = updates_in(ended, experiment, recorded)
+    while True:
+        # The numerics of the run hold while it computes, and not in the caller's code between.
+        with ended.numerics():
+            updates = next(rounds, None)
+        if updates is None:
+            return
+        yield updates
+
+
+def only_seed(ended: EndedRun, seed: int | None) -> int:
+    """Return a seed, which may be left out where a run has only one.
+
+    Raises:
+      CheckpointError: where it has several.
+    """
+    seeds = ended.record["scenario"]["seeds"]
+    if seed is not None:
+        return seed
+    if len(seeds) > 1:
+        listed = ", ".join(map(str, seeds))
+        raise CheckpointError(f"{ended.path}: has the seeds {listed}; name one of them")
+    return seeds[0]
+
+
+def require_updates(ended: EndedRun, experiment: Experiment) -> None:
+    """Refuse a run whose server receives no updates of single clients.
+
+    Raises:
+      CheckpointError: with the reason.
+    """
+    pipeline = experiment.program.server.pipeline
+    reason = why_unrecorded(experiment.client, pipeline.rule, pipeline.codec)
+    if reason:
+        raise CheckpointError(f"{ended.path}: has no updates of single clients: {reason}")
+
+
+def updates_in(
+    ended: EndedRun, experiment: Experiment, recorded: RecordedSeed
+) -> Iterator[RoundUpdates]:
+    """Yield the updates of a recorded seed (inside `numerics`).
+
+    Args:
+      ended: the run.
+      experiment: its experiment, built again.
+      recorded: the seed.
+
+    Raises:
+      CheckpointError: where the files are damaged, or the replay differs from the record.
+    """
+    last = recorded.end["round"]
+    with temporary_run(recorded, experiment) as (run, _):
+        if recorded.updates.rounds() == list(range(1, last + 1)):
+            for round in range(1, last + 1):
+                yield recorded.updates.read(round, run)
+            return
+        yield from _replayed(ended, experiment, recorded, run)
+
+
+def _replayed(
+    ended: EndedRun, experiment: Experiment, recorded: RecordedSeed, run: Run
+) -> Iterator[RoundUpdates]:
+    """Replay a seed from its start, and yield its updates."""
+    where = f"{ended.path}: seed {recorded.who['seed']}"
+    expected = {row["round"]: row for row in recorded.rows}
+    kept = deque[RoundUpdates]()
+    run.keep_updates = kept.append
+    sample_bytes = experiment.scenario.spec.data.resident_mb * 1e6
+    for event in events([run], run.program, EVERY_ROUND, samples=sample_bytes):
+        if not isinstance(event, CommitPoint):
+            _, row = event
+            round = row.values["round"]
+            problems = differences_of_row(expected.get(round), row, recorded)
+            if problems:
+                raise CheckpointError(f"{where}: round {round}: {problems[0]}")
+        while kept:
+            yield kept.popleft()

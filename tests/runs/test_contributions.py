@@ -1,0 +1,224 @@
+"""`fedsim contributions`: what clients contributed to the score of a run."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+import fedsim
+from fedsim.cli.entry import cli
+from fedsim.errors import CheckpointError
+from fedsim.runs.contributions import contributions
+from fedsim.study.shapley import Truncation
+
+CLASSES = 3
+SIZES = (30, 30, 60, 20)  # of clients 0 to 3; client 4 has test samples alone
+
+
+@fedsim.dataset
+def twins_of_a_kind() -> fedsim.Arrays:
+    """Clients 0 and 1 have the same samples, and client 4 has none to train on."""
+    rng = np.random.default_rng(5)
+    centres = rng.normal(size=(CLASSES, 4))
+
+    def drawn(n: int) -> tuple[NDArray, NDArray]:
+        y = rng.integers(0, CLASSES, n)
+        return centres[y] + rng.normal(size=(n, 4)), y
+
+    parts = [drawn(n) for n in SIZES]
+    parts[1] = parts[0]
+    x_test, y_test = drawn(200)
+    return fedsim.Arrays(
+        x=np.concatenate([x for x, _ in parts]),
+        y=np.concatenate([y for _, y in parts]),
+        client=np.repeat(np.arange(4), SIZES),
+        x_test=x_test,
+        y_test=y_test,
+        client_test=np.full(200, 4),
+    )
+
+
+def twins(**sections):
+    """Every client takes part in every round with all of its samples, in float64."""
+    return {
+        "name": "twins",
+        "rounds": 3,
+        "seeds": [0],
+        "data": {"kind": "twins_of_a_kind", "partition": "natural"},
+        "model": "logistic",
+        "client": {"lr": 0.5, "batch": "full", "epochs": 2},
+        "evaluate": {"metric": "test_loss"},
+        "numerics": {"dtype": "float64"},
+        "checkpoint": {"updates": True},
+        **sections,
+    }
+
+
+def run(folder, **sections):
+    fedsim.run(twins(**sections), out=folder, pictures=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("twins") / "run")
+
+
+@pytest.fixture(scope="module")
+def found(trained):
+    return contributions(trained)
+
+
+def values_of(found):
+    """Contributions by client."""
+    return dict(zip(found.table["client"], found.table["value"], strict=True))
+
+
+def loss_of(params, arrays):
+    """The mean cross-entropy of a logistic model on the test samples, in NumPy."""
+    logits = arrays.x_test @ params["W"] + params["b"]
+    logits = logits - logits.max(axis=1, keepdims=True)
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return -log_p[np.arange(len(log_p)), arrays.y_test].mean()
+
+
+def test_values_are_those_of_their_definition(trained, found):
+    """Weighted means of kept updates, scored and shared out over all orders, in NumPy."""
+    arrays = twins_of_a_kind()
+    expected = np.zeros(5)
+    for updates in fedsim.updates_of(trained):
+
+        def value(players, updates=updates):
+            weights = np.array([updates.weights[player] for player in players])
+            params = {}
+            for name, before in updates.params_before.items():
+                rows = updates.updates[name][list(players)]
+                step = np.tensordot(weights / weights.sum(), rows, 1) if len(players) else 0
+                params[name] = before + step
+            return -loss_of(params, arrays)
+
+        K = len(updates.clients)
+        for order in itertools.permutations(range(K)):
+            for j in range(K):
+                gain = value(order[: j + 1]) - value(order[:j])
+                expected[updates.clients[order[j]]] += gain / math.factorial(K)
+    values = values_of(found)
+    np.testing.assert_allclose([values[client] for client in range(5)], expected, atol=1e-10)
+
+
+def test_values_keep_the_laws(found):
+    """They sum to the gain, in every round; twins have equal ones, and who has nothing has none."""
+    rounds = fedsim.run(twins(), pictures=False).rounds
+    losses = rounds["test_loss"].to_numpy()
+    assert found.score == "test_loss"
+    assert abs(found.gain - (losses[0] - losses[-1])) < 1e-12
+    by_round = found.by_round.groupby("round")["value"].sum().to_numpy()
+    np.testing.assert_allclose(by_round, losses[:-1] - losses[1:], atol=1e-12)
+    values = values_of(found)
+    assert abs(values[0] - values[1]) < 1e-12
+    assert values[4] == 0.0
+    assert found.table.set_index("client").loc[4, "samples"] == 0
+
+
+def test_gtg_comes_near(trained, found):
+    rules = Truncation(between=0.0, within=0.0, tolerance=0.005)
+    estimate = contributions(trained, how="gtg", truncation=rules)
+    values = values_of(found)
+    errors = dict(zip(estimate.table["client"], estimate.table["standard_error"], strict=True))
+    for client, value in values_of(estimate).items():
+        assert abs(value - values[client]) <= 4 * errors[client] + 1e-12
+    assert abs(estimate.gain - found.gain) < 1e-12
+
+
+@pytest.mark.long
+def test_a_replay_gives_the_same(found, tmp_path):
+    replayed = contributions(run(tmp_path / "run", checkpoint={"seconds": 10.0}))
+    assert replayed.records == found.records
+
+
+@pytest.mark.long
+def test_an_attacker_comes_last(tmp_path):
+    """Client 2 has the most samples, and sends the opposite."""
+    attacked = run(tmp_path / "run", wire=["sign_flip"], fleet={"malicious": [2]})
+    for how in ("shapley", "gtg"):
+        table = contributions(attacked, how=how).table
+        assert table["client"].iloc[-1] == 2 and table["value"].iloc[-1] < 0
+
+
+@pytest.mark.long
+def test_rules_of_subsets_make_the_models(tmp_path):
+    """A median of some rows, half of it as a step; all of them are the run's own model."""
+    server = ["median", {"kind": "sgd", "lr": 0.5}]
+    trained = run(tmp_path / "run", server=server)
+    losses = fedsim.run(twins(server=server), pictures=False).rounds["test_loss"].to_numpy()
+    assert abs(contributions(trained).gain - (losses[0] - losses[-1])) < 1e-12
+
+
+@pytest.mark.long
+def test_left_out_clients_are_those_of_a_comparison(tmp_path):
+    """The value of a client is the paired difference of two runs, with an interval over seeds."""
+    client = {"lr": 0.5, "batch": 8, "epochs": 1}
+    trained = run(tmp_path / "run", client=client, seeds=[0, 1, 2])
+    found = contributions(trained, how="leave_one_out", seeds=[0, 1, 2])
+    scores = {}
+    for gone in ([], [2]):
+        scenario = twins(client=client, seeds=[0, 1, 2], fleet={"without": gone})
+        last = fedsim.run(scenario, pictures=False).rounds.groupby("seed")["test_loss"].last()
+        scores[str(gone)] = last.to_numpy()
+    differences = scores["[2]"] - scores["[]"]
+    row = found.table.set_index("client").loc[2]
+    assert row["value"] == pytest.approx(differences.mean(), abs=1e-12)
+    half = 4.302652729911275 * differences.std(ddof=1) / math.sqrt(3)
+    assert row["low"] == pytest.approx(differences.mean() - half, abs=1e-9)
+    assert found.table.set_index("client").loc[4, "value"] == 0
+
+
+@pytest.mark.parametrize(
+    ("sections", "reason"),
+    [
+        ({"method": "fedadam"}, "an optimiser of the server remembers earlier rounds"),
+        ({"method": "fedper"}, "clients keep leaves of the model to themselves"),
+        ({"evaluate": {"metric": "train_loss"}}, "evaluate.metric is train_loss"),
+    ],
+)
+def test_what_has_no_models_of_coalitions_is_refused(tmp_path, sections, reason):
+    model = "mlp" if sections.get("method") == "fedper" else "logistic"
+    trained = run(tmp_path / "run", rounds=1, model=model, **sections)
+    with pytest.raises(CheckpointError, match=reason):
+        contributions(trained)
+
+
+def command(*words):
+    shown = CliRunner().invoke(cli, ["contributions", *map(str, words)])
+    assert shown.exception is None or isinstance(shown.exception, SystemExit), shown.exception
+    return shown
+
+
+def test_the_command_prints_and_writes_them(trained, found, tmp_path):
+    shown = command(trained, "--out", tmp_path / "out")
+    assert "what test loss gained" in shown.stdout
+    lines = (tmp_path / "out/contributions.csv").read_text().splitlines()
+    assert lines[0] == "client,value,low,high,standard_error,samples,rounds"
+    assert len(lines) == 6
+    plain = json.loads(command(trained, "--json").stdout)
+    assert plain["clients"] == found.records and plain["gain"] == found.gain
+
+
+def test_bad_input_is_one_line(trained, tmp_path):
+    many = {"kind": "gaussian_blobs", "clients": 9, "samples": 90}
+    crowd = {"name": "crowd", "rounds": 1, "data": many}
+    fedsim.run(crowd, out=tmp_path / "crowd", pictures=False)
+    cases = [
+        ((tmp_path / "crowd",), 2, "round 1 has 9 clients"),
+        ((trained, "--seeds", "7,"), 7, "seed 7 is not one of"),
+        ((trained, "--how", "banzhaf"), 2, "'banzhaf' is not one of"),
+        ((tmp_path,), 4, "holds no fedsim run"),
+    ]
+    for words, code, text in cases:
+        shown = command(*words)
+        assert shown.exit_code == code and text in shown.stderr, (words, shown.stderr)
+        assert len(shown.stderr.splitlines()) == 1
