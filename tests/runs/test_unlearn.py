@@ -29,14 +29,14 @@ def plain(**sections):
         "data": {
             "kind": "gaussian_blobs",
             "samples": 240,
-            "features": 6,
+            "shape": [6],
             "classes": 3,
             "clients": 8,
         },
         "model": "logistic",
         "cohort": {"kind": "uniform", "size": 5},
         "fleet": {"dropout": 0.3},
-        "client": {"lr": 0.3, "batch": None, "steps": STEPS},
+        "client": {"lr": 0.3, "batch": "full", "steps": STEPS},
         "server": ["mean", {"kind": "sgd", "lr": 0.7}],
         "numerics": {"dtype": "float64"},
         **sections,
@@ -228,8 +228,8 @@ def test_with_the_norms_of_retraining_it_is_retraining(everybody, tmp_path):
     result = fedsim.unlearn(
         everybody, clients=[3], out=tmp_path / "out", how="retrain", progress=False
     )
-    updates = fedsim.updates_of(tmp_path / "out/retrain")
-    norms = {of_round.round: leaf_norms(of_round, N=8) for of_round in updates}
+    _, *later = fedsim.updates_of(tmp_path / "out/retrain")  # the first round is not calibrated
+    norms = {of_round.round: leaf_norms(of_round, N=8) for of_round in later}
 
     run = ended_run(everybody, None, (), "test")
     (seed,) = run.recorded([0])
