@@ -27,6 +27,8 @@ from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.scenario import Scenario
 from fedsim.stages.calibration import Norms, calibration
 
+ROUNDING = 1e-9  # steps: a product that is closer to a whole number is one
+
 
 class Calibration(NamedTuple):
     """How FedEraser trains; the defaults are those of the paper.
@@ -219,7 +221,8 @@ def _run_in_vain(experiment: Experiment, seed: int, clients: Sequence[int]) -> R
 
 def _with_fewer_steps(scenario: Scenario, plan: Plan, ratio: float) -> Scenario:
     """The scenario of one seed in which clients take a share of their local steps, at least one."""
-    steps = [max(math.ceil(ratio * n), 1) for n in plan.steps.tolist()]
+    # 0.1 · 30 is a little more than 3.
+    steps = [max(math.ceil(ratio * n - ROUNDING), 1) for n in plan.steps.tolist()]
     client = scenario.spec.client.model_copy(update={"steps": steps, "epochs": None})
     spec = scenario.spec.model_copy(update={"client": client, "seeds": [plan.seed]})
     return scenario._replace(spec=spec)
