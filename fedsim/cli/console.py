@@ -22,6 +22,8 @@ from fedsim.study.words import variation_in_words, words_of
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from fedsim.runs.unlearn import Unlearned
+
     from fedsim.runs.contributions import Contributions
 
 
@@ -40,8 +42,9 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def unlearned(table: "DataFrame", out: Path) -> None:
+def unlearned(result: "Unlearned", out: Path) -> None:
     """Print what every way to forget clients made of every seed, and where the files are."""
+    table = result.table
     scores = [name for name in ("accuracy", "r2", "loss") if f"test_{name}" in table]
     columns = {"gradient_steps": "local steps", "attack_auc": "attack AUC"}
     if scores:
@@ -62,6 +65,8 @@ def unlearned(table: "DataFrame", out: Path) -> None:
         view.add_row(str(row["seed"]), row["how"], *cells)
     _print(view, 100)
     print("\ndistance: to retraining, of the parameters; 1 is that of the original")
+    for note in result.notes:
+        print(note)
     print(f"\n{out}/  unlearning.csv  unlearning_differences.csv")
 
 

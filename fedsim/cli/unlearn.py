@@ -109,6 +109,4 @@ def unlearn_command(
             **arguments,
         )
     if not quiet:
-        console.unlearned(result.table, out)
-    for note in result.notes:
-        click.echo(f"fedsim: {note}", err=True)
+        console.unlearned(result, out)
