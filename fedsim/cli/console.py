@@ -22,9 +22,8 @@ from fedsim.study.words import variation_in_words, words_of
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from fedsim.runs.unlearn import Unlearned
-
     from fedsim.runs.contributions import Contributions
+    from fedsim.runs.unlearn import Unlearned
 
 
 @contextlib.contextmanager
