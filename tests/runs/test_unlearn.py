@@ -319,14 +319,20 @@ def test_what_cannot_be_unlearned_is_refused(original, unlearned, tmp_path):
 
 REFUSED = {
     "stateful": (tiny(rounds=2, seeds=[0]), "clients of scaffold send, keep or measure more"),
-    "asynchronous": (plain(schedule="fedasync", cohort="all", fleet={}), "asynchronous server"),
-    "secure": (plain(wire=["secure_aggregation"], fleet={}), "no updates of single clients"),
-    "several models": (plain(method="ifca(k=2)", server=None, fleet={}), "no single model"),
+    "asynchronous": (
+        plain(schedule="fedasync(concurrency=4)", server=["mean"], cohort="all", fleet={}),
+        "asynchronous server",
+    ),
+    "secure": (
+        plain(wire=["secure_aggregation"], server=["mean(weights=uniform)"], fleet={}),
+        "no updates of single clients",
+    ),
+    "several models": (plain(method="ifca", server=None, fleet={}), "no single model"),
     "private": (
         plain(
             server=["mean"],
             privacy={"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-3},
-            cohort={"kind": "poisson", "probability": 0.5},
+            cohort={"kind": "poisson", "rate": 0.5},
             fleet={},
         ),
         "which ε does not cover",
