@@ -127,16 +127,32 @@ def runs_without(task: Task, by_seed: Mapping[int, Seed]) -> dict[tuple[str, int
     Returns:
       Runs by way and seed; none of a seed in which the clients never took part.
     """
-    original = task.original
-    absent = sorted({*original.scenario.spec.fleet.without, *task.clients})
-    edit = f"fleet.without={absent}"
-    runs = {}
     affected = [number for number, seed in by_seed.items() if seed.first is not None]
     if not affected:
-        return runs
+        return {}
+    runs = {}
+    for number, retrained in _retrained(task, affected).items():
+        runs[RETRAIN, number] = retrained
+        if REWIND not in task.ways:
+            continue
+        first = by_seed[number].first
+        assert first is not None
+        # Before round 1 there is nothing to go on from.
+        runs[REWIND, number] = retrained if first == 1 else _rewound(task, number, first - 1)
+    return runs
 
+
+def _edit(task: Task) -> str:
+    """The edit that leaves out the clients, and those that the original leaves out."""
+    absent = {*task.original.scenario.spec.fleet.without, *task.clients}
+    return f"fleet.without={sorted(absent)}"
+
+
+def _retrained(task: Task, numbers: Sequence[int]) -> dict[int, RunWithout]:
+    """Run seeds of the original again from their start, without the clients."""
+    original = task.original
     folder = task.out / RETRAIN
-    scenario = read(original.scenario.document, (edit, f"seeds={affected}"))
+    scenario = read(original.scenario.document, (_edit(task), f"seeds={list(numbers)}"))
     scenario = confined(scenario, original.path, original.request.data_roots)
     options = Options(
         started=time.monotonic(),
@@ -153,34 +169,28 @@ def runs_without(task: Task, by_seed: Mapping[int, Seed]) -> dict[tuple[str, int
         pictures=False,
         threads=original.threads,
     )
-    result = run_from(scenario, folder, options, task.progress)
-    for number in affected:
-        runs[RETRAIN, number] = RunWithout(folder, result.experiment.plans[number], after=0)
+    plans = run_from(scenario, folder, options, task.progress).experiment.plans
+    return {number: RunWithout(folder, plans[number], after=0) for number in numbers}
 
-    if REWIND not in task.ways:
-        return runs
-    for number in affected:
-        first = by_seed[number].first
-        assert first is not None
-        if first == 1:  # there is no round to go on from
-            runs[REWIND, number] = runs[RETRAIN, number]
-            continue
-        folder = task.out / f"{REWIND}.{number}"
-        result = fork(
-            original.path,
-            round=first - 1,
-            out=folder,
-            edits=edit,
-            seeds=[number],
-            resume=_has_begun(folder),
-            device=original.request.device,
-            data_roots=original.request.data_roots,
-            progress=task.progress,
-            ask=task.ask,
-            pictures=False,
-        )
-        runs[REWIND, number] = RunWithout(folder, result.experiment.plans[number], first - 1)
-    return runs
+
+def _rewound(task: Task, number: int, round: int) -> RunWithout:
+    """Go on from a round of a seed, without the clients."""
+    original = task.original
+    folder = task.out / f"{REWIND}.{number}"
+    result = fork(
+        original.path,
+        round=round,
+        out=folder,
+        edits=_edit(task),
+        seeds=[number],
+        resume=_has_begun(folder),
+        device=original.request.device,
+        data_roots=original.request.data_roots,
+        progress=task.progress,
+        ask=task.ask,
+        pictures=False,
+    )
+    return RunWithout(folder, result.experiment.plans[number], after=round)
 
 
 def made_of_seed(

@@ -250,6 +250,7 @@ def test_the_order_in_which_clients_are_named_does_not_matter(original, unlearne
         assert (again / name).read_bytes() == (out / name).read_bytes()
 
 
+@pytest.mark.long
 def test_a_client_that_never_took_part_leaves_the_original(tmp_path):
     """Byte for byte, and nothing is trained."""
     listed = {"kind": "listed", "rounds": [[0, 1, 2], [1, 4, 3]] * 2}
