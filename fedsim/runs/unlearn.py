@@ -98,6 +98,10 @@ def unlearn(
       progress: as in `fedsim.run`.
       ask: as in `fedsim.run`.
 
+    Returns:
+      `table`, a row per seed and way, with scores, distances to retraining and what was spent;
+      `differences` to retraining over the seeds; `models` by way and seed; `notes`.
+
     Raises:
       DirectoryError: where there is no run that can be repeated, and for an `out` that is taken.
       CheckpointError: for clients and seeds that the run does not have, for a way that it does not
