@@ -409,7 +409,7 @@ def _clients(experiment: Experiment, recorded_seeds: Sequence[RecordedSeed]) -> 
         rows = list(unstacked(recorded.tables["clients"]))
         samples.append([row["samples"] for row in rows])
         rounds.append([row["rounds_joined"] for row in rows])
-    names = plan.federation.client_names
+    names = plan.federation.client_names.tolist()
     columns = zip(names, np.mean(samples, axis=0), np.mean(rounds, axis=0), strict=True)
     return [
         {"client": name, "samples": _number(n), "rounds": _number(joined)}

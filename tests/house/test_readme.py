@@ -73,6 +73,11 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} diff reports/iid reports/slow": _says("name:", "rounds.csv:"),
         f"{F} report reports/iid": _says("figures/curves.png"),
     },
+    "contributions": {
+        f"{F} contributions reports/iid --how gtg --out reports/contributions": _files(
+            "reports/contributions/contributions.csv"
+        ),
+    },
     "fork": {
         f"{F} fork reports/iid --round 50 --set 'wire=[sign_flip]' --set fleet.malicious=0.2"
         " --out reports/attacked": _rows("reports/attacked", 121),
@@ -170,7 +175,7 @@ def test_the_commands_on_a_fresh_machine(root, tmp_path):
     quick = {**os.environ, "PIP_NO_COMPILE": "0"}  # pip does not compile what nothing imports
     text = text_of(root)
     (tmp_path / "near.py").write_text(block(text, "method"))
-    for name in ("main", "compare", "write", "plug", "resume", "fork", "bundle"):
+    for name in ("main", "compare", "write", "plug", "resume", "contributions", "fork", "bundle"):
         for line, missing in AFTER[name].items():
             done = subprocess.run(
                 ["bash", "-euc", line], cwd=tmp_path, env=quick, capture_output=True, text=True
@@ -238,6 +243,15 @@ def test_own_block(root, capsys):
         compile(block(text_of(root), "own"), "docs/python.md", "exec"), {"__name__": "python_page"}
     )
     alike(block(text_of(root), "printed by own"), capsys.readouterr().out)
+
+
+@pytest.mark.long
+def test_updates_block(root, tmp_path, capsys):
+    exec(
+        compile(block(text_of(root), "updates"), "docs/analyses.md", "exec"),
+        {"__name__": "analyses_page", "folder": tmp_path / "run"},
+    )
+    assert capsys.readouterr().out.count("[0, 1, 2, 3, 4]") == 3
 
 
 @pytest.mark.long

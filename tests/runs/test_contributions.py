@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from numpy.typing import NDArray
 
 import fedsim
-from fedsim.cli.entry import cli
+from fedsim.cli.entry import main
 from fedsim.errors import CheckpointError
 from fedsim.runs.contributions import contributions
 from fedsim.study.shapley import Truncation
@@ -192,23 +191,18 @@ def test_what_has_no_models_of_coalitions_is_refused(tmp_path, sections, reason)
         contributions(trained)
 
 
-def command(*words):
-    shown = CliRunner().invoke(cli, ["contributions", *map(str, words)])
-    assert shown.exception is None or isinstance(shown.exception, SystemExit), shown.exception
-    return shown
-
-
-def test_the_command_prints_and_writes_them(trained, found, tmp_path):
-    shown = command(trained, "--out", tmp_path / "out")
-    assert "what test loss gained" in shown.stdout
+def test_the_command_prints_and_writes_them(trained, found, tmp_path, capsys):
+    main(["contributions", str(trained), "--out", str(tmp_path / "out")])
+    assert "what test loss gained" in capsys.readouterr().out
     lines = (tmp_path / "out/contributions.csv").read_text().splitlines()
     assert lines[0] == "client,value,low,high,standard_error,samples,rounds"
     assert len(lines) == 6
-    plain = json.loads(command(trained, "--json").stdout)
+    main(["contributions", str(trained), "--json"])
+    plain = json.loads(capsys.readouterr().out)
     assert plain["clients"] == found.records and plain["gain"] == found.gain
 
 
-def test_bad_input_is_one_line(trained, tmp_path):
+def test_bad_input_is_one_line(trained, tmp_path, capsys):
     many = {"kind": "gaussian_blobs", "clients": 9, "samples": 90}
     crowd = {"name": "crowd", "rounds": 1, "data": many}
     fedsim.run(crowd, out=tmp_path / "crowd", pictures=False)
@@ -216,9 +210,11 @@ def test_bad_input_is_one_line(trained, tmp_path):
         ((tmp_path / "crowd",), 2, "round 1 has 9 clients"),
         ((trained, "--seeds", "7,"), 7, "seed 7 is not one of"),
         ((trained, "--how", "banzhaf"), 2, "'banzhaf' is not one of"),
-        ((tmp_path,), 4, "holds no fedsim run"),
+        ((tmp_path / "none",), 4, "none: holds no fedsim run"),
     ]
     for words, code, text in cases:
-        shown = command(*words)
-        assert shown.exit_code == code and text in shown.stderr, (words, shown.stderr)
-        assert len(shown.stderr.splitlines()) == 1
+        with pytest.raises(SystemExit) as ended:
+            main(["contributions", *map(str, words)])
+        line = capsys.readouterr().err
+        assert ended.value.code == code and text in line, line
+        assert len(line.splitlines()) == 1

@@ -14,18 +14,18 @@ from fedsim.errors import CheckpointError, Interrupted
 from fedsim.runs import directory
 
 KEPT = {"rounds": 1, "updates": True}
+LOSSY = {"fleet": {"dropout": 0.3, "malicious": [0, 1, 2, 3]}, "wire": ["sign_flip"]}
 
 
 def run(folder, **sections):
-    return fedsim.run(tiny(**sections), out=folder, pictures=False)
+    return fedsim.run(tiny(rounds=4, **sections), out=folder, pictures=False)
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
     """A run that keeps its updates, some of which are attacked or get lost on their way."""
     folder = tmp_path_factory.mktemp("kept") / "run"
-    lossy = {"dropout": 0.3, "malicious": [0, 1, 2, 3]}
-    run(folder, checkpoint=KEPT, fleet=lossy, wire=["sign_flip"])
+    run(folder, checkpoint=KEPT, **LOSSY)
     return folder
 
 
@@ -48,7 +48,7 @@ def test_their_weighted_mean_is_the_servers_step(kept):
     """Under `mean`, a round's params are those before it and the weighted mean of the rows."""
     result = fedsim.load_model(kept / "model.scaffold.0.safetensors")["params"]
     rounds = list(fedsim.updates_of(kept, seed=0))
-    assert [updates.round for updates in rounds] == [1, 2, 3]
+    assert [updates.round for updates in rounds] == [1, 2, 3, 4]
     for updates in rounds:
         assert len(updates.clients) == len(updates.weights) <= 4
         shares = updates.weights / updates.weights.sum()
@@ -61,12 +61,11 @@ def test_their_weighted_mean_is_the_servers_step(kept):
 
 
 def test_they_change_nothing_and_verify_knows_them(kept, tmp_path):
-    lossy = {"dropout": 0.3, "malicious": [0, 1, 2, 3]}
-    run(tmp_path / "plain", fleet=lossy, wire=["sign_flip"])
+    run(tmp_path / "plain", **LOSSY)
     whole(kept, bits(tmp_path / "plain"))
-    assert fedsim.verify(kept, whole=True).equal
 
-    shutil.copytree(kept, tmp_path / "run")
+    run(tmp_path / "run", checkpoint=KEPT, seeds=[0], **LOSSY)
+    assert fedsim.verify(tmp_path / "run", whole=True).equal
     file = next((tmp_path / "run/updates").glob("*.0/round-000002.safetensors"))
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
@@ -88,7 +87,7 @@ def test_a_run_that_resumes_writes_them_again(kept, tmp_path):
     scenario = json.loads((kept / "run.json").read_text())["scenario"]
     questions = itertools.count()
     with pytest.raises(Interrupted):
-        fedsim.run(scenario, out=tmp_path / "run", pictures=False, ask=lambda: next(questions) >= 4)
+        fedsim.run(scenario, out=tmp_path / "run", pictures=False, ask=lambda: next(questions) >= 5)
     stray = next((tmp_path / "run/updates").iterdir()) / "round-000009.safetensors"
     stray.write_bytes(b"of a round that never was")
     fedsim.run(scenario, out=tmp_path / "run", pictures=False, resume=True)
