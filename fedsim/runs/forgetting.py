@@ -54,7 +54,7 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
 
     Returns:
       `test_loss`, `test_accuracy` ... and `forgotten_loss` ..., and `attack_auc`; those without
-      samples are missing.
+      samples are missing, and the attack on losses that are not finite.
     """
     f = run.plan.federation.unpooled
     trained = np.concatenate([f.holders.of(client) for client in clients])
@@ -73,7 +73,8 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
 
     if is_forgotten.any() and not is_forgotten.all():
         losses = of_rows["loss"] / np.maximum(labels, 1)  # of a sequence the mean over its tokens
-        record["attack_auc"] = auc(-losses[is_forgotten], -losses[~is_forgotten])
+        if np.isfinite(losses).all():
+            record["attack_auc"] = auc(-losses[is_forgotten], -losses[~is_forgotten])
     return record
 
 
@@ -131,18 +132,19 @@ def differences_of(rows: Sequence[Record]) -> list[Record]:
     differences = []
     for way, by_seed in by_way.items():
         for column in COMPARED:
-            one = [by_seed[seed].get(column) for seed in seeds]
-            other = [retrained[seed].get(column) for seed in seeds]
-            if None in one or None in other:
+            # None becomes NaN, of which there is no difference; nor is there one of a lost run.
+            one = np.array([by_seed[seed].get(column) for seed in seeds], float)
+            other = np.array([retrained[seed].get(column) for seed in seeds], float)
+            if not np.isfinite([one, other]).all():
                 continue
-            pairs = paired(np.array(one, float), np.array(other, float), larger_is_better=True)
+            pairs = paired(one, other, larger_is_better=True)
             differences.append(
                 {
                     "how": way,
                     "column": column,
                     "seeds": pairs.seeds,
-                    "mean": float(np.mean(one)),
-                    "mean_retrain": float(np.mean(other)),
+                    "mean": float(one.mean()),
+                    "mean_retrain": float(other.mean()),
                     "difference": pairs.difference,
                     "ci_low": pairs.ci_low,
                     "ci_high": pairs.ci_high,
