@@ -92,6 +92,8 @@ TABLES = {
     "costs.csv": tables.COSTS,
     "wall.csv": tables.WALL,
     "bench.csv": tables.BENCH,
+    "unlearning.csv": tables.UNLEARNING,
+    "unlearning_differences.csv": tables.UNLEARNING_DIFFERENCES,
 }
 IMPORTS = {
     "jax.": "import jax",

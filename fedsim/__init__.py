@@ -5,7 +5,7 @@ Clients are stacked on one axis and vmapped; results are data frames. To begin w
 - `run(scenario)` trains, and returns a `Result`; `compare(scenario, methods)` a `Comparison`.
 - `rule`, `stage`, `client`, `method`, `attack`, `model`, `partition` ... make a function a kind.
 - `as_model`, `Arrays`: a model and data of your own; `aggregate`, `transmit`: one step alone.
-- `verify`, `diff`, `load_model`: run directories.
+- `verify`, `diff`, `fork`, `unlearn`, `load_model`: run directories.
 
 `help(fedsim.run)` and so on say more; `dir(fedsim)` lists all names.
 """
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from fedsim.runs.fork import fork as fork
     from fedsim.runs.result import Result as Result
     from fedsim.runs.run import run as run
+    from fedsim.runs.unlearn import unlearn as unlearn
     from fedsim.runs.updates import updates_of as updates_of
     from fedsim.runs.verify import verify as verify
     from fedsim.scenario import Scenario as Scenario
@@ -94,6 +95,7 @@ _HOME = {
     "runs.fork": ("fork",),
     "runs.result": ("Result",),
     "runs.run": ("run",),
+    "runs.unlearn": ("unlearn",),
     "runs.updates": ("updates_of",),
     "runs.verify": ("verify",),
     "scenario": ("Scenario", "enable"),

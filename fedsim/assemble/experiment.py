@@ -37,7 +37,7 @@ from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import is_graph
-from fedsim.types import Client, Model
+from fedsim.types import Client, Model, RowStage
 
 
 class Experiment(NamedTuple):
@@ -146,6 +146,7 @@ def build(
     pack: Packer = longest_first,
     devices: Sequence[Any] | None = None,
     partition: Callable[..., dict[int, Federation]] = federations_of,
+    before: tuple[RowStage, ...] = (),
 ) -> Experiment:
     """Return the plans and the program of a scenario (call it inside `numerics`).
 
@@ -160,6 +161,8 @@ def build(
       devices: on which the lanes train (None: the default one); changes no bit either.
       partition: called in place of `federations_of`, with its arguments; a cache, say, for several
         scenarios over the same samples. A caller of `fedsim.run` may pass it, too.
+      before: stages of the server in front of the scenario's, which no record tells of: a caller of
+        `fedsim.run` may not pass them.
 
     Raises:
       ScenarioError: for combinations that cannot run, with a line for each.
@@ -184,7 +187,7 @@ def build(
         bytes_up=inputs.bytes_up,
     )
     layout = layout_of(scenario, inputs, plans, pack=pack, devices=devices)
-    program = _program(scenario.spec, inputs, layout, pack=pack, devices=devices)
+    program = _program(scenario.spec, inputs, layout, pack=pack, devices=devices, before=before)
     check_rows_of_all(scenario, program, inputs.shapes)
 
     # What a run will hold is counted before anything large is made.
@@ -222,12 +225,13 @@ def _program(
     *,
     pack: Packer,
     devices: Sequence[Any] | None,
+    before: tuple[RowStage, ...],
 ) -> Program:
     """Return the compiled half of an experiment; arguments as in `build` and `layout_of`."""
     trained = inputs.trained
     server = serving(
         inputs.training_inputs,
-        server_sections(spec),
+        server_sections(spec)._replace(before=before),
         drop=spec.on_nonfinite != "keep",
         shape=ServerShape(
             width=layout.width.lanes,

@@ -184,12 +184,12 @@ def method_without_parts(scenario: Scenario, client: Client, shared: Any) -> Fin
     if spec.client.optimizer_state == "carry":
         text = "a client's optimizer would continue with other units"
         yield parts.path, f"{text}; remove it, or write optimizer_state: reset"
-    elif _does_more(client, shared):
+    elif does_more(client, shared):
         text = f"{kind} sends, keeps or measures more than an update of the model"
         yield parts.path, f"{text}; remove it, or use the method sgd or fedprox"
 
 
-def _does_more(client: Client, shared: Shared) -> bool:
+def does_more(client: Client, shared: Shared) -> bool:
     """Whether a method does more than to train what it receives and to send the difference."""
     for name, default in Client._field_defaults.items():
         if name not in HARMLESS and getattr(client, name) != default:

@@ -53,7 +53,7 @@ from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.scenario.sections import is_graph
 from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
-from fedsim.types import Client, Mechanism, Model, Rule, ServerLinks, Task
+from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -139,6 +139,7 @@ class ServerSections(NamedTuple):
     broadcast: tuple[HashableSection, ...] = ()
     privacy: PrivacyKey | None = None
     cloud: HashableSection | None = None  # a topology whose edges have a cloud
+    before: tuple[RowStage, ...] = ()  # stages in front of the scenario's own
 
 
 class ServerShape(NamedTuple):
@@ -443,6 +444,7 @@ def serving(
       OrderError: for a server list in an order that means nothing.
     """
     stages, rule, steps, optimisers = server_of([link.section for link in sections.server])
+    stages = [*sections.before, *stages]
 
     # Servers that differ in their optimisers alone share everything in front of them.
     if optimisers:

@@ -41,6 +41,7 @@ COMMANDS = {
     "Use a result": {
         "report": "report",
         "fork": "fork",
+        "unlearn": "unlearn",
         "export": "report",
         "bundle": "bundle",
         "contributions": "contributions",
@@ -52,7 +53,7 @@ COMMANDS = {
 MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
 
 # Commands that write what --resume continues.
-RESUMABLE = {"run", "compare", "fork", "suite"}
+RESUMABLE = {"run", "compare", "fork", "unlearn", "suite"}
 
 # New objects after which Python looks for unused ones: imports make half a million that stay.
 GARBAGE_COLLECTION_THRESHOLD = 50_000

@@ -38,7 +38,7 @@ def meant_command(words: list[str], commands: Iterable[str]) -> str:
 
 def _usual_argument(command: str) -> str:
     """Return the argument of a command, for one that was typed without any."""
-    directories = ("report", "export", "fork", "contributions", "verify", "diff")
+    directories = ("report", "export", "fork", "contributions", "unlearn", "verify", "diff")
     names = ("new", "explain")
     first_word = command.partition(" ")[0]
     if first_word in directories:

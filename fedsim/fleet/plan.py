@@ -7,7 +7,8 @@ at losses on the losses so far, and that of a cohort that looks at who was drawn
 far.
 """
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -146,6 +147,8 @@ class Plan:
       eligible: ids of these clients.
       malicious: clients that the attacker controls in round 1 `[N]`; in every round unless redrawn.
       canaries: clients by which privacy is audited; by default none.
+      in_vain: clients that are drawn and take part in no round `[N]`; by default canaries that are
+        out.
       pure: whether a round is independent of all rounds before it.
       nominal: clients in a round, exactly or on average.
       cost: what a client's round costs, known before it trains.
@@ -222,6 +225,7 @@ class Plan:
         self.malicious = adversary.mask(federation.N, seed, 1)
         self._latest_mask = (1, self.malicious)  # a round, and the malicious clients in it
         self.canaries = draw_canaries(canaries, self.eligible, federation.N, seed)
+        self.in_vain = self.canaries.without
 
         # A batch that is larger than any client would only be padded.
         self.unclipped_local = local
@@ -323,6 +327,17 @@ class Plan:
             self._latest_mask = (round, mask)
         return mask
 
+    def drawing_in_vain(self, clients: Sequence[int]) -> "Plan":
+        """Return this plan with clients that take part in no round, while all others do as ever.
+
+        Unlike clients that are `absent`, these are still drawn: nobody comes in their place.
+        """
+        plan = copy.copy(self)
+        plan.in_vain = self.in_vain | np.isin(np.arange(len(self.sizes)), clients)
+        plan._cached_rounds = {}
+        plan._members = None
+        return plan
+
     def begin(self) -> State:
         """Return the state before round 1; empty where no round depends on the ones before it."""
         if self.timetable.asynchronous:
@@ -376,8 +391,8 @@ class Plan:
         """Plan a round whose clients all start from the newest model."""
         drawn, count = self._drawn_clients(r, state, feedback)
 
-        # A canary that is out is drawn in vain, so that the others are drawn as ever.
-        takes_part = ~self.canaries.without[drawn]
+        # A client that is out is drawn in vain, so that the others are drawn as ever.
+        takes_part = ~self.in_vain[drawn]
         ids = drawn[takes_part]
         count = count[takes_part]
         outcome = self.machines.round_outcome(r, ids)

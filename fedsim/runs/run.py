@@ -42,6 +42,8 @@ from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.recorded_paths import resolved_from
 from fedsim.synonyms import renamed
 
+UNRECORDED = {"before"}  # arguments of `build` that change bits, and that a record does not have
+
 
 class Options(NamedTuple):
     """How a scenario is run and what is written; see `run`.
@@ -198,7 +200,7 @@ def _require_build_options(names: Iterable[str]) -> None:
     Raises:
       TypeError: with the name of today, or with the way to change a key of the scenario.
     """
-    known = inspect.signature(build).parameters
+    known = inspect.signature(build).parameters.keys() - UNRECORDED
     for name in names:
         if name in known or name == "calls":
             continue

@@ -245,6 +245,7 @@ LINES = {
     "verify": "verify done",
     "diff": "diff done done",
     "fork": "fork done --round 1 --out out --no-pictures",
+    "unlearn": "unlearn done --client 0 --out out",
     "contributions": "contributions done",
     "doctor": "doctor",
     "bench": "bench tiny.yaml --out out",

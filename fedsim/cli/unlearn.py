@@ -1,0 +1,112 @@
+"""`fedsim unlearn`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedsim.cli import options
+from fedsim.cli.interrupts import Interrupts
+
+
+@click.command("unlearn")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    required=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="The number of a client to forget; repeatable.",
+)
+@click.option(
+    "--how",
+    multiple=True,
+    type=click.Choice(["retrain", "rewind", "federaser"]),
+    help="Ways to compare; retrain is always made; repeatable [all of them].",
+)
+@click.option(
+    "--every",
+    default=2,
+    show_default=True,
+    type=click.IntRange(1),
+    help="FedEraser: rounds from one calibrated round to the next.",
+)
+@click.option(
+    "--ratio",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="FedEraser: the share of its local steps that a client takes in one.",
+)
+@click.option(
+    "--norms",
+    default="update",
+    show_default=True,
+    type=click.Choice(["update", "leaf"]),
+    help="FedEraser: what has the recorded length, a whole update or each leaf of it.",
+)
+@options.seeds
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Directory of tables, models and runs.",
+)
+@click.option("--resume", is_flag=True, help="Continue what was interrupted in that directory.")
+@click.option("--force", is_flag=True, help="Replace what is in that directory.")
+@options.device
+@options.plugins
+@options.data_roots
+@click.option("--quiet", is_flag=True, help="No progress bar, no table.")
+@options.debug
+def unlearn_command(
+    directory: Path,
+    clients: tuple[int, ...],
+    how: tuple[str, ...],
+    seeds: str | None,
+    plugins: tuple[str, ...],
+    quiet: bool,
+    out: Path,
+    **arguments: Any,
+) -> None:
+    """Make the model of a finished run without some of its clients, and score what it forgot.
+
+    retrain is the run again without them, against which the others are held. rewind goes on without
+    them from the round before they first took part. federaser calibrates the recorded updates of
+    the other clients by a few local steps. unlearning.csv has scores, distances to retraining, a
+    membership attack and the local steps spent.
+
+    \b
+    Examples:
+      fedsim unlearn reports/iid --client 3 -o reports/forgotten
+      fedsim unlearn reports/iid --client 3 --client 5 --how rewind -o reports/rewound
+      fedsim unlearn reports/iid --client 3 --every 4 --ratio 0.25 -o reports/cheap
+    """
+    if arguments["resume"] and arguments["force"]:
+        text = "--resume continues what was interrupted and --force replaces it"
+        raise click.UsageError(f"{text}; give one of them")
+    options.enable(plugins)
+    from fedsim.cli import console
+    from fedsim.runs.unlearn import unlearn
+
+    numbers = None
+    if seeds:
+        is_list = seeds.startswith("[")
+        numbers = [int(seed) for seed in seeds.strip("[]").split(",")] if is_list else int(seeds)
+    interrupts: Interrupts = click.get_current_context().obj
+    with interrupts.heeded():
+        result = unlearn(
+            directory,
+            clients=clients,
+            out=out,
+            how=how or ("retrain", "rewind", "federaser"),
+            seeds=numbers,
+            progress=not quiet,
+            ask=interrupts.asked,
+            **arguments,
+        )
+    if not quiet:
+        console.unlearned(result, out)
