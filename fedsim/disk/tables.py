@@ -114,9 +114,10 @@ SECONDS = (
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = ("method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd", "chosen")
 BENCH = (
-    "workload", "how", "seconds", "least", "most", "times_lanes",
+    "workload", "how", "version", "seconds", "least", "most", "times_lanes", "times_ours",
     "steps_per_second", "gflops", "share_of_peak", "peak_gflops", "lane_efficiency",
     "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
+    "accuracy",
     "exponent", "memory_exponent",
 )  # fmt: skip
 
