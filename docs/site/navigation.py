@@ -10,6 +10,7 @@ from making import make
 USE = ("index.md", "scenarios.md", "comparing.md", "python.md", "promises.md", "machines.md")
 UNDERSTAND = ("idea.md", "design.md", "round.md", "bits.md")
 REFERENCE = ("cli.md", "files.md")
+COMPARED = ("compared.md", "coming_from.md")
 TITLES = {"notebooks/index.md": "Notebooks"}  # of pages whose heading is a path
 OUTSIDE = ("source/", "reports/", "catalogue/")  # pages that are listed elsewhere, or not at all
 
@@ -24,7 +25,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     decisions = _below("decisions/", places)
     extend = _below("extend/", places)
     listed = {*USE, *UNDERSTAND, *REFERENCE, *decisions, *extend}
-    listed |= {"catalogue.md", "gallery.md", "compared.md"}
+    listed |= {"catalogue.md", "gallery.md", *COMPARED}
     others: list[Any] = []
     for place in places:
         if place not in listed and not place.startswith(OUTSIDE):
@@ -40,7 +41,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         {"Reference": [*REFERENCE]},
         {"Extend": extend},
         {"Reports": ["gallery.md", *reports]},
-        {"Compared": ["compared.md"]},
+        {"Compared": [*COMPARED]},
     ]
 
 

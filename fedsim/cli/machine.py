@@ -76,7 +76,7 @@ def _clear_cache(as_json: bool) -> None:
     is_flag=False,
     flag_value="",
     metavar="[TOOL=PYTHON]",
-    help="Also measure other libraries, in turn with ours: torch, byzfl. Each is looked for in "
+    help="Also measure torch, byzfl, flower and fedjax, in turn with ours. Each is looked for in "
     "this Python, or in the named one; repeatable.",
 )
 @click.option(
@@ -99,6 +99,10 @@ def bench_command(
     scenarios/bench/w1.yaml. Rules and codecs stand beside the same in NumPy. `growth` is how
     seconds and memory of a run grow with rounds, clients, cohort, samples, parameters and seeds: an
     exponent of 1 is in proportion.
+
+    With --peers, other libraries do the same work, each in a process of the Python that has it:
+    torch and byzfl rules, torch codecs, and torch, flower and fedjax the rounds of a scenario whose
+    model is logistic, mlp or cnn. What cannot be imported is named, with what to install.
 
     \b
     Examples:
