@@ -8,8 +8,6 @@ RADIUS = 1.0
 COORDINATES = 10_000
 NOISE = 0.001
 
-SORTED_COLUMNS = 16_384  # of a block that is transposed: torch sorts adjacent values much faster
-
 
 def works(x):
     """The rules on rows `x` `[K, D]`: functions that return `[D]`, by name."""
@@ -26,13 +24,13 @@ def works(x):
 
 
 def mean(rows):
-    return rows.mean(0)
+    """The mean, as a product, which is several times as fast as `rows.mean(0)`."""
+    return torch.full((len(rows),), 1 / len(rows)) @ rows
 
 
-def for_blocks(rows, reduce):
-    """`reduce` every block of columns, transposed `[block, K]`, to `[block]`."""
-    blocks = rows.split(SORTED_COLUMNS, dim=1)
-    return torch.cat([reduce(block.T.contiguous()) for block in blocks])
+def columns_of(rows):
+    """The columns as rows `[D, K]`: values that are adjacent in memory are sorted faster."""
+    return rows.T.contiguous()
 
 
 def middle(values):
@@ -48,26 +46,28 @@ def without_tails(values):
 
 
 def without_farthest(values, centre, left_out):
-    """The mean of every row `[block, K]` without the values that are farthest from its centre."""
+    """The mean of every row `[D, K]` without the values that are farthest from its centre."""
     distance = (values - centre[:, None]).abs()
     farthest = distance.topk(left_out, dim=1, sorted=False).indices
     return values.scatter(1, farthest, 0).sum(1) / (values.shape[1] - left_out)
 
 
 def median(rows):
-    return for_blocks(rows, middle)
+    return middle(columns_of(rows))
 
 
 def trimmed_mean(rows):
-    return for_blocks(rows, without_tails)
+    return without_tails(columns_of(rows))
 
 
 def mean_around_median(rows):
-    return for_blocks(rows, lambda values: without_farthest(values, middle(values), F))
+    values = columns_of(rows)
+    return without_farthest(values, middle(values), F)
 
 
 def phocas(rows):
-    return for_blocks(rows, lambda values: without_farthest(values, without_tails(values), F))
+    values = columns_of(rows)
+    return without_farthest(values, without_tails(values), F)
 
 
 def squared_distances(rows):
@@ -79,7 +79,7 @@ def squared_distances(rows):
 
 
 def products_of(rows):
-    centred = rows - rows.mean(0)
+    centred = rows - mean(rows)
     return centred @ centred.T
 
 
@@ -114,12 +114,13 @@ def bulyan(rows):
         among = distances[index][:, index]
         scores = among.topk(nearest, dim=1, largest=False, sorted=False).values.sum(1)
         left[index[scores.argmin()]] = False
-    chosen = rows[~left]
-    return for_blocks(chosen, lambda values: without_farthest(values, middle(values), 2 * F))
+    values = columns_of(rows[~left])
+    return without_farthest(values, middle(values), 2 * F)
 
 
 def monna(rows):
-    return mean_of_least(rows, torch.linalg.vector_norm(rows - rows[0], dim=1))
+    distances = torch.cdist(rows, rows[:1], compute_mode="donot_use_mm_for_euclid_dist")
+    return mean_of_least(rows, distances[:, 0])
 
 
 def geometric_median(rows):
@@ -170,7 +171,7 @@ def mix_neighbours(rows):
     distances = squared_distances(rows).fill_diagonal_(-1)
     nearest = distances.topk(count, dim=1, largest=False, sorted=False).indices
     mask = torch.zeros_like(distances).scatter_(1, nearest, 1 / count)
-    return (mask @ rows).mean(0)
+    return mean(mask @ rows)
 
 
 LEAST = {"bulyan": 4 * F + 3}
