@@ -194,8 +194,7 @@ def coming_from_page() -> str:
     Raises:
       SystemExit: lists the rows of coming_from.csv that name something that fedsim does not have.
     """
-    with open(DOCS / "coming_from.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = names_of_other_tools()
     if wrong := [text for row in rows if (text := refusal(row["ours"]))]:
         raise SystemExit("docs/coming_from.csv: " + "\n".join(wrong))
 
@@ -217,6 +216,16 @@ def coming_from_page() -> str:
         ]
         sections += [f"## {tool}", f"Names as in {source}.", table((tool, "fedsim", ""), mapped)]
     return "\n\n".join(map(wrapped, sections))
+
+
+def names_of_other_tools() -> list[dict[str, str]]:
+    """The rows of coming_from.csv.
+
+    `ours` is lines of a scenario, a command or a name of Python, with `; ` between them; empty
+    where fedsim has nothing.
+    """
+    with open(DOCS / "coming_from.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def code(text: str) -> str:

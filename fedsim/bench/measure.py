@@ -109,7 +109,7 @@ def _scenario_records(
         require_known_model(scenario, name)
     yield from bench(scenario, announce)
     if players:
-        yield from bench_rounds(scenario, edits, players, announce)
+        yield from bench_rounds(name, edits, players, announce)
 
 
 def _median(records: Sequence[Record]) -> Record:

@@ -22,7 +22,7 @@ from fedsim.bench.peers import FOREIGN, PROGRAMS, Peer, environment, last_line
 from fedsim.bench.timing import TRIALS, Announce, spread
 from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.errors import LostError, Problem, ScenarioError
-from fedsim.scenario import Scenario
+from fedsim.scenario import Scenario, read
 
 MODELS = ("logistic", "mlp", "cnn")  # that the peers' programs have
 MOST_ROUNDS = 12
@@ -57,12 +57,12 @@ def require_known_model(scenario: Scenario, file: str) -> None:
 
 
 def bench_rounds(
-    scenario: Scenario, edits: tuple[str, ...], peers: Sequence[Peer], announce: Announce
+    file: str, edits: tuple[str, ...], peers: Sequence[Peer], announce: Announce
 ) -> Iterator[dict[str, Any]]:
     """Measure the first rounds of a scenario of plain local SGD and `mean`.
 
     Args:
-      scenario: as read from a file with the edits.
+      file: the scenario.
       edits: edits as of `--set`.
       peers: other libraries that play rounds.
       announce: called with what is measured next.
@@ -73,12 +73,13 @@ def bench_rounds(
     Raises:
       LostError: when a process fails.
     """
+    scenario = read(file, edits)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rounds.npz"
         rounds = min(scenario.spec.rounds, MOST_ROUNDS)
         seed = write_rounds(scenario, rounds, path)
         own_edits = [*edits, f"rounds={rounds}", f"seeds=[{seed}]", "evaluate.clients=0"]
-        ways = _ways(name, own_edits, peers, path)
+        ways = _ways(file, own_edits, peers, path)
         played: dict[str, list[dict[str, Any]]] = {way.how: [] for way in ways}
         for _ in range(TRIALS):
             for way in ways:
@@ -125,11 +126,10 @@ def _with_slashes(place: str) -> str:
     return place.replace("']['", "/").replace("['", "/").removesuffix("']")
 
 
-def _ways(name: str, edits: list[str], peers: Sequence[Peer], path: Path) -> list[Way]:
+def _ways(file: str, edits: list[str], peers: Sequence[Peer], path: Path) -> list[Way]:
     """Every way to play the rounds, ours first."""
-    ways = [
-        Way("fedsim, whole process", None, [sys.executable, "-c", OURS, name, json.dumps(edits)])
-    ]
+    our_command = [sys.executable, "-c", OURS, file, json.dumps(edits)]
+    ways = [Way("fedsim, whole process", None, our_command)]
     for peer in peers:
         program = PROGRAMS["rounds"].get(peer.tool)
         if program is None:

@@ -12,12 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 import fedsim
-from fedsim.bench import peers
+from fedsim.bench import peer_rounds, peers
 from fedsim.bench.peers import FOREIGN, Answering, Peer, importable
 from fedsim.bench.plain_codecs import PLAIN
 from fedsim.bench.rules import LINKS, bench_rules
 from fedsim.cli.entry import cli
-from fedsim.errors import LostError
+from fedsim.errors import LostError, ScenarioError
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
 
@@ -117,6 +118,59 @@ def test_a_peer_that_fails_says_why(played):
             answering.seconds("median")
     finally:
         answering.end()
+
+
+PLAYED_ROUNDS = """
+import json, sys
+import numpy as np
+
+given = dict(np.load(sys.argv[1]))
+x, y, lr = given["x"], given["y"].astype(int), float(given["lr"])
+W, b = given["params/W"], given["params/b"]
+for index, valid, weight in zip(given["index"], given["valid"], given["weight"]):
+    models = []
+    for batches, counts in zip(index, valid):
+        V, c = W.copy(), b.copy()
+        for rows, n in zip(batches, counts):
+            if n:
+                rows = rows[:n]
+                p = np.exp(x[rows] @ V + c)
+                p /= p.sum(1, keepdims=True)
+                p[np.arange(n), y[rows]] -= 1
+                V -= lr * x[rows].T @ p / n
+                c -= lr * p.mean(0)
+        models.append((V, c))
+    share = weight / weight.sum()
+    W = sum(s * V for s, (V, _) in zip(share, models))
+    b = sum(s * c for s, (_, c) in zip(share, models))
+hits = (given["x_test"] @ W + b).argmax(1) == given["y_test"]
+print(json.dumps({"seconds": [0.5] * len(given["index"]), "accuracy": float(hits.mean())}))
+"""
+
+
+def test_a_peer_gets_what_fedsim_trains_on(root, tmp_path, monkeypatch):
+    """Federated averaging in NumPy, on what is written for peers, ends at fedsim's accuracy."""
+    (tmp_path / "played_rounds.py").write_text(PLAYED_ROUNDS)
+    monkeypatch.setattr(peer_rounds, "FOREIGN", tmp_path)
+    monkeypatch.setattr(peer_rounds, "TRIALS", 1)
+    monkeypatch.setitem(peer_rounds.WAYS, "played", ("plainly",))
+    monkeypatch.setitem(peers.PROGRAMS["rounds"], "played", "played_rounds")
+    file = str(root / "scenarios/bench/w2.yaml")
+    edits = ("rounds=3", "data.samples=3000", "data.clients=20", "cohort.size=6", "seeds=[1, 2]")
+    peer = Peer("played", "1.5", sys.executable)
+    said = []
+    ours, theirs = peer_rounds.bench_rounds(file, edits, [peer], said.append)
+    assert theirs["how"] == "played plainly" and theirs["version"] == "1.5"
+    assert theirs["seconds"] == 0.5 and theirs["times_lanes"] == 0.5 / ours["seconds"]
+    assert 0.2 < ours["accuracy"] < 1
+    assert theirs["accuracy"] == pytest.approx(ours["accuracy"], abs=2e-3)  # a sample of 500
+    assert said == [f"w2: {way}, in a process of its own" for way in (ours["how"], theirs["how"])]
+
+
+def test_a_model_that_peers_lack_is_refused(root):
+    scenario = read(root / "scenarios/bench/w3.yaml", ("model=lenet",))
+    with pytest.raises(ScenarioError, match="bench lenet without --peers"):
+        peer_rounds.require_known_model(scenario, "w3.yaml")
 
 
 def test_what_cannot_be_imported_is_named(monkeypatch):

@@ -35,7 +35,7 @@ def main(module):
     for line in sys.stdin:
         asked = json.loads(line)
         if "rows" in asked:
-            works.clear()
+            works.clear()  # and with them the rows before
             works = works_on(drawn(asked["rows"], asked["columns"]))
             answer = {"names": list(works)}
         else:
