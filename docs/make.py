@@ -1,10 +1,11 @@
 """Derived pages: `python docs/make.py` writes them, `--check` lists those that are out of date.
 
-catalogue.md comes from the registry, files.md from the tables' columns and files.yaml, cli.md from
-the commands, suite.md from the tasks in scenarios/suite, extend/*.md from the decorators'
-docstrings and extend/pages.yaml.
+catalogue.md comes from the registry, coming_from.md from coming_from.csv, files.md from the tables'
+columns and files.yaml, cli.md from the commands, suite.md from the tasks in scenarios/suite,
+extend/*.md from the decorators' docstrings and extend/pages.yaml.
 """
 
+import csv
 import inspect
 import re
 import sys
@@ -22,9 +23,9 @@ import fedsim
 from fedsim.cli.entry import COMMANDS, cli
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
-from fedsim.scenario import catalogue
+from fedsim.scenario import catalogue, read
 from fedsim.scenario.expected import plural_of
-from fedsim.scenario.explain import as_value
+from fedsim.scenario.explain import as_value, explanations
 from fedsim.scenario.meanings import meanings
 from fedsim.suite.tasks import SIZES, tasks_of
 
@@ -95,6 +96,13 @@ TABLES = {
     "unlearning.csv": tables.UNLEARNING,
     "unlearning_differences.csv": tables.UNLEARNING_DIFFERENCES,
 }
+READ_IN = {  # tool -> where its names were read
+    "Flower": "flwr 1.42.0 and flwr-datasets 0.6.1",
+    "FedLab": "fedlab 1.3.0",
+    "fluke": "fluke-fl 0.8.1",
+    "FedJAX": "fedjax 0.0.17",
+    "PFLlib": "`system/main.py` of its repository, at commit 004a405",
+}
 IMPORTS = {
     "jax.": "import jax",
     "jnp.": "import jax.numpy as jnp",
@@ -107,6 +115,7 @@ def pages() -> dict[str, str]:
     """Path below docs -> text, for every derived page."""
     texts = {
         "catalogue.md": catalogue_page(),
+        "coming_from.md": coming_from_page(),
         "files.md": files_page(),
         "cli.md": cli_page(),
         "suite.md": suite_page(),
@@ -186,6 +195,96 @@ def source(factory: Callable) -> str:
     section = re.search(r"^References:\n((?: +.*\n?)+)", inspect.getdoc(factory) or "", re.M)
     line = " ".join(section[1].split()) if section else ""
     return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", line)
+
+
+# ---------------------------------------------------------------------------------- coming_from.md
+
+
+def coming_from_page() -> str:
+    """What other tools call what fedsim has, tool by tool.
+
+    Raises:
+      SystemExit: lists the rows of coming_from.csv that name something that fedsim does not have.
+    """
+    rows = names_of_other_tools()
+    if wrong := [text for row in rows if (text := refusal(row["ours"]))]:
+        raise SystemExit("docs/coming_from.csv: " + "\n".join(wrong))
+
+    sections = [
+        "# Coming from another tool",
+        "What a concept, a class, a key or a flag of another tool is in fedsim. A line such as "
+        "`client.lr: 0.1` stands in a scenario, or behind `--set` as `client.lr=0.1`; numbers are "
+        "examples. This page is made by code that reads every such line as a scenario, and looks "
+        "up every command and every name. Where nothing stands in, it says *not in fedsim*. What "
+        "the tools have and lack beside one another is another [table](compared.md). A word of "
+        "another tool may also be typed where fedsim asks for one of its own: `fedsim explain "
+        "FedTrimmedAvg`, `--set client.local_epochs=5`; the answer names ours.",
+    ]
+    for tool, source in READ_IN.items():
+        mapped = [
+            (code(row["theirs"]), fragments(row["ours"]), row["note"])
+            for row in rows
+            if row["tool"] == tool
+        ]
+        sections += [f"## {tool}", f"Names as in {source}.", table((tool, "fedsim", ""), mapped)]
+    return "\n\n".join(map(wrapped, sections))
+
+
+def names_of_other_tools() -> list[dict[str, str]]:
+    """The rows of coming_from.csv.
+
+    `ours` is lines of a scenario, a command or a name of Python, with `; ` between them; empty
+    where fedsim has nothing.
+    """
+    with open(DOCS / "coming_from.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def code(text: str) -> str:
+    """A name of another tool."""
+    return f"`{text}`"
+
+
+def fragments(ours: str) -> str:
+    """Lines of a scenario, commands or names."""
+    return ", ".join(code(part) for part in ours.split("; ")) if ours else "*not in fedsim*"
+
+
+def refusal(ours: str) -> str:
+    """What of it fedsim does not have; empty if it has all."""
+    edits = []
+    for part in filter(None, ours.split("; ")):
+        if part.startswith("fedsim "):
+            if text := refusal_of_command(part):
+                return text
+        elif part.startswith("fedsim."):
+            if part.removeprefix("fedsim.") not in dir(fedsim):
+                return f"{part}: no such name"
+        else:
+            edits.append(part.replace(": ", "=", 1))
+    try:
+        read({"name": "page", "data": {"kind": "digits"}}, tuple(edits))
+    except fedsim.ScenarioError as error:
+        return f"{ours}: {error}"
+    return ""
+
+
+def refusal_of_command(line: str) -> str:
+    """What of a command line does not exist: the command, its option, or what it explains."""
+    _, name, *words = line.split()
+    group = click.Context(cli)
+    if name not in cli.list_commands(group):
+        return f"{line}: no such command"
+    if name == "explain":
+        try:
+            explanations(words[0])
+        except fedsim.ScenarioError as error:
+            return f"{line}: {error}"
+        return ""
+    command = cli.get_command(group, name)
+    assert command is not None
+    known = {flag for parameter in command.params for flag in parameter.opts}
+    return "" if known.issuperset(words) else f"{line}: no such option"
 
 
 # ---------------------------------------------------------------------------------------- files.md

@@ -4,8 +4,9 @@ import re
 
 # What other tools append to the name of a thing.
 _APPENDED = re.compile(
-    r"(partitioner|aggregat(or|ion)|strategy|attack(er)?|defen[cs]e|selector|sampler|trainer|server"
-    r"|client|dataset|optimi[sz]er|scheduler|fn)$"
+    r"(partitioner|aggregat(or|ion)|strategy|attack(er)?|defen[cs]e|selector|sampler"
+    r"|(serial)?(client)?trainer|(server)?handler|server|client|compressor|dataset|optimi[sz]er"
+    r"|scheduler|fn)$"
 )
 
 

@@ -30,7 +30,6 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
 
 from fedsim.machine import forget_programs
 
-collect_ignore = ["peers"]  # run by hand, by a Python that has other software
 # Scenarios whose comment says how to get their data; separate tests run them.
 OWN_FILES = {"mnist_5k.yaml"}
 # Tests that would take too long run as a fixed subset, or completely if this is set.

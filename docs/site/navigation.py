@@ -10,6 +10,7 @@ from making import make
 USE = ("index.md", "scenarios.md", "comparing.md", "analyses.md", "python.md", "promises.md", "machines.md")
 UNDERSTAND = ("idea.md", "design.md", "round.md", "bits.md")
 REFERENCE = ("cli.md", "files.md")
+COMPARED = ("compared.md", "coming_from.md")
 TITLES = {"notebooks/index.md": "Notebooks"}  # of pages whose heading is a path
 OUTSIDE = ("source/", "reports/", "catalogue/")  # pages that are listed elsewhere, or not at all
 
@@ -25,7 +26,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     extend = _below("extend/", places)
     listed = {*USE, *UNDERSTAND, *REFERENCE, *decisions, *extend}
     tasks = _below("suite/", places)
-    listed |= {"catalogue.md", "gallery.md", "compared.md", "suite.md", *tasks}
+    listed |= {"catalogue.md", "gallery.md", "suite.md", *tasks, *COMPARED}
     others: list[Any] = []
     for place in places:
         if place not in listed and not place.startswith(OUTSIDE):
@@ -42,7 +43,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         {"Extend": extend},
         {"Suite": ["suite.md", *tasks]},
         {"Reports": ["gallery.md", *reports]},
-        {"Compared": ["compared.md"]},
+        {"Compared": [*COMPARED]},
     ]
 
 

@@ -1,7 +1,6 @@
 """Every codec on 100 messages of 1,000,000 numbers, compared with plain NumPy and a round of W1."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,8 +12,9 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.stack_inputs import checked_links
+from fedsim.bench.peers import Answering, Peer, answering
 from fedsim.bench.plain_codecs import PLAIN, Plain
-from fedsim.bench.timing import Announce, spread, timed
+from fedsim.bench.timing import Announce, in_turn, timed
 from fedsim.bench.workload import lanes
 from fedsim.compose import FAMILIES, codec_stage, lift
 from fedsim.engine.clock import compile_seconds
@@ -55,23 +55,28 @@ class Messages(NamedTuple):
 
 
 def bench_codecs(
-    w1: Scenario, announce: Announce, rows: int = ROWS, columns: int = COLUMNS
+    w1: Scenario,
+    announce: Announce,
+    rows: int = ROWS,
+    columns: int = COLUMNS,
+    peers: Sequence[Peer] = (),
 ) -> Iterator[dict[str, Any]]:
     """Measure a round of W1, then every codec encoding and decoding all messages.
 
     Messages are encoded as a round does it, lane by lane. A codec with a memory has it in every
-    message. The payloads of a linear codec are summed, and the sum is decoded once. NumPy does the
-    same with a few messages, in turn with the passes over all of them, and its seconds are those of
-    as many.
+    message. The payloads of a linear codec are summed, and the sum is decoded once. NumPy and peers
+    do the same with a few messages, in turn with the passes over all of them, and their seconds are
+    those of as many.
 
     Args:
       w1: the scenario that codecs are compared with.
       announce: called with what is measured next.
       rows: messages.
       columns: numbers in each: a square matrix, as nearly as possible.
+      peers: other libraries.
 
     Yields:
-      a record for W1, then two for every codec.
+      a record for W1, then two for every codec, and one more for every peer that has the codec.
     """
     with numerics(w1) as devices:
         announce(f"{w1.spec.name}: a round")
@@ -81,17 +86,18 @@ def bench_codecs(
         yield {"workload": w1.spec.name, "how": f"lanes ({width})", **seconds, **details}
 
     messages = _messages(rows, columns, width)
-    for kind in sorted(FAMILIES["codec"]):
-        section = {"kind": kind, **PARAMETERS.get(kind, {})}
-        announce(f"{call_of(section)} of {rows} × {columns:,}")
-        ours, theirs = _measure(codec_of(section), PLAIN[kind], messages, rows)
-        for how, record in ((call_of(section), ours), ("NumPy, one thread", theirs)):
-            yield {
-                "workload": f"{kind} {rows} × {columns:,}",
-                "how": how,
-                **record,
-                "times_lanes": record["seconds"] / seconds["seconds"],
-            }
+    with answering(peers, "codecs") as others:
+        for other in others:
+            other.draw(min(rows, PLAIN_ROWS), columns)
+        for kind in sorted(FAMILIES["codec"]):
+            section = {"kind": kind, **PARAMETERS.get(kind, {})}
+            announce(f"{call_of(section)} of {rows} × {columns:,}")
+            for record in _records(section, messages, rows, others):
+                yield {
+                    "workload": f"{kind} {rows} × {columns:,}",
+                    **record,
+                    "times_lanes": record["seconds"] / seconds["seconds"],
+                }
 
 
 def codec_of(section: Mapping[str, Any]) -> Codec:
@@ -151,34 +157,43 @@ def _context(params: Params, rows: int, first: int, width: int) -> Context:
     )
 
 
-def _measure(
-    codec: Codec, plain: Plain, messages: Messages, rows: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Measure passes over all messages.
-
-    Returns:
-      The record of ours, with the seconds of compiling and the mean bytes of a message; NumPy's.
-    """
+def _records(
+    section: Mapping[str, Any], messages: Messages, rows: int, others: Sequence[Answering]
+) -> Iterator[dict[str, Any]]:
+    """The records of a codec: ours, NumPy's, the peers'. A trial is a pass over all messages."""
+    kind = section["kind"]
     compiled_before = compile_seconds()
-    send_all, message_bytes = _sender(codec, messages)
+    send_all, message_bytes = _sender(codec_of(section), messages)
     send_all()
     compiling_seconds = compile_seconds() - compiled_before
-    send_some = _plain_sender(plain, messages, min(rows, PLAIN_ROWS))
+    send_some = _plain_sender(PLAIN[kind], messages, min(rows, PLAIN_ROWS))
     send_some()
 
-    # In turn, so that what else the machine does hits both.
-    ours = []
-    theirs = []
-    begin = time.perf_counter()
-    while len(ours) < TRIALS and (not ours or time.perf_counter() - begin < MAX_SECONDS):
-        ours.append(timed(send_all))
-        theirs.append(timed(send_some) * rows / min(rows, PLAIN_ROWS))
-    record = {
-        **spread(ours),
+    times_some = rows / min(rows, PLAIN_ROWS)
+    trials = {
+        "fedsim": lambda: timed(send_all),
+        "NumPy, one thread": lambda: timed(send_some) * times_some,
+    }
+    versions = {}
+    for other in others:
+        if kind in other.names:
+            other.seconds(kind)  # its first call is not measured
+            trials[other.peer.tool] = lambda other=other: other.seconds(kind) * times_some
+            versions[other.peer.tool] = other.peer.version
+
+    measured = in_turn(trials, TRIALS, MAX_SECONDS)
+    ours = measured.pop("fedsim")
+    yield {
+        "how": call_of(section),
+        **ours,
         "compile_seconds": compiling_seconds,
         "message_bytes": message_bytes,
     }
-    return record, spread(theirs)
+    for how, theirs in measured.items():
+        record = {"how": how, **theirs, "times_ours": theirs["seconds"] / ours["seconds"]}
+        if how in versions:
+            record["version"] = versions[how]
+        yield record
 
 
 def _sender(codec: Codec, messages: Messages) -> tuple[Callable[[], None], float]:

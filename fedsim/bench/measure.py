@@ -10,6 +10,8 @@ import jax
 
 from fedsim.bench.codecs import bench_codecs
 from fedsim.bench.growth import bench_growth
+from fedsim.bench.peer_rounds import bench_rounds, require_known_model
+from fedsim.bench.peers import PROGRAMS, Peer
 from fedsim.bench.rules import bench_rules
 from fedsim.bench.timing import Announce
 from fedsim.bench.workload import bench
@@ -38,6 +40,7 @@ def measured(
     out: Path,
     say: Announce,
     times: int = 1,
+    peers: Sequence[Peer] = (),
 ) -> list[Record]:
     """Measure scenarios, rules, codecs and growth, and write the records to a folder.
 
@@ -48,6 +51,7 @@ def measured(
       out: the folder.
       say: called with what is measured next.
       times: how often everything is measured, of which the medians count.
+      peers: other libraries that do the same.
 
     Returns:
       The records.
@@ -65,7 +69,10 @@ def measured(
     chosen = workloads or [*ours.values(), "rules"]
     passes = []
     for _ in range(times):
-        passes.append([record for name in chosen for record in _records(name, edits, ours, say)])
+        records: list[Record] = []
+        for name in chosen:
+            records += _records(name, edits, ours, say, peers)
+        passes.append(records)
     records = [_median(same) for same in zip(*passes, strict=True)]
 
     devices = jax.devices()
@@ -76,16 +83,33 @@ def measured(
 
 
 def _records(
-    name: str, edits: tuple[str, ...], ours: Mapping[str, str], announce: Announce
+    name: str,
+    edits: tuple[str, ...],
+    ours: Mapping[str, str],
+    announce: Announce,
+    peers: Sequence[Peer],
 ) -> Iterator[Record]:
     """The records of the rules, of the codecs, of growth or of a scenario's file."""
     if name == "rules":
-        return bench_rules(announce)
+        return bench_rules(announce, peers=peers)
     if name == "codecs":
-        return bench_codecs(read(ours["bench/w1"], edits), announce)
+        return bench_codecs(read(ours["bench/w1"], edits), announce, peers=peers)
     if name == "growth":
         return bench_growth(announce)
-    return bench(read(name, edits), announce)
+    return _scenario_records(name, edits, announce, peers)
+
+
+def _scenario_records(
+    name: str, edits: tuple[str, ...], announce: Announce, peers: Sequence[Peer]
+) -> Iterator[Record]:
+    """The records of a scenario's rounds, then those of the peers."""
+    scenario = read(name, edits)
+    players = [peer for peer in peers if peer.tool in PROGRAMS["rounds"]]
+    if players:
+        require_known_model(scenario, name)
+    yield from bench(scenario, announce)
+    if players:
+        yield from bench_rounds(name, edits, players, announce)
 
 
 def _median(records: Sequence[Record]) -> Record:

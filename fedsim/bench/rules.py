@@ -1,12 +1,11 @@
-"""Aggregation rules on stacks of three sizes, compared with NumPy in tiles on two threads.
-
-`tests/peers/rules.py` compares them with other libraries.
+"""Aggregation rules on stacks of three sizes, compared with NumPy and with other libraries.
 
 `fedsim bench` sets OPENBLAS_NUM_THREADS=1: otherwise the products of each tile are divided among
 threads once more, and Krum in NumPy takes about twice as long.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.assemble import aggregate
+from fedsim.bench.peers import Answering, Peer, answering
 from fedsim.bench.plain_rules import NUMPY, RADIUS, F
-from fedsim.bench.timing import TRIALS, Announce, spread, timed
+from fedsim.bench.timing import Announce, in_turn, timed
 from fedsim.engine.clock import compile_seconds
 
 # Rows and columns: many parameters, many clients, and a small model of few clients.
@@ -43,55 +43,68 @@ LEAST_ROWS = {"bulyan": 4 * F + 3}
 
 
 def bench_rules(
-    announce: Announce, sizes: Sequence[tuple[int, int]] = SIZES
+    announce: Announce,
+    sizes: Sequence[tuple[int, int]] = SIZES,
+    peers: Sequence[Peer] = (),
 ) -> Iterator[dict[str, Any]]:
-    """Measure every rule, and the same by NumPy.
+    """Measure every rule, and the same by NumPy and by peers.
 
     Args:
       announce: called with what is measured next.
       sizes: rows and columns of the stacks.
+      peers: other libraries.
 
     Yields:
-      two records a rule and size.
+      two records a rule and size, and one more for every peer that has the rule.
     """
-    for rows, columns in sizes:
-        x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
-        stack = jnp.asarray(x)
-        for name, links in LINKS.items():
-            if rows < LEAST_ROWS.get(name, 1):
-                continue
-            workload = f"{name} {rows} × {columns:,}"
-            announce(f"{name} of {rows} × {columns:,}")
-
-            def by_fedsim(links=links, stack=stack) -> None:
-                jax.block_until_ready(aggregate(links, stack))
-
-            def by_numpy(name=name, x=x) -> None:
-                NUMPY[name](x)
-
+    with answering(peers, "rules") as others:
+        for rows, columns in sizes:
+            x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
+            stack = jnp.asarray(x)
+            for other in others:
+                other.draw(rows, columns)
             calls = min(max(1, ENOUGH // x.size), MOST_CALLS)
-            ours, theirs = _measure(by_fedsim, by_numpy, calls)
-            yield {"workload": workload, "how": "fedsim", **ours}
-            yield {
-                "workload": workload,
-                "how": "NumPy, two threads",
-                **theirs,
-                "times_lanes": theirs["seconds"] / ours["seconds"],
-            }
+            for name in LINKS:
+                if rows < LEAST_ROWS.get(name, 1):
+                    continue
+                announce(f"{name} of {rows} × {columns:,}")
+                workload = f"{name} {rows} × {columns:,}"
+                for record in _records(name, x, stack, calls, others):
+                    yield {"workload": workload, **record}
 
 
-def _measure(
-    by_fedsim: Callable[[], None], by_numpy: Callable[[], None], calls: int
-) -> tuple[dict[str, float], dict[str, float]]:
-    """The records of both; a trial is the mean of some calls."""
-    compiled_before = compile_seconds()
-    by_fedsim()
-    compiling_seconds = compile_seconds() - compiled_before
+def _records(
+    name: str, x: np.ndarray, stack: jax.Array, calls: int, others: Sequence[Answering]
+) -> Iterator[dict[str, Any]]:
+    """The records of a rule: ours, NumPy's, the peers'. A trial is the mean of some calls."""
 
-    def trial(work: Callable[[], None]) -> float:
+    def mean_seconds(work: Callable[[], Any]) -> float:
         return timed(lambda: [work() for _ in range(calls)]) / calls
 
-    # Both are measured in turn, so that what else the machine does hits both.
-    pairs = [(trial(by_fedsim), trial(by_numpy)) for _ in range(TRIALS)]
-    ours, theirs = map(spread, zip(*pairs, strict=True))
-    return {**ours, "compile_seconds": compiling_seconds}, theirs
+    def by_fedsim() -> float:
+        return mean_seconds(lambda: jax.block_until_ready(aggregate(LINKS[name], stack)))
+
+    def by_numpy() -> float:
+        return mean_seconds(lambda: NUMPY[name](x))
+
+    compiled_before = compile_seconds()
+    aggregate(LINKS[name], stack).block_until_ready()
+    compiling_seconds = compile_seconds() - compiled_before
+
+    trials = {"fedsim": by_fedsim, "NumPy, two threads": by_numpy}
+    versions = {}
+    for other in others:
+        if name in other.names:
+            other.seconds(name)  # its first call is not measured
+            trials[other.peer.tool] = partial(other.seconds, name, calls)
+            versions[other.peer.tool] = other.peer.version
+
+    seconds = in_turn(trials)
+    ours = seconds.pop("fedsim")
+    yield {"how": "fedsim", **ours, "compile_seconds": compiling_seconds}
+    for how, theirs in seconds.items():
+        ratio = theirs["seconds"] / ours["seconds"]
+        record = {"how": how, **theirs, "times_lanes": ratio}
+        if how in versions:
+            record["version"] = versions[how]
+        yield record

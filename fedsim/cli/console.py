@@ -225,10 +225,12 @@ def _milliseconds(seconds: float) -> str:
 BENCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "workload": ("workload", str),
     "how": ("how", str),
+    "version": ("version", str),
     "seconds": ("ms a round", _milliseconds),
     "least": ("least", _milliseconds),
     "most": ("most", _milliseconds),
     "times_lanes": ("× lanes", "{:.2f}".format),
+    "times_ours": ("× ours", "{:.2f}".format),
     "steps_per_second": ("steps/s", "{:,.0f}".format),
     "gflops": ("GFLOP/s", "{:.1f}".format),
     "share_of_peak": ("of peak", "{:.0%}".format),
@@ -238,6 +240,7 @@ BENCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "evaluation_seconds": ("test ms", _milliseconds),
     "peak_bytes": ("peak MB", lambda size: f"{size / 1e6:,.0f}"),
     "message_bytes": ("a message", amount),
+    "accuracy": ("accuracy", "{:.4f}".format),
     "exponent": ("exponent", "{:.2f}".format),
     "memory_exponent": ("of memory", "{:.2f}".format),
 }

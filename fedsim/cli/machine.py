@@ -2,11 +2,16 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fedsim.cli import options
+
+if TYPE_CHECKING:
+    from fedsim.bench.peers import Peer
 
 
 @click.command("doctor")
@@ -66,12 +71,26 @@ def _clear_cache(as_json: bool) -> None:
     help="Measure everything this often, and report medians.",
 )
 @click.option(
+    "--peers",
+    multiple=True,
+    is_flag=False,
+    flag_value="",
+    metavar="[TOOL=PYTHON]",
+    help="Also measure torch, byzfl, flower and fedjax, in turn with ours. Each is looked for in "
+    "this Python, or in the named one; repeatable.",
+)
+@click.option(
     "-o", "--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True
 )
 @options.as_json("the records")
 @options.debug
 def bench_command(
-    workloads: tuple[str, ...], edits: tuple[str, ...], repeat: int, out: Path, as_json: bool
+    workloads: tuple[str, ...],
+    edits: tuple[str, ...],
+    repeat: int,
+    peers: tuple[str, ...],
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Measure rounds on this machine, next to its matrix-product peak and plain JAX.
 
@@ -81,11 +100,17 @@ def bench_command(
     seconds and memory of a run grow with rounds, clients, cohort, samples, parameters and seeds: an
     exponent of 1 is in proportion.
 
+    With --peers, other libraries do the same work, each in a process of the Python that has it:
+    torch and byzfl rules, torch codecs, and torch, flower and fedjax the rounds of a scenario whose
+    model is logistic, mlp or cnn. What cannot be imported is named, with what to install.
+
     \b
     Examples:
       fedsim bench
       fedsim bench --repeat 5
       fedsim bench codecs
+      fedsim bench rules --peers
+      fedsim bench rules --peers torch=~/torch/bin/python
       fedsim bench growth
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
@@ -97,9 +122,40 @@ def bench_command(
     from fedsim.machine import compile_cache
 
     with compile_cache(), console.status_line(not as_json) as say:
-        records = measured(workloads, edits, out, say, repeat)
+        found = _importable(workloads, peers) if peers else []
+        records = measured(workloads, edits, out, say, repeat, found)
     if as_json:
         click.echo(json.dumps(records))
     else:
         console.bench_table(records)
         click.echo(f"\n{out}/  bench.csv  bench.json")
+
+
+def _importable(workloads: tuple[str, ...], peers: tuple[str, ...]) -> list["Peer"]:
+    """The peers that can be imported; the others are named on stderr.
+
+    Raises:
+      BadParameter: for a tool or a Python that is not there, although it was named.
+    """
+    from fedsim.bench.peers import TOOLS, importable
+
+    pythons = {}
+    for text in filter(None, peers):
+        tool, _, path = text.partition("=")
+        if tool not in TOOLS:
+            raise _bad_peers(f"{text}: not TOOL=PYTHON, where TOOL is one of {', '.join(TOOLS)}")
+        python = shutil.which(Path(path).expanduser())
+        if python is None:
+            raise _bad_peers(f"{text}: {path or 'an empty path'} is not a program")
+        pythons[tool] = str(Path(python).absolute())
+
+    found, missing = importable(workloads, pythons)
+    for tool, line in missing.items():
+        if tool in pythons:
+            raise _bad_peers(line)
+        click.echo(f"left out: {line}", err=True)
+    return found
+
+
+def _bad_peers(text: str) -> click.BadParameter:
+    return click.BadParameter(text, param_hint="--peers")

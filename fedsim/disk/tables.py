@@ -150,9 +150,10 @@ COSTS = (
 )  # fmt: skip
 WALL = ("task", "method", "wall_seconds", "compile_seconds")
 BENCH = (
-    "workload", "how", "seconds", "least", "most", "times_lanes",
+    "workload", "how", "version", "seconds", "least", "most", "times_lanes", "times_ours",
     "steps_per_second", "gflops", "share_of_peak", "peak_gflops", "lane_efficiency",
     "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
+    "accuracy",
     "exponent", "memory_exponent",
 )  # fmt: skip
 

@@ -19,6 +19,8 @@ import fedsim
 from fedsim import errors
 from fedsim.cli import cli
 from fedsim.cli.entry import MODULES
+from fedsim.kinds import ALIASES
+from fedsim.scenario import read
 
 EXECUTED = {
     "method",
@@ -73,6 +75,58 @@ def test_a_column_without_a_meaning_is_refused(make, monkeypatch):
         monkeypatch.setitem(make.TABLES, "rounds.csv", columns)
         with pytest.raises(SystemExit, match=r"differ about rounds\.csv: (sigma|method)$"):
             make.files_page()
+
+
+@pytest.mark.parametrize(
+    "ours, text",
+    [
+        ("method: fedavgg", "no method or rule 'fedavgg'"),
+        ("client.lr: 0.1; client.epoch: 5", "unknown key"),
+        ("server: ['krum(f=2, chosen=5)']", "chosen"),
+        ("fedsim runs", "no such command"),
+        ("fedsim run --restart", "no such option"),
+        ("fedsim explain krumm", "nothing is called 'krumm'"),
+        ("fedsim.Client", "no such name"),
+    ],
+)
+def test_what_does_not_exist_is_refused_in_the_table_of_other_tools(make, ours, text):
+    assert text in make.refusal(ours)
+
+
+# Whose names mean something else here, or several things.
+ELSEWHERE = {"LinearPartitioner", "ExponentialPartitioner", "PathologicalMNIST", "GossipDFL"}
+# How a name is written in the sections whose lines name a kind.
+TYPED = {
+    "method": "method={}",
+    "server": "server=[{}]",
+    "wire": "wire=[{}]",
+    "data.partition": "data.partition={}",
+}
+
+
+@pytest.mark.long
+def test_names_of_other_tools_lead_to_ours(make):
+    """Typed where the kind stands, each is understood, or the error says what to write."""
+    tried = 0
+    for row in make.names_of_other_tools():
+        section, _, kind = row["ours"].partition(": ")
+        kind = re.sub(r"\W*(\w+).*", r"\1", kind)
+        meant = {kind, *(alias for alias, same in ALIASES.items() if same == kind)}
+        for theirs in re.sub(r" \(.*", "", row["theirs"]).split(", "):
+            name = theirs.rpartition(".")[2]
+            is_name = re.fullmatch(r"[A-Z]*[a-z]*[A-Z]+[\w-]*", name)
+            if section not in TYPED or not is_name or name in ELSEWHERE:
+                continue
+            tried += 1
+            edit = TYPED[section].format(name)
+            try:
+                scenario = read({"name": "page", "data": {"kind": "digits"}}, (edit,))
+            except fedsim.ScenarioError as error:
+                answer = str(error)
+            else:
+                answer = str(scenario.spec)
+            assert any(word in answer for word in meant), (edit, answer)
+    assert tried > 80
 
 
 def test_all_that_a_user_can_add_has_a_page(make):

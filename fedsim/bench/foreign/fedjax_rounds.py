@@ -1,15 +1,14 @@
 """Rounds of federated averaging by FedJAX: one client after another, each step under `jit`.
 
-Needs only fedjax. `rounds.py` writes what to train on and runs this file. (FedJAX's other backend,
-`pmap`, calls a function that JAX 0.10 no longer has.)
+`fedsim bench SCENARIO --peers` writes what to train on, and runs this file. It needs only fedjax.
+(FedJAX's other backend, `pmap`, calls a function that JAX 0.10 no longer has.)
 
-    python fedjax_rounds.py WORKLOAD.npz jit
+    python fedjax_rounds.py ROUNDS.npz jit
 """
 
 import json
 import sys
 import time
-from importlib.metadata import version
 
 import fedjax
 import jax
@@ -117,5 +116,4 @@ def play(path: str) -> tuple[list[float], float]:
 if __name__ == "__main__":
     fedjax.set_for_each_client_backend(sys.argv[2])
     seconds, score = play(sys.argv[1])
-    tool = f"FedJAX {version('fedjax')}"
-    print(json.dumps({"tool": tool, "seconds": seconds, "accuracy": score}))
+    print(json.dumps({"seconds": seconds, "accuracy": score}))

@@ -1,8 +1,8 @@
 """Rounds of federated averaging in PyTorch, as written by hand: in a loop, and by two processes.
 
-Needs torch and NumPy alone. `rounds.py` writes what to train on and runs this file:
+`fedsim bench SCENARIO --peers` writes what to train on, and runs this file. It needs only torch.
 
-    python torch_rounds.py WORKLOAD.npz loop|processes
+    python torch_rounds.py ROUNDS.npz loop|processes
 """
 
 import json
@@ -116,23 +116,25 @@ def _share(job: tuple[int, list[int], dict]) -> list[dict]:
 def play(path: str, how: str) -> tuple[list[float], float]:
     """-> (seconds of every round, the last accuracy)."""
     trainer = Trainer(path)
-    state, seconds, score = {k: v.clone() for k, v in trainer.net.state_dict().items()}, [], 0.0
+    state = {name: value.clone() for name, value in trainer.net.state_dict().items()}
     pool = None
     if how == "processes":
         pool = torch.multiprocessing.get_context("spawn").Pool(PROCESSES, _begin, (path,))
         pool.map(_share, [(0, [], state)] * PROCESSES)
-    for r, (index, valid, weight) in enumerate(trainer.rounds):
+
+    seconds = []
+    score = 0.0
+    for r, (_, valid, weight) in enumerate(trainer.rounds):
         begin = time.perf_counter()
-        clients = list(np.argsort(-(valid > 0).sum(1), kind="stable"))
+        longest_first = list(np.argsort(-(valid > 0).sum(1), kind="stable"))
         if pool is None:
+            clients = longest_first
             models = [trainer.train(r, k, state) for k in clients]
         else:
-            shares = [clients[i::PROCESSES] for i in range(PROCESSES)]
+            shares = [longest_first[i::PROCESSES] for i in range(PROCESSES)]
+            clients = [k for share in shares for k in share]
             parts = pool.map(_share, [(r, share, state) for share in shares], chunksize=1)
-            models, clients = (
-                [m for part in parts for m in part],
-                [k for share in shares for k in share],
-            )
+            models = [model for part in parts for model in part]
         state = mean(models, weight[clients])
         trainer.net.load_state_dict(state)
         score = accuracy(trainer.net, trainer.x_test, trainer.y_test)
@@ -144,4 +146,4 @@ def play(path: str, how: str) -> tuple[list[float], float]:
 
 if __name__ == "__main__":
     seconds, score = play(*sys.argv[1:3])
-    print(json.dumps({"tool": f"torch {torch.__version__}", "seconds": seconds, "accuracy": score}))
+    print(json.dumps({"seconds": seconds, "accuracy": score}))

@@ -1,8 +1,9 @@
 """Rounds of federated averaging by Flower: PyTorch clients in Ray actors of one core each.
 
-Needs flwr[simulation], torch and NumPy. `rounds.py` writes what to train on and runs this file:
+`fedsim bench SCENARIO --peers` writes what to train on, and runs this file. It needs
+flwr[simulation] and torch.
 
-    python flower_rounds.py WORKLOAD.npz ray
+    python flower_rounds.py ROUNDS.npz ray
 """
 
 import json
@@ -10,7 +11,6 @@ import logging
 import sys
 import time
 
-import flwr
 import numpy as np
 import torch
 import torch_rounds
@@ -81,8 +81,4 @@ if __name__ == "__main__":
     cohort = np.load(PATH)["index"].shape[1]
     resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server_app, client_app, num_supernodes=cohort, backend_config=resources)
-    print(
-        json.dumps(
-            {"tool": f"Flower {flwr.__version__}", "seconds": seconds, "accuracy": scores[-1]}
-        )
-    )
+    print(json.dumps({"seconds": seconds, "accuracy": scores[-1]}))
