@@ -58,7 +58,7 @@ def write_report(folders: Sequence[Path], out: Path) -> Written:
       DirectoryError: for folders that cannot be reported together, and an `out` that is a run.
     """
     if (out / RECORD).exists():
-        raise DirectoryError(f"{out}: is a run, whose files a report would replace; give --out")
+        raise DirectoryError(f"{out}: is a run, whose files a report would replace; give another --out")
     tasks, left_out = read_tasks(folders)
     analysis = analysed(tasks)
     rows = tables_of(analysis)
