@@ -11,7 +11,7 @@ from fedsim.errors import DirectoryError
 from fedsim.report.paper_table import AGAIN, paper_table
 from fedsim.report.tables import latex
 from fedsim.runs.directory import RECORD
-from fedsim.suite import tables
+from fedsim.suite import costs, tables
 from fedsim.suite.analysis import Analysis, analysed, as_variations
 from fedsim.suite.page import page_of
 from fedsim.suite.results import read_tasks
@@ -58,7 +58,9 @@ def write_report(folders: Sequence[Path], out: Path) -> Written:
       DirectoryError: for folders that cannot be reported together, and an `out` that is a run.
     """
     if (out / RECORD).exists():
-        raise DirectoryError(f"{out}: is a run, whose files a report would replace; give --out")
+        raise DirectoryError(
+            f"{out}: is a run, whose files a report would replace; give another --out"
+        )
     tasks, left_out = read_tasks(folders)
     analysis = analysed(tasks)
     rows = tables_of(analysis)
@@ -86,9 +88,9 @@ def tables_of(analysis: Analysis) -> dict[str, list[Record]]:
         "overall": tables.overall_rows(analysis),
         "overall_pairs": tables.overall_pair_rows(analysis),
         "profiles": tables.profile_rows(analysis),
-        "budget": tables.budget_rows(analysis),
-        "costs": tables.cost_rows(analysis),
-        "wall": tables.wall_rows(analysis),
+        "budget": costs.budget_rows(analysis),
+        "costs": costs.cost_rows(analysis),
+        "wall": costs.wall_rows(analysis),
     }
     return {name: table for name, table in rows.items() if table}
 

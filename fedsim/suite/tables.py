@@ -1,23 +1,19 @@
 """The tables of a suite's report, as rows."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fedsim.study.pairing import THRESHOLDS
 from fedsim.study.standings import OUTSIDE
-from fedsim.study.statistics import iqm, profile, scored, stratified
+from fedsim.study.statistics import iqm, profile, stratified
 from fedsim.study.summary import (
     Record,
-    grouped,
     larger_is_better,
-    values_of,
-    worst,
 )
 from fedsim.suite.analysis import Analysis
 from fedsim.suite.results import Task
-from fedsim.suite.statistics import Pair, all_pairs, expected_best, rank_intervals
+from fedsim.suite.statistics import Pair, all_pairs, rank_intervals
 
 OUTCOMES = {1: "better", 0: "open", -1: "worse"}  # of a test, after Holm
 NO_SCORE_IN = "no score in {tasks}"
@@ -120,68 +116,6 @@ def profile_rows(analysis: Analysis) -> list[Record]:
         for threshold, share in zip(thresholds.tolist(), shares.tolist(), strict=True):
             row = {"method": method, "metric": analysis.metric, "score": analysis.score}
             rows.append({**row, "threshold": threshold, "share": share})
-    return rows
-
-
-def budget_rows(analysis: Analysis) -> list[Record]:
-    """Return a row per task, method and number of trials: the expected best validation score."""
-    rows = []
-    for task in analysis.tasks:
-        by_method = grouped(task.tables["tuning"], key=lambda row: row["method"])
-        for method in analysis.methods:
-            trials = by_method.get(method, [])
-            if not trials:
-                continue
-            means = [trial["validation_mean"] for trial in trials]
-            values = scored(means, [False] * len(means), worst(task.metric)).tolist()
-            expected = expected_best(values, larger_is_better(task.metric))
-            for number, value in enumerate(expected, start=1):
-                rows.append(
-                    {
-                        "task": task.name,
-                        "method": method,
-                        "metric": trials[0]["metric"],
-                        "trials": number,
-                        "expected": value,
-                    }
-                )
-    return rows
-
-
-def cost_rows(analysis: Analysis) -> list[Record]:
-    """Return a row per task and method: what tuning and a run of the chosen setting cost.
-
-    Costs of a run are means over the seeds; those that were not counted are empty.
-    """
-    rows = []
-    for task in analysis.tasks:
-        compared = {row["method"]: row for row in task.tables["compare"]}
-        ends = _last_rows(task.tables["rounds"])
-        steps = _sums(task.tables["timing"], "local_steps")
-        for method in analysis.methods:
-            if method not in task.methods:
-                continue
-            row: Record = {"task": task.name, "method": method}
-            for column in ("trials", "tuning_steps"):
-                row[column] = _whole(compared.get(method, {}).get(column))
-            row["local_steps"] = _mean(steps.get(method, []))
-            for column in ("bytes_up", "bytes_down", "virtual_seconds"):
-                row[column] = _mean(values_of(ends.get(method, []), column))
-            rows.append(row)
-    return rows
-
-
-def wall_rows(analysis: Analysis) -> list[Record]:
-    """Return a row per task and method: the seconds of a run here, which differ from run to run."""
-    rows = []
-    for task in analysis.tasks:
-        ends = _last_rows(task.tables["timing"])
-        for method in analysis.methods:
-            if method in ends:
-                row: Record = {"task": task.name, "method": method}
-                for column in ("wall_seconds", "compile_seconds"):
-                    row[column] = _mean(values_of(ends[method], column))
-                rows.append(row)
     return rows
 
 
@@ -294,32 +228,3 @@ def _worst_task(analysis: Analysis, scores: np.ndarray) -> Record:
     means = scores.mean(1)
     index = int(np.argmin(means) if analysis.larger_is_better else np.argmax(means))
     return {"worst_task": analysis.tasks[index].name, "worst_mean": float(means[index])}
-
-
-def _last_rows(rows: Sequence[Record]) -> dict[str, list[Record]]:
-    """The last row of every run, by method."""
-    runs = grouped(rows, key=lambda row: (row["method"], row["seed"]))
-    last: dict[str, list[Record]] = {}
-    for (method, _), of_run in runs.items():
-        last.setdefault(method, []).append(of_run[-1])
-    return last
-
-
-def _sums(rows: Sequence[Record], column: str) -> dict[str, list[float]]:
-    """The sums of a column over runs, by method; runs in which it was not counted are left out."""
-    sums: dict[str, list[float]] = {}
-    for (method, _), of_run in grouped(rows, key=lambda row: (row["method"], row["seed"])).items():
-        counts = values_of(of_run, column)
-        if len(counts) == len(of_run):
-            sums.setdefault(method, []).append(math.fsum(counts))
-    return sums
-
-
-def _whole(number: float | None) -> int | None:
-    """A count; the numbers of a column with empty cells are read as floats."""
-    return None if number is None else int(number)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    """The mean of values; None if there are none."""
-    return math.fsum(values) / len(values) if values else None
