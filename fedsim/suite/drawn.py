@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fedsim.errors import DirectoryError
 from fedsim.runs import directory
 from fedsim.runs.replay_cells import replay_cells
-from fedsim.runs.verify import Check, Request, Verification, verify
+from fedsim.runs.verify import Check, Request, Verification, check_of, verify
 from fedsim.suite.board import runs_in, task_folders
 
 NOTHING_GIVEN: dict[str, Any] = dict.fromkeys(("data", "model", "params", "loss"))
@@ -62,17 +62,22 @@ def verify_drawn(
 ) -> Verification:
     """Check the files and tables of a comparison, and replay the runs that were drawn of it.
 
+    A directory that cannot be read has a check that failed, so that others can follow.
+
     Args:
       drawn: the comparison, and its runs.
       device: compute on these, as `fedsim.run` takes it.
       whole: replay every round.
       say: called with every check as soon as it is made.
       data_roots: folders that the record may name data files in, besides the working directory.
-
-    Raises:
-      DirectoryError: where it cannot be read.
     """
-    verification = verify(drawn.path, say=say)
+    try:
+        verification = verify(drawn.path, say=say)
+    except DirectoryError as error:
+        check = check_of("directory", str(error).splitlines(), "")
+        if say is not None:
+            say(check)
+        return Verification(str(drawn.path), [check])
     if not verification.equal or not drawn.runs:
         return verification
     record = directory.sound_record(drawn.path)
