@@ -34,8 +34,8 @@ def updates_of(
       device: compute on these, as `fedsim.run` takes it.
       data_roots: folders that the record may name data files in, besides the working directory.
 
-    Yields:
-      `round`, `clients` (ids `[K]`), `weights` `[K]` by which the rule counts them, `params_before`
+    Returns:
+      Rounds in order: `round`, `clients` (ids `[K]`), `weights` `[K]` by which the rule counts them, `params_before`
       and `params_after`, `updates` (`[K, ...]`, structured as the parameters that clients send) and
       more; see `fedsim.engine.recording.RoundUpdates`.
 

@@ -31,6 +31,7 @@ EXECUTED = {
     "frame",
     "rounding",
     "bytes",
+    "updates",
 }  # blocks of Python, here and by test_readme.py
 STEPS = ["plan", "train", "receive", "aggregate", "save"]
 
