@@ -7,7 +7,15 @@ import kept
 import kind_pages
 from making import make
 
-USE = ("index.md", "scenarios.md", "comparing.md", "analyses.md", "python.md", "promises.md", "machines.md")
+USE = (
+    "index.md",
+    "scenarios.md",
+    "comparing.md",
+    "analyses.md",
+    "python.md",
+    "promises.md",
+    "machines.md",
+)
 UNDERSTAND = ("idea.md", "design.md", "round.md", "bits.md")
 REFERENCE = ("cli.md", "files.md")
 TITLES = {"notebooks/index.md": "Notebooks"}  # of pages whose heading is a path
