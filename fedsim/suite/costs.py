@@ -16,7 +16,7 @@ def budget_rows(analysis: Analysis) -> list[Record]:
         by_method = grouped(task.tables["tuning"], key=lambda row: row["method"])
         for method in analysis.methods:
             trials = by_method.get(method, [])
-            if not trials:
+            if not trials or not task.scores(method):  # of clients alone no setting has a score
                 continue
             means = [trial["validation_mean"] for trial in trials]
             values = scored(means, [False] * len(means), worst(task.metric)).tolist()

@@ -153,7 +153,8 @@ def test_tables_have_the_numbers_of_the_tasks():
         tuning=[
             {"method": "a", "metric": "validation_accuracy", "validation_mean": mean}
             for mean in (0.5, None, 0.7)
-        ],
+        ]
+        + [{"method": "alone", "metric": "validation_accuracy", "validation_mean": None}],
     )
     second = task("second", {"a": [0.2, 0.2, 0.2], "b": [0.3, 0.3, 0.3]})
     rows = tables_of(analysed([first, second]))
