@@ -18,30 +18,37 @@ SCALED = (
     "Scores of tasks have scales of their own, so over tasks a score is its place between the "
     "worst (0) and the best (1) finite score that counts in the task; one that is not finite is 0."
 )
+OTHER_METHODS = (
+    "Means over tasks leave out {tasks}, which {compare} other methods; "
+    "fedsim suite report with their folders alone shows them."
+)
 FEW_IN_COMMON = "Over tasks, only the seeds count that all methods have in all tasks: {number}."
 
 
 class Analysis(NamedTuple):
     """A suite, analysed.
 
-    Over tasks are the methods that have scores in all of them, under the seeds that all share.
+    Over tasks are the methods that have scores in all tasks with their methods in common, under the
+    seeds that all share.
 
     Attributes:
       tasks: the tasks.
+      common: those with methods in common, over which means are taken.
       methods: all methods in the order of tables and colours.
       outside: why methods are not federated, by method; they are in tables, and not ranked.
       pairs: all pairs of federated methods by task.
-      complete: the methods that have scores in all tasks.
-      missing: the tasks in which a federated method has no score, by method.
-      seeds: the seeds that all of `complete` have in all tasks.
+      complete: the methods that have scores in all of `common`.
+      missing: the tasks of `common` in which a federated method has no score, by method.
+      seeds: the seeds that all of `complete` have in all of `common`.
       scores: of `complete`, on one scale, `[methods, tasks, seeds]`.
       larger_is_better: whether a larger score is better on that scale.
-      metric: the metric of all tasks, or the name of that scale.
+      metric: the metric of `common`, or the name of that scale.
       remarks: how the scale was made, and what it leaves out.
       across: all pairs of ranked methods, by their mean scores over the tasks.
     """
 
     tasks: list[Task]
+    common: list[Task]
     methods: list[str]
     outside: dict[str, str]
     pairs: dict[str, list[Pair]]
@@ -66,7 +73,7 @@ class Analysis(NamedTuple):
 
     @property
     def ranked(self) -> list[str]:
-        """The federated ones among the methods that have scores in all tasks."""
+        """The federated ones among the methods that have scores in all of `common`."""
         return [method for method in self.complete if method not in self.outside]
 
     def of_methods(self, methods: Sequence[str]) -> np.ndarray:
@@ -100,22 +107,30 @@ def analysed(tasks: Sequence[Task]) -> Analysis:
                 federated[method] = by_task[task.name][method]
         pairs[task.name] = all_pairs(federated, larger_is_better(task.metric))
 
+    common = _largest_table(tasks, outside)
+    in_common = {task.name: by_task[task.name] for task in common}
     complete = []
     missing = {}
     for method in methods:
-        without = [name for name, scores in by_task.items() if method not in scores]
+        if not any(method in task.methods for task in common):
+            continue
+        without = [name for name, scores in in_common.items() if method not in scores]
         if not without:
             complete.append(method)
         elif method not in outside:
             missing[method] = without
 
-    seeds = _common_seeds(complete, by_task)
-    table = _table(complete, by_task, seeds)
-    remarks = _remarks(complete, by_task, seeds)
-    rising = larger_is_better(tasks[0].metric)
-    metric = _metric_of_all(tasks)
-    if not _on_one_scale(tasks):
-        table = scaled(table, [larger_is_better(task.metric) for task in tasks])
+    seeds = _common_seeds(complete, in_common)
+    table = _table(complete, in_common, seeds)
+    remarks = _remarks(complete, in_common, seeds)
+    others = [task.name for task in tasks if task not in common]
+    if others:
+        compare = "compares" if len(others) == 1 else "compare"
+        remarks.append(OTHER_METHODS.format(tasks=", ".join(others), compare=compare))
+    rising = larger_is_better(common[0].metric)
+    metric = _metric_of_all(common)
+    if not _on_one_scale(common):
+        table = scaled(table, [larger_is_better(task.metric) for task in common])
         remarks.append(SCALED)
         rising = True
         metric = "scaled_score"
@@ -126,6 +141,7 @@ def analysed(tasks: Sequence[Task]) -> Analysis:
             means[method] = dict(zip(seeds, scores.mean(0).tolist(), strict=True))
     return Analysis(
         tasks=list(tasks),
+        common=common,
         methods=methods,
         outside=outside,
         pairs=pairs,
@@ -197,6 +213,23 @@ def _ordered(tasks: Sequence[Task], by_task: Scores, outside: Collection[str]) -
         return method != tasks[0].baseline, method in outside, rank_of[method]
 
     return sorted(methods, key=position)
+
+
+def _largest_table(tasks: Sequence[Task], outside: Collection[str]) -> list[Task]:
+    """Return the tasks over which means are taken: the largest table of methods × tasks.
+
+    Of every task's federated methods, those are taken which make the largest table with the tasks
+    that have all of them. So a task of other methods does not leave all others without means.
+    """
+    largest: list[Task] = []
+    most = 0
+    for task in tasks:
+        methods = {*task.methods}.difference(outside)
+        having = [other for other in tasks if methods <= {*other.methods}]
+        if len(methods) * len(having) > most:
+            most = len(methods) * len(having)
+            largest = having
+    return largest or list(tasks)
 
 
 def _outside(tasks: Sequence[Task]) -> dict[str, str]:

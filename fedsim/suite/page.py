@@ -191,7 +191,7 @@ def _worst_tasks(analysis: Analysis) -> dict[str, str]:
         return {}
     means = analysis.scores.mean(2)  # [methods, tasks]
     indices = means.argmin(1) if analysis.larger_is_better else means.argmax(1)
-    names = [analysis.tasks[index].name for index in indices.tolist()]
+    names = [analysis.common[index].name for index in indices.tolist()]
     return dict(zip(analysis.complete, names, strict=True))
 
 

@@ -68,7 +68,7 @@ def write_report(folders: Sequence[Path], out: Path) -> Written:
     for name, table in rows.items():
         contents[f"{name}.csv"] = to_csv(table, COLUMNS[name])
     contents["tables/scores.tex"] = _paper_table(analysis)
-    for name in PAPER:
+    for name in [name for name in PAPER if name in rows]:
         shown = frame(rows[name], COLUMNS[name]).astype(object).fillna("")
         contents[f"tables/{name}.tex"] = latex(shown)
     contents[PAGE] = page_of(analysis, rows, left_out)

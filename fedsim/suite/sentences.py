@@ -28,7 +28,7 @@ def headline(analysis: Analysis) -> str:
     if not analysis.across or not analysis.seeds:
         return NOT_COMPARED
     best, mean = _best(analysis)
-    tasks = count(len(analysis.tasks), "task")
+    tasks = count(len(analysis.common), "task")
     start = f"Over {tasks}, {best} has the best mean {in_words(analysis.metric)}, {mean:.4g}"
     few = too_few(analysis.across)
     if few:

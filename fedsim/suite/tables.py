@@ -56,12 +56,12 @@ def pair_rows(analysis: Analysis) -> list[Record]:
 
 
 def overall_pair_rows(analysis: Analysis) -> list[Record]:
-    """Return a row per pair of ranked methods over all tasks, with wins, open tasks and losses."""
+    """Return a row per pair of ranked methods over the tasks, with wins, open tasks and losses."""
     rows = []
     for pair in analysis.across:
         outcomes = []
-        for pairs in analysis.pairs.values():
-            for of_task in pairs:
+        for task in analysis.common:
+            for of_task in analysis.pairs[task.name]:
                 if {of_task.one, of_task.other} == {pair.one, pair.other}:
                     outcomes.append(of_task.outcome_of(pair.one))
         counts = {
@@ -205,8 +205,8 @@ def _note_across(analysis: Analysis, method: str) -> str:
 
 
 def _tasks_of(analysis: Analysis, method: str) -> int:
-    """In how many tasks a method has a score."""
-    return sum(bool(task.scores(method)) for task in analysis.tasks if method in task.methods)
+    """In how many tasks with methods in common a method has a score."""
+    return sum(bool(task.scores(method)) for task in analysis.common if method in task.methods)
 
 
 def _summary_across(scores: np.ndarray) -> Record:
@@ -227,4 +227,4 @@ def _worst_task(analysis: Analysis, scores: np.ndarray) -> Record:
     """The task in which a method has its worst mean score, of scores `[tasks, seeds]`."""
     means = scores.mean(1)
     index = int(np.argmin(means) if analysis.larger_is_better else np.argmax(means))
-    return {"worst_task": analysis.tasks[index].name, "worst_mean": float(means[index])}
+    return {"worst_task": analysis.common[index].name, "worst_mean": float(means[index])}
