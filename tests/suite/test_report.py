@@ -176,6 +176,32 @@ def test_tables_have_the_numbers_of_the_tasks():
     assert profile[0] == 1 and profile[-1] == 0
 
 
+def test_a_task_of_other_methods_leaves_the_others_their_means():
+    rng = np.random.default_rng(5)
+
+    def draw(name, methods):
+        scores = {method: rng.uniform(0.5, 0.9, 6) for method in methods}
+        return task(name, {**scores, "local_only": None})
+
+    tasks = [draw("one", "abc"), draw("two", "abcd"), draw("rules", "aef"), draw("few", "ab")]
+    analysis = analysed(tasks)
+    assert [task.name for task in analysis.common] == ["one", "two"]
+    assert set(analysis.ranked) == {*"abc"}
+    assert analysis.missing == {"d": ["one"]}
+    assert "leave out rules, few, which compare other methods" in analysis.remarks[-1]
+    assert "Over 2 tasks" in headline(analysis)
+
+    rows = {row["method"]: row for row in tables.overall_rows(analysis)}
+    of_a = [task.scores("a")[seed] for task in tasks[:2] for seed in range(6)]
+    assert rows["a"]["mean"] == pytest.approx(np.mean(of_a))
+    assert rows["e"]["tasks"] == 0
+    assert rows["e"]["mean"] is None
+
+    # Three tasks of two methods are a larger table than one of five.
+    many = analysed([draw("one", "ab"), draw("two", "ab"), draw("many", "abcde")])
+    assert [task.name for task in many.common] == ["one", "two", "many"]
+
+
 def test_losses_are_put_on_the_scale_of_their_task_which_swapping_two_methods_keeps():
     rng = np.random.default_rng(0)
     table = rng.normal(size=(2, 2, 5))
