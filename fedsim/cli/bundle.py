@@ -42,7 +42,9 @@ from fedsim.errors import printable
     help="Larger files and data sets are left out, and named with their SHA-256.",
 )
 @click.option(
-    "--commits", is_flag=True, help="Also pack logs and commits, for fork, verify and --resume."
+    "--commits",
+    is_flag=True,
+    help="Also pack logs, commits and kept updates, for fork, verify and --resume.",
 )
 @options.data_roots
 @options.as_json("what is in it and what is not")

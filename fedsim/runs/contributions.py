@@ -403,13 +403,15 @@ def _final_scores(rows: Iterable[Record], score: Score) -> dict[tuple[str, int],
 def _clients(experiment: Experiment, recorded_seeds: Sequence[RecordedSeed]) -> list[Record]:
     """Return name, samples and rounds of every client, the numbers as means over seeds."""
     plan = next(iter(experiment.plans.values()))
+    names = plan.federation.client_names.tolist()
     samples = []
     rounds = []
     for recorded in recorded_seeds:
-        rows = list(unstacked(recorded.tables["clients"]))
-        samples.append([row["samples"] for row in rows])
-        rounds.append([row["rounds_joined"] for row in rows])
-    names = plan.federation.client_names.tolist()
+        joined = {}  # tables of very many clients list those alone that took part
+        for row in unstacked(recorded.tables["clients"]):
+            joined[row["client"]] = row["rounds_joined"]
+        samples.append(experiment.plans[recorded.who["seed"]].sizes)
+        rounds.append([joined.get(name, 0) for name in names])
     columns = zip(names, np.mean(samples, axis=0), np.mean(rounds, axis=0), strict=True)
     return [
         {"client": name, "samples": _number(n), "rounds": _number(joined)}
@@ -447,4 +449,5 @@ def _note(ended: EndedRun, seeds: Sequence[int]) -> str:
     partitions = {ended.record["hashes"]["partition"][str(seed)] for seed in seeds}
     if len(partitions) < 2:
         return ""
-    return "clients hold other samples under each seed; name one seed, or set data.partition_seed"
+    text = "clients hold other samples under each seed, so means over seeds say little of a client"
+    return f"{text}; name one seed"

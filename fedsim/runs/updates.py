@@ -35,9 +35,9 @@ def updates_of(
       data_roots: folders that the record may name data files in, besides the working directory.
 
     Returns:
-      Rounds in order: `round`, `clients` (ids `[K]`), `weights` `[K]` by which the rule counts them, `params_before`
-      and `params_after`, `updates` (`[K, ...]`, structured as the parameters that clients send) and
-      more; see `fedsim.engine.recording.RoundUpdates`.
+      Rounds in order: `round`, `clients` (ids `[K]`), `weights` `[K]` by which the rule counts
+      them, `params_before` and `params_after`, `updates` (`[K, ...]`, structured as the parameters
+      that clients send) and more; see `fedsim.engine.recording.RoundUpdates`.
 
     Raises:
       DirectoryError: where there is no finished run of one method.
