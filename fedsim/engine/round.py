@@ -23,7 +23,7 @@ from fedsim.engine.blocks import Block, training_key
 from fedsim.engine.diagnosis import UpdateSums, diagnose
 from fedsim.engine.feedback import update_feedback
 from fedsim.engine.measuring import measure, with_deviations
-from fedsim.engine.memory import CLIENT
+from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.pieces import train_block
 from fedsim.engine.recording import Arrived
@@ -379,12 +379,25 @@ def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree
     of_stages = []
     for state, of_run in zip(states, slots, strict=True):
         run = state.run
-        by_owner = run.server_programs.memories.gather(state.memory, run.initial, of_run, run.root)
+        memory = _newest_memory(state, states)
+        by_owner = run.server_programs.memories.gather(memory, run.initial, of_run, run.root)
         of_methods.append(by_owner.pop(CLIENT))
         of_stages.append(by_owner)
     if len(states) == 1:
         return of_methods[0], of_stages
     return _concatenated(of_methods), of_stages
+
+
+def _newest_memory(state: RoundState, states: list[RoundState]) -> Memory:
+    """Return a run's memory as the blocks of the round have left it.
+
+    A run that fills up shares its store with one that plays, and whose last block has replaced the
+    memory that both of them loaded.
+    """
+    for other in states:
+        if other.cohort is not None and other.run.store is state.run.store:
+            return other.memory
+    return state.memory
 
 
 def _start_models(state: RoundState, count: int, is_probe: bool) -> list[Shared]:

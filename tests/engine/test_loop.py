@@ -167,6 +167,17 @@ def test_groups_are_even_and_share_one_program(monkeypatch):
         same_bits(end[2], other_end[2])
 
 
+def test_a_run_that_fills_up_reads_no_memory_that_a_block_has_replaced(monkeypatch):
+    checked = read(scenario(method="scaffold", rounds=2, numerics={"block": 2}))
+    with numerics(checked):
+        experiment = build(checked)
+        _, program = banks(experiment, [0, 1], monkeypatch, 2)
+        got, end = rows([experiment.run(0)], [0], program)
+        want, other_end = rows([experiment.run(0)], [0], experiment.program)
+        assert got == want
+        same_bits(end[0], other_end[0])
+
+
 @pytest.mark.long
 def test_a_run_that_diverges_changes_no_other(monkeypatch):
     linear = {"model": {"kind": "linear", "loss": "squared"}, "rounds": 14}
