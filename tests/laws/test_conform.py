@@ -86,7 +86,7 @@ def file(tmp_path, request):
         FAMILIES[family].update(known)
 
 
-@pytest.mark.quick(30)
+@pytest.mark.quick(100)
 @pytest.mark.share(20)
 @pytest.mark.parametrize("call", OURS)
 def test_a_kind_that_ships_keeps_the_laws_of_its_family(call):

@@ -154,13 +154,8 @@ def test_a_product_in_bfloat16_is_numpys():
     np.testing.assert_allclose(outputs, expected, rtol=EPSILON, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "transformer" else pytest.param(name, marks=pytest.mark.long)
-        for name in WITH_BLOCKS
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", WITH_BLOCKS)
 def test_values_computed_again_are_the_same(name):
     build, batch = network(name)
     variables = build().init(jax.random.key(0))
@@ -211,6 +206,7 @@ SEQUENCES = {
 }
 
 
+@pytest.mark.long
 def test_a_run_in_bfloat16_keeps_its_state_in_float32(tmp_path):
     """Its scores are those of the model that it saves, and another value does not resume it."""
     narrow = fedsim.run(written(numerics=NARROW), out=tmp_path / "run")

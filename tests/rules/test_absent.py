@@ -81,6 +81,7 @@ def away(inputs: dict, server: list, weights, rounds: int = 200) -> float:
     return float(np.linalg.norm(np.mean(path[len(path) // 2 :], 0) - optimum(inputs, weights)))
 
 
+@pytest.mark.long
 def test_biased_availability_moves_fedavg_and_not_what_remembers_absent_clients():
     inputs = problem()
     assert away(inputs, [{"kind": "mean", "weights": "uniform"}], np.ones(N)) > 0.5

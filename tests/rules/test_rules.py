@@ -221,6 +221,7 @@ def test_unanimous_clients_are_believed(name):
     assert (gap(laws.equal_rows, name) is None) is TABLE[name].unanimous
 
 
+@pytest.mark.quick(2)
 @every_rule
 def test_sample_counts_matter_where_they_are_said_to(name):
     same = bits(aggregate(name, deltas(), weights=counts())) == bits(aggregate(name, deltas()))
@@ -261,7 +262,7 @@ def test_nobody_reports_and_nothing_moves(name):
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(got))
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(8)
 @every_rule
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
@@ -275,6 +276,7 @@ def test_structure_dtype_and_kind_are_kept(name, dtype, array):
         assert a.dtype == dtype and a.shape == b.shape[1:] and isinstance(a, type(b))
 
 
+@pytest.mark.quick(3)
 @every_rule
 @pytest.mark.parametrize("value", [1e9, -1e20, 1e30])
 def test_outliers_do_not_move_what_resists_them(name, value):
