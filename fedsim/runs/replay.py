@@ -398,14 +398,25 @@ def _differing_state(run: Run, seed: RecordedSeed, recorded: Snapshot, folder: P
     """
     state = run.snapshot()
     problems = _differing_values(
-        {**recorded.values, "before": None},  # the seconds of earlier processes
-        {**state.values, "before": None},
+        _without_measurements(recorded.values), _without_measurements(state.values)
     )
     for name in recorded.arrays | state.arrays:
         is_same = _same(recorded.arrays.get(name), state.arrays.get(name))
         if not name.startswith("memory.") and not is_same:
             problems.append(f"{name}: has different bits")
     return problems + _differing_memory(run, seed, (recorded, state), folder)
+
+
+def _without_measurements(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a commit without what is measured.
+
+    That are the seconds of earlier processes, and lane steps: runs that trained side by side share
+    the lanes.
+    """
+    kept = {name: value for name, value in values.items() if name != "before"}
+    for name in ("since", "open_since"):
+        kept[name] = {**(values.get(name) or {}), "lane_steps": None}
+    return kept
 
 
 def _differing_memory(

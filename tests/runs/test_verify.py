@@ -90,6 +90,17 @@ def state(path):
     ]
 
 
+def test_what_runs_that_trained_side_by_side_shared_is_not_compared(tmp_path):
+    """One seed alone has another share of the lanes' steps, where clients drop out."""
+    fleet = {"dropout": 0.3, "speed": {"kind": "lognormal", "sigma": 0.5}}
+    client = {"epochs": 2, "batch": 8}
+    keeping = {"keep": [1, 2]}
+    scenario = {**SCENARIO, "rounds": 3, "client": client, "fleet": fleet, "checkpoint": keeping}
+    fedsim.run(scenario, out=tmp_path / "run")
+    result = fedsim.verify(tmp_path / "run", whole=True)
+    assert result.equal, failed(result)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", sampled(KINDS, 99))
 def test_a_finished_run_is_confirmed_and_left_unchanged(kind, made):
