@@ -78,7 +78,7 @@ from fedsim.assemble.model import (
     loss_of,
     model_of,
     model_section,
-    several_models,
+    made_of_all_leaves,
     short_batches,
     start_models,
 )
@@ -571,7 +571,7 @@ def _model_of_method(
         return model
     section = scenario.spec.model
     if section.freeze or section.train or section.adapter is not None:
-        raise several_models(scenario)
+        raise made_of_all_leaves(scenario)
     if "features" in client.needs and (model.features is None or model.head is None):
         text = f"{scenario.spec.client.kind} {FEATURES} and a `head`"
         raise scenario.error(("client", "kind"), text)

@@ -367,13 +367,13 @@ def start_variables(
             model_key = jax.random.fold_in(key, number)
         models.append(_start_variables(scenario, net, trained, model_key, of_model))
     if FROZEN in models[0]:
-        raise several_models(scenario)
+        raise made_of_all_leaves(scenario)
     return tree.stack(models)
 
 
-def several_models(scenario: Scenario) -> ScenarioError:
-    """The refusal of frozen leaves under a method that has several models."""
-    text = f"leaves are frozen, and {scenario.spec.client.kind} has several models"
+def made_of_all_leaves(scenario: Scenario) -> ScenarioError:
+    """The refusal of frozen leaves under a method whose models are made of all leaves."""
+    text = f"leaves are frozen, and {scenario.spec.client.kind} makes its models of all leaves"
     return scenario.error(("model",), f"{text}; train all leaves, or use another method")
 
 
