@@ -76,9 +76,9 @@ from fedsim.assemble.model import (
     activation_bytes,
     batch_widths,
     loss_of,
+    made_of_all_leaves,
     model_of,
     model_section,
-    made_of_all_leaves,
     short_batches,
     start_models,
 )
