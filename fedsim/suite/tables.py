@@ -85,6 +85,8 @@ def overall_rows(analysis: Analysis) -> list[Record]:
 
     rows = []
     for method in analysis.methods:
+        if not any(method in task.methods for task in analysis.common):
+            continue
         row: Record = {
             "method": method,
             "tasks": _tasks_of(analysis, method),
