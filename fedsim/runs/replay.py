@@ -72,7 +72,7 @@ class RecordedSeed(NamedTuple):
     @property
     def updates(self) -> UpdateFiles:
         """The files of its updates, if it kept any."""
-        return UpdateFiles(self.run_files.updates(self.who["method"], self.who["seed"]))
+        return UpdateFiles(self.run_files.updates(label_of(self.who), self.who["seed"]))
 
     @property
     def model(self) -> Path:
