@@ -34,6 +34,14 @@ from fedsim.study.summary import larger_is_better
 How = Literal["leave_one_out", "shapley", "gtg"]
 MOST_EXACT = 8  # clients of a round whose 2^K coalitions are all tried
 AS_PUBLISHED = Truncation()
+CUT_OFF = (
+    "gtg cuts off rounds and orders that gain little, as published: the values are biased by that, "
+    "and the standard error is of the orders alone"
+)
+OTHER_SAMPLES = (
+    "clients hold other samples under each seed, so means over seeds say little of a client; "
+    "name one seed"
+)
 EVERYBODY = "everybody"  # label of the run of all clients, where others lack one
 
 COLUMNS = (
@@ -200,7 +208,7 @@ def contributions(
                 sharing = _Sharing(ended, how, truncation, np.random.default_rng(draws))
                 of_seeds.append(sharing.of_seed(experiment, recorded, rounds, score))
     found = Contributions(
-        how, score, of_seeds, _clients(experiment, recorded_seeds), _note(ended, chosen)
+        how, score, of_seeds, _clients(experiment, recorded_seeds), _note(how, ended, chosen)
     )
     if out is not None:
         found.save(out)
@@ -444,10 +452,12 @@ def _rows(of_seeds: Sequence[OfSeed], clients: Sequence[Record]) -> list[Record]
     return sorted(rows, key=lambda row: -row["value"])
 
 
-def _note(ended: EndedRun, seeds: Sequence[int]) -> str:
-    """Return a line where clients are others under every seed."""
+def _note(how: How, ended: EndedRun, seeds: Sequence[int]) -> str:
+    """Return what to know of contributions, a line each."""
+    notes = []
+    if how == "gtg":
+        notes.append(CUT_OFF)
     partitions = {ended.record["hashes"]["partition"][str(seed)] for seed in seeds}
-    if len(partitions) < 2:
-        return ""
-    text = "clients hold other samples under each seed, so means over seeds say little of a client"
-    return f"{text}; name one seed"
+    if len(partitions) > 1:
+        notes.append(OTHER_SAMPLES)
+    return "\n".join(notes)
