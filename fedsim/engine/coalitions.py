@@ -5,7 +5,7 @@ not arrived. What a server remembers of earlier rounds has no part in it.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,7 +67,7 @@ class Coalitions:
             found = []
             for first in range(0, len(members), CHUNK):
                 chunk = members[first : first + CHUNK]
-                mask = np.zeros((CHUNK, len(rows.ids)), bool)
+                mask: Any = np.zeros((CHUNK, len(rows.ids)), bool)
                 mask[: len(chunk), :K] = chunk
                 models = tree.unstack(self.models(rows, mask))
                 found += self._scores(models[: len(chunk)])
@@ -133,7 +133,7 @@ class Coalitions:
         K = len(updates.clients)
         padding = -K % PADDING
 
-        def filled(leaf: np.ndarray) -> np.ndarray:
+        def filled(leaf: np.ndarray) -> Any:  # `Updates` annotates its fields as JAX arrays
             return np.pad(leaf, [(0, padding)] + [(0, 0)] * (leaf.ndim - 1))
 
         delta, stats, columns = jax.tree.map(
@@ -145,7 +145,7 @@ class Coalitions:
                 stats=stats,
                 aux={},
                 memory={},
-                bytes=np.zeros(K + padding, np.int32),
+                bytes=filled(np.zeros(K, np.int32)),
                 **columns,
             ),
             before={
@@ -155,7 +155,7 @@ class Coalitions:
             },
             ids=filled(updates.clients),
             malicious=filled(plan.malicious_in(updates.round)[updates.clients]),
-            round=np.int32(updates.round),
+            round=jnp.int32(updates.round),
             lr=self.run.program.dtype.type(plan.local.lr(updates.round)),
         )
 
