@@ -94,7 +94,7 @@ def bench_rounds(
             ours = seconds["seconds"]
         else:
             record |= {"version": way.version, "times_lanes": seconds["seconds"] / ours}
-        yield {**record, "accuracy": played[way.how][0]["accuracy"]}
+        yield {**record, "final_accuracy": played[way.how][0]["accuracy"]}
 
 
 def write_rounds(scenario: Scenario, rounds: int, path: Path) -> int:

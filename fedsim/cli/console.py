@@ -240,7 +240,7 @@ BENCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "evaluation_seconds": ("test ms", _milliseconds),
     "peak_bytes": ("peak MB", lambda size: f"{size / 1e6:,.0f}"),
     "message_bytes": ("a message", amount),
-    "accuracy": ("accuracy", "{:.4f}".format),
+    "final_accuracy": ("accuracy", "{:.4f}".format),
     "exponent": ("exponent", "{:.2f}".format),
     "memory_exponent": ("of memory", "{:.2f}".format),
 }

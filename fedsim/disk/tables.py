@@ -153,7 +153,7 @@ BENCH = (
     "workload", "how", "version", "seconds", "least", "most", "times_lanes", "times_ours",
     "steps_per_second", "gflops", "share_of_peak", "peak_gflops", "lane_efficiency",
     "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
-    "accuracy",
+    "final_accuracy",
     "exponent", "memory_exponent",
 )  # fmt: skip
 

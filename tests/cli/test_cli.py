@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import if_whole
 
 import fedsim
 
@@ -72,6 +73,7 @@ def test_a_run_draws_its_pictures(out):
     assert "figures/curves.svg" in record["files"]  # `verify` checks them too
 
 
+@if_whole
 @pytest.mark.long
 def test_pictures_are_the_same_bytes_from_python(out, tmp_path, pictures):
     fedsim.run(out / "scenario.yaml", out=tmp_path / "again")

@@ -426,6 +426,7 @@ def compared(tmp_path_factory):
     return comparison, folder
 
 
+@if_whole
 @pytest.mark.long
 def test_a_comparison_marks_baselines_and_ranks_them_nowhere(compared):
     comparison, folder = compared

@@ -204,6 +204,7 @@ def test_one_model_is_federated_averaging_to_the_bit(server):
 OTHER_KINDS = ["ifca", "cfl", "fedamp", "fedem", "fedproto", "fedgroup", "pfedhn", "superfed"]
 
 
+@if_whole
 @long
 @pytest.mark.parametrize("kind", ["fedfomo", *OTHER_KINDS * WHOLE])
 def test_blocks_and_other_runs_change_no_bit(kind):

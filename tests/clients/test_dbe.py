@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference import loop, problems, rules, scenarios, tails
 from reference.conditions import EMPTY, Condition, cohorts, listed
 from reference.personal import DBE
@@ -51,6 +52,7 @@ class Biased(problems.Problem):
         return super().loss(i, w[2:])
 
 
+@if_whole
 @pytest.mark.long
 def test_before_there_is_a_mean_a_round_is_federated_averaging():
     written = {

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference.personal import least_on_the_simplex
 
 import fedsim
@@ -51,6 +52,7 @@ def test_a_client_without_any_risk_keeps_to_its_own_head():
     np.testing.assert_allclose(got, [1 / 3, 1 / 3, 1 / 3], atol=1e-6)
 
 
+@if_whole
 @pytest.mark.long
 def test_alone_and_without_a_pull_fedpac_is_fedrep_and_fedas_is_fedper():
     rep = run({"kind": "fedrep", "head_steps": 2}, clients=1)

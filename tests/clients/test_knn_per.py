@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.assemble import build
@@ -57,6 +58,7 @@ def mixture(features, outputs, own, own_labels):
     return LAM * h + (1 - LAM) * p
 
 
+@if_whole
 @pytest.mark.long
 def test_scores_are_those_of_the_authors(result):
     """Of clients that train, and of those that never take part, who have samples at hand too."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import if_whole
 from test_lanes import X64, ragged
 
 import fedsim
@@ -101,6 +102,7 @@ def test_no_steps_before_a_score_leave_the_shared_model():
     np.testing.assert_allclose(clients["personal_loss"], clients["global_loss"], rtol=1e-12)
 
 
+@if_whole
 @pytest.mark.long
 def test_training_before_a_score_is_the_same_in_any_blocks():
     client = {"kind": "fine_tune", "tune_steps": 5}

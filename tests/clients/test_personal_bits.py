@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import TESTS, some
+from conftest import TESTS, if_whole, some
 from workloads import PERSONAL, digest, run
 
 import fedsim
@@ -33,6 +33,7 @@ def whole(name):
     return digest(run(name))
 
 
+@if_whole
 @pytest.mark.parametrize("name", PERSONAL)
 def test_a_kill_and_blocks_change_no_byte(name, tmp_path):
     edits = ["numerics.block=3", "checkpoint.rounds=1"]
@@ -43,6 +44,7 @@ def test_a_kill_and_blocks_change_no_byte(name, tmp_path):
     assert fedsim.verify(tmp_path / "run").equal
 
 
+@if_whole
 def test_four_devices_change_no_byte():
     names = some(PERSONAL, 4)
     script = [sys.executable, str(TESTS / "workloads.py"), "2", *names]
@@ -70,6 +72,7 @@ print(memory_peak())
 """
 
 
+@if_whole
 def test_ten_thousand_own_models_fit_in_two_gigabytes():
     """Each has 7,114 numbers, and each client takes part and is scored."""
     done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference.scenarios import consecutive
 
 import fedsim
@@ -167,6 +168,7 @@ def test_a_client_counts_by_the_norm_of_its_own_pair(how):
 DIGITS = {"kind": "gaussian_blobs", "samples": 200, "clients": len(SIZES)}
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["factors", "product", "stack"])
 def test_equal_ranks_are_the_plain_method_bit_for_bit(how):
@@ -239,6 +241,7 @@ def test_seconds_follow_the_rank():
     np.testing.assert_allclose(plan.seconds, expected, rtol=1e-12)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["factors", "product", "stack"])
 def test_kills_and_blocks_change_no_bit(how, tmp_path):

@@ -109,7 +109,7 @@ def test_the_client_of_most_papers_with_momentum_and_weight_decay():
 
 
 @pytest.mark.long
-@pytest.mark.share(20)
+@pytest.mark.share(40)
 @pytest.mark.parametrize(("name", "case"), CASES)
 def test_every_method_under_every_condition(name, case):
     if (name, case) in REFUSED:

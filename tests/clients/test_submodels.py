@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 from reference.scenarios import consecutive
 
 import fedsim
@@ -212,6 +213,7 @@ def work_of(level: int, r: int = 1) -> Work:
     return Work(**{**known, "level": jnp.int32(level), "round": jnp.int32(r - 1)})
 
 
+@if_whole
 @pytest.mark.long
 def test_a_part_of_a_convolutional_network_is_the_small_network():
     """Outputs and gradients, whose hidden layer reads pixels of the channels that are there."""

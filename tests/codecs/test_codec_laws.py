@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sampled
+from conftest import if_whole, sampled
 from numpy.testing import assert_array_equal
 
 import fedsim
@@ -183,6 +183,7 @@ def equal(one: fedsim.Result, other: fedsim.Result) -> None:
         assert_array_equal(a, b)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.share(2)
 @pytest.mark.parametrize("kind", KINDS)

@@ -31,6 +31,7 @@ CAST = {"kind": "cast", "dtype": "float16"}
 ROUNDS = [[0, 3], [1, 3, 6], [4, 6], [0, 1]]
 
 
+@if_whole
 @pytest.mark.long
 def test_top_k_follows_its_oracle():
     with jax.enable_x64(True):

@@ -179,6 +179,7 @@ def varied(name, **sections):
     return written
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("name", VARIANTS)

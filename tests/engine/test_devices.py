@@ -52,6 +52,7 @@ def test_cores_and_devices_change_no_byte_where_rounds_depend_on_earlier_ones(co
     assert elsewhere(cores, devices, names) == digests_of(names)
 
 
+@if_whole
 def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
     names = some(["fedbuff", "scaffold", "mime"], 3)
     assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)

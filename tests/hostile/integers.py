@@ -40,7 +40,7 @@ SECONDS = 10  # of the processor, to read and to build
 BYTES = 1 << 30  # held by that, and by two rounds
 SPACE = 12 * 10**9  # bytes of address space of a process that plays
 
-TOKENS = ("leaf", "text", "tff_hdf5")
+TOKENS = ("leaf", "shakespeare_shaped", "text", "tff_hdf5")
 BASES: dict[str, dict[str, Any]] = {  # kind -> what a tiny scenario needs of it
     "label_flip": {"source": 1, "target": 2},
     "xlsx": {"target": "y"},

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.assemble import build
@@ -74,6 +75,7 @@ def test_records(root):
 NOISE = {"flame": 0.06}  # six standard deviations of the difference of two draws
 
 
+@if_whole
 def test_rules_beside_numpy():
     """NumPy's side computes the same thing, or it would be no comparison."""
     x = np.random.default_rng(1).normal(size=(50, 60)).astype(np.float32)
@@ -176,6 +178,7 @@ def test_medians_of_several_measurements():
     assert _median([one, two, three]) == {**one, "seconds": 2.0, "least": 1.0, "most": 9.0}
 
 
+@if_whole
 def test_growth_of_a_run():
     """A size that is ten times another takes longer, and its exponent is of those two records."""
     announced = []

@@ -162,8 +162,8 @@ def test_a_peer_gets_what_fedsim_trains_on(root, tmp_path, monkeypatch):
     ours, theirs = peer_rounds.bench_rounds(file, edits, [peer], said.append)
     assert theirs["how"] == "played plainly" and theirs["version"] == "1.5"
     assert theirs["seconds"] == 0.5 and theirs["times_lanes"] == 0.5 / ours["seconds"]
-    assert 0.2 < ours["accuracy"] < 1
-    assert theirs["accuracy"] == pytest.approx(ours["accuracy"], abs=2e-3)  # a sample of 500
+    assert 0.2 < ours["final_accuracy"] < 1
+    assert theirs["final_accuracy"] == pytest.approx(ours["final_accuracy"], abs=2e-3)  # a sample of 500
     assert said == [f"w2: {way}, in a process of its own" for way in (ours["how"], theirs["how"])]
 
 

@@ -104,7 +104,7 @@ def test_the_bug_is_noticed(mutant, conform):
 
 
 @pytest.mark.long
-@pytest.mark.share(8)
+@pytest.mark.share(20)
 @pytest.mark.parametrize("mutant", BUGS, ids=lambda mutant: mutant.bug)
 def test_a_copy_without_the_bug_is_not(mutant, conform):
     (found,) = conform(file_of(mutant, changed=False), "copy")

@@ -87,7 +87,7 @@ def file(tmp_path, request):
 
 
 @pytest.mark.quick(100)
-@pytest.mark.share(20)
+@pytest.mark.share(40)
 @pytest.mark.parametrize("call", OURS)
 def test_a_kind_that_ships_keeps_the_laws_of_its_family(call):
     for found in fedsim.conform(call):

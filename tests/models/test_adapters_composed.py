@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 
 import fedsim
 
@@ -45,6 +46,7 @@ def leaves_named(result, name: str) -> list:
     return [np.asarray(params[layer]["W"][name]) for layer in ("layer0", "layer1")]
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("name", SECTIONS)
 def test_pairs_under_other_methods(name, tmp_path):

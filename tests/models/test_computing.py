@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.engine.dp_sgd import dp_sgd
@@ -165,6 +166,7 @@ def test_values_computed_again_are_the_same(name):
     jax.tree.map(close, kept, again)
 
 
+@if_whole
 @pytest.mark.long
 def test_values_computed_again_take_less_memory():
     """Of twelve blocks, the inner values of one are held at a time."""
@@ -235,6 +237,7 @@ COMPOSED = {
 }
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("name", COMPOSED)
 def test_both_keys_under_other_methods(name, tmp_path):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import yaml
+from conftest import if_whole
 
 WIDTH = 3000
 LANES = 50
@@ -51,6 +52,7 @@ def forecast_and_peak(how: str, lanes: int, folder) -> tuple[dict, int]:
     return counted, record["memory"]["process_peak"]
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["product", "stack"])
 def test_fifty_lanes_hold_the_frozen_leaves_once(how, tmp_path):

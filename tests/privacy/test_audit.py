@@ -127,6 +127,7 @@ def loud() -> fedsim.Result:
     return run()
 
 
+@if_whole
 @pytest.mark.long
 def test_hardly_any_noise_shows_every_canary_and_spends_as_ever(loud):
     canaries = loud.canaries

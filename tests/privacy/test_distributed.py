@@ -261,6 +261,7 @@ def test_without_noise_it_is_the_mean_of_clipped_updates_up_to_rounding(kind):
     assert quiet.rounds["epsilon"].tolist() == [0, math.inf]
 
 
+@if_whole
 @pytest.mark.long
 def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
     whole = run(edits=["numerics.lanes=2"])

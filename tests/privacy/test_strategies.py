@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import TESTS
+from conftest import TESTS, if_whole
 
 from fedsim.privacy import Buffers, Mechanism, Sampling, banded_coefficients, pattern_of
 from fedsim.privacy.strategies import releases_of, squared_sensitivities, toeplitz_sums
@@ -154,6 +154,7 @@ def test_groups_that_take_turns_release_once_a_turn():
     assert norm == pytest.approx(np.linalg.norm([1, 1 / 2, 3 / 8]))
 
 
+@if_whole
 @pytest.mark.long
 def test_buffers_are_optimised_for_who_may_come_when():
     """They are as good as the banded root at a fraction of its memory; and can be accounted for."""

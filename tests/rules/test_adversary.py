@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim.fleet import Adversary
@@ -58,6 +59,7 @@ def test_in_words():
     )
 
 
+@if_whole
 @pytest.mark.long
 def test_forms_that_mean_the_same_give_the_same_bits_and_the_column_counts(tmp_path):
     run = lambda form, **more: fedsim.run({**SCENARIO, "fleet": {"malicious": form}}, **more)

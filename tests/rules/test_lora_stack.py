@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from conftest import if_whole
 
 import fedsim
 from fedsim import tree
@@ -167,6 +168,7 @@ def same(one: fedsim.Result, other: fedsim.Result, seed: int = 0) -> None:
     jax.tree.map(np.testing.assert_array_equal, one.model(seed=seed), other.model(seed=seed))
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["plain", *COMPOSED])
 def test_kills_blocks_and_other_links(name, tmp_path):

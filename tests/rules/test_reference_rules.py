@@ -90,7 +90,7 @@ def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name)
 
 
 @pytest.mark.long
-@pytest.mark.share(20)
+@pytest.mark.share(40)
 @pytest.mark.parametrize(("name", "case"), crossed(RULES, COHORTS))
 def test_every_rule_under_every_condition(name, case):
     message = refusal(name, case)

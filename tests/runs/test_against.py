@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import if_whole
 from directories import tiny, written
 
 import fedsim
@@ -88,6 +89,7 @@ def test_another_run_and_a_changed_file_are_no_repetition(run, tmp_path):
         outcome(run, tmp_path)
 
 
+@if_whole
 @pytest.mark.long
 def test_forks_and_comparisons_are_repeated(run, tmp_path):
     fedsim.fork(run, round=1, edits=["client.lr=0.05"], out=tmp_path / "fork", pictures=False)

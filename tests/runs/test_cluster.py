@@ -217,6 +217,7 @@ def children(pid: int) -> list[int]:
     return pids
 
 
+@if_whole
 @needs_dask
 @pytest.mark.long
 def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):

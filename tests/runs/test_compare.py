@@ -69,6 +69,7 @@ def test_rows_are_those_of_the_grid_in_order(saved):
     assert comparison.status == "done" and not comparison.reasons
 
 
+@if_whole
 @pytest.mark.long
 def test_every_run_equals_a_separate_run(saved):
     _, comparison = saved
@@ -270,6 +271,7 @@ def test_a_killed_comparison_resumes_with_the_same_bytes(tmp_path):
     )
 
 
+@if_whole
 @pytest.mark.long
 def test_several_processes_give_the_same_bytes(tmp_path, root):
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -295,6 +297,7 @@ def spawned_by(parent: int) -> Iterator[int]:
                 yield int(pid)
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.skipif(
     not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc"

@@ -247,6 +247,7 @@ def interrupted(compare, path, questions):
     return True
 
 
+@if_whole
 @pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["methods", "tuned", "one of them tuned", "varied"])

@@ -8,6 +8,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from conftest import if_whole
 from directories import tiny
 
 import fedsim
@@ -113,6 +114,7 @@ def test_an_error_in_a_notebook_is_its_line_alone():
     assert line == f"ScenarioError: {caught.value}" and "clients" in line
 
 
+@if_whole
 @pytest.mark.long
 def test_a_script_shows_a_bar_on_a_terminal_and_nothing_in_a_pipe():
     environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}

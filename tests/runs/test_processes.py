@@ -123,6 +123,7 @@ def test_too_little_space_is_refused_before_anything_is_written(big, mounted):
     assert list(place.iterdir()) == []
 
 
+@if_whole
 @pytest.mark.long
 def test_a_limit_on_file_sizes_is_one_line_and_the_run_resumes_later(big, tmp_path):
     limit = 300_000
