@@ -457,6 +457,7 @@ def _note(how: How, ended: EndedRun, seeds: Sequence[int]) -> str:
     notes = []
     if how == "gtg":
         notes.append(CUT_OFF)
+
     partitions = {ended.record["hashes"]["partition"][str(seed)] for seed in seeds}
     if len(partitions) > 1:
         notes.append(OTHER_SAMPLES)

@@ -410,8 +410,8 @@ def _differing_state(run: Run, seed: RecordedSeed, recorded: Snapshot, folder: P
 def _without_measurements(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a commit without what is measured.
 
-    That are the seconds of earlier processes, and lane steps: runs that trained side by side share
-    the lanes.
+    Left out are the seconds of earlier processes, and lane steps: runs that trained side by side
+    share the lanes.
     """
     kept = {name: value for name, value in values.items() if name != "before"}
     for name in ("since", "open_since"):

@@ -225,10 +225,11 @@ def _largest_table(tasks: Sequence[Task], outside: Collection[str]) -> list[Task
     most = 0
     for task in tasks:
         methods = {*task.methods}.difference(outside)
-        having = [other for other in tasks if methods <= {*other.methods}]
-        if len(methods) * len(having) > most:
-            most = len(methods) * len(having)
-            largest = having
+        with_all = [other for other in tasks if methods <= {*other.methods}]
+        size = len(methods) * len(with_all)
+        if size > most:
+            most = size
+            largest = with_all
     return largest or list(tasks)
 
 

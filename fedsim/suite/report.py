@@ -28,7 +28,6 @@ COLUMNS = {
     "costs": columns.COSTS,
     "wall": columns.WALL,
 }
-# tables that are also in LaTeX as they are, with the columns that a page has space for
 PAPER = ("overall", "overall_pairs", "costs")  # tables that are in LaTeX as they are
 AGAIN_OF_SUITE = "fedsim suite report FOLDER --out DIR"
 
