@@ -77,10 +77,10 @@ class Content:
     def _add_gallery(self, place: str) -> None:
         """The gallery, and every kept report, which it links to."""
         self.pages[place] = gallery_page()
-        folders = list(kept.records())
-        for folder in folders:
+        for folder in kept.titles():
             self.publish(f"reports/{folder}")
-        content, skipped = gallery_of(ROOT / "reports", names=folders, page="index.html")
+        runs = list(kept.records())
+        content, skipped = gallery_of(ROOT / "reports", names=runs, page="index.html")
         assert not skipped, skipped
         self.made["reports/index.html"] = content
 

@@ -40,8 +40,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         if place not in listed and not place.startswith(OUTSIDE):
             others.append({TITLES[place]: place} if place in TITLES else place)
     reports = [
-        {record["scenario"]["name"]: f"reports/{folder}/index.md"}
-        for folder, record in kept.records().items()
+        {title: f"reports/{folder}/index.md"} for folder, title in kept.titles().items()
     ]
     return [
         {"Use": [*USE, *others]},

@@ -4,15 +4,17 @@ import kept
 
 
 def report_page(folder: str) -> str:
-    """A page that embeds the page of a kept run.
+    """A page that embeds the page of a kept run, or of a suite of them.
 
     Args:
       folder: in reports.
     """
-    record = kept.records()[folder]
-    command = " ".join(record["surroundings"]["command"])
+    record = kept.records().get(folder)
+    command = "fedsim suite report"
+    if record:
+        command = " ".join(record["surroundings"]["command"])
     return (
-        f"---\nhide: [toc, navigation]\n---\n\n# {record['scenario']['name']}\n\n"
+        f"---\nhide: [toc, navigation]\n---\n\n# {kept.titles()[folder]}\n\n"
         f"Made by `{command}`. [This page alone](report.html)\n\n"
         f'<iframe class="report" src="report.html" title="Report {folder}"></iframe>\n'
     )

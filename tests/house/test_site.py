@@ -97,4 +97,5 @@ def test_kept_reports_and_their_gallery_are_on_the_site(site, root):
         if f'data-name="{page.parent.name}"' in gallery:
             assert (site / "reports" / page.parent.name / "report.html").is_file()
     assert 'data-name="rules"' in gallery and 'href="./rules/index.html"' in gallery
+    assert (site / "reports/suite/report.html").is_file()
     assert 'src="report.html"' in (site / "reports/rules/index.html").read_text()
