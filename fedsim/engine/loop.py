@@ -26,6 +26,8 @@ from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, Round, RunState, Workspace
 from fedsim.engine.round import run_round
 from fedsim.engine.run import CommitPoint, Row, Run
+from fedsim.engine.stretch import DispatchedStretch
+from fedsim.engine.stretches import stretches_of
 from fedsim.engine.threads import device_threads, run_in_threads
 from fedsim.fleet import Plan
 from fedsim.tree import Tree
@@ -40,10 +42,13 @@ AHEAD = 2
 
 
 class Pending(NamedTuple):
-    """A run's round on its way to the device and back, with its evaluation where there is one."""
+    """A run's round on its way to the device and back, with its evaluation where there is one.
+
+    Or its stretch of rounds, with the evaluation of the last one.
+    """
 
     run: Run
-    dispatched: DispatchedRound
+    dispatched: DispatchedRound | DispatchedStretch
     tests: dict[str, Scores] | None
     own: dict[str, float | None]  # columns of the clients' scores, where it is evaluated
 
@@ -61,7 +66,7 @@ def events(
       runs: runs over the same training samples, which may have been interrupted after different
         rounds.
       program: the program that trains them: their own, or that of `group_runs`.
-      rest: round -> whether to yield a `CommitPoint` after it; called after every round.
+      rest: round -> whether to yield a `CommitPoint` after it; called before or after every round.
       calls: device calls per block (None: as many as take about a second each); changes no bit.
       samples: bytes of training samples that fit; if there are more, each block's samples are
         handed over with it, which changes no bit.
@@ -72,11 +77,12 @@ def events(
 
     loop = Loop(runs, program, calls, samples)
     pending = deque[list[Pending]]()
-    for number in loop.numbers():
+    for numbers in loop.calls(rest):
         if not any(run.status == "running" for run in runs):
             return
+        number = numbers[-1]
         began = time.perf_counter()
-        current = loop.dispatch(number)
+        current = loop.dispatch(numbers)
         if not current:  # a resumed run has been through this round
             continue
         pending.append(current)
@@ -138,17 +144,51 @@ class Loop:
         self.pieces = Pieces(calls)
         self.server_pieces = Pieces(calls)
         self.workspace = Workspace()
+        self.stretches = stretches_of(runs, self.data)
 
-    def numbers(self) -> range:
-        """Return the numbers of the rounds that are left."""
-        last = max(run.rounds for run in self.runs)
-        return range(min(self.reached) + 1, last + 1)
+    def calls(self, rest: Callable[[int], bool]) -> Iterator[range]:
+        """Yield the numbers of the rounds that are left, those of one device call together."""
+        end = max(run.rounds for run in self.runs)
+        first = min(self.reached) + 1
+        while first <= end:
+            last = first
+            if self.stretches is not None:
+                most = first + self.stretches.longest - 1
+                while last < min(most, end) and not self._must_stop(last, rest):
+                    last += 1
+            yield range(first, last + 1)
+            first = last + 1
 
-    def dispatch(self, number: int) -> list[Pending]:
-        """Dispatch a round, and its evaluation, for all runs that take part in it."""
-        states = self._states(number)
+    def _must_stop(self, number: int, rest: Callable[[int], bool]) -> bool:
+        """Return whether no stretch may go beyond a round.
+
+        It may not where the round is evaluated or committed, or where a resumed run joins.
+        """
+        evaluated = any(run.evaluates(number) for run in self.runs)
+        return evaluated or number in self.reached or rest(number)
+
+    def dispatch(self, numbers: range) -> list[Pending]:
+        """Dispatch a round or a stretch, and the evaluation after it, for all runs in it."""
+        first = numbers[0]
+        states = self._states(first)
         if not any(state.plays for state in states):
             return []
+        if self.stretches is None:
+            dispatched = self._round(first, states)
+        else:
+            playing = [state if state.plays else None for state in states[: len(self.runs)]]
+            dispatched = self.stretches.dispatch(numbers, playing)
+
+        pending = []
+        for i, of_run in enumerate(dispatched):
+            if of_run is not None:
+                self.servers[i] = of_run.server
+                self.reached[i] = numbers[-1]
+                pending.append(Pending(self.filled_runs[i], of_run, tests=None, own={}))
+        return _with_evaluations(pending)
+
+    def _round(self, number: int, states: list[RunState]) -> list[DispatchedRound | None]:
+        """Dispatch a round."""
         round = Round(
             program=self.program,
             blocks=self.blocks,
@@ -161,14 +201,7 @@ class Loop:
             workspace=self.workspace,
         )
         dispatched, self.workspace = run_round(round)
-
-        pending = []
-        for i, of_run in enumerate(dispatched):
-            if of_run is not None:
-                self.servers[i] = of_run.server
-                self.reached[i] = number
-                pending.append(Pending(self.filled_runs[i], of_run, tests=None, own={}))
-        return _with_evaluations(pending)
+        return dispatched
 
     def must_wait(self, number: int) -> bool:
         """Return whether the host must read a round before it can dispatch the next one."""
@@ -215,11 +248,20 @@ def _with_evaluations(pending: list[Pending]) -> list[Pending]:
 
 
 def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
-    """Read a round of all runs, and yield its rows."""
+    """Read a round of all runs, or a stretch of each, and yield its rows."""
     for run, dispatched, tests, own in pending:
         if run.status != "running":  # it ended in an earlier round: this one does not count
             continue
-        for row in run.finish_round(dispatched, tests, own):
+        *earlier, last = dispatched.rounds()
+        for round in earlier:
+            yield from _rows(run, round, None, {})
+        yield from _rows(run, last, tests, own)
+
+
+def _rows(run: Run, round: DispatchedRound, tests, own) -> Iterator[tuple[Run, Row]]:
+    """Count a round, unless the run has ended in an earlier one, and yield its row."""
+    if run.status == "running":
+        for row in run.finish_round(round, tests, own):
             yield run, row
 
 

@@ -151,3 +151,7 @@ class DispatchedRound(NamedTuple):
     choices: tuple[Array, ...] = ()  # models that clients chose, by block
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
     arrived: tuple[Arrived, ...] = ()  # messages, by block, where somebody keeps them
+
+    def rounds(self) -> "list[DispatchedRound]":
+        """Return the rounds that were dispatched together: this one."""
+        return [self]

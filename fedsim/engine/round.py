@@ -332,7 +332,7 @@ def _mixing_of(run: RunState, run_cohort: RunCohort) -> Mixing | None:
     else:  # a round without a client
         version = cohort.round - 1
         share = 0.0
-    params = run.server_programs.pipeline.shared_params(run.versions.models[version])
+    params = run.server_programs.pipeline.shared_params(run.versions[version])
     return Mixing(params, run.samples.dtype.type(share))
 
 
@@ -414,7 +414,7 @@ def _start_models(state: RoundState, count: int, is_probe: bool) -> list[Shared]
     started = np.unique(state.cohort.start).tolist()
     if not started:  # a round without a client
         started = [state.cohort.round - 1]
-    models = [versions.models[version] for version in started]
+    models = [versions[version] for version in started]
     return models + models[-1:] * (count - len(models))
 
 

@@ -1,12 +1,21 @@
 """Models that clients in flight were given, from which an asynchronous round trains."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
+from fedsim import tree
 from fedsim.disk.checkpoint import leaves_by_name, restore_tree
 from fedsim.types import Shared
+
+
+class Row(NamedTuple):
+    """A version that is a row of a table."""
+
+    table: Shared  # [rows, ...]
+    number: int
 
 
 class Versions:
@@ -16,11 +25,16 @@ class Versions:
     """
 
     def __init__(self, version: int, shared: Shared):
-        self.models: dict[int, Shared] = {version: shared}
+        self.models: dict[int, Shared | Row] = {version: shared}
+
+    def __getitem__(self, version: int) -> Shared:
+        """Return the variables of a version."""
+        model = self.models[version]
+        return _row(*model) if isinstance(model, Row) else model
 
     def add(self, version: int, shared: Shared) -> None:
-        """Add a version that clients may be given from now on."""
-        self.models[version] = shared
+        """Add a version that clients may be given from now on; what is known of it stays."""
+        self.models.setdefault(version, shared)
 
     def release(self, version: int, needed: Iterable[int]) -> None:
         """Forget versions older than `version`, except those that clients still train from."""
@@ -29,12 +43,32 @@ class Versions:
             v: shared for v, shared in self.models.items() if v > version or v in retained
         }
 
+    def table(self, versions: Sequence[int], rows: int) -> tuple[Shared, dict[int, int]]:
+        """Return versions as a table of so many rows, and the row of each.
+
+        The table that they are rows of already is returned as it is.
+        """
+        models = [self.models[version] for version in versions]
+        tables = {id(model.table) if isinstance(model, Row) else None for model in models}
+        first = models[0]
+        if isinstance(first, Row) and len(tables) == 1 and tree.rows(first.table) == rows:
+            return first.table, {v: self.models[v].number for v in versions}
+
+        singles = [self[version] for version in versions]
+        table = _stack(singles + singles[-1:] * (rows - len(singles)))
+        return table, {version: number for number, version in enumerate(versions)}
+
+    def add_table(self, table: Shared, rows: Mapping[int, int]) -> None:
+        """Note the table that versions are rows of from now on."""
+        for version, number in rows.items():
+            self.models[version] = Row(table, number)
+
     def arrays(self, version: int, needed: Iterable[int]) -> dict[str, np.ndarray]:
         """Return what a checkpoint stores: the needed versions but the newest, the server's own."""
         arrays = {}
         for v in needed:
             if v != version:
-                arrays |= leaves_by_name(f"version{v}", self.models[v])
+                arrays |= leaves_by_name(f"version{v}", self[v])
         return arrays
 
     def restore(
@@ -52,3 +86,7 @@ class Versions:
             int(v): restore_tree(f"version{v}", arrays, shared) for v in needed if v != version
         }
         self.models = {**jax.device_put(older), version: shared}
+
+
+_row = jax.jit(tree.take)
+_stack = jax.jit(tree.stack)

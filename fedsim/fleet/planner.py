@@ -51,6 +51,13 @@ class Planner:
         work, _ = self.ahead[r]
         return work
 
+    def state_after(self, r: int) -> State:
+        """Return the plan's state after round r, which is completed last or drawn ahead."""
+        if r == self.completed:
+            return self.state
+        _, after = self.ahead[r]
+        return after
+
     def complete(self, work: RoundPlan, feedback: Mapping[str, np.ndarray]) -> None:
         """Record that a round is over.
 
