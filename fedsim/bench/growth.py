@@ -67,6 +67,11 @@ def _of_parameters(size: int) -> dict[str, Any]:
     return _scenario(clients=10, cohort=2, hidden=(width, width), steps=1)
 
 
+def _of_messages(size: int) -> dict[str, Any]:
+    """FedAsync with so many messages of five local steps."""
+    return {**_scenario(rounds=size, clients=100, steps=5), "schedule": "fedasync"}
+
+
 # What grows -> the scenario of a size.
 AXES: dict[str, Callable[[int], dict[str, Any]]] = {
     "rounds": lambda size: _scenario(rounds=size),
@@ -75,6 +80,7 @@ AXES: dict[str, Callable[[int], dict[str, Any]]] = {
     "samples": lambda size: _scenario(samples=size, clients=100),
     "parameters": _of_parameters,
     "seeds": lambda size: _scenario(seeds=size, rounds=50),
+    "messages": _of_messages,
 }
 SIZES: dict[str, Sequence[int]] = {
     "rounds": (10, 100, 1_000, 10_000),
@@ -83,6 +89,7 @@ SIZES: dict[str, Sequence[int]] = {
     "samples": (10_000, 100_000, 1_000_000, 4_000_000),
     "parameters": (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000),
     "seeds": (1, 4, 16, 64),
+    "messages": (100, 1_000, 10_000),
 }
 
 

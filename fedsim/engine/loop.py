@@ -254,15 +254,12 @@ def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
             continue
         *earlier, last = dispatched.rounds()
         for round in earlier:
-            yield from _rows(run, round, None, {})
-        yield from _rows(run, last, tests, own)
-
-
-def _rows(run: Run, round: DispatchedRound, tests, own) -> Iterator[tuple[Run, Row]]:
-    """Count a round, unless the run has ended in an earlier one, and yield its row."""
-    if run.status == "running":
-        for row in run.finish_round(round, tests, own):
-            yield run, row
+            if run.status == "running":
+                for row in run.finish_round(round, None, {}):  # it has ended
+                    yield run, row
+        if run.status == "running":
+            for row in run.finish_round(last, tests, own):
+                yield run, row
 
 
 def can_train_together(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:

@@ -514,6 +514,7 @@ class Run:
         self.planner.complete(cohort, feedback)
 
         if self.versions is not None:
+            self.versions.add(cohort.round, dispatched.server.shared)
             self.ages = _add_occurrences(self.ages, cohort.age[cohort.weight > 0])
             self.versions.release(cohort.round, self.plan.versions_in_flight(self.planner.state))
 

@@ -57,7 +57,6 @@ class StretchResult(NamedTuple):
 
     outcomes: Outcome  # by round
     server: ServerState  # after the last round
-    memory: Memory
     table: Shared  # the retained versions
 
 
@@ -67,7 +66,6 @@ class _Progress(NamedTuple):
     round: Int[Array, ""] | int
     models: Shared  # [W + G, ...] the versions of before, and one for every round
     server: ServerState
-    memory: Memory
     outcomes: Outcome
 
 
@@ -120,16 +118,15 @@ class Stretch:
         self.lanes = lanes
         self.server = server
         self.mixes = mixes
-        self.run = jit_for_threads(self._run, donate=(1,))
+        self.run = jit_for_threads(self._run)
         self.one_round = jax.jit(self._one_round)  # inside of `run`, which needs it twice
 
     def _run(
         self,
         table: Shared,
-        memory: Memory,
         rounds: Rounds,
         start: RoundStart,
-        initial: Shared,
+        memory: Memory,
         data: tuple[Array, Array],
         count: int,
         retained: Int[Array, " W"],
@@ -138,10 +135,9 @@ class Stretch:
 
         Args:
           table: versions of the model from before the stretch `[W, ...]`.
-          memory: the clients' memory.
           rounds: what was planned.
           start: the start of the first round.
-          initial: variables at the start of the run.
+          memory: the clients' memory, in which they remember nothing.
           data: the training samples.
           count: rounds to do; the others are padding.
           retained: the versions to retain, as rows of `table` and of the models after each round,
@@ -149,7 +145,7 @@ class Stretch:
         """
         W = tree.rows(table)
         G = len(rounds.steps)
-        of_round = functools.partial(self.one_round, initial=initial, data=data)
+        of_round = functools.partial(self.one_round, memory=memory, data=data)
 
         def empty(shape: jax.ShapeDtypeStruct) -> Array:
             return jnp.zeros((G, *shape.shape), shape.dtype)
@@ -158,28 +154,24 @@ class Stretch:
             planned = tree.take(rounds, i)
             model = tree.take(progress.models, planned.start)
             begin = start._replace(server=progress.server, round=progress.round)
-            update, stats = of_round(planned, model, progress.memory, begin)
+            update, stats = of_round(planned, model, begin)
             outcome = Outcome(update.server, update.report, stats)
             return _Progress(
                 round=progress.round + 1,
                 models=tree.put(progress.models, W + i, update.server.shared),
                 server=update.server,
-                memory=update.memory,
                 outcomes=tree.put(progress.outcomes, i, outcome),
             )
 
-        shapes, stats = jax.eval_shape(
-            of_round, tree.take(rounds, 0), tree.take(table, 0), memory, start
-        )
+        shapes, stats = jax.eval_shape(of_round, tree.take(rounds, 0), tree.take(table, 0), start)
         outcome = Outcome(shapes.server, shapes.report, stats)
         outcomes = jax.tree.map(empty, outcome)
         models = tree.concatenate([table, outcomes.server.shared])
-        progress = _Progress(start.round, models, start.server, memory, outcomes)
+        progress = _Progress(start.round, models, start.server, outcomes)
         progress = jax.lax.fori_loop(0, count, next_round, progress)
         return StretchResult(
             outcomes=progress.outcomes,
             server=progress.server,
-            memory=progress.memory,
             table=tree.take(progress.models, retained),
         )
 
@@ -187,9 +179,8 @@ class Stretch:
         self,
         planned: Rounds,
         model: Shared,
-        memory: Memory,
         start: RoundStart,
-        initial: Shared,
+        memory: Memory,
         data: tuple[Array, Array],
     ) -> tuple[ServerUpdate, TrainStats]:
         """Do ONE round: train the client from its model, receive its message, step.
@@ -199,8 +190,8 @@ class Stretch:
         """
         server = self.server
         slots = planned.slots
-        remembered = server.memories.gather(memory, initial, slots, start.root)
-        of_method = remembered.pop(CLIENT)
+        nothing = dict(memory.rows)  # by owner; every row is an empty tree
+        of_method = nothing.pop(CLIENT)
 
         # Two start models, of which slot 0 has the first: lanes then draw by `Slots.draw`.
         inputs = LaneInputs(
@@ -217,7 +208,7 @@ class Stretch:
         if self.mixes:
             params = server.pipeline.shared_params(model)
             start = start._replace(mixing=Mixing(params, planned.share))
-        messages = Messages(rows, slots, remembered)
+        messages = Messages(rows, slots, nothing)
         received = server.aggregator.add(None, memory, messages, start, 0)
         received, memory, stats = jax.lax.optimization_barrier(received)
         update = server.next_server(received, memory, slots, start)

@@ -13,8 +13,7 @@ from fedsim.engine.pieces import CALL_SECONDS
 from fedsim.engine.records import RunState
 from fedsim.engine.run import Run
 from fedsim.engine.server_records import RoundStart
-from fedsim.engine.slots import RunCohort, with_memory_rows
-from fedsim.engine.store import Resident
+from fedsim.engine.slots import RunCohort
 from fedsim.engine.stretch import DispatchedStretch, Rounds, stretch
 from fedsim.engine.threads import run_in_threads
 from fedsim.fleet import Planner, RoundPlan
@@ -97,10 +96,15 @@ def stretches_of(runs: Sequence[Run], data: list | None) -> Stretches | None:
 
 
 def _has_stretches(run: Run) -> bool:
-    """Whether a round of a run is one message, and nothing but training and the server's step."""
+    """Whether a round of a run is one message, and nothing but training and the server's step.
+
+    A run may end in the middle of a stretch, which leaves a server for each of its rounds, but not
+    a memory of the clients: a run whose stages remember clients has no stretches.
+    """
     program = run.program
     timetable = run.plan.timetable
     one_message = timetable.asynchronous and timetable.buffer == 1
+    remembers = run.row_bytes() > 0
     needs_more = (
         program.diagnostics
         or program.probe_mesh is not None
@@ -110,9 +114,8 @@ def _has_stretches(run: Run) -> bool:
         or run.keep_updates is not None
         or run.feedback_names
         or run.server_training is not None
-        or not isinstance(run.store, Resident)
     )
-    return one_message and not needs_more
+    return one_message and not remembers and not needs_more
 
 
 def _most_rounds(run: Run) -> int:
@@ -166,16 +169,8 @@ def _dispatch(stretches: Stretches, run: Run, state: RunState, numbers: range) -
     )
     memory, _ = state.store.load(cohorts[0].ids)
     result = _program(run).run(
-        table,
-        memory,
-        planned,
-        start,
-        state.initial,
-        stretches.data,
-        len(numbers),
-        retained_rows,
+        table, planned, start, memory, stretches.data, len(numbers), retained_rows
     )
-    state.store.save(cohorts[0].ids, result.memory)
     versions.add_table(result.table, {version: row for row, version in enumerate(retained)})
     lanes = run.program.width.lanes
     return DispatchedStretch(
@@ -226,12 +221,19 @@ def _planned(
     row_of: dict[int, int],
     most: int,
 ) -> Rounds:
-    """Return what the device reads of a stretch, padded to `most` rounds."""
+    """Return what the device reads of a stretch.
+
+    Args:
+      run: the run.
+      cohorts: the cohort of every round.
+      layouts: their layouts.
+      row_of: row of the table of models, by version.
+      most: rounds that the others are padded to.
+    """
     share_of_age = run.plan.timetable.mixing
     starts = []
     shares = []
-    slots = []
-    for cohort, layout in zip(cohorts, layouts, strict=True):
+    for cohort in cohorts:
         version = cohort.round - 1
         share = 0.0
         if len(cohort.ids):
@@ -239,8 +241,6 @@ def _planned(
             share = share_of_age(cohort.age[0]) if share_of_age is not None else 0.0
         starts.append(row_of[version])
         shares.append(share)
-        _, memory_rows = run.store.load(cohort.ids)
-        slots.append(with_memory_rows(layout.slots, [memory_rows], run.program.width.block))
 
     def padded(*leaves: Any) -> np.ndarray:
         stacked = np.zeros((most, *np.shape(leaves[0])), np.asarray(leaves[0]).dtype)
@@ -252,7 +252,7 @@ def _planned(
 
     return Rounds(
         queues=by_round([layout.queues for layout in layouts]),
-        slots=by_round(slots),
+        slots=by_round([layout.slots for layout in layouts]),
         steps=padded(*[np.int32(layout.steps) for layout in layouts]),
         start=padded(*[np.int32(start) for start in starts]),
         share=padded(*[run.program.dtype.type(share) for share in shares]),

@@ -44,18 +44,23 @@ class Versions:
         }
 
     def table(self, versions: Sequence[int], rows: int) -> tuple[Shared, dict[int, int]]:
-        """Return versions as a table of so many rows, and the row of each.
+        """Return a table of so many rows with these versions, and the row of each.
 
-        The table that they are rows of already is returned as it is.
+        Where all are rows of one such table already, it is that one.
         """
-        models = [self.models[version] for version in versions]
-        tables = {id(model.table) if isinstance(model, Row) else None for model in models}
-        first = models[0]
-        if isinstance(first, Row) and len(tables) == 1 and tree.rows(first.table) == rows:
-            return first.table, {v: self.models[v].number for v in versions}
+        known = {}
+        for version in versions:
+            model = self.models[version]
+            if isinstance(model, Row):
+                known[version] = model
+        if len(known) == len(versions):
+            first = known[versions[0]].table
+            same = all(row.table is first for row in known.values())
+            if same and tree.rows(first) == rows:
+                return first, {version: row.number for version, row in known.items()}
 
-        singles = [self[version] for version in versions]
-        table = _stack(singles + singles[-1:] * (rows - len(singles)))
+        models = [self[version] for version in versions]
+        table = _stack(models + models[-1:] * (rows - len(models)))
         return table, {version: number for number, version in enumerate(versions)}
 
     def add_table(self, table: Shared, rows: Mapping[int, int]) -> None:
