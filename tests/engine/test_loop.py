@@ -167,6 +167,7 @@ def test_groups_are_even_and_share_one_program(monkeypatch):
         same_bits(end[2], other_end[2])
 
 
+@pytest.mark.long
 def test_a_run_that_fills_up_reads_no_memory_that_a_block_has_replaced(monkeypatch):
     checked = read(scenario(method="scaffold", rounds=2, numerics={"block": 2}))
     with numerics(checked):
@@ -228,6 +229,7 @@ def test_runs_interrupted_after_different_rounds_continue_together(monkeypatch):
             same_bits(end[seed], ends[seed])
 
 
+@pytest.mark.long
 def test_runs_trained_together_commit_together():
     checked = read(scenario())
     with numerics(checked):

@@ -430,6 +430,7 @@ def test_settings_and_log_levels_of_others_are_left_as_they_were():
     assert (dict(matplotlib.rcParams), log.level) == before
 
 
+@pytest.mark.long
 def test_both_figures_take_no_time():
     frame, held = rows(rounds=100, seeds=5), counts(200, 10)
     partition(counts(2, 2), SCENARIO)  # imports matplotlib

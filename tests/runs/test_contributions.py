@@ -176,6 +176,7 @@ def test_left_out_clients_are_those_of_a_comparison(tmp_path):
     assert found.table.set_index("client").loc[4, "value"] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sections", "reason"),
     [
@@ -202,6 +203,7 @@ def test_the_command_prints_and_writes_them(trained, found, tmp_path, capsys):
     assert plain["clients"] == found.records and plain["gain"] == found.gain
 
 
+@pytest.mark.long
 def test_bad_input_is_one_line(trained, tmp_path, capsys):
     many = {"kind": "gaussian_blobs", "clients": 9, "samples": 90}
     crowd = {"name": "crowd", "rounds": 1, "data": many}

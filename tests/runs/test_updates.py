@@ -112,6 +112,7 @@ def test_rules_that_see_all_rows_keep_them_too(tmp_path, server):
     assert all(same(one, other) for one, other in pairs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sections", "reason"),
     [
