@@ -103,17 +103,17 @@ def table(result: Result, out: Path) -> None:
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
-def contributions(found: "Contributions", out: Path | None) -> None:
+def contributions(result: "Contributions", out: Path | None) -> None:
     """Print what clients contributed, and where the file is."""
     titles = ["client", "value", "samples", "rounds"]
-    has_interval = any(row["low"] is not None for row in found.records)
-    has_error = any(row["standard_error"] is not None for row in found.records)
+    has_interval = any(row["low"] is not None for row in result.records)
+    has_error = any(row["standard_error"] is not None for row in result.records)
     if has_error:
         titles.insert(2, "std. error")
     if has_interval:
         titles.insert(2, "95 % interval")
     view = _table(titles, left=("client",))
-    for row in found.records:
+    for row in result.records:
         cells = [str(row["client"]), f"{row['value']:+.4f}"]
         if has_interval:
             cells.append(f"{row['low']:+.4f} to {row['high']:+.4f}")
@@ -121,12 +121,12 @@ def contributions(found: "Contributions", out: Path | None) -> None:
             cells.append(_score(row["standard_error"]))
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
     _print(view, 100)
-    score = in_words(found.score)
-    if found.gain is None:
+    score = in_words(result.score)
+    if result.gain is None:
         print(f"\n{score} with a client minus {score} without it; positive values help")
     else:
-        print(f"\nshares of {found.gain:+.4f}, what {score} gained from round 0 to the last")
-    for text in filter(None, [found.note]):
+        print(f"\nshares of {result.gain:+.4f}, what {score} gained from round 0 to the last")
+    for text in filter(None, [result.note]):
         print(text)
     if out is not None:
         print(f"\n{out / 'contributions.csv'}")

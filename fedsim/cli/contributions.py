@@ -58,8 +58,8 @@ def contributions_command(
         chosen = json.loads(seeds) if seeds.startswith("[") else list(range(int(seeds)))
     interrupts: Interrupts = click.get_current_context().obj
     with interrupts.heeded():
-        found = contributions(directory, seeds=chosen, ask=interrupts.asked, **arguments)
+        result = contributions(directory, seeds=chosen, ask=interrupts.asked, **arguments)
     if as_json:
-        click.echo(json.dumps(found.plain()))
+        click.echo(json.dumps(result.plain()))
     else:
-        console.contributions(found, arguments["out"])
+        console.contributions(result, arguments["out"])
