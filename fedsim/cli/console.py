@@ -16,7 +16,6 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
 from fedsim.study.repetition import Row
-from fedsim.study.summary import in_words
 from fedsim.study.words import variation_in_words, words_of
 
 if TYPE_CHECKING:
@@ -121,15 +120,11 @@ def contributions(result: "Contributions", out: Path | None) -> None:
             cells.append(_score(row["standard_error"]))
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
     _print(view, 100)
-    score = in_words(result.score)
-    if result.gain is None:
-        print(f"\n{score} with a client minus {score} without it; positive values help")
-    else:
-        print(f"\nshares of {result.gain:+.4f}, what {score} gained from round 0 to the last")
+    print(f"\n{result.sentence}")
     for text in filter(None, [result.note]):
         print(text)
     if out is not None:
-        print(f"\n{out / 'contributions.csv'}")
+        print(f"\n{out}/  contributions.html  contributions.csv  contributions.png")
 
 
 def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:

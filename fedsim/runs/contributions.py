@@ -20,18 +20,22 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.recording import RoundUpdates
 from fedsim.errors import CheckpointError, Interrupted
+from fedsim.report.figures import QUICK, figure_of_contributions, files_of
+from fedsim.report.page.contributions import page_of_contributions
 from fedsim.runs.contributed import OfSeed, Score, Sharing, left_out
 from fedsim.runs.ended import EndedRun, ended_run
 from fedsim.runs.replay import RecordedSeed
 from fedsim.runs.updates import require_updates, updates_in
-from fedsim.study.shapley import Truncation
+from fedsim.study.shapley import Truncation, require_possible
 from fedsim.study.statistics import interval
+from fedsim.study.summary import in_words
 
 How = Literal["leave_one_out", "shapley", "gtg"]
 AS_PUBLISHED = Truncation()
+PAGE = "contributions.html"
 CUT_OFF = (
-    "gtg cuts off rounds and orders that gain little, as published: the values are biased by that, "
-    "and the standard error is of the orders alone"
+    "gtg cuts off rounds and orders that gain little: the values are biased by that, and the "
+    "standard error is of the orders alone"
 )
 OTHER_SAMPLES = (
     "clients hold other samples under each seed, so means over seeds say little of a client; "
@@ -48,6 +52,7 @@ class Contributions:
     """What every client contributed, as `fedsim.contributions` returns it.
 
     Attributes:
+      name: of the scenario.
       how: `leave_one_out`, `shapley` or `gtg`.
       score: the column of `rounds.csv` that contributions are shares of; positive ones help, also
         where the score is a loss.
@@ -62,12 +67,14 @@ class Contributions:
 
     def __init__(
         self,
+        name: str,
         how: str,
         score: Score,
         of_seeds: Sequence[OfSeed],
         clients: Sequence[Record],
         note: str,
     ):
+        self.name = name
         self.how = how
         self.score = score.column
         self.seeds = [of_seed.seed for of_seed in of_seeds]
@@ -87,6 +94,14 @@ class Contributions:
     def __repr__(self) -> str:
         return f"<{self.how} of {len(self.records)} clients to {self.score}; see .table>"
 
+    @property
+    def sentence(self) -> str:
+        """What the values are."""
+        score = in_words(self.score)
+        if self.gain is None:
+            return f"{score} with a client minus {score} without it; positive values help"
+        return f"shares of {self.gain:+.4f}, what {score} gained from round 0 to the last"
+
     def plain(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -98,13 +113,22 @@ class Contributions:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `contributions.csv` into a folder, which is made if there is none.
+        """Write table, page and figure into a folder, which is made if there is none.
 
         Raises:
-          DirectoryError: when it cannot be written.
+          DirectoryError: when they cannot be written.
         """
+        notes = [self.sentence, *filter(None, self.note.split("\n"))]
+        unit = f"contribution to {in_words(self.score)} (right is better)"
+        figure = figure_of_contributions(self.records, self.name, unit, notes[:1])
+        contents: dict[str, str | bytes] = {
+            "contributions.csv": tables.to_csv(self.records, COLUMNS),
+            PAGE: page_of_contributions(self.records, self.name, notes[0], unit, notes[1:]),
+            **files_of([figure], "contributions", formats=QUICK),
+        }
         files.make_folder(Path(path))
-        files.write(Path(path) / "contributions.csv", tables.to_csv(self.records, COLUMNS))
+        for name, content in contents.items():
+            files.write(Path(path) / name, content)
 
 
 def contributions(
@@ -129,7 +153,7 @@ def contributions(
       how: `shapley`, exact, for at most 8 clients a round; `gtg`, its estimate by GTG-Shapley; or
         `leave_one_out`, which trains again without each client.
       seeds: some of the run's seeds; left out: all.
-      out: write `contributions.csv` into this folder.
+      out: write `contributions.csv`, `contributions.html` and the figure into this folder.
       truncation: when GTG-Shapley stops.
       draws: seed of its permutations.
       device: compute on these, as `fedsim.run` takes it.
@@ -140,12 +164,14 @@ def contributions(
       A row per client, and per round; see `Contributions`.
 
     Raises:
-      ScenarioError: where a round has too many clients for exact values.
+      ScenarioError: where a round has too many clients for exact values, and for a truncation that
+        is not possible.
       DirectoryError: where there is no finished run of one method, and for `out`.
       CheckpointError: where the run cannot be repeated here, or its rule makes no models of some of
         the updates.
       Interrupted: when `ask` said so.
     """
+    require_possible(truncation)
     ended = ended_run(Path(path), device, data_roots, "analyse")
     chosen = list(ended.record["scenario"]["seeds"] if seeds is None else seeds)
     recorded_seeds = ended.recorded(chosen)
@@ -162,7 +188,8 @@ def contributions(
                 sharing = Sharing(ended, how, truncation, np.random.default_rng(draws))
                 of_seeds.append(sharing.of_seed(experiment, recorded, rounds, score))
     clients = _clients(experiment, recorded_seeds)
-    result = Contributions(how, score, of_seeds, clients, _note(how, ended, chosen))
+    name = ended.scenario.spec.name
+    result = Contributions(name, how, score, of_seeds, clients, _note(how, ended, chosen))
     if out is not None:
         result.save(out)
     return result
