@@ -74,7 +74,7 @@ def task_lines(analysis: Analysis) -> list[str]:
 
 
 def notes(analysis: Analysis) -> list[str]:
-    """Return what else to know: methods that are not ranked, runs that are lost, the scale."""
+    """Return what else to know: unranked methods, lost runs, settings at an end, the scale."""
     lines = []
     for method, tasks in analysis.missing.items():
         lines.append(f"{method} is not compared over tasks: no score in {', '.join(tasks)}.")
@@ -87,6 +87,7 @@ def notes(analysis: Analysis) -> list[str]:
                 f"{task.name}: {runs} of {method} failed, diverged or did not run; the score is "
                 "the worst possible."
             )
+        lines += [f"{task.name}: {caution}" for caution in task.cautions]
     return [*lines, *analysis.remarks]
 
 
