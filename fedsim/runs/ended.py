@@ -33,7 +33,7 @@ class EndedRun(NamedTuple):
 
     @property
     def first_round(self) -> int:
-        """The first round that is its own: of a fork the one after those of its original, else 1."""
+        """The first round of its own: of a fork the one after those of its original, else 1."""
         return self.record.get("fork", {"round": 0})["round"] + 1
 
     @property
