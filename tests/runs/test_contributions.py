@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fedsim
+from fedsim.cli.contributions import OF_GTG, contributions_command
 from fedsim.cli.entry import main
 from fedsim.errors import CheckpointError
 from fedsim.report.figures import figure_of_contributions
@@ -146,6 +147,14 @@ def test_options_say_when_gtg_stops(trained, capsys):
     assert set(values[0].values()) == {0.0}
     rules = Truncation(between=0.0, within=0.0, most=5)
     assert values[1] == values_of(contributions(trained, how="gtg", truncation=rules))
+
+
+def test_the_help_has_the_numbers_as_published():
+    """Options repeat the defaults of `Truncation`, which takes NumPy to import."""
+    helps = {option.name: getattr(option, "help", "") for option in contributions_command.params}
+    assert OF_GTG == Truncation._fields
+    for name, default in Truncation()._asdict().items():
+        assert helps[name].endswith(f"[{default}]"), name
 
 
 def test_bars_have_their_numbers_and_intervals():
