@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LINE = 0.13  # inches of a bar with the space around it
 THICK = 0.7  # of that, the bar's share
 LONGEST = 20  # letters of a client's name
-NUMBERS = 0.46  # inches right of the axes, for the numbers
+NUMBERS = 0.58  # inches right of the axes, for the numbers
 
 
 def figure_of_contributions(
@@ -30,6 +30,8 @@ def figure_of_contributions(
       unit: what they are shares of, for the axis.
       notes: small print.
     """
+    from matplotlib.ticker import MaxNLocator
+
     bars = bars_of(rows)
     names = [literal(row["client"], LONGEST) for row in bars.rows]
     printed = [*notes, bars.note]
@@ -47,6 +49,7 @@ def figure_of_contributions(
         axes.set_ylim(max(len(names), 3) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.set_ylabel("client", fontsize=SMALL)
         axes.set_xlabel(unit, fontsize=SMALL)
         return figure
