@@ -30,8 +30,6 @@ def figure_of_contributions(
       unit: what they are shares of, for the axis.
       notes: small print.
     """
-    from matplotlib.ticker import MaxNLocator
-
     bars = bars_of(rows)
     names = [literal(row["client"], LONGEST) for row in bars.rows]
     printed = [*notes, bars.note]
@@ -41,6 +39,8 @@ def figure_of_contributions(
     left = 0.34 + 0.05 * max(map(len, names))
     height = LINE * max(len(names), 3)
     with style():
+        from matplotlib.ticker import MaxNLocator
+
         figure, (axes,) = sheet(title, note, [height], foot=0.42, left=left, right=NUMBERS)
         for line, row in enumerate(bars.rows):
             _bar(axes, line, row)
