@@ -257,7 +257,7 @@ def sign_flip(d: np.ndarray) -> float:
     return float((as_large.sum() + 1) / (FLIPS + 1))
 
 
-@functools.lru_cache(maxsize=2)  # a comparison makes hundreds of tests of as many pairs
+@functools.lru_cache(maxsize=16)  # a comparison makes hundreds of tests of as many pairs
 def _signs(n: int) -> np.ndarray:
     """All signs of n pairs, or those that are drawn, `[signs, n]`."""
     if n <= EXACT:
