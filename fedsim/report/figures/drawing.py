@@ -41,7 +41,6 @@ STYLE = {
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.titley": 1.0,  # where it is anyway; else every drawing measures all labels to find out
     "axes.formatter.limits": [-3, 5],
     "axes.formatter.use_mathtext": False,
     "axes.unicode_minus": True,

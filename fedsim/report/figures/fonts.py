@@ -6,8 +6,8 @@ Importing this imports no font tools.
 import contextlib
 from collections.abc import Iterator
 
-# Tables that a program reads to place letters. In a PDF every letter has its place already; most of
-# the time that a PDF took went into cutting these down to its letters.
+# Tables by which programs place letters. In a PDF every letter has its place; cutting these tables
+# down to its letters took two thirds of the time of a font.
 PLACING = ("GDEF", "GPOS", "GSUB", "MATH", "kern")
 
 
