@@ -249,10 +249,10 @@ def test_a_best_setting_in_an_outer_tenth_of_its_range_in_most_seeds_is_named():
     assert "In 9 of 10 seeds" in line and "lower tenth" in line
     for best in ([0, 0, 10, 0], [1, 1, 1, 7], [0, 0, 0, 4]):
         assert tenth_lines(drawn_rows(values, best), ranges) == []
-    rows = [
-        {**one, "chosen": number == 3} for number, one in enumerate(drawn_rows(values, [1] * 4))
-    ]
-    assert len(edge_lines(rows, ["mu"])) == 1 and edge_lines(rows, ["mu"], ranges) == []
+    rows = [{**row, "chosen": False} for row in drawn_rows(values, [1] * 4)]
+    rows[-1] |= {"chosen": True, "validation_mean": 0.6}
+    assert len(edge_lines(rows, ["mu"])) == 1
+    assert edge_lines(rows, ["mu"], drawn=ranges) == []
 
 
 def test_pure_noise_seldom_has_its_best_settings_in_an_outer_tenth():
