@@ -82,6 +82,9 @@ def pytest_sessionfinish(session):
 DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}
 """A module with docstring examples -> the package that they need and that no other test does."""
 
+QUICK_EXAMPLES = 4
+KINDS_WITH_EXAMPLES = ("fedsim/rules/", "fedsim/stages/")
+
 SHARES = {12: 10, 6: 6, 3: 3, 2: 2}
 """The least number of a long test's cases -> n, where one case in n is selected."""
 
@@ -91,11 +94,14 @@ def pytest_collection_modifyitems(config, items):
     """Select a fixed share of a test's cases; all if WHOLE.
 
     Of those marked `quick(n)`, one in n is in the fast part and the others are long; of a long
-    test's cases, `SHARES` or `share(n)` says how many are played.
+    test's cases, `SHARES` or `share(n)` says how many are played. Of the examples in docstrings
+    of kinds, one in `QUICK_EXAMPLES` is in the fast part.
     """
     if WHOLE:
         return
     skip_examples_of_missing_packages(items)
+    for example in beyond_share([item for item in items if is_of_a_kind(item)], QUICK_EXAMPLES):
+        example.add_marker(pytest.mark.long)
     for cases in by_test(items, is_quick):
         n = cases[0].get_closest_marker("quick").args[0]
         for case in beyond_share(cases, n):
@@ -109,6 +115,11 @@ def pytest_collection_modifyitems(config, items):
         deselected |= set(beyond_share(cases, n))
     items[:] = [item for item in items if item not in deselected]
     config.hook.pytest_deselected(items=list(deselected))
+
+
+def is_of_a_kind(item) -> bool:
+    """Whether it is the example in the docstring of a kind."""
+    return isinstance(item, pytest.DoctestItem) and item.nodeid.startswith(KINDS_WITH_EXAMPLES)
 
 
 def is_long(item) -> bool:

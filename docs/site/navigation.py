@@ -39,9 +39,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     for place in places:
         if place not in listed and not place.startswith(OUTSIDE):
             others.append({TITLES[place]: place} if place in TITLES else place)
-    reports = [
-        {title: f"reports/{folder}/index.md"} for folder, title in kept.titles().items()
-    ]
+    reports = [{title: f"reports/{folder}/index.md"} for folder, title in kept.titles().items()]
     return [
         {"Use": [*USE, *others]},
         {"Understand": [*UNDERSTAND, {"Decisions": decisions}]},

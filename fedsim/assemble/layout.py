@@ -18,6 +18,8 @@ from fedsim.scenario.scenario import Scenario
 
 # The lanes that train fastest, given enough clients, by backend and bytes of the model.
 ACCELERATOR_LANES = 64
+ACCELERATOR_BYTES = 1 << 34  # of all lanes; a constant, because the number of lanes decides bits
+VALUES_OF_A_STEP = 40  # as large as the largest one; `resnet` holds 36 to 39, `cnn` 11
 SMALL_MODEL = 8192  # many lanes of such a model fit into a core's cache
 SMALL_MODEL_LANES = 16
 MEDIUM_MODEL = 1 << 21
@@ -63,7 +65,7 @@ def layout_of(
     K = plan.nominal
     model_bytes = tree.nbytes(inputs.shapes["params"])
     width = Width(
-        lanes=_lanes(spec.numerics.lanes, model_bytes, K, platform()),
+        lanes=_lanes(spec.numerics.lanes, model_bytes, inputs.activation_bytes, K, platform()),
         block=_block(spec.numerics.block, model_bytes, K),
     )
 
@@ -92,16 +94,18 @@ def layout_of(
     return Layout(width, shards, shapes)
 
 
-def _lanes(requested: int | str, model_bytes: int, K: int, backend: str) -> int:
+def _lanes(
+    requested: int | str, model_bytes: int, activation_bytes: int, K: int, backend: str
+) -> int:
     """Return the number of lanes for a cohort of K clients.
 
-    The bits of a result depend on it, so `auto` is a function of model, cohort and backend alone,
-    never of free memory, cores or devices.
+    The bits of a result depend on it, so `auto` is a function of model, batch, cohort and backend
+    alone, never of free memory, cores or devices.
     """
     if isinstance(requested, int):
         return requested
 
-    widest = min(_fastest_lanes(model_bytes, backend), K)
+    widest = min(_fastest_lanes(model_bytes, activation_bytes, backend), K)
     if K > 2 * widest:
         return widest
 
@@ -115,10 +119,12 @@ def _lanes(requested: int | str, model_bytes: int, K: int, backend: str) -> int:
     return min(widths, key=idle_lanes)
 
 
-def _fastest_lanes(model_bytes: int, backend: str) -> int:
+def _fastest_lanes(model_bytes: int, activation_bytes: int, backend: str) -> int:
     """Return the number of lanes that trains fastest, given enough clients."""
     if backend != "cpu":
-        return ACCELERATOR_LANES
+        # A lane holds a client's model and gradient, and what a step makes of a batch.
+        lane_bytes = 2 * model_bytes + VALUES_OF_A_STEP * activation_bytes
+        return max(1, min(ACCELERATOR_LANES, ACCELERATOR_BYTES // max(lane_bytes, 1)))
     if model_bytes <= SMALL_MODEL:
         return SMALL_MODEL_LANES
     if model_bytes <= MEDIUM_MODEL:

@@ -12,8 +12,10 @@ import jax
 
 from fedsim import tree
 from fedsim.engine.footprint import TABLE_BYTES, DeviceLimits, Footprint, footprint
+from fedsim.engine.loop import AHEAD
 from fedsim.engine.processes import is_multiprocess
 from fedsim.engine.program import Program
+from fedsim.engine.server_records import Messages
 from fedsim.errors import OutOfMemoryError, exhausted, memory_in_words
 from fedsim.fleet import Plan
 from fedsim.limits import require_memory
@@ -41,6 +43,7 @@ REMEDIES: dict[str, tuple[KeyPath, str]] = {
     "cohort": (("cohort",), "lower the cohort's size"),
     "stack": (("cohort",), "lower the cohort's size, or use a rule that is a sum"),
     "codec": (("wire",), "use a smaller codec or model, or lower numerics.lanes"),
+    "updates": (("checkpoint", "updates"), "remove it, or lower the cohort's size"),
     "client_memory": (
         ("client", "kind"),
         "lower checkpoint.resident_mb, or use a method without client memory",
@@ -77,7 +80,25 @@ def run_footprint(
 
     # Frozen leaves that are drawn differ from seed to seed, and all of them are made.
     counted.bytes_by_purpose["frozen"] *= len(spec.seeds)
+    if spec.checkpoint.updates:
+        counted.bytes_by_purpose["updates"] = recorded_bytes(program, counted.shapes["messages"])
     return counted
+
+
+def recorded_bytes(program: Program, messages: Messages) -> int:
+    """Return the bytes of the updates that are kept, until they are on the disk.
+
+    Rounds on their way hold what arrived in them. The host has a copy of one run's round, and its
+    file.
+
+    Args:
+      program: as built.
+      messages: shapes of a block's, of all runs side by side.
+    """
+    sent = messages.rows.message
+    of_all_runs = program.capacity.blocks * tree.nbytes((sent.delta, sent.stats))
+    of_a_run = of_all_runs // program.capacity.runs
+    return (1 + AHEAD) * of_all_runs + 2 * of_a_run
 
 
 def check_rows_of_all(scenario: Scenario, program: Program, shapes: Any) -> None:

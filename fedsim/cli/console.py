@@ -16,7 +16,6 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
 from fedsim.study.repetition import Row
-from fedsim.study.summary import in_words
 from fedsim.study.words import variation_in_words, words_of
 
 if TYPE_CHECKING:
@@ -103,17 +102,17 @@ def table(result: Result, out: Path) -> None:
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
-def contributions(found: "Contributions", out: Path | None) -> None:
+def contributions(result: "Contributions", out: Path | None) -> None:
     """Print what clients contributed, and where the file is."""
     titles = ["client", "value", "samples", "rounds"]
-    has_interval = any(row["low"] is not None for row in found.records)
-    has_error = any(row["standard_error"] is not None for row in found.records)
+    has_interval = any(row["low"] is not None for row in result.records)
+    has_error = any(row["standard_error"] is not None for row in result.records)
     if has_error:
         titles.insert(2, "std. error")
     if has_interval:
         titles.insert(2, "95 % interval")
     view = _table(titles, left=("client",))
-    for row in found.records:
+    for row in result.records:
         cells = [str(row["client"]), f"{row['value']:+.4f}"]
         if has_interval:
             cells.append(f"{row['low']:+.4f} to {row['high']:+.4f}")
@@ -121,15 +120,11 @@ def contributions(found: "Contributions", out: Path | None) -> None:
             cells.append(_score(row["standard_error"]))
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
     _print(view, 100)
-    score = in_words(found.score)
-    if found.gain is None:
-        print(f"\n{score} with a client minus {score} without it; positive values help")
-    else:
-        print(f"\nshares of {found.gain:+.4f}, what {score} gained from round 0 to the last")
-    for text in filter(None, [found.note]):
+    print(f"\n{result.sentence}")
+    for text in filter(None, [result.note]):
         print(text)
     if out is not None:
-        print(f"\n{out / 'contributions.csv'}")
+        print(f"\n{out}/  contributions.html  contributions.csv  contributions.png")
 
 
 def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """`fedsim contributions`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,22 @@ import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
+
+# as in `fedsim.study.shapley.Truncation`, which takes NumPy to import
+OF_GTG = ("between", "within", "least", "window", "tolerance", "most")
+
+
+def _of_gtg(name: str, default: float, text: str, lowest: int = 0) -> Callable:
+    """An option for when GTG-Shapley stops.
+
+    Args:
+      name: of the option.
+      default: as published.
+      text: what it is.
+      lowest: its smallest value.
+    """
+    form = click.IntRange(lowest) if isinstance(default, int) else click.FloatRange(lowest)
+    return click.option(f"--{name}", type=form, help=f"gtg: {text} [{default}]")
 
 
 @click.command("contributions")
@@ -22,11 +39,20 @@ from fedsim.cli.interrupts import Interrupts
 )
 @options.seeds
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Write contributions.csv into this folder."
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write table, page and figure into this folder.",
 )
 @click.option(
     "--draws", default=0, type=click.IntRange(0), help="Seed of the permutations of gtg. [0]"
 )
+@_of_gtg("between", 0.01, "a round whose gain is at most this gives everybody 0.")
+@_of_gtg("within", 0.001, "an order ends where its score is nearer than this to that of all.")
+@_of_gtg("least", 30, "orders of a round before its estimate can have converged.")
+@_of_gtg("window", 10, "last estimates that have to agree.", lowest=1)
+@_of_gtg("tolerance", 0.05, "the largest mean relative difference among them.")
+@_of_gtg("most", 1000, "orders of a round at most.", lowest=1)
 @options.device
 @options.plugins
 @options.data_roots
@@ -47,19 +73,31 @@ def contributions_command(
     Examples:
       fedsim contributions reports/iid
       fedsim contributions reports/iid --how gtg -o reports/contributions
+      fedsim contributions reports/iid --how gtg --between 0 --within 0 --most 200
       fedsim contributions reports/iid --how leave_one_out --seeds 0,1
     """
+    given = {name: arguments.pop(name) for name in OF_GTG}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and arguments["how"] != "gtg":
+        raise click.UsageError(f"--{next(iter(given))} is for --how gtg")
     options.enable(plugins)
     from fedsim.cli import console
     from fedsim.runs.contributions import contributions
+    from fedsim.study.shapley import Truncation
 
     chosen = None
     if seeds:
         chosen = json.loads(seeds) if seeds.startswith("[") else list(range(int(seeds)))
     interrupts: Interrupts = click.get_current_context().obj
     with interrupts.heeded():
-        found = contributions(directory, seeds=chosen, ask=interrupts.asked, **arguments)
+        result = contributions(
+            directory,
+            seeds=chosen,
+            truncation=Truncation(**given),
+            ask=interrupts.asked,
+            **arguments,
+        )
     if as_json:
-        click.echo(json.dumps(found.plain()))
+        click.echo(json.dumps(result.plain()))
     else:
-        console.contributions(found, arguments["out"])
+        console.contributions(result, arguments["out"])

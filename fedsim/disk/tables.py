@@ -124,7 +124,7 @@ SECONDS = (
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = (
     "method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd",
-    "local_steps", "chosen",
+    "local_steps", "best_seeds", "chosen",
 )  # fmt: skip
 # of the report of a suite
 SCORES = (

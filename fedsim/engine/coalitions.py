@@ -63,17 +63,17 @@ class Coalitions:
         rows = self._rows(updates)
         K = len(updates.clients)
 
-        def values(members: np.ndarray) -> np.ndarray:
-            found = []
+        def game(members: np.ndarray) -> np.ndarray:
+            values: list[float] = []
             for first in range(0, len(members), CHUNK):
                 chunk = members[first : first + CHUNK]
                 mask: Any = np.zeros((CHUNK, len(rows.ids)), bool)
                 mask[: len(chunk), :K] = chunk
                 models = tree.unstack(self.models(rows, mask))
-                found += self._scores(models[: len(chunk)])
-            return np.array(found)
+                values += self._scores(models[: len(chunk)])
+            return np.array(values)
 
-        return values
+        return game
 
     @jitted
     def models(self, rows: RoundRows, members: Bool[Array, "n rows"]) -> Shared:
@@ -171,12 +171,12 @@ class Coalitions:
             evaluated.append(scores(program.evaluate, threads, shown, stacks=stacks))
 
         _, y = run.plan.federation.scored[self.samples]
-        found = []
+        values = []
         for results in evaluated:
             by_row = run.row_scores(results, run.rows_of_set[self.samples])
             value = metrics(by_row, y)[self.metric]
-            found.append(np.nan if value is None else value)
-        return found
+            values.append(np.nan if value is None else value)
+        return values
 
 
 def why_no_coalitions(run: Run) -> str:

@@ -20,6 +20,7 @@ from fedsim.types import Shared
 
 MAX_SCORED = 10_000  # clients that are scored under `evaluate.clients: auto`
 STACK_BATCHES = 16  # batches that go to the device at a time: all samples may not fit
+FEW_CALLS = 16  # calls for which no further program is compiled
 
 
 class Moment(NamedTuple):
@@ -118,13 +119,30 @@ def row_scores(
 
     by_set = []
     for x, y in sets:
-        stacks = in_batches(x, y, run.evaluation_batch, STACK_BATCHES)
+        stacks = in_batches(x, y, run.evaluation_batch, stack_batches(run, len(x)))
         by_set.append(run.row_scores(run.scores(moment.server, stacks, wait=True), len(x)))
     of_rows = {}
     for name in by_set[0]:
         of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
     return of_rows, labels
+
+
+def stack_batches(run: Run, rows: int) -> int:
+    """Return how many batches of samples go to the device at a time.
+
+    They are as many as in a stack of the test set, whose program is compiled, if that takes few
+    calls; which rows share a call changes no bit.
+
+    Args:
+      run: a run.
+      rows: samples to score.
+    """
+    for x, _ in run.stacks.get("test", [])[:1]:
+        batches, batch = x.shape[:2]
+        if batches < STACK_BATCHES and rows <= FEW_CALLS * batches * batch:
+            return batches
+    return STACK_BATCHES
 
 
 def _selected(

@@ -126,14 +126,14 @@ def bits(subject: Subject) -> str:
         channel = channel_of(subject) if d == D else Channel(subject.made, d)
         messages = np.round(rng.normal(size=(DRAWS, d)) * 50) / 8
         sent = channel.send(messages, subject.seed, same_key=True)
-        told = most(d) if most is not None else int(sent.bits[0])
+        declared = most(d) if most is not None else int(sent.bits[0])
         for message, number in zip(messages, sent.bits, strict=True):
-            if number <= 0 or number > told or (most is None and number != told):
-                return f"{numbers(message)} takes {number} bits, told were {told}"
+            if number <= 0 or number > declared or (most is None and number != declared):
+                return f"{numbers(message)} takes {number} bits where {declared} are declared"
         different = len(np.unique(sent.arrived, axis=0))
-        if told < 30 and different > 2**told:
+        if declared < 30 and different > 2**declared:
             text = f"{different} different messages of {d} numbers arrive"
-            return f"{text}, and {told} bits tell {2**told} apart"
+            return f"{text}, and {declared} bits tell {2**declared} apart"
     return ""
 
 
@@ -183,9 +183,9 @@ def contraction(subject: Subject) -> str:
 
 def _first(messages: np.ndarray, arrived: np.ndarray, kept: np.ndarray) -> str:
     """The first message that breaks a law in some number, and what arrives of it."""
-    for message, got, holds in zip(messages, arrived, kept, strict=True):
+    for message, actual, holds in zip(messages, arrived, kept, strict=True):
         if not holds.all():
-            return f"{numbers(message)} arrives as {numbers(got)}"
+            return f"{numbers(message)} arrives as {numbers(actual)}"
     return ""
 
 

@@ -68,11 +68,12 @@ def size(subject: Subject) -> str:
     sizes = np.array([len(ids) for ids, _ in draws(cohort, subject.seed, ROUNDS)])
     nominal = cohort.nominal(len(IDS))
     if cohort.feedback and sizes.max() > nominal:
-        return f"draws {sizes.max()} clients, told were at most {nominal}"
+        return f"draws {sizes.max()} clients where at most {nominal} are declared"
     error = sizes.std(ddof=1) / np.sqrt(len(sizes))
     rounded = 0.51  # `nominal` is an integer
     if sizes.mean() > nominal + rounded + z_limit(ALARM, 1) * error:
-        return f"draws {sizes.mean():.3g} ± {error:.2g} clients on average, told were {nominal}"
+        mean = f"{sizes.mean():.3g} ± {error:.2g} clients on average"
+        return f"draws {mean} where {nominal} are declared"
     return ""
 
 
@@ -93,18 +94,18 @@ def inclusion_weights(subject: Subject) -> str:
     share = None if cohort.share is None else cohort.share(population)
     if share is None:
         raise Inapplicable("how often clients are drawn is not told")
-    told = np.broadcast_to(np.asarray(share, float), IDS.shape)
+    declared = np.broadcast_to(np.asarray(share, float), IDS.shape)
     counts = np.zeros((ROUNDS, len(IDS)))
     for row, (ids, factor) in zip(counts, draws(cohort, subject.seed, ROUNDS), strict=True):
         np.add.at(row, np.searchsorted(IDS, ids), factor)
 
     error = counts.std(axis=0, ddof=1) / np.sqrt(ROUNDS)
     allowed = z_limit(ALARM, len(IDS)) * error + len(IDS) / ROUNDS
-    off = np.abs(counts.mean(axis=0) - told) - allowed
+    off = np.abs(counts.mean(axis=0) - declared) - allowed
     if (off > 0).any():
         j = int(np.argmax(off))
         text = f"client {IDS[j]} is drawn {counts[:, j].mean():.4g} ± {error[j]:.2g} times a round"
-        return f"{text}, told were {told[j]:.4g}"
+        return f"{text} where {declared[j]:.4g} are declared"
     return ""
 
 

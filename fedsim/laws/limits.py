@@ -92,14 +92,14 @@ def _on_stacks(subject: Subject, section: Section, other: Section) -> str:
     mosts = [most for most in (one.most, two.most) if most is not None]
 
     def violation(stack: Stack) -> tuple[np.ndarray, np.ndarray] | None:
-        got = play(stack)
-        wanted = limit(stack)
-        differ = rows.differ(got, wanted, size_of(stack), LOOSE)
-        return (got, wanted) if differ else None
+        actual = play(stack)
+        expected = limit(stack)
+        differ = rows.differ(actual, expected, size_of(stack), LOOSE)
+        return (actual, expected) if differ else None
 
     tried = rows.stacks(subject.seed, least, min(mosts, default=None))
-    found = counterexample(violation, tried, least)
-    return "" if found is None else in_words(*found)
+    example = counterexample(violation, tried, least)
+    return "" if example is None else in_words(*example)
 
 
 def _on_messages(subject: Subject, section: Section, other: Section) -> str:
@@ -108,12 +108,12 @@ def _on_messages(subject: Subject, section: Section, other: Section) -> str:
     one = Channel(made("codec", section)).send(messages, subject.seed)
     two = Channel(made("codec", other)).send(messages, subject.seed)
     columns = zip(messages, *one, *two, strict=True)
-    for message, got, bits, wanted, bits_wanted in columns:
-        if not np.allclose(got, wanted, rtol=TOLERANCE, atol=TOLERANCE):
-            arrives = f"{numbers(got)} in place of {numbers(wanted)}"
+    for message, actual, bits, expected, bits_expected in columns:
+        if not np.allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE):
+            arrives = f"{numbers(actual)} in place of {numbers(expected)}"
             return f"{numbers(message)} arrives as {arrives}"
-        if bits != bits_wanted:
-            return f"{numbers(message)} takes {bits} bits in place of {bits_wanted}"
+        if bits != bits_expected:
+            return f"{numbers(message)} takes {bits} bits in place of {bits_expected}"
     return ""
 
 

@@ -77,10 +77,10 @@ def _half_integers(rng: np.random.Generator) -> np.ndarray:
     return np.round(rng.normal(size=(K, D)) * 4 + rng.normal(size=(K, D)) * 0.01, 3)
 
 
-def differ(got: np.ndarray, wanted: np.ndarray, scale: float, rtol: float = 1e-7) -> bool:
+def differ(actual: np.ndarray, expected: np.ndarray, scale: float, rtol: float = 1e-7) -> bool:
     """Whether two aggregates differ by more than what rounding and iterations explain."""
     atol = rtol * max(scale, 1e-300)
-    return not np.allclose(got, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    return not np.allclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
 
 
 def size_of(stack: Stack) -> float:
@@ -95,9 +95,9 @@ def counterexample(
     for stack in tried:
         if violation(stack) is not None:
             smallest = shrunk(stack, violation, least)
-            found = violation(smallest)
-            assert found is not None
-            return smallest, *found
+            gap = violation(smallest)
+            assert gap is not None
+            return smallest, *gap
     return None
 
 
@@ -164,10 +164,10 @@ def _put(array: np.ndarray, place: tuple, value: float) -> np.ndarray:
     return changed
 
 
-def in_words(stack: Stack, got: np.ndarray, wanted: np.ndarray) -> str:
+def in_words(stack: Stack, actual: np.ndarray, expected: np.ndarray) -> str:
     """A counterexample in one line, with the rows that reported and the columns that matter."""
     rows = stack.rows[stack.reports]
-    apart = ~np.isclose(got, wanted, rtol=1e-9, atol=0)
+    apart = ~np.isclose(actual, expected, rtol=1e-9, atol=0)
     matter = rows.any(axis=0) | (apart if apart.shape == (D,) else np.zeros(D, bool))
     if not matter.any():
         matter[0] = True
@@ -175,7 +175,7 @@ def in_words(stack: Stack, got: np.ndarray, wanted: np.ndarray) -> str:
     text = f"rows {numbers(rows[:, matter])}"
     if (samples != 1).any():
         text += f" of {numbers(samples)} samples"
-    return f"{text}: {numbers(got[..., matter])} in place of {numbers(wanted[..., matter])}"
+    return f"{text}: {numbers(actual[..., matter])} in place of {numbers(expected[..., matter])}"
 
 
 def numbers(array: np.ndarray) -> str:

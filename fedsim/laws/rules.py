@@ -111,28 +111,28 @@ def finite(play: Play, stack: Stack) -> Gap:
     alone[row] = stack.rows[row]
     equal = np.tile(stack.rows[row], (K, 1))
     for rows in (stack.rows, np.zeros_like(stack.rows), equal, alone):
-        got = play(stack._replace(rows=rows))
-        if not np.isfinite(got).all():
-            return got, np.zeros(D)
+        actual = play(stack._replace(rows=rows))
+        if not np.isfinite(actual).all():
+            return actual, np.zeros(D)
     return None
 
 
 def float64(play: Play, stack: Stack) -> Gap:
     """In float64 the aggregate is float64, in type and in its last bits."""
-    got = play(stack)
-    rounded = got.astype(np.float32).astype(np.float64)
-    is_coarse = (got * 2**16 == np.round(got * 2**16)).all()  # as votes are
-    if got.dtype != np.float64 or ((rounded == got).all() and not is_coarse):
+    actual = play(stack)
+    rounded = actual.astype(np.float32).astype(np.float64)
+    is_coarse = (actual * 2**16 == np.round(actual * 2**16)).all()  # as votes are
+    if actual.dtype != np.float64 or ((rounded == actual).all() and not is_coarse):
         finer = play(stack._replace(rows=stack.rows.astype(np.float32).astype(np.float64)))
-        if got.dtype != np.float64 or (finer == got).all():
-            return got, got.astype(np.float64)
+        if actual.dtype != np.float64 or (finer == actual).all():
+            return actual, actual.astype(np.float64)
     return None
 
 
-def _gap(got: np.ndarray, wanted: np.ndarray, size: float) -> Gap:
+def _gap(actual: np.ndarray, expected: np.ndarray, size: float) -> Gap:
     """Both, where they differ by more than rounding does for rows of a size."""
-    scale_of_both = max(size, float(np.abs(wanted).max(initial=0.0)))
-    return (got, wanted) if differ(got, wanted, scale_of_both) else None
+    scale_of_both = max(size, float(np.abs(expected).max(initial=0.0)))
+    return (actual, expected) if differ(actual, expected, scale_of_both) else None
 
 
 def tried(law: Callable[[Play, Stack], Gap], fewer: int, subject: Subject) -> str:
@@ -148,10 +148,10 @@ def tried(law: Callable[[Play, Stack], Gap], fewer: int, subject: Subject) -> st
     least = max(rule.least, 1) + fewer
     if min(K, rule.most or K) < least:
         raise Inapplicable(f"needs {least} rows")
-    found = counterexample(
+    example = counterexample(
         functools.partial(law, play), stacks.stacks(subject.seed, least, rule.most), least
     )
-    return "" if found is None else in_words(*found)
+    return "" if example is None else in_words(*example)
 
 
 def of_rule(function: Callable[[Play, Stack], Gap], always: bool = False, fewer: int = 0) -> Law:

@@ -157,30 +157,30 @@ def runs_of(subject: Subject) -> Played:
     return Played(subject)
 
 
-def apart(got: Values, wanted: Values, rtol: float = 0.0) -> str:
+def apart(actual: Values, expected: Values, rtol: float = 0.0) -> str:
     """The first number in which two runs differ, in words; empty where they are equal.
 
     Args:
-      got: of one run.
-      wanted: of the other.
+      actual: of one run.
+      expected: of the other.
       rtol: tolerance, relative to the largest number of an array; 0: to the bit.
     """
-    for name, array in wanted.items():
-        if name not in got or got[name].shape != array.shape:
+    for name, array in expected.items():
+        if name not in actual or actual[name].shape != array.shape:
             return f"{name} has another shape"
         if array.dtype.kind != "f" or rtol == 0.0:
-            same = got[name] == array
+            same = actual[name] == array
             if array.dtype.kind == "f":
-                same |= np.isnan(got[name]) & np.isnan(array)
+                same |= np.isnan(actual[name]) & np.isnan(array)
         else:
             atol = rtol * max(float(np.abs(array).max(initial=0.0)), 1e-12)
-            same = np.isclose(got[name], array, rtol=rtol, atol=atol, equal_nan=True)
+            same = np.isclose(actual[name], array, rtol=rtol, atol=atol, equal_nan=True)
         if not same.all():
             place = tuple(int(i) for i in np.argwhere(~same)[0])
             index = f"[{', '.join(map(str, place))}]" if place else ""
-            one, other = numbers(got[name][place]), numbers(array[place])
+            one, other = numbers(actual[name][place]), numbers(array[place])
             if one == other:
-                one, other = repr(float(got[name][place])), repr(float(array[place]))
+                one, other = repr(float(actual[name][place])), repr(float(array[place]))
             return f"{name}{index} is {one} in place of {other}"
     return ""
 

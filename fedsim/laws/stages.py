@@ -51,36 +51,39 @@ def finite(play: Play, stack: Stack) -> Gap:
     """Finite rows come out finite: zeros and equal rows, too."""
     equal = np.tile(stack.rows[np.argmax(stack.reports)], (K, 1))
     for rows in (stack.rows, np.zeros_like(stack.rows), equal):
-        got = play(stack._replace(rows=rows))[stack.reports]
-        if not np.isfinite(got).all():
-            return got, np.zeros_like(got)
+        actual = play(stack._replace(rows=rows))[stack.reports]
+        if not np.isfinite(actual).all():
+            return actual, np.zeros_like(actual)
     return None
 
 
 def float64(play: Play, stack: Stack) -> Gap:
     """Rows in float64 come out in float64."""
-    got = play(stack)
-    return None if got.dtype == np.float64 else (got, stack.rows)
+    actual = play(stack)
+    return None if actual.dtype == np.float64 else (actual, stack.rows)
 
 
 def honest_rows(play: Play, stack: Stack) -> Gap:
     """The rows of clients that the attacker does not control keep their bits."""
     honest = stack.reports & ~MALICIOUS
-    got, wanted = play(stack)[honest], stack.rows[honest]
-    return None if (got == wanted).all() else (got, wanted)
+    actual = play(stack)[honest]
+    expected = stack.rows[honest]
+    return None if (actual == expected).all() else (actual, expected)
 
 
-def _gap(got: np.ndarray, wanted: np.ndarray, size: float) -> Gap:
+def _gap(actual: np.ndarray, expected: np.ndarray, size: float) -> Gap:
     """Both, where they differ by more than rounding does for rows of a size."""
-    return (got, wanted) if differ(got, wanted, max(size, 1e-12)) else None
+    return (actual, expected) if differ(actual, expected, max(size, 1e-12)) else None
 
 
 def tried(law: Callable[[Play, Stack], Gap], subject: Subject) -> str:
     """The smallest stack that breaks a law, in words; empty if none was found."""
     play = of_subject(subject)
     least = max(getattr(subject.made, "least", 1), 1)
-    found = counterexample(functools.partial(law, play), stacks.stacks(subject.seed, least), least)
-    return "" if found is None else in_words(*found)
+    example = counterexample(
+        functools.partial(law, play), stacks.stacks(subject.seed, least), least
+    )
+    return "" if example is None else in_words(*example)
 
 
 def of_stage(function: Callable[[Play, Stack], Gap], always: bool = False) -> Law:

@@ -195,18 +195,18 @@ def _subjects_of_file(file: str, edits: tuple[str, ...], seed: int) -> list[Subj
     from fedsim.laws.families import LAWS
 
     module = f"fedsim_plugin_{Path(file).stem}"
-    found = [
+    registered = [
         (family, kind)
         for family, kinds in FAMILIES.items()
         for kind, factory in kinds.items()
         if factory.__module__ == module
     ]
-    if not found:
+    if not registered:
         text = "registers no kind; decorate a factory, as with @fedsim.rule"
         raise ScenarioError([Problem("", text)], file)
-    with_laws = [pair for pair in found if pair[0] in LAWS]
+    with_laws = [pair for pair in registered if pair[0] in LAWS]
     if not with_laws:
-        listed = ", ".join(f"{family} {kind}" for family, kind in found)
+        listed = ", ".join(f"{family} {kind}" for family, kind in registered)
         text = f"registers {listed}; there are laws of {', '.join(LAWS)}"
         raise ScenarioError([Problem("", text)], file)
     return [Subject(family, {"kind": kind}, edits, seed) for family, kind in with_laws]

@@ -8,9 +8,9 @@ client, under the same seeds.
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,31 +18,29 @@ import pandas as pd
 from fedsim.assemble import Experiment
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record, unstacked
-from fedsim.engine.coalitions import Coalitions, why_no_coalitions
 from fedsim.engine.recording import RoundUpdates
-from fedsim.engine.run import Run
-from fedsim.errors import CheckpointError, Interrupted, Problem, ScenarioError
-from fedsim.runs.compare import compare
+from fedsim.errors import CheckpointError, Interrupted
+from fedsim.report.figures import QUICK, figure_of_contributions, files_of
+from fedsim.report.page.contributions import page_of_contributions
+from fedsim.runs.contributed import OfSeed, Score, Sharing, left_out
 from fedsim.runs.ended import EndedRun, ended_run
 from fedsim.runs.replay import RecordedSeed
 from fedsim.runs.updates import require_updates, updates_in
-from fedsim.study import shapley
-from fedsim.study.shapley import Estimate, Truncation
+from fedsim.study.shapley import Truncation, require_possible
 from fedsim.study.statistics import interval
-from fedsim.study.summary import larger_is_better
+from fedsim.study.summary import in_words
 
 How = Literal["leave_one_out", "shapley", "gtg"]
-MOST_EXACT = 8  # clients of a round whose 2^K coalitions are all tried
 AS_PUBLISHED = Truncation()
+PAGE = "contributions.html"
 CUT_OFF = (
-    "gtg cuts off rounds and orders that gain little, as published: the values are biased by that, "
-    "and the standard error is of the orders alone"
+    "gtg cuts off rounds and orders that gain little: the values are biased by that, and the "
+    "standard error is of the orders alone"
 )
 OTHER_SAMPLES = (
     "clients hold other samples under each seed, so means over seeds say little of a client; "
     "name one seed"
 )
-EVERYBODY = "everybody"  # label of the run of all clients, where others lack one
 
 COLUMNS = (
     "client", "value", "low", "high", "standard_error", "samples", "rounds",
@@ -50,50 +48,11 @@ COLUMNS = (
 BY_ROUND = ("seed", "round", "client", "value", "standard_error")
 
 
-class Score(NamedTuple):
-    """What decides what a contribution is worth.
-
-    Attributes:
-      samples: the set that is scored, `validation` where there is one, else `test`.
-      metric: the score, such as `accuracy`.
-    """
-
-    samples: str
-    metric: str
-
-    @property
-    def column(self) -> str:
-        """The column of `rounds.csv`."""
-        return f"{self.samples}_{self.metric}"
-
-    @property
-    def sign(self) -> float:
-        """−1 for scores of which smaller ones are better: positive contributions help."""
-        return 1.0 if larger_is_better(self.column) else -1.0
-
-
-class OfSeed(NamedTuple):
-    """What the clients contributed under one seed.
-
-    Attributes:
-      seed: the seed.
-      values: by client `[N]`.
-      errors: their standard errors `[N]`; NaN where there are none.
-      gain: what all clients together contributed, from start to end.
-      by_round: rows of what clients contributed in a round.
-    """
-
-    seed: int
-    values: np.ndarray
-    errors: np.ndarray
-    gain: float
-    by_round: list[Record]
-
-
 class Contributions:
     """What every client contributed, as `fedsim.contributions` returns it.
 
     Attributes:
+      name: of the scenario.
       how: `leave_one_out`, `shapley` or `gtg`.
       score: the column of `rounds.csv` that contributions are shares of; positive ones help, also
         where the score is a loss.
@@ -108,12 +67,14 @@ class Contributions:
 
     def __init__(
         self,
+        name: str,
         how: str,
         score: Score,
         of_seeds: Sequence[OfSeed],
         clients: Sequence[Record],
         note: str,
     ):
+        self.name = name
         self.how = how
         self.score = score.column
         self.seeds = [of_seed.seed for of_seed in of_seeds]
@@ -133,6 +94,14 @@ class Contributions:
     def __repr__(self) -> str:
         return f"<{self.how} of {len(self.records)} clients to {self.score}; see .table>"
 
+    @property
+    def sentence(self) -> str:
+        """What the values are."""
+        score = in_words(self.score)
+        if self.gain is None:
+            return f"{score} with a client minus {score} without it; positive values help"
+        return f"shares of {self.gain:+.4f}, what {score} gained from round 0 to the last"
+
     def plain(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -144,13 +113,22 @@ class Contributions:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `contributions.csv` into a folder, which is made if there is none.
+        """Write table, page and figure into a folder, which is made if there is none.
 
         Raises:
-          DirectoryError: when it cannot be written.
+          DirectoryError: when they cannot be written.
         """
+        notes = [self.sentence, *filter(None, self.note.split("\n"))]
+        unit = f"contribution to {in_words(self.score)} (right is better)"
+        figure = figure_of_contributions(self.records, self.name, unit, notes[:1])
+        contents: dict[str, str | bytes] = {
+            "contributions.csv": tables.to_csv(self.records, COLUMNS),
+            PAGE: page_of_contributions(self.records, self.name, notes[0], unit, notes[1:]),
+            **files_of([figure], "contributions", formats=QUICK),
+        }
         files.make_folder(Path(path))
-        files.write(Path(path) / "contributions.csv", tables.to_csv(self.records, COLUMNS))
+        for name, content in contents.items():
+            files.write(Path(path) / name, content)
 
 
 def contributions(
@@ -175,7 +153,7 @@ def contributions(
       how: `shapley`, exact, for at most 8 clients a round; `gtg`, its estimate by GTG-Shapley; or
         `leave_one_out`, which trains again without each client.
       seeds: some of the run's seeds; left out: all.
-      out: write `contributions.csv` into this folder.
+      out: write `contributions.csv`, `contributions.html` and the figure into this folder.
       truncation: when GTG-Shapley stops.
       draws: seed of its permutations.
       device: compute on these, as `fedsim.run` takes it.
@@ -186,12 +164,14 @@ def contributions(
       A row per client, and per round; see `Contributions`.
 
     Raises:
-      ScenarioError: where a round has too many clients for exact values.
+      ScenarioError: where a round has too many clients for exact values, and for a truncation that
+        is not possible.
       DirectoryError: where there is no finished run of one method, and for `out`.
       CheckpointError: where the run cannot be repeated here, or its rule makes no models of some of
         the updates.
       Interrupted: when `ask` said so.
     """
+    require_possible(truncation)
     ended = ended_run(Path(path), device, data_roots, "analyse")
     chosen = list(ended.record["scenario"]["seeds"] if seeds is None else seeds)
     recorded_seeds = ended.recorded(chosen)
@@ -199,20 +179,20 @@ def contributions(
         experiment = ended.build(devices)
         score = _score(ended, experiment)
         if how == "leave_one_out":
-            of_seeds = _left_out(ended, experiment, chosen, score, ask)
+            of_seeds = left_out(ended, experiment, chosen, score, ask)
         else:
             require_updates(ended, experiment)
             of_seeds = []
             for recorded in recorded_seeds:
                 rounds = _rounds(ended, experiment, recorded, ask)
-                sharing = _Sharing(ended, how, truncation, np.random.default_rng(draws))
+                sharing = Sharing(ended, how, truncation, np.random.default_rng(draws))
                 of_seeds.append(sharing.of_seed(experiment, recorded, rounds, score))
-    found = Contributions(
-        how, score, of_seeds, _clients(experiment, recorded_seeds), _note(how, ended, chosen)
-    )
+    clients = _clients(experiment, recorded_seeds)
+    name = ended.scenario.spec.name
+    result = Contributions(name, how, score, of_seeds, clients, _note(how, ended, chosen))
     if out is not None:
-        found.save(out)
-    return found
+        result.save(out)
+    return result
 
 
 def _rounds(
@@ -246,166 +226,6 @@ def _score(ended: EndedRun, experiment: Experiment) -> Score:
     if name == "accuracy" and not labelled:
         name = "loss"
     return Score("validation" if has_validation else "test", name)
-
-
-class _Sharing:
-    """How the gain of a round is shared out among its clients.
-
-    Args:
-      ended: the run, for messages.
-      how: `shapley` or `gtg`.
-      truncation: when GTG-Shapley stops.
-      draws: its permutations.
-    """
-
-    def __init__(
-        self, ended: EndedRun, how: str, truncation: Truncation, draws: np.random.Generator
-    ):
-        self.ended = ended
-        self.how = how
-        self.truncation = truncation
-        self.draws = draws
-
-    def of_seed(
-        self,
-        experiment: Experiment,
-        recorded: RecordedSeed,
-        rounds: Iterable[RoundUpdates],
-        score: Score,
-    ) -> OfSeed:
-        """Share out the gains of all rounds of a seed.
-
-        Args:
-          experiment: the run's experiment.
-          recorded: the seed.
-          rounds: its updates.
-          score: what is gained.
-
-        Raises:
-          CheckpointError: where there are no models of some of the updates.
-        """
-        seed = recorded.who["seed"]
-        run = experiment.run(seed)
-        self._require_coalitions(run)
-        coalitions = Coalitions(run, score.samples, score.metric)
-        values = np.zeros(run.plan.federation.N)
-        variances = np.zeros(run.plan.federation.N)
-        gain = 0.0
-        by_round = []
-        for updates in rounds:
-            players = np.flatnonzero(updates.columns["arrived"])
-            clients = updates.clients[players]
-            game = _game(coalitions, updates, players, score.sign)
-            estimate = self._shares(game, len(players), updates.round)
-            ends = game(shapley.ends(len(players)))
-            if not np.isfinite([*ends, *estimate.values]).all():
-                text = f"round {updates.round}: {score.column} of some clients' model is not finite"
-                raise CheckpointError(f"{self.ended.path}: seed {seed}: {text}")
-            gain += ends[1] - ends[0]
-            np.add.at(values, clients, estimate.values)
-            np.add.at(variances, clients, estimate.errors**2)
-            by_round.append(_stack(seed, updates.round, clients, estimate))
-        errors = np.sqrt(variances) if self.how == "gtg" else np.full(len(values), np.nan)
-        return OfSeed(seed, values, errors, gain, by_round)
-
-    def _require_coalitions(self, run: Run) -> None:
-        """Refuse a run whose rule makes no models of some of the updates.
-
-        Raises:
-          CheckpointError: with the reason.
-        """
-        reason = why_no_coalitions(run)
-        if reason:
-            remedy = "--how leave_one_out trains again"
-            raise CheckpointError(
-                f"{self.ended.path}: updates do not say what clients contributed: {reason}; "
-                f"{remedy}"
-            )
-
-    def _shares(self, game: shapley.Game, K: int, round: int) -> Estimate:
-        """Return what each of the K clients of a round contributed.
-
-        Raises:
-          ScenarioError: where there are too many clients for exact values.
-        """
-        if self.how == "gtg":
-            return shapley.gtg(game, K, self.draws, self.truncation)
-        if K > MOST_EXACT:
-            text = f"round {round} has {K} clients, and exact values take 2^{K} models a round"
-            problem = Problem("", f"{text}; gtg (--how gtg) is for more than {MOST_EXACT}")
-            raise ScenarioError([problem], str(self.ended.path))
-        values = shapley.exact(game(shapley.coalitions(K)))
-        return Estimate(values, np.full(K, np.nan), 0)
-
-
-def _game(
-    coalitions: Coalitions, updates: RoundUpdates, players: np.ndarray, sign: float
-) -> shapley.Game:
-    """Return the game of a round's clients whose messages arrived; larger values are better."""
-    value = coalitions.game(updates)
-    K = len(updates.clients)
-
-    def game(members: np.ndarray) -> np.ndarray:
-        mask = np.zeros((len(members), K), bool)
-        mask[:, players] = members
-        return sign * value(mask)
-
-    return shapley.remembering(game)
-
-
-def _stack(seed: int, round: int, clients: np.ndarray, estimate: Estimate) -> Record:
-    """Return the rows of a round as one record."""
-    return {
-        "seed": seed,
-        "round": round,
-        "client": clients.tolist(),
-        "value": estimate.values.tolist(),
-        "standard_error": [None if math.isnan(e) else e for e in estimate.errors.tolist()],
-    }
-
-
-def _left_out(
-    ended: EndedRun,
-    experiment: Experiment,
-    seeds: Sequence[int],
-    score: Score,
-    ask: Callable[[], bool],
-) -> list[OfSeed]:
-    """Train again without each client, under the same seeds: score with it − score without it."""
-    plan = next(iter(experiment.plans.values()))
-    N = plan.federation.N
-    gone = list(ended.scenario.spec.fleet.without)
-    entries: list[Mapping[str, Any]] = [{"method": None, "label": EVERYBODY}]
-    others = [client for client in plan.eligible.tolist() if client not in gone]
-    for client in others:
-        entry = {"method": None, "label": f"without {client}"}
-        entries.append({**entry, "set": {"fleet.without": [*gone, client]}})
-    comparison = compare(
-        ended.scenario,
-        entries,
-        baseline=EVERYBODY,
-        seeds=seeds,
-        device=ended.request.device,
-        progress=False,
-        ask=ask,
-    )
-    final = _final_scores(comparison.records["rounds"], score)
-    of_seeds = []
-    for seed in seeds:
-        values = np.zeros(N)
-        for client in others:
-            with_it = final[EVERYBODY, seed]
-            values[client] = with_it - final[f"without {client}", seed]
-        of_seeds.append(OfSeed(seed, values, np.full(N, np.nan), math.nan, []))
-    return of_seeds
-
-
-def _final_scores(rows: Iterable[Record], score: Score) -> dict[tuple[str, int], float]:
-    """Return the last scores by method and seed; larger ones are better."""
-    final = {}
-    for row in rows:
-        final[row["method"], row["seed"]] = score.sign * row[score.column]
-    return final
 
 
 def _clients(experiment: Experiment, recorded_seeds: Sequence[RecordedSeed]) -> list[Record]:

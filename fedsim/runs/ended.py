@@ -32,6 +32,11 @@ class EndedRun(NamedTuple):
     request: Request
 
     @property
+    def first_round(self) -> int:
+        """The first round of its own: of a fork the one after those of its original, else 1."""
+        return self.record.get("fork", {"round": 0})["round"] + 1
+
+    @property
     def threads(self) -> int | None:
         """The threads that it computed with."""
         return self.record["environment"].get("threads")
@@ -68,7 +73,11 @@ class EndedRun(NamedTuple):
 
 
 def ended_run(
-    path: Path, device: str | None, data_roots: Iterable[str | os.PathLike[str]], verb: str
+    path: Path,
+    device: str | None,
+    data_roots: Iterable[str | os.PathLike[str]],
+    verb: str,
+    forks: bool = False,
 ) -> EndedRun:
     """Return the run in a directory, which has ended and is what its record says.
 
@@ -77,6 +86,7 @@ def ended_run(
       device: the devices to compute on.
       data_roots: folders that the record may name data files in.
       verb: what is done with the run, for messages: `fork`.
+      forks: whether it may be a fork, which has no start of its own.
 
     Raises:
       DirectoryError: where it is not.
@@ -86,7 +96,7 @@ def ended_run(
         raise DirectoryError(f"{path}: is a comparison; {verb} a run of one method")
     if record["status"] in checks.UNDER_WAY:
         raise DirectoryError(f"{path}: has not ended; continue it with --resume first")
-    if "fork" in record:
+    if "fork" in record and not forks:
         raise DirectoryError(f"{path}: is a fork itself; {verb} its original")
 
     given: dict[str, Any] = dict.fromkeys(("data", "model", "params", "loss"))

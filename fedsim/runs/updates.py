@@ -9,7 +9,7 @@ from fedsim.assemble import Experiment
 from fedsim.engine.loop import events
 from fedsim.engine.recording import RoundUpdates, why_unrecorded
 from fedsim.engine.run import CommitPoint, Run
-from fedsim.errors import CheckpointError
+from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import EndedRun, ended_run
 from fedsim.runs.replay import RecordedSeed, differences_of_row, temporary_run
 
@@ -26,7 +26,7 @@ def updates_of(
     """Yield the updates of a finished run's clients, round by round, as the server received them.
 
     They are read where the run kept them (`checkpoint: {updates: true}`). Otherwise it is replayed,
-    row by row against what it wrote.
+    row by row against what it wrote. Of a fork that kept them, they begin with its first own round.
 
     Args:
       path: the directory of a run of one method.
@@ -40,11 +40,11 @@ def updates_of(
       that clients send) and more; see `fedsim.engine.recording.RoundUpdates`.
 
     Raises:
-      DirectoryError: where there is no finished run of one method.
+      DirectoryError: where there is no finished run of one method, and for a fork that kept none.
       CheckpointError: where the server receives no updates of single clients, and where the run
         cannot be repeated here.
     """
-    ended = ended_run(Path(path), device, data_roots, "read the updates of")
+    ended = ended_run(Path(path), device, data_roots, "read the updates of", forks=True)
     (recorded,) = ended.recorded([only_seed(ended, seed)])
     with ended.numerics() as devices:
         experiment = ended.build(devices)
@@ -98,11 +98,16 @@ def updates_in(
 
     Raises:
       CheckpointError: where the files are damaged, or the replay differs from the record.
+      DirectoryError: for a fork that did not keep them.
     """
-    last = recorded.end["round"]
+    own_rounds = list(range(ended.first_round, recorded.end["round"] + 1))
+    is_kept = recorded.updates.rounds() == own_rounds
+    if ended.first_round > 1 and not is_kept:
+        text = "is a fork that kept no updates; set checkpoint.updates=true when it is made"
+        raise DirectoryError(f"{ended.path}: {text}")
     with temporary_run(recorded, experiment) as (run, _):
-        if recorded.updates.rounds() == list(range(1, last + 1)):
-            for round in range(1, last + 1):
+        if is_kept:
+            for round in own_rounds:
                 yield recorded.updates.read(round, run)
             return
         yield from _replayed(ended, experiment, recorded, run)

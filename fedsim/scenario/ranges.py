@@ -40,6 +40,21 @@ class Range(NamedTuple):
         rounded = float(f"{value:.{DIGITS}g}")
         return min(max(rounded, self.low), self.high)
 
+    def share_of(self, value: float) -> float:
+        """Return the share of the range that lies below a value; of an integer, below its middle.
+
+        >>> Range("log", 0.01, 1.0).share_of(0.1), Range("integers", 1, 8).share_of(8)
+        (0.5, 0.9375)
+        """
+        if self.kind == "integers":
+            return (value - self.low + 0.5) / self.size
+        if self.kind == "log":
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.low:g}, {self.high:g})"
+
     @property
     def size(self) -> float:
         """How many values it has, rounding aside."""

@@ -11,7 +11,6 @@ from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.reader import Document
-from fedsim.scenario.sections import Compare
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.cells import (
     OPTIONS,
@@ -231,15 +230,15 @@ def _with_comparison(scenario: Scenario, grid: Grid, baseline: str, score: Any) 
       baseline: label of the method that the others are compared with.
       score: `final`, `best` or `mean_last_k`.
     """
-    compare = Compare(
-        methods=[method.entry for method in grid.methods],
-        vary=_as_values(grid.varied),
-        tune=_as_values(grid.tuned),
-        budget=grid.budget,
-        suite=scenario.spec.compare.suite,
-        baseline=baseline,
-        score=score,
-    )
+    resolved = {
+        "methods": [method.entry for method in grid.methods],
+        "vary": _as_values(grid.varied),
+        "tune": _as_values(grid.tuned),
+        "ranges": False,  # the methods hold those of their files by now
+        "baseline": baseline,
+        "score": score,
+    }
+    compare = scenario.spec.compare.model_copy(update=resolved)
     return scenario._replace(spec=scenario.spec.model_copy(update={"compare": compare}))
 
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.errors import Problem, ScenarioError
+
 # Values of coalitions `[n]`, which are the rows of a mask `[n, K]`.
 Game = Callable[[np.ndarray], np.ndarray]
 
@@ -48,6 +50,22 @@ class Estimate(NamedTuple):
     values: np.ndarray
     errors: np.ndarray
     permutations: int
+
+
+def require_possible(truncation: Truncation) -> None:
+    """Refuse numbers with which GTG-Shapley would not begin or not end.
+
+    Raises:
+      ScenarioError: a line for each.
+    """
+    problems = []
+    for name, value in truncation._asdict().items():
+        least = 1 if name in ("window", "most") else 0
+        if not (math.isfinite(value) and value >= least):
+            text = f"should be a number of at least {least}, found {value}"
+            problems.append(Problem(f"truncation.{name}", text))
+    if problems:
+        raise ScenarioError(problems, "contributions")
 
 
 def coalitions(K: int) -> np.ndarray:

@@ -6,6 +6,7 @@ are not dropped, see `scored`. `scipy.stats` takes a second to import, so only t
 need it import it.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -250,13 +251,18 @@ def sign_flip(d: np.ndarray) -> float:
     n = len(d)
     observed = abs(math.fsum(d))
     edge = observed - ROUNDING * float(np.abs(d).sum())  # equal sums may differ in their last bits
+    as_large = np.abs(_signs(n) @ d) >= edge
     if n <= EXACT:
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))  # [2ⁿ, n]
-        as_large = np.abs(signs @ d) >= edge
         return float(as_large.mean())
-    signs = np.random.default_rng(0).choice((1.0, -1.0), (FLIPS, n))
-    as_large = np.abs(signs @ d) >= edge
     return float((as_large.sum() + 1) / (FLIPS + 1))
+
+
+@functools.lru_cache(maxsize=16)  # a comparison makes hundreds of tests of as many pairs
+def _signs(n: int) -> np.ndarray:
+    """All signs of n pairs, or those that are drawn, `[signs, n]`."""
+    if n <= EXACT:
+        return np.array(list(itertools.product((1.0, -1.0), repeat=n)))
+    return np.random.default_rng(0).choice((1.0, -1.0), (FLIPS, n))
 
 
 def wilcoxon(d: np.ndarray) -> float | None:
@@ -279,7 +285,7 @@ def wilcoxon(d: np.ndarray) -> float | None:
 
     d = d[d != 0]
     rank = _ranked(np.abs(d))
-    positive = np.array(list(itertools.product((0.0, 1.0), repeat=len(d))))  # [2ⁿ, n]
+    positive = _signs(len(d)) > 0
     sums = positive @ rank  # multiples of 1/2, so without rounding
     observed = rank[d > 0].sum()
     larger = (sums >= observed).mean()

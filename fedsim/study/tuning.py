@@ -1,7 +1,7 @@
 """Tuning: methods are tried with several settings, one of which is chosen on validation data."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,8 +96,10 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     """
     column = validation_of(metric)
     worst_score = worst(metric)
-    validation = [_validation_scores(trial, column, worst_score) for trial in trials]
+    by_seed = [_validation_scores(trial, column, worst_score) for trial in trials]
+    validation = [np.array([*scores.values()]) for scores in by_seed]
     best = best_setting(validation, larger_is_better(metric))
+    best_seeds = _seeds_in_which_best(by_seed, larger_is_better(metric))
 
     rows = []
     for index, trial in enumerate(trials):
@@ -107,14 +109,31 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
             **_mean_and_sd("validation", validation[index]),
             **_mean_and_sd("test", _test_scores(trial, score, worst_score)),
             "local_steps": _total([row.get("local_steps") for row in trial.timing]),
+            "best_seeds": best_seeds[index],
             "chosen": int(index == best),
         }
         rows.append(row)
     return best, rows
 
 
-def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndarray:
-    """The scores of a trial on validation data at the end of its runs `[seeds]`.
+def _seeds_in_which_best(
+    by_seed: Sequence[Mapping[int, float]], larger_is_better: bool
+) -> list[int]:
+    """Under how many seeds each setting is the best one, the first of ties.
+
+    Args:
+      by_seed: the scores of every setting, by seed.
+      larger_is_better: whether a larger score is better.
+    """
+    counts = [0] * len(by_seed)
+    for seed in sorted(set().union(*by_seed)):
+        scores = [np.array([s[seed]] if seed in s else []) for s in by_seed]
+        counts[best_setting(scores, larger_is_better)] += 1
+    return counts
+
+
+def _validation_scores(trial: Trial, column: str, worst_score: float) -> dict[int, float]:
+    """The scores of a trial on validation data at the end of its runs, by seed.
 
     Args:
       trial: the trial.
@@ -122,12 +141,14 @@ def _validation_scores(trial: Trial, column: str, worst_score: float) -> np.ndar
       worst_score: the score of a diverged run.
     """
     last = {row["seed"]: row.get(column) for row in trial.rounds}
+    seeds = []
     values = []
     diverged = []
     for row in filter(has_score, trial.summary):
+        seeds.append(row["seed"])
         values.append(last[row["seed"]])
         diverged.append(bool(row["diverged"]))
-    return scored(values, diverged, worst_score)
+    return dict(zip(seeds, scored(values, diverged, worst_score).tolist(), strict=True))
 
 
 def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
@@ -233,7 +254,9 @@ def _spent(scores: Record) -> str:
     return f"{settings}, {scores['tuning_steps']:,} local steps"
 
 
-def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]:
+def edge_lines(
+    tuning: Sequence[Record], paths: Sequence[str], drawn: Collection[tuple[str, str]] = ()
+) -> list[Sentence]:
     """Return a sentence for every chosen setting at the edge of its grid: where better ones may be.
 
     A setting is at the edge if its value is the smallest or the largest of three or more numbers
@@ -243,6 +266,8 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
     Args:
       tuning: rows of `tuning.csv`.
       paths: the paths that were tuned, which are columns.
+      drawn: methods and paths with a range, of which `fedsim.study.outer_tenths` says more: the
+        first or the last of a few draws is often the best by chance.
 
     >>> row = {"method": "m", "chosen": 0}
     >>> tuning = [
@@ -260,7 +285,7 @@ def edge_lines(tuning: Sequence[Record], paths: Sequence[str]) -> list[Sentence]
         tried = _tried_with(row, tuning)
         grid = sorted(filter(_is_number, distinct(tried, path)))
         side = _edge(row, path, grid, tried)
-        if side is None:
+        if side is None or (row["method"], path) in drawn:
             continue
         direction = "smaller" if side == "smallest" else "larger"
         text = AT_EDGE.format(

@@ -16,6 +16,7 @@ from fedsim.study.cost_axes import is_about_cost
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.findings import Findings
 from fedsim.study.headline import headline
+from fedsim.study.outer_tenths import ranges_in, tenth_lines
 from fedsim.study.outside import outside_lines
 from fedsim.study.standing_lines import standing_lines
 from fedsim.study.standings import Standing
@@ -32,7 +33,7 @@ class Verdict(NamedTuple):
       standings: methods by variation; each has its entry of the column `verdict`.
       lines: the selected sentences, in the order in which they are read.
       claims: the claims of all sentences, selected or not.
-      edges: the sentences about settings at the edge of their grid, selected or not.
+      edges: the sentences about settings at the edge of their grid or range, selected or not.
     """
 
     standings: Mapping[str, Sequence[Standing]]
@@ -49,7 +50,8 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
       tuned: the paths that were tuned.
     """
     tuning = findings.rows("tuning")
-    edges = edge_lines(tuning, tuned)
+    ranges = ranges_in(findings.scenario)
+    edges = [*edge_lines(tuning, tuned, ranges), *tenth_lines(tuning, ranges)]
     sentences = [*comparison_lines(findings), *setting_lines(tuning), *edges]
     return Verdict(
         standings=_all_standings(findings),

@@ -211,6 +211,7 @@ def is_attack(label: str) -> bool:
     return False
 
 
+@functools.cache  # reading YAML takes a millisecond, and thousands of runs have few settings
 def chooses_attack(setting: str) -> bool:
     """Return whether `PATH=VALUE` says which attack there is; a wire of codecs alone does not.
 

@@ -129,8 +129,8 @@ def _demand_same_task(
     fields = differences(task_of(own, own_record), task_of(run, record))
     if not fields:
         return
-    field, expected, found = fields[0]
-    text = f"is another task: {field} is {found}, and {expected} in {own}"
+    field, expected, actual = fields[0]
+    text = f"is another task: {field} is {actual}, and {expected} in {own}"
     if len(fields) > 1:
         text += f" (and {len(fields) - 1} more)"
     raise _refusal(run, text)

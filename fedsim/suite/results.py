@@ -15,6 +15,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs.derive import contents
 from fedsim.runs.directory import RECORD
 from fedsim.runs.unfinished import is_complete
+from fedsim.study.outer_tenths import Ranges, ranges_in, tenth_lines
 from fedsim.study.standings import seed_scores
 from fedsim.study.summary import (
     NOT_FEDERATED,
@@ -41,6 +42,7 @@ class Task(NamedTuple):
       tables: the rows of `summary`, `compare`, `rounds`, `timing` and `tuning`; in `summary`, runs
         without a score have `diverged` set.
       lost: how many runs of a method failed, diverged or have not run, by method.
+      cautions: sentences about settings at an end of their ranges.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Task(NamedTuple):
     baseline: str
     tables: dict[str, list[Record]]
     lost: dict[str, int]
+    cautions: Sequence[str] = ()
 
     @property
     def methods(self) -> list[str]:
@@ -128,6 +131,7 @@ def _tasks_in(record: Mapping[str, Any], frames: Mapping[str, Any]) -> list[Task
     for name, rows in tables.items():
         by_variation[name] = grouped(rows, key=variation_of)
 
+    ranges = ranges_in(record["scenario"])
     tasks = []
     for variation, runs in by_variation["summary"].items():
         title = record["scenario"]["name"]
@@ -144,9 +148,16 @@ def _tasks_in(record: Mapping[str, Any], frames: Mapping[str, Any]) -> list[Task
                 baseline=record["baseline"],
                 tables=of_variation,
                 lost=_lost(of_variation["summary"]),
+                cautions=_cautions(of_variation["tuning"], ranges),
             )
         )
     return tasks
+
+
+def _cautions(tuning: Sequence[Record], ranges: Ranges) -> list[str]:
+    """The sentences about settings at an end of their ranges; the task names the variation."""
+    rows = [{**row, "variant": ""} for row in tuning]
+    return [str(line) for line in tenth_lines(rows, ranges)]
 
 
 def _counted(row: Record, metric: str) -> Record:
@@ -191,4 +202,5 @@ def _joined(task: Task | None, other: Task, path: Path) -> Task:
     for name, rows in task.tables.items():
         tables[name] = rows + [row for row in other.tables[name] if row["method"] in added]
     lost = {method: number for method, number in other.lost.items() if method in added}
-    return task._replace(tables=tables, lost={**task.lost, **lost})
+    cautions = [*task.cautions, *(line for line in other.cautions if line not in task.cautions)]
+    return task._replace(tables=tables, lost={**task.lost, **lost}, cautions=cautions)

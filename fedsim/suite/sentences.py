@@ -13,8 +13,14 @@ from fedsim.study.summary import in_words
 from fedsim.study.words import count
 from fedsim.suite.analysis import Analysis
 from fedsim.suite.statistics import Pair, seeds_needed
+from fedsim.types.client import ALONE
 
 NOT_COMPARED = "No two methods have scores in all tasks under a common seed, so none are compared."
+NO_SCORE = (
+    "{method} has no score and is not ranked: scores are those of a shared model on all test "
+    "samples, and {method} trains a model for each client alone. In tasks with data.client_test, "
+    "clients.csv of the task scores each of these models on test samples of its client."
+)
 NOT_EQUAL = "Methods that are not told apart may still differ: the intervals say by how much."
 
 
@@ -74,12 +80,15 @@ def task_lines(analysis: Analysis) -> list[str]:
 
 
 def notes(analysis: Analysis) -> list[str]:
-    """Return what else to know: methods that are not ranked, runs that are lost, the scale."""
+    """Return what else to know: unranked methods, lost runs, settings at an end, the scale."""
     lines = []
     for method, tasks in analysis.missing.items():
         lines.append(f"{method} is not compared over tasks: no score in {', '.join(tasks)}.")
     for method, reason in analysis.outside.items():
-        lines.append(f"{method} is not ranked ({OUTSIDE[reason]}).")
+        if reason == ALONE:
+            lines.append(NO_SCORE.format(method=method))
+        else:
+            lines.append(f"{method} is not ranked ({OUTSIDE[reason]}).")
     for task in analysis.tasks:
         for method, number in task.lost.items():
             runs = count(number, "run")
@@ -87,6 +96,7 @@ def notes(analysis: Analysis) -> list[str]:
                 f"{task.name}: {runs} of {method} failed, diverged or did not run; the score is "
                 "the worst possible."
             )
+        lines += [f"{task.name}: {caution}" for caution in task.cautions]
     return [*lines, *analysis.remarks]
 
 

@@ -32,14 +32,14 @@ def tasks_of(paths: Sequence[Path], size: str | None, edits: Sequence[str]) -> l
     tasks: dict[str, Scenario] = {}
     for path in paths:
         files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-        found = []
+        in_path = []
         for file in files:
             task = read(file, (*_edits_of(file, size), *edits))
             if task.spec.compare.suite is not None:
-                found.append(task)
-        if not found:
+                in_path.append(task)
+        if not in_path:
             raise _refusal(path, "no task; a task is a scenario with compare.suite=1")
-        for task in found:
+        for task in in_path:
             name = task.spec.name
             if name in tasks:
                 raise _refusal(path, f"'{name}' is the name of two tasks; rename one of them")

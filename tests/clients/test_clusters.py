@@ -301,6 +301,7 @@ def parts(similarity: np.ndarray) -> frozenset:
     return best[1]
 
 
+@pytest.mark.long
 def test_a_cluster_is_cut_where_its_parts_are_least_similar():
     rng = np.random.default_rng(0)
     for n in (2, 3, 5, 7):

@@ -31,6 +31,7 @@ def equal(one, other):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.long
 def test_the_shares_of_least_risk_are_those_of_all_sets_of_clients():
     rng = np.random.default_rng(0)
     for n in (1, 2, 4, 6):

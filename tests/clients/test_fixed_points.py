@@ -26,7 +26,7 @@ def scenario(p: dict, rounds: int, **sections) -> dict:
     return {**written, "evaluate": {"every": rounds}, **sections}
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(24)
 @pytest.mark.parametrize("case", sampled(AFTER, 8), ids=lambda case: case["name"])
 def test_after_some_rounds(case):
     p = case["params"]

@@ -187,6 +187,7 @@ def test_a_single_group_is_federated_averaging_to_the_bit():
     jax.tree.map(np.testing.assert_array_equal, jax.tree.map(take, grouped.model()), plain.model())
 
 
+@pytest.mark.long
 def test_updates_are_divided_by_the_singular_vectors():
     rng = np.random.default_rng(2)
     delta = rng.normal(size=(3, 9))[[0, 1, 2, 0, 1, 2, 0]] * rng.uniform(1, 9, size=(7, 1))

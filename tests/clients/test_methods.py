@@ -46,7 +46,7 @@ UNIFORM = [{"kind": "mean", "weights": "uniform"}]
 TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("one", "other"),
     sampled([
@@ -364,7 +364,7 @@ def test_memory_is_kept_only_where_the_message_arrived(root):
     assert np.isfinite(result.model()["W"]).all()
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize("behind", [[], [{"kind": "fedadam", "lr": 0.1}]])
 def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
     """The saved model is the last one; steps after the rule count, too."""

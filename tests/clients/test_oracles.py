@@ -121,7 +121,7 @@ def written(case: dict) -> dict:
     return sections
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(24)
 @pytest.mark.parametrize("case", list(trajectories()))
 def test_trajectory(case):
     got, result = trajectory(written(case), **problem(case))
@@ -148,6 +148,7 @@ def test_all_cases_are_there():
 LOCAL = [c for c in ALL if c["fn"] == "delta_sgd_local"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", sampled(LOCAL, 5), ids=lambda case: case["name"])
 def test_delta_sgd_ends_where_it_should_on_every_client(case):
     """A round of one client ends where that client ends."""

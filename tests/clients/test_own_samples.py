@@ -259,7 +259,7 @@ def test_what_a_rule_asks_for_is_demanded(call, says):
         call()
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize("count", [10, 12])
 def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(count):
     apply = lambda variables, x, *, mask=None, key=None, train=False: (

@@ -115,6 +115,7 @@ def test_training_before_a_score_is_the_same_in_any_blocks():
 NAMES = ("mean", "samples", "p10", "p50", "p90", "worst", "std")
 
 
+@pytest.mark.long
 def test_clients_are_scored_while_the_run_lasts():
     client = {"kind": "ditto", "lam": 0.1, "personal_steps": 2}
     scored, silent = run(client, evaluate={"personal": True}), run(client)
@@ -173,6 +174,7 @@ def test_scores_need_samples_that_clients_keep():
     )
 
 
+@pytest.mark.long
 def test_a_client_s_own_model_is_asked_for_where_there_is_one():
     result = run({"kind": "local_only"}, rounds=1)
     with pytest.raises(ValueError, match="client 12: the clients are 0 to 11"):

@@ -59,7 +59,7 @@ def cases():
         yield pytest.param(case, id=case["name"], marks=marks)
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("case", list(cases()))
 def test_trajectory(case):
     near = {"rtol": case["rtol"], "atol": case["atol"]}
@@ -163,7 +163,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.quick(3)
+@pytest.mark.long
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_shared_model_is_that_of_fedavg_to_the_bit(name, fedavg):
     """Also on mini-batches: other phases and training before a score draw batches of their own."""

@@ -140,6 +140,7 @@ def pair_bytes(rank: int) -> int:
     return 4 * rank * (m + n)
 
 
+@pytest.mark.long
 def test_a_client_trains_the_best_pair_of_its_rank_and_sends_that_alone():
     """FlexLoRA: some of the clients, one without samples, a round of nobody, half a server step."""
     result = check("product")

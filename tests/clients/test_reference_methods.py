@@ -97,7 +97,7 @@ def check(method: Method, condition: Condition) -> None:
     )
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("name", sampled([name for name in METHODS if name not in LATER]))
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     method = METHODS[name]

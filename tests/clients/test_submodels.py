@@ -150,6 +150,7 @@ def numbers_of(width: float) -> int:
     return sum((i + 1) * o for i, o in itertools.pairwise(sizes))
 
 
+@pytest.mark.long
 def test_runs_are_those_of_small_networks_and_bytes_are_their_sizes():
     """FedRolex: some of the clients, one without samples, a round of nobody, half a server step."""
     result = check(WIDTHS, "rolling")
@@ -252,6 +253,7 @@ def test_a_part_of_a_convolutional_network_is_the_small_network():
             assert all((leaf == 0).all() for leaf in jax.tree.leaves(outside))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("model", "shape"),
     [(mlp([5, 4]), (5,)), (cnn([3], 3, [7, 2]), (6, 6)), (lenet(), (12, 12, 3))],

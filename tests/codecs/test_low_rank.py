@@ -46,6 +46,7 @@ def best(M: np.ndarray, rank: int) -> np.ndarray:
     return u[:, :rank] * s[:rank] @ v[:rank]
 
 
+@pytest.mark.long
 def test_a_power_step_follows_its_oracle():
     with jax.enable_x64(True):
         for case in (case for case in ORACLE["cases"] if case["fn"] == "powersgd"):
@@ -126,6 +127,7 @@ def test_numbers_of_any_size_keep_their_rank(size):
         assert np.abs(arrived["w"]).max() <= 2 * size
 
 
+@pytest.mark.long
 def test_dependent_columns_become_zero_and_the_others_orthonormal():
     P = np.random.default_rng(3).normal(size=(300, 6)).astype(np.float32)
     P[:, 3], P[:, 5] = 2 * P[:, 2], P[:, 1] + 1e-5 * P[:, 5]  # the last one is nearly dependent

@@ -64,7 +64,7 @@ def variance(quantise, x, **params) -> float:
     return float(((high - x) * (x - low)).sum())
 
 
-@pytest.mark.quick(3)
+@pytest.mark.long
 @pytest.mark.parametrize("fn", ["qsgd", "uniform_sq", "terngrad"])
 def test_with_its_draws_a_quantiser_is_that_of_its_oracle(fn):
     with jax.enable_x64(True):

@@ -109,6 +109,7 @@ def test_the_scale_of_drive_is_over_the_padded_vector():
         assert_allclose(scale, np.abs(rotate(x, signs(key, 8))).mean(), rtol=1e-12)
 
 
+@pytest.mark.long
 def test_eden_is_that_of_its_oracle():
     with jax.enable_x64(True):
         for case in cases("eden"):

@@ -312,6 +312,7 @@ def test_top_k_with_short_values_under_error_feedback_is_that_of_plain_numpy():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("d", "k"), [(16, 2), (7, 2)], ids=["in turn", "the largest"])
 def test_all_sets_of_places_are_equally_likely(d, k):
     keys = jax.random.split(jax.random.key(1), 12_000)
@@ -322,6 +323,7 @@ def test_all_sets_of_places_are_equally_likely(d, k):
     assert chisquare(count).pvalue > 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (8, 1), (1000, 125), (100_000, 1000)])
 def test_as_many_places_as_asked_for_and_no_place_twice(d, k):
     places = np.asarray(random_indices(jax.random.key(0), d, k))

@@ -142,6 +142,7 @@ def test_equal_clients_have_no_gini_and_one_that_has_all_nearly_one():
     assert overall_skew(counted([[0]] * 99 + [[5]]))["samples_gini"] == pytest.approx(0.99)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", [BLOBS, LINE], ids=["classes", "targets"])
 def test_the_rows_are_those_that_a_run_writes_and_give_the_same_counts_back(scenario):
     f = federation(scenario)

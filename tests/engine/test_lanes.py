@@ -8,7 +8,9 @@ from conftest import sampled
 
 import fedsim
 from fedsim import tree
+from fedsim.assemble import build, layout
 from fedsim.engine.pack import longest_first, makespan, step_bound
+from fedsim.scenario import read
 
 X64 = {"dtype": "float64"}
 
@@ -199,3 +201,18 @@ def test_a_client_listed_twice_counts_twice():
     once = run([0, 1])
     assert np.abs(twice["W"] - once["W"]).max() > 1e-4
     np.testing.assert_array_equal(once["W"], run([1, 0])["W"])
+
+
+# 50 lanes of at most 64 train 100 clients in two turns. Hidden values of 26 rows take 10.4 MB, of
+# which a lane holds 40: 16 GiB have room for 40 lanes.
+@pytest.mark.parametrize(("batch", "lanes"), [(1, 50), (26, 40)])
+def test_lanes_of_an_accelerator_fit_into_its_memory(monkeypatch, batch, lanes):
+    monkeypatch.setattr(layout, "platform", lambda: "gpu")
+    sections = scenario(
+        data={"kind": "gaussian_blobs", "shape": [4], "samples": 3200, "clients": 100},
+        model={"kind": "mlp", "hidden": [100_000]},
+        cohort="all",
+        client={"lr": 0.1, "batch": batch},
+    )
+    resolved = build(read(sections)).scenario
+    assert resolved.spec.numerics.lanes == lanes

@@ -10,6 +10,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.engine import loop
+from fedsim.engine.final import STACK_BATCHES, Moment, row_scores, stack_batches
 from fedsim.engine.loop import events, group_runs
 from fedsim.engine.run import CommitPoint
 from fedsim.scenario import read
@@ -167,6 +168,7 @@ def test_groups_are_even_and_share_one_program(monkeypatch):
         same_bits(end[2], other_end[2])
 
 
+@pytest.mark.long
 def test_a_run_that_fills_up_reads_no_memory_that_a_block_has_replaced(monkeypatch):
     checked = read(scenario(method="scaffold", rounds=2, numerics={"block": 2}))
     with numerics(checked):
@@ -228,6 +230,7 @@ def test_runs_interrupted_after_different_rounds_continue_together(monkeypatch):
             same_bits(end[seed], ends[seed])
 
 
+@pytest.mark.long
 def test_runs_trained_together_commit_together():
     checked = read(scenario())
     with numerics(checked):
@@ -242,6 +245,22 @@ def test_runs_trained_together_commit_together():
     # After the last round, no run continues.
     assert [commit.round for commit in commits] == [2]
     assert commits[0].runs == runs
+
+
+def test_clients_scores_have_the_same_bits_in_stacks_of_any_size(monkeypatch):
+    checked = read(scenario())
+    with numerics(checked):
+        run = build(checked).run(0)
+        rows = np.arange(len(run.plan.federation.train.x))
+        moment = Moment(run.server, round=0)
+        (tested, _), *_ = run.stacks["test"]
+        assert stack_batches(run, len(rows)) == len(tested) < STACK_BATCHES
+        scores, _ = row_scores(run, rows, moment, everything=True)
+
+        monkeypatch.setattr("fedsim.engine.final.FEW_CALLS", 0)
+        assert stack_batches(run, len(rows)) == STACK_BATCHES
+        others, _ = row_scores(run, rows, moment, everything=True)
+    same_bits(scores, others)
 
 
 @pytest.mark.long

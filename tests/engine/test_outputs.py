@@ -29,6 +29,7 @@ def test_outputs_are_those_of_the_model_that_was_scored(result):
     assert accuracy == pytest.approx(result.rounds["test_accuracy"].iloc[-1])
 
 
+@pytest.mark.long
 def test_new_samples_are_brought_to_the_scale_of_the_training_samples():
     data = {"kind": "breast_cancer", "clients": 4, "test": 0.5}
     result = fedsim.run({**SMALL, "data": data})
@@ -69,6 +70,7 @@ def test_samples_of_another_kind_are_refused(result, x, text):
         result.predict(x)
 
 
+@pytest.mark.long
 def test_pixels_that_do_not_fit_are_refused():
     data = {"x": np.zeros((40, 2, 2), np.uint8), "y": np.arange(40) % 2}
     sections = {**SMALL, "data": {"clients": 2, "test": 0.2}, "rounds": 1}

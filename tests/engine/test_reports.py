@@ -135,6 +135,7 @@ def test_a_resumed_run_reports_what_an_uninterrupted_one_does(tmp_path):
     assert undisturbed.rounds["adaptive_clip/norm"].notna().sum() == 3
 
 
+@pytest.mark.long
 def test_every_row_reads_the_state_and_all_rows_update_it():
     fedsim.stage(counted)
     result = run(server=["counted", "mean"], rounds=2, evaluate={"every": 1})

@@ -46,6 +46,7 @@ def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, kind):
     assert len(digests) == 1
 
 
+@pytest.mark.long
 def test_there_are_no_more_shards_than_clients(monkeypatch):
     monkeypatch.setattr(threads, "WORK", 0)
     monkeypatch.setattr(threads, "threads_in_force", lambda: 8)

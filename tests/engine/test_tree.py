@@ -212,6 +212,7 @@ def test_draws_have_the_bits_of_jax(n):
     assert (u == jax.vmap(lambda key: jax.random.uniform(key, (n,)))(keys)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1.0, 1e-20, 1e30])
 def test_distances_and_angles_are_those_of_numpy_whatever_their_size(factor):
     rng = np.random.default_rng(0)

@@ -44,6 +44,7 @@ def built(scenario):
         return build(scenario, devices=devices[:1]).scenario
 
 
+@pytest.mark.long
 def test_cohorts_from_a_file_give_the_run_of_cohorts_in_the_scenario(study):
     assert [ids.tolist() for ids in rounds_of(str(study / "study" / "cohorts.csv"), None)] == ROUNDS
     inline = {**TINY, "cohort": {"kind": "listed", "rounds": ROUNDS}}

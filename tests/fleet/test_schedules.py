@@ -127,6 +127,7 @@ def windows(seconds: float, concurrency: int, rounds: int) -> list[list[tuple[in
     return log
 
 
+@pytest.mark.long
 def test_windows_match_plain_numpy():
     """Late clients, clients without samples, empty windows, half a server step."""
     log, (H, a), versions = windows(2.0, 2, 12), problem_arrays(), [np.full(4, 2.0)]

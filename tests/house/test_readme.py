@@ -75,7 +75,7 @@ AFTER = {  # command line -> what is missing after it (nothing)
     },
     "contributions": {
         f"{F} contributions reports/iid --how gtg --out reports/contributions": _files(
-            "reports/contributions/contributions.csv"
+            "reports/contributions/contributions.csv", "reports/contributions/contributions.html"
         ),
     },
     "fork": {

@@ -95,7 +95,7 @@ def conform(tmp_path):
 NOTICED = [bug for bug in BUGS if bug.bug not in UNNOTICED]
 
 
-@pytest.mark.quick(41)
+@pytest.mark.long
 @pytest.mark.share(4)
 @pytest.mark.parametrize("mutant", NOTICED, ids=lambda mutant: mutant.bug)
 def test_the_bug_is_noticed(mutant, conform):

@@ -86,7 +86,7 @@ def file(tmp_path, request):
         FAMILIES[family].update(known)
 
 
-@pytest.mark.quick(100)
+@pytest.mark.long
 @pytest.mark.share(40)
 @pytest.mark.parametrize("call", OURS)
 def test_a_kind_that_ships_keeps_the_laws_of_its_family(call):
@@ -105,6 +105,7 @@ def test_a_broken_claim_is_named_with_the_smallest_counterexample(file):
     assert lines["translation"].strip() == "kept"
 
 
+@pytest.mark.long
 def test_what_is_not_claimed_may_be_broken(file):
     text = MEDIAN.replace('"always": "median"', "").replace('"translation"', '"equal rows"')
     path = file(text)

@@ -62,6 +62,7 @@ def long_but(first: int, cases: list) -> list:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "name"), long_but(1, PLACES))
 def test_the_adapted_model_starts_as_the_model(kind, name):
     """Bit for bit; `dora` to rounding."""
@@ -166,6 +167,7 @@ def test_weights_of_one_shape_have_the_same_random_matrices():
     np.testing.assert_array_equal(mixed["vera_B"], other["block0_mixed"]["W"]["vera_B"])
 
 
+@pytest.mark.long
 def test_dropout_drops_inputs_of_a_while_training_alone():
     """At W = 0 and A B = 1/2: each number is 0 or doubled, in half of the cases."""
     net = mlp([200])((200,), 2)

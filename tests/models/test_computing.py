@@ -110,6 +110,7 @@ def test_bfloat16_is_near_float32_and_ends_in_float32(name):
         assert distance(narrow_stats, stats) < EPSILON
 
 
+@pytest.mark.long
 def test_every_product_of_a_step_is_in_bfloat16():
     """Forward and backward, as the program says; without it, none is."""
     build, batch = network("transformer")
@@ -189,6 +190,7 @@ def test_values_computed_again_take_less_memory():
     assert held[True] < 0.5 * held[False]
 
 
+@pytest.mark.long
 def test_weights_of_adapters_are_made_in_float32():
     """A pair that moves W by less than bfloat16 can tell at W is not lost where W is merged."""
     net, batch = network("cnn")

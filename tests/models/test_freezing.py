@@ -99,6 +99,7 @@ def test_patterns_without_a_leaf_are_refused(keys, expected):
 # --------------------------------------------------------------------------------------- the runs
 
 
+@pytest.mark.long
 def test_frozen_leaves_stay_and_the_others_train_as_if_they_had_no_gradient():
     """The same bits as a method that trains nothing of these leaves, but for what travels."""
     frozen = fedsim.run(written())

@@ -235,6 +235,7 @@ def test_group_normalisation():
         )
 
 
+@pytest.mark.long
 def test_batch_normalisation_counts_valid_rows_alone():
     with jax.enable_x64(True):
         x, p = numbers(5, 3, 2, 4), {"scale": numbers(4, seed=1), "shift": numbers(4, seed=2)}

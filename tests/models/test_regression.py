@@ -34,6 +34,7 @@ def result():
     return fedsim.run(scenario(data={"validation": 0.2}), data=DATA)
 
 
+@pytest.mark.long
 def test_r2_and_mae_are_those_of_the_final_model(result):
     params, last = result.model(), result.rounds.iloc[-1]
     outputs = DATA.x_test @ np.asarray(params["W"]) + np.asarray(params["b"])

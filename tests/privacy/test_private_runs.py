@@ -228,6 +228,7 @@ def test_methods_are_compared_under_one_epsilon():
     assert last["epsilon"].nunique() == 1
 
 
+@pytest.mark.long
 def test_a_resolved_scenario_with_a_method_can_be_read_again():
     """It names the method, and the mean that `privacy` makes of the method's rule."""
     result = run(method="fedavg", rounds=1)

@@ -1,18 +1,22 @@
 """Figures draw what the tables say, with the same bytes every time, and names as they are."""
 
 import hashlib
+import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
+import zlib
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import if_whole
+from fontTools.ttLib import TTFont
 
 from fedsim.report import figures
 from fedsim.report.context import context_of
@@ -157,6 +161,19 @@ def test_lines_are_the_same_from_a_file(tmp_path):
     frame.to_csv(tmp_path / "rounds.csv", index=False)
     one, other = (curves(f, SCENARIO) for f in (frame, pd.read_csv(tmp_path / "rounds.csv")))
     assert one == other and list(one) == ["curves.png", "curves.svg", "curves.pdf"]
+
+
+def test_fonts_in_a_pdf_have_no_tables_that_place_letters():
+    pdf = curves(rows(), SCENARIO)["curves.pdf"]
+    fonts = []
+    for stream in re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.S):
+        content = zlib.decompress(stream)
+        if content.startswith(b"\x00\x01\x00\x00"):
+            fonts.append(TTFont(io.BytesIO(content)))
+    assert fonts
+    for font in fonts:
+        assert "glyf" in font
+        assert not {"GDEF", "GPOS", "GSUB", "MATH", "kern"} & {*font.keys()}
 
 
 def test_two_seeds_are_thin_and_their_mean_bold():
@@ -430,6 +447,7 @@ def test_settings_and_log_levels_of_others_are_left_as_they_were():
     assert (dict(matplotlib.rcParams), log.level) == before
 
 
+@pytest.mark.long
 def test_both_figures_take_no_time():
     frame, held = rows(rounds=100, seeds=5), counts(200, 10)
     partition(counts(2, 2), SCENARIO)  # imports matplotlib

@@ -68,6 +68,7 @@ def test_a_comparison_shows_headline_table_and_curves_and_is_inert(comparison):
         assert f"{mean:.4f}" in words and method in words
 
 
+@pytest.mark.long
 def test_a_run_shows_its_seeds():
     result = fedsim.run(tiny())
     words = inert(result._repr_html_())
@@ -76,6 +77,7 @@ def test_a_run_shows_its_seeds():
     assert words.startswith("scaffold ends with test accuracy")
 
 
+@pytest.mark.long
 def test_what_went_wrong_is_said(comparison):
     diverged = fedsim.run(tiny(client={"lr": 1e30}))
     assert len(diverged.reasons) == 2

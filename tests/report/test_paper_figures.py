@@ -144,6 +144,7 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
     assert len(axes.collections) == 8  # bands of the strong ones
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "across", "pages"), [(3, 1, 1), (8, 2, 1), (12, 3, 1), (40, 3, 2)]
 )

@@ -19,6 +19,7 @@ def test_a_mean_of_means_is_the_flat_mean(groups):
     )
 
 
+@pytest.mark.long
 def test_one_group_is_its_rule_bit_for_bit():
     for inner in (None, "mean(weights=uniform)", "median", "trimmed_mean(trim=2)"):
         link = {"kind": "hierarchical", "groups": 1, "inner": inner}

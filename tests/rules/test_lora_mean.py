@@ -49,6 +49,7 @@ def test_the_factors_have_the_plain_mean_and_the_product_the_best_rank():
     close(product(reduced("product", weights="uniform")["first"]["W"]), U[:, :r] * s[:r] @ Vt[:r])
 
 
+@pytest.mark.long
 def test_a_client_counts_by_the_norm_of_its_product():
     """HetLoRA: ‖A_k B_k‖ over both targets, whatever the samples; 0 of a client that sent zeros."""
     second = {"lora_A": RNG.normal(size=(K, 4, 1)), "lora_B": RNG.normal(size=(K, 1, 3))}

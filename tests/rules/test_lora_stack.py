@@ -102,6 +102,7 @@ def by_hand(result) -> np.ndarray:
     return W
 
 
+@pytest.mark.long
 def test_the_weights_take_the_exact_sum_and_bytes_are_those_of_the_stack():
     """Some of the clients, a round without anyone, new adapters, half a server step."""
     result = run()

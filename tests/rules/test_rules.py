@@ -198,13 +198,13 @@ def gap(law, name):
     return None
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(6)
 @each_rule_at_length
 def test_order_of_clients_is_of_no_interest(name):
     assert (gap(laws.permutation, name) is not None) is TABLE[name].ordered
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(9)
 @every_rule
 @pytest.mark.parametrize("law", [laws.translation, laws.scale])
 def test_translation_and_positive_scale(name, law):
@@ -216,6 +216,7 @@ def test_translation_and_positive_scale(name, law):
     assert (gap(law, name) is None) is bool(keeps)
 
 
+@pytest.mark.quick(3)
 @every_rule
 def test_unanimous_clients_are_believed(name):
     assert (gap(laws.equal_rows, name) is None) is TABLE[name].unanimous
@@ -256,6 +257,7 @@ def test_absent_rows_change_no_bit_whatever_they_hold_and_wherever_they_stand(na
         assert got == want
 
 
+@pytest.mark.quick(3)
 @every_rule
 def test_nobody_reports_and_nothing_moves(name):
     got = aggregate(name, poisoned(deltas(), slice(None), np.nan), weights=np.zeros(K))
@@ -322,6 +324,7 @@ def test_few_clients(name):
             aggregate(name, deltas(), weights=np.arange(K) < min(n - 1, 2))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "name", marked(n for n in OURS["rule"] if least(n) <= 1 and TABLE[n].unanimous and n != VOTES)
 )
@@ -357,6 +360,7 @@ def test_docstrings_say_what_one_has_to_know(family, name):
     assert text.splitlines()[0].endswith(".") and not text.splitlines()[1]
 
 
+@pytest.mark.long
 def test_trimming_nothing_is_the_mean_and_trimming_all_but_one_the_median():
     close(
         fedsim.aggregate({"kind": "trimmed_mean", "trim": 0}, deltas()),
@@ -427,6 +431,7 @@ def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
         assert bits(aggregate(name, wide, weights=np.isin(np.arange(capacity), place))) == want
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["plain", "offset", "outlier", "twins", "weighted"])
 def test_geometric_median_of_large_updates_is_that_of_float64(case):
     X = np.random.default_rng(8).normal(size=(12, 5000))
@@ -460,6 +465,7 @@ def test_krum_sees_small_differences_on_a_large_common_offset():
     np.testing.assert_allclose(got - 1, want, atol=1e-6)
 
 
+@pytest.mark.long
 def test_geometric_median_stays_on_a_point_that_is_one():
     X = np.array([[0.0, 0.0]] * 3 + [[1.0, 0.0], [0.0, 1.0]])
     np.testing.assert_allclose(fedsim.aggregate("geometric_median", X), [0, 0], atol=1e-12)

@@ -577,6 +577,7 @@ def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, 
     assert found.tolist() == stacked[at].tolist()
 
 
+@pytest.mark.long
 def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
     rows = np.float32([[-1, 0], [2, 0], [3, -2], [-2, -2], [-3, -3], [-2, -1], [2, -1]])
     median = fedsim.aggregate("geometric_median", rows)
@@ -584,6 +585,7 @@ def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
     np.testing.assert_allclose(median, [-0.6620109, -1.09052399], atol=5e-5)
 
 
+@pytest.mark.long
 def test_order_statistics_of_leaves_that_take_several_blocks_and_one(monkeypatch):
     """The last block of a wide leaf overlaps the one before; the last leaf is narrower."""
     rng = np.random.default_rng(3)

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from fedsim.rules.sorting import Ranks, by_sorted_columns
 
@@ -29,6 +30,7 @@ def test_rows_that_read_a_small_result_do_not_sort_once_more():
     assert not set(sorts) & set(reads)
 
 
+@pytest.mark.long
 def test_nobody_present_is_the_same_in_one_block_and_in_several():
     nobody = jnp.zeros(ROWS, bool)
     for columns in (3, 100_000):

@@ -119,6 +119,7 @@ def test_a_data_file_elsewhere_counts_as_missing_not_as_wrong(done):
     assert (code, marks) == (7, {"data": "NOT"}) and last.endswith(WRONG)
 
 
+@pytest.mark.long
 def test_errors_are_reported_even_if_something_is_missing(done):
     out, _ = done
     (out / "rounds.csv").write_text((out / "rounds.csv").read_text().replace("0,1,", "0,2,", 1))

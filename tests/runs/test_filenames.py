@@ -172,6 +172,7 @@ def test_a_comparison_of_an_earlier_version_is_reported_and_resumes(stopped, tmp
     assert fedsim.diff(out, whole).models == []
 
 
+@pytest.mark.long
 def test_a_record_that_names_other_folders_is_damaged(tmp_path):
     out = tmp_path / "out"
     fedsim.run(TINY, seeds=1, out=out, pictures=False)

@@ -44,6 +44,7 @@ def test_with_nothing_set_it_is_the_original(original, tmp_path, round):
     whole(tmp_path / "fork", bits(original))
 
 
+@pytest.mark.long
 def test_the_rounds_until_then_are_the_original_s(original, tmp_path):
     result = forked(original, tmp_path / "fork", round=2, edits=ATTACKED)
 
@@ -207,6 +208,7 @@ def test_the_command_says_how_to_resume_and_has_that_option():
     assert "--resume" in fork_command.get_help(context)
 
 
+@pytest.mark.long
 def test_without_its_beginning_it_is_not_resumed(original, tmp_path):
     """Training from the start model would be another run under the same name."""
     forked(original, tmp_path / "fork", round=2, edits=ATTACKED)
@@ -226,6 +228,7 @@ def test_without_its_beginning_it_is_not_resumed(original, tmp_path):
         forked(original, tmp_path / "fork", round=1, edits=ATTACKED, resume=True)
 
 
+@pytest.mark.long
 def test_without_a_client_it_takes_part_no_more(keeping, tmp_path):
     """Four of twelve are left, and join every round; rounds until then are the original's."""
     result = forked(keeping, tmp_path / "fork", round=2, edits=f"fleet.without={[*range(8)]}")

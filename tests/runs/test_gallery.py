@@ -58,6 +58,7 @@ def accuracy_of(run: Path) -> float:
     return float(dict(zip(head.split(","), row.split(","), strict=True))["final"])
 
 
+@pytest.mark.long
 def test_a_gallery_shows_every_run_of_a_folder_and_names_what_it_leaves_out(runs):
     page, skipped = gallery_of(runs)
     assert states(page) == {"failed": "failed", "finished": "finished", "halfway": "unfinished"}

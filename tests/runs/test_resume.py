@@ -170,6 +170,7 @@ def test_another_scenario_is_refused(edit, template):
     assert {step.path.rpartition("/")[2] for step in disk.trace} <= {"run", ".lock"}
 
 
+@pytest.mark.long
 def test_other_data_are_refused(tmp_path):
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(60) % 6)

@@ -53,6 +53,7 @@ def test_ten_empty_rounds_in_a_row_end_a_run():
     assert result.reasons[0] == "round 10: 10 rounds running, no client's update could be used"
 
 
+@pytest.mark.long
 def test_rounds_without_clients_do_not_count_as_empty():
     """Most rounds draw nobody, which is not a failure; rounds with only unusable updates are."""
     some = {"cohort": {"kind": "poisson", "rate": 0.02}, "seeds": [3]}
@@ -206,6 +207,7 @@ def test_a_learning_rate_of_0_keeps_the_model_and_is_done(sections):
     assert result.status == "done" and (result.model()["W"] == 0).all()
 
 
+@pytest.mark.long
 def test_a_reported_loss_that_is_not_finite_is_divergence():
     """Updates are usable and parameters finite, and still the run cannot be scored."""
     result = run(
@@ -247,6 +249,7 @@ def test_a_diverged_run_never_has_a_score():
     assert (comparison.table["diverged"] == 2).all()
 
 
+@pytest.mark.long
 def test_a_run_that_grows_without_bound_says_so(tmp_path):
     """Steps on a quadratic are far too long: each round is ten times farther off, finite still."""
     quadratic = {"kind": "quadratics", "clients": 4, "features": 3}

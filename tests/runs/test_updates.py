@@ -10,8 +10,11 @@ import pytest
 from directories import bits, tiny, whole
 
 import fedsim
-from fedsim.errors import CheckpointError, Interrupted
+from fedsim import tree
+from fedsim.assemble.experiment import build, numerics
+from fedsim.errors import CheckpointError, DirectoryError, Interrupted
 from fedsim.runs import directory
+from fedsim.scenario import read
 
 KEPT = {"rounds": 1, "updates": True}
 LOSSY = {"fleet": {"dropout": 0.3, "malicious": [0, 1, 2, 3]}, "wire": ["sign_flip"]}
@@ -81,6 +84,32 @@ def test_they_change_nothing_and_verify_knows_them(kept, tmp_path):
     assert "round 2: updates: " in failed[0].detail
 
 
+def test_those_of_a_fork_begin_with_its_own_rounds(kept, tmp_path):
+    """With nothing set they are the original's; a fork that kept none cannot be replayed."""
+    fedsim.fork(kept, round=2, out=tmp_path / "fork", seeds=[0], pictures=False)
+    of_fork = list(fedsim.updates_of(tmp_path / "fork"))
+    assert [updates.round for updates in of_fork] == [3, 4]
+    for one, other in zip(of_fork, [*fedsim.updates_of(kept, seed=0)][2:], strict=True):
+        assert same(one, other)
+    shutil.rmtree(tmp_path / "fork/updates")
+    with pytest.raises(DirectoryError, match="is a fork that kept no updates; set checkpoint"):
+        next(fedsim.updates_of(tmp_path / "fork"))
+
+
+def test_check_counts_what_is_held_of_them():
+    """Three rounds on their way, and of one run a copy and its file; none where none are kept."""
+    parts = {}
+    for updates in (True, False):
+        scenario = read(tiny(rounds=4, seeds=[0], checkpoint={"updates": updates}))
+        with numerics(scenario):
+            experiment = build(scenario)
+        parts[updates] = experiment.memory_bytes
+    parameters = tree.nbytes(experiment.shared[0]["params"])
+    assert set(parts[True]) - set(parts[False]) == {"updates"}
+    assert parts[True]["updates"] % (5 * parameters) == 0
+    assert parts[True]["updates"] >= 5 * 4 * parameters
+
+
 @pytest.mark.long
 def test_a_run_that_resumes_writes_them_again(kept, tmp_path):
     """Those after its last commit are deleted and come again, and so do those of more rounds."""
@@ -112,6 +141,7 @@ def test_rules_that_see_all_rows_keep_them_too(tmp_path, server):
     assert all(same(one, other) for one, other in pairs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sections", "reason"),
     [

@@ -90,6 +90,7 @@ def state(path):
     ]
 
 
+@pytest.mark.long
 def test_what_runs_that_trained_side_by_side_shared_is_not_compared(tmp_path):
     """One seed alone has another share of the lanes' steps, where clients drop out."""
     fleet = {"dropout": 0.3, "speed": {"kind": "lognormal", "sigma": 0.5}}
@@ -201,6 +202,7 @@ def test_missing_files_are_reported_and_foreign_ones_are_named(mine):
         fedsim.verify(out)
 
 
+@pytest.mark.long
 def test_a_commit_that_the_record_does_not_name_is_reported(mine):
     out = mine("fedavg")
     record = directory.read_record(out)

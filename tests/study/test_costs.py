@@ -32,6 +32,8 @@ from fedsim.study.cost_axes import BYTES, TIME, in_bytes, is_about_cost, timed
 from fedsim.study.cost_lines import cost_lines
 from fedsim.study.costs import comparison_groups, cost_rows, differing_way, name_of, on_front
 from fedsim.study.findings import findings_of
+from fedsim.study.grid import design_of
+from fedsim.study.margin import margin_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval, median_interval
 from fedsim.study.words import call_of, codec_axes, is_attack, variation_in_words
@@ -384,6 +386,26 @@ def test_a_margin_is_a_number_of_at_least_0(margin):
         ]
         == 0
     )
+
+
+def test_a_comparison_keeps_what_its_section_says():
+    """The margin, too, which the sentences read from the record; methods hold their ranges."""
+    section = {
+        "methods": ["fedavg", "fedprox"],
+        "vary": {"data.clients": [5, 10]},
+        "ranges": True,
+        "budget": 3,
+        "suite": 2,
+        "margin": 0.05,
+    }
+    data = {"kind": "digits", "validation": 0.1}
+    scenario = read({"name": "kept", "data": data, "compare": section})
+    compare = design_of(scenario).scenario.resolved()["compare"]
+    for key in ("vary", "budget", "suite", "margin"):
+        assert compare[key] == section[key], key
+    assert compare["methods"][0]["tune"] == {"client.lr": "log(1e-2, 1)"}
+    assert "ranges" not in compare
+    assert margin_of({"compare": compare}, "test_accuracy", 0.9) == 0.05
 
 
 def test_equal_scores_under_few_seeds_are_no_claim():

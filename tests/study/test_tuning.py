@@ -1,5 +1,8 @@
 """Settings that are tried with one method alone, and remarks on choices at the edge of a grid."""
 
+import math
+
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import if_whole
@@ -7,8 +10,10 @@ from conftest import if_whole
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
+from fedsim.scenario.ranges import Range
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
+from fedsim.study.outer_tenths import ranges_in, tenth_lines
 from fedsim.study.tuning import Trial, edge_lines, sensitivity, setting_lines, tuned
 
 SCENARIO = {
@@ -201,6 +206,74 @@ def test_a_setting_that_has_not_run_is_not_chosen_by_the_start_model():
     best, rows = tuned(trials, "test_accuracy", "final")
     assert best == 1
     assert [row["test_mean"] for row in rows] == [None, 0.4]
+
+
+def test_under_how_many_seeds_a_setting_is_the_best_is_counted():
+    """The first of ties counts; a run without a score is not the best of any seed."""
+    scores = {0.1: [0.5, 0.6, 0.7], 0.2: [0.5, 0.9, 0.6], 0.3: [None, 0.1, 0.8]}
+    trials = []
+    for setting, values in scores.items():
+        rounds = [{"seed": seed, "validation_accuracy": v} for seed, v in enumerate(values)]
+        summary = []
+        for seed, value in enumerate(values):
+            status = "failed" if value is None else None
+            summary.append({"seed": seed, "final": value, "diverged": 0, "status": status})
+        trials.append(Trial({"method": "m", "client.lr": setting}, rounds, summary))
+    _, rows = tuned(trials, "test_accuracy", "final")
+    assert [row["best_seeds"] for row in rows] == [1, 1, 1]
+
+
+def drawn_rows(values, best, method="m"):
+    """Rows of `tuning.csv` of drawn settings, and how many seeds have each as their best."""
+    return [
+        {"method": method, "mu": float(v), "best_seeds": int(b), "validation_mean": 0.5}
+        for v, b in zip(values, best, strict=True)
+    ]
+
+
+def test_a_best_setting_in_an_outer_tenth_of_its_range_in_most_seeds_is_named():
+    """On the range's own scale; of drawn settings, the largest alone is no remark."""
+    compare = {
+        "methods": ["fedavg", {"method": "fedprox(mu=log(1e-3, 1))", "label": "m"}],
+        "tune": {"client.lr": [0.1, 0.3]},
+        "budget": 4,
+    }
+    ranges = ranges_in({"compare": compare})
+    assert ranges == {("m", "method.mu"): Range("log", 0.001, 1.0)}
+    ranges = {("m", "mu"): Range("log", 0.001, 1.0)}
+    values = [0.0019, 0.03, 0.4, 0.6]  # 0.6 is in the upper tenth, of which 0.501 is the end
+    (line,) = tenth_lines(drawn_rows(values, [0, 1, 1, 8]), ranges)
+    assert line.startswith("In 8 of 10 seeds, the best of 4 settings of m")
+    assert line.endswith("in the upper tenth of mu=log(0.001, 1).")
+    (line,) = tenth_lines(drawn_rows(values, [9, 1, 0, 0]), ranges)
+    assert "In 9 of 10 seeds" in line and "lower tenth" in line
+    for best in ([0, 0, 10, 0], [1, 1, 1, 7], [0, 0, 0, 4]):
+        assert tenth_lines(drawn_rows(values, best), ranges) == []
+    rows = [{**row, "chosen": False} for row in drawn_rows(values, [1] * 4)]
+    rows[-1] |= {"chosen": True, "validation_mean": 0.6}
+    assert len(edge_lines(rows, ["mu"])) == 1
+    assert edge_lines(rows, ["mu"], drawn=ranges) == []
+
+
+def test_pure_noise_seldom_has_its_best_settings_in_an_outer_tenth():
+    """Four uniform draws and ten seeds: at one of two ends, by the binomial law, 0.93 %."""
+    expected = 0.0
+    for within in range(1, 4):
+        rest = 4 - within
+        chance = math.comb(4, within) * 0.1**within * 0.9**rest
+        for seeds in (8, 9, 10):
+            of_best = math.comb(10, seeds) * (within / 4) ** seeds * (rest / 4) ** (10 - seeds)
+            expected += 2 * chance * of_best
+    assert expected == pytest.approx(0.0093, abs=1e-4)
+
+    rng = np.random.default_rng(0)
+    repeats = 4000
+    ranges = {("m", "mu"): Range("uniform", 0.0, 1.0)}
+    lines = 0
+    for _ in range(repeats):
+        best = rng.multinomial(10, [0.25] * 4)
+        lines += len(tenth_lines(drawn_rows(rng.uniform(size=4), best), ranges))
+    assert abs(lines / repeats - expected) < 4 * math.sqrt(expected / repeats)
 
 
 def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():

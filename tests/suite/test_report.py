@@ -18,7 +18,7 @@ from fedsim.suite.execute import run_suite
 from fedsim.suite.page import page_of
 from fedsim.suite.report import tables_of, write_report
 from fedsim.suite.results import Task, read_tasks
-from fedsim.suite.sentences import headline, lines_of, task_lines
+from fedsim.suite.sentences import headline, lines_of, notes, task_lines
 from fedsim.suite.statistics import (
     all_pairs,
     expected_best,
@@ -120,11 +120,13 @@ def test_what_is_told_apart_is_said_and_what_is_not_is_open():
     for number in range(2):
         a, b, c = noise[number] + 0.5
         tasks.append(task(f"task{number}", {"a": a, "b": b + 0.3, "c": c, "alone": None}))
+    tasks[0] = tasks[0]._replace(cautions=["In 9 of 10 seeds, ..."])
     analysis = analysed(tasks)
+    assert "task0: In 9 of 10 seeds, ..." in notes(analysis)
     assert "b has the best mean test accuracy" in headline(analysis)
     assert "significantly better than a and c (p ≤ 0.012 after Holm)" in headline(analysis)
     lines = lines_of(analysis)
-    assert "alone is not ranked (no score: trains no shared model)." in lines
+    assert any("alone has no score" in line and "data.client_test" in line for line in lines)
     assert any("may still differ" in line for line in lines)
     rows = {(row["method"], row["other"]): row for row in tables.overall_pair_rows(analysis)}
     assert [(rows[pair]["wins"], rows[pair]["open"], rows[pair]["losses"]) for pair in rows] == [

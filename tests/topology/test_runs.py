@@ -65,7 +65,7 @@ TRAJECTORIES = [
 ]
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("client, topology, n", TRAJECTORIES)
 def test_trajectories_of_the_papers(client, topology, n):
     inputs = problem(n)
@@ -155,6 +155,7 @@ def test_choco_sends_what_its_codec_makes():
     assert result.rounds["bytes_up"].iloc[-1] == 3 * 5 * 2 * -(-(32 + index_bits) // 8)
 
 
+@pytest.mark.long
 def test_mixing_every_few_rounds():
     inputs = problem(4)
     result = run(inputs, scenario("sgd", {"kind": "ring", "every": 3}, rounds=5))
@@ -164,6 +165,7 @@ def test_mixing_every_few_rounds():
     assert result.rounds["bytes_up"].iloc[-1] == 4 * 2 * nodes.D * 4
 
 
+@pytest.mark.long
 def test_choco_sends_nothing_in_a_round_without_mixing():
     inputs = problem(4)
     client = {"kind": "choco", "codec": {"kind": "top_k", "k": 1}, "gamma": 0.3}
@@ -196,7 +198,7 @@ def test_links_that_fail_and_graphs_that_are_drawn_again():
     assert result.rounds["bytes_up"].iloc[-1] == links * 2 * nodes.D * 4
 
 
-@pytest.mark.quick(3)
+@pytest.mark.long
 @pytest.mark.parametrize("client", ["sgd", "exact_diffusion", "push_sum"])
 def test_a_node_that_is_away_keeps_its_row(client):
     """Its weight falls back to both ends; who is there is read from the run."""
@@ -320,7 +322,7 @@ def digits(**sections) -> dict:
     }
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize("client", ["sgd", "exact_diffusion"])
 def test_a_node_without_samples_hands_on_what_it_hears(client):
     """Nodes 1 and 4 have no samples: their gradient is zero."""

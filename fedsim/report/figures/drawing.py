@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import printable
+from fedsim.report.figures.fonts import without_placing
 from fedsim.report.pictures.looks import COLOURS as COLOURS
 
 if TYPE_CHECKING:
@@ -262,5 +263,8 @@ def _bytes(figure: "Figure", form: str) -> bytes:
     backend = import_module(f"matplotlib.backends.backend_{name}")
     backend.FigureCanvas(figure)
     file = io.BytesIO()
-    figure.savefig(file, format=form, dpi=RESOLUTION, metadata=METADATA[form], facecolor="white")
+    look = {"dpi": RESOLUTION, "metadata": METADATA[form], "facecolor": "white"}
+    embedding = without_placing() if form == "pdf" else contextlib.nullcontext()
+    with embedding:
+        figure.savefig(file, format=form, **look)
     return file.getvalue()

@@ -49,7 +49,7 @@ def rendered(
     )
     template = environment.from_string(_file(f"{template_name or name}.html"))
     page = template.render(
-        **content,
+        **{"refresh": 0, **content},
         style=Markup(style),
         script=Markup(script),
         data=Markup(numbers),

@@ -1,0 +1,74 @@
+"""What clients contributed, as one page that opens offline."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fedsim.report.page.render import rendered
+from fedsim.report.page.strips import Line, Mark, Strips, marks_picture, numbers_of, percent_axis
+from fedsim.report.pictures.contributions import bars_of, number
+from fedsim.report.pictures.looks import curve_class
+from fedsim.report.results import EMPTY, Cell, Row
+
+# column of `contributions.csv` -> its title
+COLUMNS = {
+    "client": "client",
+    "value": "value",
+    "low": "95 % from",
+    "high": "to",
+    "standard_error": "standard error",
+    "samples": "samples",
+    "rounds": "rounds",
+}
+
+
+def page_of_contributions(
+    rows: Sequence[Row], title: str, sentence: str, unit: str, notes: Sequence[str]
+) -> bytes:
+    """The page.
+
+    Args:
+      rows: of `contributions.csv`, those that contributed most first.
+      title: of the run.
+      sentence: what contributions are.
+      unit: what they are shares of, for the axis.
+      notes: what to know of them, a sentence each.
+    """
+    shown = [name for name in COLUMNS if any(row[name] is not None for row in rows)]
+    content = {
+        "title": f"Contributions of clients: {title}",
+        "headline": sentence,
+        "notes": [*notes, bars_of(rows).note],
+        "picture": _picture(rows, unit),
+        "table": {
+            "head": [COLUMNS[name] for name in shown],
+            "groups": [("", [[_cell(row[name]) for name in shown] for row in rows])],
+        },
+    }
+    return rendered(content, {"axes": [], "charts": []}, template_name="contributions")
+
+
+def _picture(rows: Sequence[Row], unit: str) -> Strips:
+    """A row for each client: its contribution, its interval, and its number."""
+    lines = []
+    numbers = [0.0]
+    for row in bars_of(rows).rows:
+        mark = _mark(row)
+        lines.append(Line(f"client {row['client']}", "", curve_class(0), [mark]))
+        numbers += numbers_of([mark])
+    return marks_picture(lines, percent_axis(numbers), unit, [(0.0, "zero")])
+
+
+def _mark(row: Row) -> Mark:
+    title = f"{row['value']:+.6g}"
+    if row["low"] is not None:
+        title += f" ({row['low']:+.4g} to {row['high']:+.4g})"
+    return Mark(row["value"], row["low"], row["high"], [], True, number(row["value"]), title)
+
+
+def _cell(value: Any) -> Cell:
+    """What a cell shows, and what it is sorted by."""
+    if value is None:
+        return EMPTY
+    if isinstance(value, float):
+        return f"{value:.6g}", value
+    return str(value), value
