@@ -42,7 +42,7 @@ CASES = {
     },
     "leaving": {"fleet": {"availability": {"kind": "diurnal", "period": 60.0}, "dropout": 0.3}},
     "diverging": {
-        "client": {"kind": "fedavg", "lr": 1e30, "batch": 16, "steps": 2},
+        "client": {"lr": 1e30, "batch": 16, "steps": 2},
         "model": {"kind": "mlp", "hidden": [8]},
     },
     "stopping": {
