@@ -23,7 +23,7 @@ def dominant(matrix: Float[Array, "K K"]) -> tuple[Float[Array, ""], Float[Array
       matrix: symmetric and positive semi-definite; zero has the eigenvalue 0 and the vector 0.
     """
     K = len(matrix)
-    present = jnp.diagonal(matrix) > 0
+    present = jnp.any(matrix != 0, axis=1)
     order = jnp.argsort(~present, stable=True)
 
     def of_rows(rows: Float[Array, "size K"]) -> tuple[Float[Array, ""], Float[Array, " K"]]:
