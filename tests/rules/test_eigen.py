@@ -1,6 +1,7 @@
 """The direction in which rows spread most."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -34,9 +35,9 @@ def test_it_is_the_largest_eigenvector_whatever_rows_are_zero(matrix):
 
 
 def test_directions_of_equal_spread_and_none_at_all():
-    value, vector = dominant(np.eye(ROWS, dtype=np.float32))
+    value, vector = dominant(jnp.eye(ROWS))
     assert value == pytest.approx(1)
     assert np.linalg.norm(vector) == pytest.approx(1)
-    value, vector = dominant(np.zeros((ROWS, ROWS), np.float32))
+    value, vector = dominant(jnp.zeros((ROWS, ROWS)))
     assert value == 0
     assert not vector.any()

@@ -48,7 +48,7 @@ def test_many_rows_in_several_blocks_are_those_that_numpy_sorts():
     def reduce(ranks: Ranks):
         return ranks.at(jnp.asarray(20)) + ranks.sum(2, jnp.asarray(10))
 
-    got = jax.jit(lambda *leaves: by_sorted_columns(reduce, list(leaves), present))(*leaves)
+    got = jax.jit(lambda leaves: by_sorted_columns(reduce, leaves, jnp.asarray(present)))(leaves)
     for leaf, row in zip(leaves, got, strict=True):
         ordered = np.sort(leaf[present], axis=0)
         total = np.zeros(leaf.shape[1:], np.float32)
