@@ -1,23 +1,57 @@
 """The direction in which a few rows spread most, the same bits however many slots are empty."""
 
+import functools
+
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from fedsim.rules.pairs import of_present_rows
+
 # The 2³⁰-th power of a matrix: other directions vanish, unless their spread is within 1e-8 of it.
 SQUARINGS = 30
+SHARE = 1e-4  # of other directions in a power whose square has none
+DEPTH = 256  # rows that one product adds
 
 
 def dominant(matrix: Float[Array, "K K"]) -> tuple[Float[Array, ""], Float[Array, " K"]]:
     """Return the largest eigenvalue and its unit eigenvector by repeated squaring.
 
-    Sums run row by row, so that rows of zeros change no bit.
+    Rows of zeros change no bit: the number of the others decides the shape of all products.
 
     Args:
       matrix: symmetric and positive semi-definite; zero has the eigenvalue 0 and the vector 0.
     """
+    K = len(matrix)
+    present = jnp.any(matrix != 0, axis=1)
+    order = jnp.argsort(~present, stable=True)
+
+    def of_rows(rows: Float[Array, "size K"]) -> tuple[Float[Array, ""], Float[Array, " K"]]:
+        size = len(rows)
+        square = jnp.pad(rows[:, :size], ((0, 0), (0, max(size - K, 0))))
+        value, vector = _dominant(square)
+        return value, jnp.pad(vector[:K], (0, max(K - size, 0)))
+
+    value, vector = of_present_rows(of_rows, matrix[:, order], present)
+    return value, vector[jnp.argsort(order)]
+
+
+def _dominant(matrix: Float[Array, "K K"]) -> tuple[Float[Array, ""], Float[Array, " K"]]:
+    """`dominant` of a matrix whose number of rows is a power of two."""
+
+    def has_others(state):
+        """Whether a power P is not yet of rank one, where (trace P)² = Σ Pᵢⱼ²."""
+        squarings, power = state
+        trace = total(jnp.diagonal(power))
+        others = trace * trace - total(total(power * power))
+        return (squarings < SQUARINGS - 1) & (others > SHARE * trace * trace)
+
+    def square(state):
+        squarings, power = state
+        return squarings + 1, _scaled(_squared(power))
+
     unit = _scaled(matrix)
-    power = lax.fori_loop(0, SQUARINGS, lambda _, power: _scaled(_times(power, power)), unit)
+    _, power = square(lax.while_loop(has_others, square, (0, unit)))
     vector = power[jnp.argmax(jnp.diagonal(power))]
     # Two more steps remove what rounding left of other directions.
     for _ in range(2):
@@ -32,10 +66,11 @@ def total(values: Float[Array, "K ..."]) -> Float[Array, "..."]:
     return lax.fori_loop(0, values.shape[0], add, jnp.zeros_like(values[0]))
 
 
-def _times(a: Float[Array, "K K"], b: Float[Array, "K K"]) -> Float[Array, "K K"]:
-    """The product of two matrices, as a sum of columns of `a` times rows of `b`."""
-    add = lambda k, so_far: so_far + a[:, k][:, None] * b[k][None, :]
-    return lax.fori_loop(0, a.shape[0], add, jnp.zeros_like(a))
+def _squared(matrix: Float[Array, "K K"]) -> Float[Array, "K K"]:
+    """The square of a symmetric matrix, as a sum of products of a few rows each."""
+    rows = matrix.reshape(-1, min(DEPTH, len(matrix)), len(matrix))
+    products = [jnp.matmul(part.T, part, precision=lax.Precision.HIGHEST) for part in rows]
+    return functools.reduce(jnp.add, products)
 
 
 def _product(matrix: Float[Array, "K K"], vector: Float[Array, " K"]) -> Float[Array, " K"]:

@@ -3,7 +3,7 @@
 Few rows are sorted by an unrolled network: one operation reads every number once, and writes the
 function of the ranks that is asked for. For many rows that would take too long to compile: there
 compare-exchange layers move every number between cache and registers, up to three layers at once on
-groups of eight rows, in tiles so narrow that loops are unrolled.
+groups of eight rows, in tiles so narrow that loops are unrolled, several of them at once.
 """
 
 import itertools
@@ -31,7 +31,7 @@ class Ranks(NamedTuple):
     The rows are a list with one entry per rank, or a single array.
     """
 
-    rows: list[Int[Array, "1 ..."]] | Int[Array, "P C"]
+    rows: list[Int[Array, "1 ..."]] | Int[Array, "P T C"]
     dtype: Any
 
     def at(self, rank: Int[Array, ""], below: int | None = None) -> Float[Array, "..."]:
@@ -164,30 +164,23 @@ def _by_network(K: int, D: int, dtype: Any, function: Reduce):
 def _by_layers(K: int, D: int, dtype: Any, function: Reduce):
     """Sort blocks layer by layer; arguments and result are those of `_by_network`."""
     P = 1 << (K - 1).bit_length()
-    is_cpu = platform() == "cpu"
 
-    # Tiles of 16 KiB, as measured; few rows want longer ones.
-    C = max(128, 2**14 // P) // dtype.itemsize
-    numbers = 2**16 if is_cpu else 2**26  # of a block
-    W = C * max(1, min(numbers // (K * C), -(-D // C)))
-    if not is_cpu:
-        C = W  # an accelerator wants few, large operations
+    # Blocks of 2¹⁸ numbers in tiles of 128 bytes a row, as measured: loops over so few columns are
+    # unrolled, and threads share the tiles. An accelerator wants few, large operations.
+    if platform() == "cpu":
+        C = 128 // dtype.itemsize
+        tiles = max(2, min(2**18 // (P * C), -(-D // C)))
+    else:
+        C = min(2**26 // K, D)
+        tiles = 1
 
     def reduce(values, present):
-        def tile(t):
-            return _filled(lax.dynamic_slice_in_dim(values, t * C, C, 1), present, P)
+        x = _filled(values, present, P).reshape(P, tiles, C)
+        ordered = _sort(lax.optimization_barrier(jnp.swapaxes(x, 0, 1)))
+        row = function(Ranks(jnp.swapaxes(ordered, 0, 1), dtype))
+        return row.reshape(1, -1)
 
-        # The next tile is cut one step ahead: fused into the network, the cut would prevent
-        # vector instructions.
-        def step(t, state):
-            x, out = state
-            row = function(Ranks(_sort(x), dtype))
-            return tile(t + 1), lax.dynamic_update_slice(out, row[None], (0, t * C))
-
-        start = (tile(0), jnp.zeros((1, W), dtype))
-        return lax.fori_loop(0, W // C, step, start)[1]
-
-    return W, reduce
+    return tiles * C, reduce
 
 
 def _filled(values: Float[Array, "K C"], present: Bool[Array, " K"], P: int) -> Int[Array, "P C"]:
@@ -224,7 +217,7 @@ def ascending(columns: Float[Array, "K C"]) -> Float[Array, "P C"]:
     K = columns.shape[0]
     P = 1 << (K - 1).bit_length()
     integers = _filled(columns, jnp.ones(K, bool), P)
-    return _floats(_sort(integers), columns.dtype)
+    return _floats(_sort(integers[None])[0], columns.dtype)
 
 
 def middle(ordered: Float[Array, "P ..."], m: Int[Array, ""]) -> Float[Array, "..."]:
@@ -247,14 +240,15 @@ def _floats(integers: Int[Array, "..."], dtype) -> Float[Array, "..."]:
     return lax.bitcast_convert_type(bits, dtype)
 
 
-def _sort(x: Int[Array, "P C"]) -> Int[Array, "P C"]:
-    """Bitonic sort along axis 0, whose length is a power of two.
+def _sort(x: Int[Array, "T P C"]) -> Int[Array, "T P C"]:
+    """Bitonic sort along axis 1, whose length is a power of two.
 
     Two sorted runs are merged, the second one reversed.
     """
-    run = min(x.shape[0], 8)
+    P = x.shape[1]
+    run = min(P, 8)
     x = _regroup(x, run, 1, _sort_lists)
-    while run < x.shape[0]:
+    while run < P:
         layers = run.bit_length()
         for number in _layers_per_operation(layers):
             layers -= number
@@ -271,12 +265,12 @@ def _layers_per_operation(layers: int) -> list[int]:
 
 
 def _regroup(
-    x: Int[Array, "P C"],
+    x: Int[Array, "T P C"],
     size: int,
     gap: int,
     work: Callable[[list[Array]], list[Array]],
     flip: bool = False,
-) -> Int[Array, "P C"]:
+) -> Int[Array, "T P C"]:
     """Apply `work` to lists of `size` rows at a distance of `gap`, in each run of size·gap rows.
 
     Args:
@@ -286,7 +280,7 @@ def _regroup(
       work: a list of rows -> a list of as many.
       flip: whether to reverse the second half of each run first.
     """
-    groups = x.reshape(-1, size, gap, x.shape[1])
+    groups = x.reshape(-1, size, gap, x.shape[2])
     rows = [groups[:, i] for i in range(size)]
     if flip:
         rows[size // 2 :] = [row[:, ::-1] for row in reversed(rows[size // 2 :])]

@@ -56,6 +56,12 @@ CHANGES = (
     Change(
         since="0.7.0",
         section="server",
+        kind="covariance_filter",
+        reason="covariance_filter finds its direction by fewer products",
+    ),
+    Change(
+        since="0.7.0",
+        section="server",
         kind="divide_and_conquer",
         reason="divide_and_conquer draws its coordinates another way",
     ),

@@ -7,10 +7,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from fedsim.machine import platform
 from fedsim.tree.arithmetic import Tree, fold
+
+# Rows of a tile of products. Large tiles are half as fast again, and compute more than is needed;
+# they pay off where more rows than this are present.
+SMALL_SIDE = 20
+LARGE_SIDE = 100
+FEW = 400
 
 
 def by_columns(
@@ -162,8 +168,8 @@ def squared_distances(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array,
 def gram(stacked: Tree, present: Bool[Array, " K"], centred: bool = True) -> Float[Array, "K K"]:
     """Products of all pairs of rows, centred on the mean of the present ones; 0 for absent rows.
 
-    The present rows come first, and every product is one of tiles of the same shape, whatever K is
-    (5. in `exact`). Tiles below the diagonal are not computed.
+    The present rows come first, and every product is one of tiles whose shape depends on the number
+    of present rows alone, whatever K is (5. in `exact`). Tiles below the diagonal are not computed.
 
     Args:
       stacked: rows.
@@ -171,21 +177,42 @@ def gram(stacked: Tree, present: Bool[Array, " K"], centred: bool = True) -> Flo
       centred: False for the products of the rows as they are.
     """
     K = present.shape[0]
-    side = 20  # rows of a tile
-    dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
     order = jnp.argsort(~present, stable=True)
-    tiles = -(-K // side)  # rounded up
+
+    def of_first(rows: int, side: int) -> Float[Array, "K K"]:
+        products = _products(stacked, present, order[:rows], side, centred)
+        return jnp.pad(products, (0, K - rows))
+
+    if K <= FEW:
+        ordered = of_first(K, SMALL_SIDE)
+    else:
+        ordered = lax.cond(
+            jnp.sum(present) <= FEW,
+            lambda: of_first(FEW, SMALL_SIDE),
+            lambda: of_first(K, LARGE_SIDE),
+        )
+    rank = jnp.argsort(order)
+    return ordered[rank][:, rank]
+
+
+def _products(
+    stacked: Tree, present: Bool[Array, " K"], chosen: Int[Array, " J"], side: int, centred: bool
+) -> Float[Array, "J J"]:
+    """Products of all pairs of chosen rows, in tiles of `side` rows; the arguments of `gram`."""
+    J = len(chosen)
+    dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(stacked))
+    tiles = -(-J // side)  # rounded up
     pairs = [(i, j) for i in range(tiles) for j in range(i, tiles)]
     m = jnp.maximum(jnp.sum(present), 1).astype(dtype)
-    front = present[order]  # True as often as there are present rows, then False
+    front = present[chosen]  # True as often as there are present rows, then False
 
     def add(b, block, new, total):
         del b
         centre = jnp.zeros(block.shape[1], dtype)
         if centred:
             centre = fold(centre, block, present.astype(dtype)) / m
-        y = jnp.where(front[:, None] & new[None, :], block[order] - centre, 0)
-        y = jnp.pad(y, ((0, tiles * side - K), (0, 0))).reshape(tiles, side, -1)
+        y = jnp.where(front[:, None] & new[None, :], block[chosen] - centre, 0)
+        y = jnp.pad(y, ((0, tiles * side - J), (0, 0))).reshape(tiles, side, -1)
         times = lambda a, b: jnp.matmul(a, b.T, precision=lax.Precision.HIGHEST)
         return [t + times(y[i], y[j]) for t, (i, j) in zip(total, pairs, strict=True)]
 
@@ -195,9 +222,7 @@ def gram(stacked: Tree, present: Bool[Array, " K"], centred: bool = True) -> Flo
     # The tiles on and above the diagonal, and their transposes, as one matrix.
     tile = dict(zip(pairs, products, strict=True))
     tile |= {(j, i): product.T for (i, j), product in tile.items() if i < j}
-    ordered = jnp.block([[tile[i, j] for j in range(tiles)] for i in range(tiles)])
-    rank = jnp.argsort(order)
-    return ordered[rank][:, rank]
+    return jnp.block([[tile[i, j] for j in range(tiles)] for i in range(tiles)])[:J, :J]
 
 
 def _squared_differences(stacked: Tree, present: Bool[Array, " K"]) -> Float[Array, "K K"]:

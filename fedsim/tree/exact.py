@@ -14,7 +14,7 @@ out alike avoids them:
    each, and adds in another order. Here: a client whose hooks multiply shared arrays starts with a
    copy of them, batched like its model.
 5. A matrix product adds in an order that depends on its shape, and on the position of a row. Here:
-   tiles of one shape, with the rows that count first (`gram`).
+   tiles whose shape the number of rows that count decides, with these rows first (`gram`).
 """
 
 import functools

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim import tree
-from fedsim.tree import draws
+from fedsim.tree import columns, draws
 
 
 def clients(K=5, seed=0):
@@ -145,6 +145,26 @@ def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
     np.testing.assert_allclose(products, centred @ centred.T, atol=2e-6 * scale)
     assert not got[1].any()
     assert not got[:, 1].any()
+
+
+def test_many_rows_have_larger_tiles_and_absent_rows_change_no_bit(monkeypatch):
+    monkeypatch.setattr(columns, "FEW", 6)
+    monkeypatch.setattr(columns, "SMALL_SIDE", 2)
+    monkeypatch.setattr(columns, "LARGE_SIDE", 4)
+    gram = jax.jit(lambda rows, present: tree.gram(rows, present))
+    for m in (6, 7, 9):
+        rng = np.random.default_rng(m)
+        rows = rng.normal(size=(m, 700)).astype(np.float32)
+        centred = rows - rows.mean(0, dtype=float)
+        want = np.asarray(gram(rows, np.ones(m, bool)))
+        np.testing.assert_allclose(want, centred @ centred.T, atol=1e-3)
+        for slots in (10, 13):
+            at = np.sort(rng.permutation(slots)[:m])
+            wide = np.full((slots, 700), np.nan, np.float32)
+            wide[at] = rows
+            got = np.asarray(gram(wide, np.isin(np.arange(slots), at)))
+            assert got[np.ix_(at, at)].tobytes() == want.tobytes()
+            assert not np.delete(got, at, axis=0).any()
 
 
 def test_rows_with_nan_or_infinity_are_not_finite():

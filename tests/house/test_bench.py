@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,10 +16,11 @@ from fedsim.bench.baselines import cohort, rivals
 from fedsim.bench.codecs import PARAMETERS
 from fedsim.bench.growth import AXES, CLASSES, FEATURES, SIZES, bench_growth
 from fedsim.bench.plain_codecs import PLAIN
-from fedsim.bench.plain_rules import NUMPY
+from fedsim.bench.plain_rules import NUMPY, _mean_of_nearest
 from fedsim.bench.rules import LINKS, bench_rules
 from fedsim.bench.workload import bench, matmul_peak, step_flops
 from fedsim.engine.clock import REMEMBERED, Spans
+from fedsim.rules.nearest_values import mean_of_nearest
 from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
@@ -86,6 +88,24 @@ def test_rules_beside_numpy():
         np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=noise, err_msg=name)
     records = list(bench_rules(lambda text: None, [(30, 50)]))
     assert len(records) == 2 * (len(LINKS) - 1) and all(record["seconds"] > 0 for record in records)
+
+
+def test_means_of_nearest_values_differ_from_numpy_where_the_last_and_the_next_tie():
+    """So Bulyan does: the one value stands as far below the centre as the other above it."""
+    rows, count = 80, 60
+    x = np.random.default_rng(1).normal(size=(rows, 2000)).astype(np.float32)
+    x = np.round(8 * x) / 8  # sums are exact, and values tie
+    centre = np.median(x, axis=0)
+    distances = np.sort(np.abs(x - centre), axis=0)
+    is_tie = distances[count - 1] == distances[count]
+
+    ours = mean_of_nearest(jnp.asarray(x), centre, jnp.ones(rows, bool), jnp.asarray(count))
+    difference = np.abs(np.asarray(ours) - _mean_of_nearest(x, centre, count))
+    differs = difference > 1e-6
+    assert differs.any()
+    assert not (differs & ~is_tie).any()
+    tied = (distances == distances[count - 1]).sum(0)
+    assert (difference <= 2 * tied * distances[count - 1] / count + 1e-6).all()
 
 
 # How far apart losses may be where few coordinates are drawn, or hashes are others than in NumPy.
