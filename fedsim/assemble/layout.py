@@ -15,6 +15,7 @@ from fedsim.fleet import Plan
 from fedsim.machine import platform
 from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import Numerics
 
 # The lanes that train fastest, given enough clients, by backend and bytes of the model.
 ACCELERATOR_LANES = 64
@@ -62,10 +63,7 @@ def layout_of(
     plan = of_first_seed(plans)
     K = plan.nominal
     model_bytes = tree.nbytes(inputs.shapes["params"])
-    width = Width(
-        lanes=_lanes(spec.numerics.lanes, model_bytes, K, platform()),
-        block=_block(spec.numerics.block, model_bytes, K),
-    )
+    width = width_of(spec.numerics, model_bytes, K)
 
     # Refuse what cannot fit before `capacity` plans all rounds, which takes time.
     longest_plan = max(plans.values(), key=_longest_client_steps)
@@ -90,6 +88,14 @@ def layout_of(
         models=models_of(inputs.trained.client),
     )
     return Layout(width, shards, shapes)
+
+
+def width_of(numerics: Numerics, model_bytes: int, K: int) -> Width:
+    """Return lanes and block of a cohort of K clients."""
+    return Width(
+        lanes=_lanes(numerics.lanes, model_bytes, K, platform()),
+        block=_block(numerics.block, model_bytes, K),
+    )
 
 
 def _lanes(requested: int | str, model_bytes: int, K: int, backend: str) -> int:
