@@ -136,12 +136,14 @@ def _block(requested: int | str, model_bytes: int, K: int) -> int:
     """Return the slots of a block for a cohort of K clients.
 
     Like `_lanes`, it decides bits. `auto` is the full cohort, up to MAX_BLOCK slots and as many
-    messages as fit into MAX_BLOCK_BYTES.
+    messages as fit into MAX_BLOCK_BYTES, in blocks of the same size.
     """
     if isinstance(requested, int):
         return requested
     messages = MAX_BLOCK_BYTES // max(model_bytes, 1)
-    return max(1, min(K, MAX_BLOCK, messages))
+    most = max(1, min(MAX_BLOCK, messages))
+    blocks = max(1, -(-K // most))  # rounded up
+    return max(1, -(-K // blocks))
 
 
 def _longest_client_steps(plan: Plan) -> int:

@@ -19,7 +19,7 @@ from fedsim.bench.plain_codecs import PLAIN, Plain, receiver
 from fedsim.bench.timing import Announce, in_turn, timed
 from fedsim.bench.workload import lanes
 from fedsim.clients.sgd import sgd
-from fedsim.compose import FAMILIES, fresh_rows, plain_updates
+from fedsim.compose import FAMILIES, fresh_rows, in_parts, plain_updates
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.pack import Width
 from fedsim.engine.pipeline import Pipeline, ProcessedRows
@@ -216,8 +216,19 @@ def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], None], flo
     @functools.partial(jax.jit, donate_argnums=(0, 1))
     def add(total: Tree, memory: Tree, updates: Updates, context: Context):
         """Add a block -> the sum, what its clients remember, and the bytes of its messages."""
-        rows = process(memory, updates, context)
-        return fold.add(total, rows.staged, context), rows.staged.memory, rows.arrived.bytes
+
+        def add_part(total, part):
+            memory, updates, ids, malicious = part
+            of_part = context._replace(ids=ids, malicious=malicious)
+            rows = process(memory, updates, of_part)
+            delta = jax.lax.optimization_barrier(rows.staged.delta)
+            total = fold.add(total, rows.staged._replace(delta=delta), of_part)
+            return total, (rows.staged.memory, rows.arrived.bytes)
+
+        block = (memory, updates, context.ids, context.malicious)
+        parts = pipeline.parts(messages.width.block)
+        total, (memory, bytes) = in_parts(add_part, total, block, parts)
+        return total, memory, bytes
 
     @jax.jit
     def finish(total: Tree, context: Context) -> Tree:

@@ -82,6 +82,32 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
     )
 
 
+def in_parts(
+    step: Callable[[Tree, Tree], tuple[Tree, Tree]], carry: Tree, rows: Tree, parts: int
+) -> tuple[Tree, Tree]:
+    """Take equal parts of rows one after another: (what the last step carries, what all return).
+
+    What a step makes of its part can stay in the processor's cache, and is gone before the next.
+
+    Args:
+      step: (carry, part of the rows) -> (carry, rows).
+      carry: what the first step is given.
+      rows: leaves `[K, ...]`.
+      parts: how many; they divide K.
+    """
+    if parts == 1:
+        return step(carry, rows)
+
+    def cut(leaf):  # [K, ...] -> [parts, rows of a part, ...]
+        return leaf.reshape(parts, leaf.shape[0] // parts, *leaf.shape[1:])
+
+    def join(leaf):  # and back
+        return leaf.reshape(-1, *leaf.shape[2:])
+
+    carry, returned = jax.lax.scan(step, carry, jax.tree.map(cut, rows))
+    return carry, jax.tree.map(join, returned)
+
+
 def _countable(values: Array) -> Array:
     """Truth values as integers, which can be summed."""
     return values.astype(jnp.int32) if values.dtype == bool else values
