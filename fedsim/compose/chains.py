@@ -97,15 +97,17 @@ def in_parts(
     """
     if parts == 1:
         return step(carry, rows)
+    size = tree.rows(rows) // parts
 
-    def cut(leaf):  # [K, ...] -> [parts, rows of a part, ...]
-        return leaf.reshape(parts, leaf.shape[0] // parts, *leaf.shape[1:])
+    # Rows that are cut beforehand, as [parts, size, ...], XLA would copy all at once.
+    def cut(leaf, part):
+        return jax.lax.dynamic_slice_in_dim(leaf, part * size, size)
 
-    def join(leaf):  # and back
-        return leaf.reshape(-1, *leaf.shape[2:])
+    def next_part(carry, part):
+        return step(carry, jax.tree.map(lambda leaf: cut(leaf, part), rows))
 
-    carry, returned = jax.lax.scan(step, carry, jax.tree.map(cut, rows))
-    return carry, jax.tree.map(join, returned)
+    carry, returned = jax.lax.scan(next_part, carry, jnp.arange(parts))
+    return carry, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), returned)
 
 
 def _countable(values: Array) -> Array:
