@@ -195,7 +195,7 @@ def _records(
         yield record
 
 
-def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], None], float]:
+def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], Tree], float]:
     """Compile what a round does with all messages -> it, and the mean bytes of a message."""
     pipeline = Pipeline(
         wire=[codec],
@@ -241,13 +241,14 @@ def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], None], flo
     zero = fold.zero(tree.zeros_like(shapes.staged))
     sizes = []
 
-    def receive_all() -> None:
+    def receive_all() -> Tree:
         sizes.clear()
         total = jax.tree.map(jnp.copy, zero)
         for block, (updates, context) in enumerate(messages.blocks):
             total, memories[block], bytes = add(total, memories[block], updates, context)
             sizes.append(bytes[updates.arrived])
-        jax.block_until_ready((finish(total, context), memories))
+        mean_message = finish(total, messages.blocks[0][1])
+        return jax.block_until_ready((mean_message, memories))[0]
 
     receive_all()
     return receive_all, float(np.concatenate(sizes).mean())
