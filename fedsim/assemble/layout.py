@@ -15,6 +15,7 @@ from fedsim.fleet import Plan
 from fedsim.machine import platform
 from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import Numerics
 
 # The lanes that train fastest, given enough clients, by backend and bytes of the model.
 ACCELERATOR_LANES = 64
@@ -64,10 +65,7 @@ def layout_of(
     plan = of_first_seed(plans)
     K = plan.nominal
     model_bytes = tree.nbytes(inputs.shapes["params"])
-    width = Width(
-        lanes=_lanes(spec.numerics.lanes, model_bytes, inputs.activation_bytes, K, platform()),
-        block=_block(spec.numerics.block, model_bytes, K),
-    )
+    width = width_of(spec.numerics, model_bytes, inputs.activation_bytes, K)
 
     # Refuse what cannot fit before `capacity` plans all rounds, which takes time.
     longest_plan = max(plans.values(), key=_longest_client_steps)
@@ -92,6 +90,21 @@ def layout_of(
         models=models_of(inputs.trained.client),
     )
     return Layout(width, shards, shapes)
+
+
+def width_of(numerics: Numerics, model_bytes: int, activation_bytes: int, K: int) -> Width:
+    """Return lanes and block of a cohort of K clients.
+
+    Args:
+      numerics: where both may be `auto`.
+      model_bytes: of the parameters.
+      activation_bytes: of the largest value in a pass of a batch.
+      K: clients.
+    """
+    return Width(
+        lanes=_lanes(numerics.lanes, model_bytes, activation_bytes, K, platform()),
+        block=_block(numerics.block, model_bytes, K),
+    )
 
 
 def _lanes(
@@ -136,12 +149,14 @@ def _block(requested: int | str, model_bytes: int, K: int) -> int:
     """Return the slots of a block for a cohort of K clients.
 
     Like `_lanes`, it decides bits. `auto` is the full cohort, up to MAX_BLOCK slots and as many
-    messages as fit into MAX_BLOCK_BYTES.
+    messages as fit into MAX_BLOCK_BYTES, in blocks of the same size.
     """
     if isinstance(requested, int):
         return requested
     messages = MAX_BLOCK_BYTES // max(model_bytes, 1)
-    return max(1, min(K, MAX_BLOCK, messages))
+    most = max(1, min(MAX_BLOCK, messages))
+    blocks = max(1, -(-K // most))  # rounded up
+    return max(1, -(-K // blocks))
 
 
 def _longest_client_steps(plan: Plan) -> int:

@@ -1,5 +1,6 @@
 """Every codec on 100 messages of 1,000,000 numbers, compared with plain NumPy and a round of W1."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,23 +12,29 @@ from fedsim import tree
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.hooks import make_link
+from fedsim.assemble.layout import width_of
 from fedsim.assemble.stack_inputs import checked_links
 from fedsim.bench.peers import Answering, Peer, answering
-from fedsim.bench.plain_codecs import PLAIN, Plain
+from fedsim.bench.plain_codecs import PLAIN, Plain, receiver
 from fedsim.bench.timing import Announce, in_turn, timed
 from fedsim.bench.workload import lanes
-from fedsim.compose import FAMILIES, codec_stage, lift
+from fedsim.clients.sgd import sgd
+from fedsim.compose import FAMILIES, fresh_rows, in_parts, plain_updates
 from fedsim.engine.clock import compile_seconds
+from fedsim.engine.pack import Width
+from fedsim.engine.pipeline import Pipeline, ProcessedRows
+from fedsim.rules.mean import mean
 from fedsim.scenario import Scenario
 from fedsim.scenario.reader import Document
 from fedsim.study.words import call_of
+from fedsim.tree import Tree
 from fedsim.types import Codec, Context, Updates
 
 ROWS = 100
 COLUMNS = 1_000_000
 TRIALS = 3  # passes over all messages
 MAX_SECONDS = 15.0  # after which there is no further pass
-PLAIN_ROWS = 5  # messages of a pass in NumPy, which stand for all
+SLOW = {"product_quantise": 5}  # messages of a pass in NumPy and in peers, which stand for all
 
 # Hyper-parameters of kinds whose defaults are missing, or are meant for short messages.
 SPARSE = {"density": 0.01}
@@ -47,11 +54,11 @@ Params = dict[str, jax.Array]
 
 
 class Messages(NamedTuple):
-    """Messages in blocks of one per lane."""
+    """The messages of a round, in its blocks."""
 
     blocks: list[tuple[Updates, Context]]
     params: Params  # of the model that they update
-    width: int  # lanes
+    width: Width
 
 
 def bench_codecs(
@@ -61,12 +68,17 @@ def bench_codecs(
     columns: int = COLUMNS,
     peers: Sequence[Peer] = (),
 ) -> Iterator[dict[str, Any]]:
-    """Measure a round of W1, then every codec encoding and decoding all messages.
+    """Measure a round of W1, then every codec on all messages.
 
-    Messages are encoded as a round does it, lane by lane. A codec with a memory has it in every
-    message. The payloads of a linear codec are summed, and the sum is decoded once. NumPy and peers
-    do the same with a few messages, in turn with the passes over all of them, and their seconds are
-    those of as many.
+    What is measured is what a round does with the messages of its clients, with the round's own
+    links and widths: each is encoded and decoded, those that are not finite are left out, the
+    others are added to the rule's sum (`mean(weights: uniform)`), block by block, and the sum is
+    divided by their number. The payloads of a linear codec are summed, and the sum is decoded. A
+    codec with a memory reads and writes a row of it for every message.
+
+    NumPy and peers do the same message by message, as one writes it by hand, and look for nothing
+    that is not finite. They are in turn with the passes over all messages. Where they have fewer,
+    their seconds are those of as many.
 
     Args:
       w1: the scenario that codecs are compared with.
@@ -85,10 +97,8 @@ def bench_codecs(
         width = experiment.program.width.lanes
         yield {"workload": w1.spec.name, "how": f"lanes ({width})", **seconds, **details}
 
-    messages = _messages(rows, columns, width)
+    messages = _messages(w1, rows, columns)
     with answering(peers, "codecs") as others:
-        for other in others:
-            other.draw(min(rows, PLAIN_ROWS), columns)
         for kind in sorted(FAMILIES["codec"]):
             section = {"kind": kind, **PARAMETERS.get(kind, {})}
             announce(f"{call_of(section)} of {rows} × {columns:,}")
@@ -107,44 +117,32 @@ def codec_of(section: Mapping[str, Any]) -> Codec:
     return make_link(scenario, ("wire", 0), checked_section)
 
 
-def _messages(rows: int, columns: int, width: int) -> Messages:
-    """Normally distributed messages; zeros fill up the last block."""
+def _messages(scenario: Scenario, rows: int, columns: int) -> Messages:
+    """Normally distributed messages, in blocks as of a round of the scenario with such a model."""
     divisors = [side for side in range(1, int(columns**0.5) + 1) if columns % side == 0]
     side = max(divisors)
     params = {"w": jnp.zeros((side, columns // side), jnp.float32)}
+    width = width_of(scenario.spec.numerics, tree.nbytes(params), 0, rows)
 
+    # Zeros fill up the last block.
     rng = np.random.default_rng(0)
     blocks = []
-    for first in range(0, rows, width):
-        filled = min(width, rows - first)
-        block = np.zeros((width, columns), np.float32)
+    for first in range(0, rows, width.block):
+        filled = min(width.block, rows - first)
+        block = np.zeros((width.block, columns), np.float32)
         block[:filled] = rng.standard_normal((filled, columns), np.float32)
-        delta = {"w": jnp.asarray(block.reshape(width, side, -1))}
-        updates = _updates(delta, params, filled, width)
-        blocks.append((updates, _context(params, rows, first, width)))
+        updates = plain_updates(
+            delta={"w": jnp.asarray(block.reshape(width.block, side, -1))},
+            arrived=jnp.arange(width.block) < filled,
+            samples=jnp.ones(width.block, jnp.float32),
+        )
+        size = jnp.full(width.block, tree.payload_bytes(params), jnp.int32)
+        updates = updates._replace(bytes=size)
+        blocks.append((updates, _context(params, rows, first, width.block)))
     return Messages(blocks, params, width)
 
 
-def _updates(delta: dict[str, jax.Array], params: Params, filled: int, width: int) -> Updates:
-    """A block of messages, of which the first `filled` are sent."""
-    ones = jnp.ones(width, jnp.float32)
-    return Updates(
-        delta=delta,
-        stats={},
-        aux={},
-        arrived=jnp.arange(width) < filled,
-        samples=ones,
-        count=ones,
-        loss=ones,
-        steps=ones,
-        effort=ones,
-        memory=(),
-        bytes=jnp.full(width, tree.payload_bytes(params), jnp.int32),
-        age=jnp.zeros(width, jnp.int32),
-    )
-
-
-def _context(params: Params, rows: int, first: int, width: int) -> Context:
+def _context(params: Params, rows: int, first: int, block: int) -> Context:
     """What is known about a block of messages; `first`: the id of its first client."""
     return Context(
         key=jax.random.key(0),
@@ -152,8 +150,8 @@ def _context(params: Params, rows: int, first: int, width: int) -> Context:
         N=jnp.float32(rows),
         lr=jnp.float32(1),
         shared={"params": params},
-        ids=first + jnp.arange(width),
-        malicious=jnp.zeros(width, bool),
+        ids=first + jnp.arange(block),
+        malicious=jnp.zeros(block, bool),
     )
 
 
@@ -163,22 +161,23 @@ def _records(
     """The records of a codec: ours, NumPy's, the peers'. A trial is a pass over all messages."""
     kind = section["kind"]
     compiled_before = compile_seconds()
-    send_all, message_bytes = _sender(codec_of(section), messages)
-    send_all()
+    receive_all, message_bytes = _receiver(codec_of(section), messages)
     compiling_seconds = compile_seconds() - compiled_before
-    send_some = _plain_sender(PLAIN[kind], messages, min(rows, PLAIN_ROWS))
-    send_some()
 
-    times_some = rows / min(rows, PLAIN_ROWS)
+    some = min(rows, SLOW.get(kind, rows))
+    receive_some = _plain_receiver(PLAIN[kind], messages, some)
+    receive_some()
     trials = {
-        "fedsim": lambda: timed(send_all),
-        "NumPy, one thread": lambda: timed(send_some) * times_some,
+        "fedsim": lambda: timed(receive_all),
+        "NumPy, one thread": lambda: timed(receive_some) * (rows / some),
     }
     versions = {}
+    columns = sum(leaf.size for leaf in jax.tree.leaves(messages.params))
     for other in others:
+        other.draw(some, columns)
         if kind in other.names:
             other.seconds(kind)  # its first call is not measured
-            trials[other.peer.tool] = lambda other=other: other.seconds(kind) * times_some
+            trials[other.peer.tool] = lambda other=other: other.seconds(kind) * (rows / some)
             versions[other.peer.tool] = other.peer.version
 
     measured = in_turn(trials, TRIALS, MAX_SECONDS)
@@ -196,52 +195,67 @@ def _records(
         yield record
 
 
-def _sender(codec: Codec, messages: Messages) -> tuple[Callable[[], None], float]:
-    """Compile a pass over all messages -> it, and the mean bytes of a message."""
-    blocks, params, width = messages
-    row_stage = codec_stage(codec)
-    stage = lift(row_stage, width)
-    updates, context = blocks[0]
-    d = sum(leaf.size for leaf in params.values())
+def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], Tree], float]:
+    """Compile what a round does with all messages -> it, and the mean bytes of a message."""
+    pipeline = Pipeline(
+        wire=[codec],
+        stages=[],
+        rule=mean(weights="uniform"),
+        steps=[],
+        client=sgd(),
+        drops_nonfinite=True,
+        width=messages.width.lanes,
+    )
+    fold = pipeline.reducing.fold
+    assert fold is not None
+    state = pipeline.init(messages.params, present=True)
 
-    def fresh_memory(id):
-        return row_stage.memory(params, jax.random.fold_in(context.key, id))
+    def process(memory: Tree, updates: Updates, context: Context) -> ProcessedRows:
+        return pipeline.process(updates._replace(memory=memory), state, lambda phase: context)
 
-    memory = jax.vmap(fresh_memory)(context.ids)
+    @functools.partial(jax.jit, donate_argnums=(0, 1))
+    def add(total: Tree, memory: Tree, updates: Updates, context: Context):
+        """Add a block -> the sum, what its clients remember, and the bytes of its messages."""
+
+        def add_part(total, part):
+            memory, updates, ids, malicious = part
+            of_part = context._replace(ids=ids, malicious=malicious)
+            rows = process(memory, updates, of_part)
+            delta = jax.lax.optimization_barrier(rows.staged.delta)
+            total = fold.add(total, rows.staged._replace(delta=delta), of_part)
+            return total, (rows.staged.memory, rows.arrived.bytes)
+
+        block = (memory, updates, context.ids, context.malicious)
+        parts = pipeline.parts(messages.width.block)
+        total, (memory, bytes) = in_parts(add_part, total, block, parts)
+        return total, memory, bytes
 
     @jax.jit
-    def send(updates: Updates, context: Context, memory: Any) -> tuple[Any, jax.Array, Any]:
-        arrived = stage.apply(updates._replace(memory=memory), (), context)[0]
-        delta = arrived.delta
-        if codec.linear:
-            delta = jax.tree.map(lambda leaf: leaf.sum(0), delta)
-        return delta, arrived.bytes, arrived.memory
+    def finish(total: Tree, context: Context) -> Tree:
+        apply_rule = lambda rule_state, context: fold.finish(total, rule_state, context)
+        contexts = lambda phase: context
+        return pipeline.reduce(apply_rule, state, state, info={}, contexts=contexts).aggregate
 
-    decode = jax.jit(lambda table: codec.decode(table, d))
+    memories = [fresh_rows(pipeline.remembering, context) for _, context in messages.blocks]
+    shapes = jax.eval_shape(process, memories[0], *messages.blocks[0])
+    zero = fold.zero(tree.zeros_like(shapes.staged))
+    sizes = []
 
-    def send_all() -> None:
-        total = None
-        for updates, context in blocks:
-            arrived = jax.block_until_ready(send(updates, context, memory))[0]
-            if codec.linear:
-                total = arrived if total is None else jax.tree.map(jnp.add, total, arrived)
-        if codec.linear:
-            jax.block_until_ready(decode(total))
+    def receive_all() -> Tree:
+        sizes.clear()
+        total = jax.tree.map(jnp.copy, zero)
+        for block, (updates, context) in enumerate(messages.blocks):
+            total, memories[block], bytes = add(total, memories[block], updates, context)
+            sizes.append(bytes[updates.arrived])
+        mean_message = finish(total, messages.blocks[0][1])
+        return jax.block_until_ready((mean_message, memories))[0]
 
-    _, sent_bytes, _ = send(updates, context, memory)
-    message_bytes = np.asarray(sent_bytes)[np.asarray(updates.arrived)]
-    return send_all, float(message_bytes.mean())
+    receive_all()
+    return receive_all, float(np.concatenate(sizes).mean())
 
 
-def _plain_sender(plain: Plain, messages: Messages, rows: int) -> Callable[[], None]:
-    """A pass over the first messages in NumPy."""
+def _plain_receiver(plain: Plain, messages: Messages, rows: int) -> Callable[[], np.ndarray]:
+    """The same with the first messages in NumPy."""
     blocks = [np.asarray(updates.delta["w"]) for updates, _ in messages.blocks]
     vectors = [row.ravel() for block in blocks for row in block][:rows]
-    rng = np.random.default_rng(0)
-
-    def send_some() -> None:
-        arrived = [plain.send(vector, rng) for vector in vectors]
-        if plain.decode is not None:
-            plain.decode(np.sum(arrived, axis=0), len(vectors[0]))
-
-    return send_some
+    return receiver(plain, vectors)

@@ -1,7 +1,7 @@
 """The codecs in plain NumPy on one thread, as one writes them by hand."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +18,36 @@ class Plain(NamedTuple):
     """A codec in NumPy.
 
     Attributes:
-      send: (message `[d]`, generator) -> what arrives; of a linear codec, what is added up.
+      send: (message `[d]`, generator) -> what arrives; of a linear codec, what is added up. With a
+        memory it is the third argument, and changed.
       decode: (sum of what was sent, d) -> the sum of messages, for a linear codec.
+      memory: d -> what a client remembers at the start.
     """
 
-    send: Callable[[np.ndarray, np.random.Generator], np.ndarray]
+    send: Callable[..., np.ndarray]
     decode: Callable[[np.ndarray, int], np.ndarray] | None = None
+    memory: Callable[[int], np.ndarray] | None = None
+
+
+def receiver(plain: Plain, messages: Sequence[np.ndarray]) -> Callable[[], np.ndarray]:
+    """Return a function that sends all messages, each of its own client -> their mean."""
+    rng = np.random.default_rng(0)
+    d = len(messages[0])
+    memories = [() if plain.memory is None else (plain.memory(d),) for _ in messages]
+
+    def receive() -> np.ndarray:
+        total = 0
+        for message, memory in zip(messages, memories, strict=True):
+            total += plain.send(message, rng, *memory)
+        if plain.decode is not None:
+            total = plain.decode(total, d)
+        return total / np.float32(len(messages))
+
+    return receive
+
+
+def zeros(d: int) -> np.ndarray:
+    return np.zeros(d, np.float32)
 
 
 def cast(x, rng):
@@ -110,12 +134,20 @@ def _hadamard(side: int) -> np.ndarray:
     return H
 
 
-def low_rank(x, rng):
+def low_rank(x, rng, Q):
     """A step of power iteration."""
-    side = max(n for n in range(1, int(len(x) ** 0.5) + 1) if len(x) % n == 0)
-    M = x.reshape(side, -1).T
-    P, _ = np.linalg.qr(M @ rng.standard_normal((side, RANK), np.float32))
-    return ((M.T @ P) @ P.T).ravel()
+    M = x.reshape(_side(len(x)), -1).T
+    P, _ = np.linalg.qr(M @ Q)
+    Q[:] = M.T @ P
+    return (Q @ P.T).ravel()
+
+
+def first_Q(d):
+    return np.random.default_rng(0).standard_normal((_side(d), RANK), np.float32)
+
+
+def _side(d: int) -> int:
+    return max(n for n in range(1, int(d**0.5) + 1) if d % n == 0)
 
 
 def natural(x, rng):
@@ -183,10 +215,9 @@ def _sent(d: int) -> int:
 
 
 def _around(codec, alpha):
-    """The difference to a shift of zeros is sent, and both sides move the shift."""
+    """The difference to a shift is sent, and both sides move the shift."""
 
-    def send(x, rng):
-        shift = np.zeros_like(x)
+    def send(x, rng, shift):
         step = codec(x - shift, rng)
         shift += np.float32(alpha) * step
         return shift if alpha == 1 else shift + (1 - np.float32(alpha)) * step
@@ -195,15 +226,22 @@ def _around(codec, alpha):
 
 
 def _with_error(codec):
-    """What is not sent is remembered; the memory is that of a first message."""
-    memory = {}
+    """What is not sent is remembered."""
 
-    def send(x, rng):
-        sent = codec(x, rng)
-        memory["error"] = x - sent
+    def send(x, rng, error):
+        corrected = x + error
+        sent = codec(corrected, rng)
+        np.subtract(corrected, sent, out=error)
         return sent
 
     return send
+
+
+def lazy(x, rng, received):
+    """Sent at random; else what was sent last arrives once more."""
+    if rng.random() < 0.5:
+        received[:] = x
+    return received
 
 
 def secure_aggregation(x, rng):
@@ -234,13 +272,13 @@ def terngrad(x, rng):
 PLAIN = {
     "cast": Plain(cast),
     "count_sketch": Plain(sketch, estimate),
-    "diana": Plain(_around(rand_k, 0.01)),
+    "diana": Plain(_around(rand_k, 0.01), memory=zeros),
     "drive": Plain(drive),
     "eden": Plain(eden),
-    "ef21": Plain(_around(top_k, 1)),
-    "error_feedback": Plain(_with_error(top_k)),
-    "lazy": Plain(lambda x, rng: x.copy() if rng.random() < 0.5 else np.zeros_like(x)),
-    "low_rank": Plain(low_rank),
+    "ef21": Plain(_around(top_k, 1), memory=zeros),
+    "error_feedback": Plain(_with_error(top_k), memory=zeros),
+    "lazy": Plain(lazy, memory=zeros),
+    "low_rank": Plain(low_rank, memory=first_Q),
     "natural": Plain(natural),
     "product_quantise": Plain(product_quantise),
     "qsgd": Plain(qsgd),

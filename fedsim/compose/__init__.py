@@ -11,6 +11,7 @@ from fedsim.compose.chains import chain as chain
 from fedsim.compose.chains import finished_report as finished_report
 from fedsim.compose.chains import folding as folding
 from fedsim.compose.chains import fresh_rows as fresh_rows
+from fedsim.compose.chains import in_parts as in_parts
 from fedsim.compose.chains import labels as labels
 from fedsim.compose.chains import lift as lift
 from fedsim.compose.chains import no_reports as no_reports

@@ -82,6 +82,34 @@ def lift(stage: RowStage, width: int | None = None) -> Stage:
     )
 
 
+def in_parts(
+    step: Callable[[Tree, Tree], tuple[Tree, Tree]], carry: Tree, rows: Tree, parts: int
+) -> tuple[Tree, Tree]:
+    """Take equal parts of rows one after another: (what the last step carries, what all return).
+
+    What a step makes of its part can stay in the processor's cache, and is gone before the next.
+
+    Args:
+      step: (carry, part of the rows) -> (carry, rows).
+      carry: what the first step is given.
+      rows: leaves `[K, ...]`.
+      parts: how many; they divide K.
+    """
+    if parts == 1:
+        return step(carry, rows)
+    size = tree.rows(rows) // parts
+
+    # Rows that are cut beforehand, as [parts, size, ...], XLA would copy all at once.
+    def cut(leaf, part):
+        return jax.lax.dynamic_slice_in_dim(leaf, part * size, size)
+
+    def next_part(carry, part):
+        return step(carry, jax.tree.map(lambda leaf: cut(leaf, part), rows))
+
+    carry, returned = jax.lax.scan(next_part, carry, jnp.arange(parts))
+    return carry, jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), returned)
+
+
 def _countable(values: Array) -> Array:
     """Truth values as integers, which can be summed."""
     return values.astype(jnp.int32) if values.dtype == bool else values

@@ -107,6 +107,7 @@ class Pipeline:
       least: clients that must report.
       merged_column: name under which the rule reports the bytes of what it added to frozen weights.
       folds: whether no link must see all rows.
+      has_links: whether any link stands between clients and rule.
       bound: the published bound of stages and rule together, where there is one.
     """
 
@@ -139,6 +140,8 @@ class Pipeline:
         self.rule_name = names[len(links)]
         self.merged_column = f"{self.rule_name}/{MERGED_BYTES}"
         self.step_names = names[len(links) + 1 :]
+        self.width = width
+        self.has_links = bool(links)
         self.wire = chain(wire_stages, width, self.wire_names)
         self.stages = chain(stages, width, self.stage_names)
         self.aims = any(isinstance(link, Aim) for link in wire)
@@ -186,6 +189,16 @@ class Pipeline:
     def moved_params(self, shared: Shared) -> Tree:
         """Return the parameters that the server moves: the shared leaves, and merged ones."""
         return with_merged(self.shared_params(shared), shared)
+
+    def parts(self, block: int) -> int:
+        """Return in how many parts a block passes the links where no link must see all rows.
+
+        A part has as many rows as links work on at a time; without links there is only one.
+        """
+        width = self.width or block
+        if not self.has_links or block % width:
+            return 1
+        return block // width
 
     def init(self, params: Tree, present: Any, moved: Tree | None = None) -> State:
         """Return the states of all links at the start of a run.

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
-from fedsim.compose import add_reports, no_reports
+from fedsim.compose import add_reports, in_parts, no_reports
 from fedsim.engine import sections
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.keys import Phase
@@ -108,6 +108,9 @@ class Summing:
     ) -> tuple[Sum, Memory, TrainStats]:
         """Add the messages of a block, inside of a program.
 
+        What links make of a message stays in the processor's cache until it is added: a part of
+        the block with a message per lane is added before the next part passes the links.
+
         Args:
           total: the sum over the blocks before; None: this is the first.
           memory: the clients' memory.
@@ -118,35 +121,66 @@ class Summing:
         Returns:
           The sum, the memory after these messages, and the clients' losses.
         """
+        if total is None:
+            total = self._first_sum(messages, start)
+
+        # Once the model is not finite, nothing changes any more.
+        alive = is_finite(start.server.shared["params"])
+
+        def add_part(so_far, part):
+            messages, slots = part
+            total, memory = so_far
+            total, memory, stats = self._with_part(
+                total, memory, messages, start, first_slot=slots[0], alive=alive
+            )
+            return (total, memory), stats
+
+        block = len(messages.slots.weight)
+        numbered = (messages, first_slot + jnp.arange(block))
+        parts = self.pipeline.parts(block)
+        (total, memory), stats = in_parts(add_part, (total, memory), numbered, parts)
+        return total, memory, stats
+
+    def _with_part(
+        self,
+        total: Sum,
+        memory: Memory,
+        messages: Messages,
+        start: RoundStart,
+        first_slot: Int[Array, ""],
+        alive: Bool[Array, ""],
+    ) -> tuple[Sum, Memory, TrainStats]:
+        """Return `added` with a part of a block; `alive`: whether clients remember the round."""
         pipeline = self.pipeline
         slots = messages.slots
         stats = train_stats(messages, pipeline.drops_nonfinite)
-        so_far = self._first_sum(messages, start) if total is None else total
         contexts = contexts_of(pipeline, self.task, start, slots)
         processed = pipeline.process(sent_updates(messages), start.server.state, contexts)
+
         arrived = processed.arrived
         staged = processed.staged
+        if pipeline.has_links:
+            # The barrier rounds rows as they arrive: they are not fused into their sum.
+            staged = staged._replace(delta=jax.lax.optimization_barrier(staged.delta))
 
-        # Clients remember the round if their message arrived. Once the model is not finite, nothing
-        # changes any more.
+        # Clients remember the round if their message arrived.
         rows = {
             CLIENT: messages.rows.message.memory,
             **pipeline.memory_after(processed, messages.remembered),
         }
-        alive = is_finite(start.server.shared["params"])
         memory = self.memories.save(memory, slots, rows, arrived.arrived & alive)
 
         weights = pipeline.rule.weights(staged)
         rule_context = contexts(Phase.RULE)._replace(state=start.server.state["rule"])
         total = Sum(
-            rule=self.fold.add(so_far.rule, staged, rule_context),
+            rule=self.fold.add(total.rule, staged, rule_context),
             sections=sections.add_rows(
-                so_far.sections, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
+                total.sections, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
             ),
-            counts=jax.tree.map(jnp.add, so_far.counts, count_rows(processed, slots)),
-            info=add_reports(so_far.info, processed.info),
+            counts=jax.tree.map(jnp.add, total.counts, count_rows(processed, slots)),
+            info=add_reports(total.info, processed.info),
             bytes=with_bytes(
-                so_far.bytes,
+                total.bytes,
                 arrived,
                 slots,
                 first_slot,

@@ -73,6 +73,20 @@ def test_block_size_changes_no_bit(reference, block):
 
 
 @pytest.mark.long
+def test_parts_of_a_block_change_no_bit():
+    """A block of 10 passes the links whole, one of 8 or 12 as many messages at a time as lanes."""
+    links = {
+        "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}],
+        "server": [{"kind": "clip", "norm": 0.5}, "mean"],
+    }
+    digests = set()
+    for block in (10, 8, 12):
+        numerics = {"lanes": 4, "block": block}
+        digests.add(digest(fedsim.run(scenario(**links, numerics=numerics))))
+    assert len(digests) == 1
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("calls", [1, 3, 50])
 def test_calls_per_round_change_no_bit(reference, calls):
     assert digest(fedsim.run(scenario(), calls=calls)) == reference

@@ -15,7 +15,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.bench.baselines import cohort, rivals
 from fedsim.bench.codecs import PARAMETERS
 from fedsim.bench.growth import AXES, CLASSES, FEATURES, SIZES, bench_growth
-from fedsim.bench.plain_codecs import PLAIN
+from fedsim.bench.plain_codecs import PLAIN, receiver
 from fedsim.bench.plain_rules import NUMPY, _mean_of_nearest
 from fedsim.bench.rules import LINKS, bench_rules
 from fedsim.bench.workload import bench, matmul_peak, step_flops
@@ -120,10 +120,7 @@ def test_codecs_beside_numpy(kind):
     codec = {"kind": kind, **PARAMETERS.get(kind, {})}
     ours, _ = fedsim.transmit(codec, x, params=np.zeros_like(x[0]))
 
-    plain = PLAIN[kind]
-    theirs = plain.send(x.ravel(), np.random.default_rng(2))
-    if plain.decode is not None:
-        theirs = plain.decode(theirs, x.size)
+    theirs = receiver(PLAIN[kind], [x.ravel()])()
 
     def lost(y) -> float:
         return float(np.square(y.ravel() - x.ravel()).sum() / np.square(x).sum())

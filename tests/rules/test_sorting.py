@@ -2,11 +2,8 @@
 
 import jax
 import jax.numpy as jnp
-<<<<<<< HEAD
-import pytest
-=======
 import numpy as np
->>>>>>> rules
+import pytest
 
 from fedsim.rules.sorting import Ranks, by_sorted_columns
 

@@ -17,15 +17,24 @@ HADAMARD = 32
 def works(x):
     """The codecs on messages `x` `[K, d]`: functions that send all of them, by name.
 
-    Each returns what arrives: the last message, or the sum of all, of a linear codec.
+    Each returns the mean of what arrives.
     """
     messages = list(torch.from_numpy(x))
+    d = x.shape[1]
 
-    def of_codec(send, decode=None):
+    def of_codec(send, decode=None, memory=None):
+        memories = []  # of every client, from the first call
+
         def work():
             with torch.inference_mode():
-                arrived = [send(message) for message in messages]
-                return arrived[-1] if decode is None else decode(sum(arrived), x.shape[1])
+                if not memories:
+                    memories.extend(() if memory is None else (memory(d),) for _ in messages)
+                total = 0
+                for message, row in zip(messages, memories, strict=True):
+                    total += send(message, *row)
+                if decode is not None:
+                    total = decode(total, d)
+                return total / len(messages)
 
         return work
 
@@ -90,12 +99,20 @@ def hadamard(side):
     return H
 
 
-def low_rank(x):
+def low_rank(x, Q):
     """A step of power iteration."""
-    side = max(n for n in range(1, int(len(x) ** 0.5) + 1) if len(x) % n == 0)
-    M = x.view(side, -1).T
-    P, _ = torch.linalg.qr(M @ torch.randn(side, RANK))
-    return ((M.T @ P) @ P.T).flatten()
+    M = x.view(side(len(x)), -1).T
+    P, _ = torch.linalg.qr(M @ Q)
+    torch.matmul(M.T, P, out=Q)
+    return (Q @ P.T).flatten()
+
+
+def first_Q(d):
+    return torch.randn(side(d), RANK)
+
+
+def side(d):
+    return max(n for n in range(1, int(d**0.5) + 1) if d % n == 0)
 
 
 def natural(x):
@@ -186,15 +203,17 @@ def threshold(x):
     return torch.where(x.abs() >= 2.5, x, 0)
 
 
-def lazy(x):
-    return x.clone() if torch.rand(()) < 0.5 else torch.zeros_like(x)
+def lazy(x, received):
+    """Sent at random; else what was sent last arrives once more."""
+    if torch.rand(()) < 0.5:
+        received.copy_(x)
+    return received
 
 
 def around(codec, alpha):
-    """The difference to a shift of zeros is sent, and both sides move the shift."""
+    """The difference to a shift is sent, and both sides move the shift."""
 
-    def send(x):
-        shift = torch.zeros_like(x)
+    def send(x, shift):
         step = codec(x - shift)
         shift.add_(step, alpha=alpha)
         return shift if alpha == 1 else shift + (1 - alpha) * step
@@ -203,12 +222,12 @@ def around(codec, alpha):
 
 
 def with_error(codec):
-    """What is not sent is remembered; the memory is that of a first message."""
-    memory = {}
+    """What is not sent is remembered."""
 
-    def send(x):
-        arrived = codec(x)
-        memory["error"] = x - arrived
+    def send(x, error):
+        corrected = x + error
+        arrived = codec(corrected)
+        torch.sub(corrected, arrived, out=error)
         return arrived
 
     return send
@@ -217,12 +236,12 @@ def with_error(codec):
 CODECS = {
     "cast": (cast,),
     "count_sketch": (sketch, estimate),
-    "diana": (around(rand_k, 0.01),),
+    "diana": (around(rand_k, 0.01), None, torch.zeros),
     "drive": (drive,),
-    "ef21": (around(top_k, 1),),
-    "error_feedback": (with_error(top_k),),
-    "lazy": (lazy,),
-    "low_rank": (low_rank,),
+    "ef21": (around(top_k, 1), None, torch.zeros),
+    "error_feedback": (with_error(top_k), None, torch.zeros),
+    "lazy": (lazy, None, torch.zeros),
+    "low_rank": (low_rank, None, first_Q),
     "natural": (natural,),
     "product_quantise": (product_quantise,),
     "qsgd": (qsgd,),
