@@ -45,7 +45,7 @@ def measured(
     """Measure scenarios, rules, codecs and growth, and write the records to a folder.
 
     Args:
-      workloads: files of scenarios, `rules`, `codecs`, `growth`; empty: the scenarios of
+      workloads: files of scenarios, `rules`, `codecs`, `growth`; empty: W1 to W3 of
         `scenarios/bench`, and the rules.
       edits: edits as of `--set`.
       out: the folder.
@@ -61,7 +61,7 @@ def measured(
       DirectoryError: when the folder cannot be written.
     """
     files.make_folder(out)
-    ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/")}
+    ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/w")}
     if not ours and (not workloads or "codecs" in workloads):
         text = "scenarios/bench: does not come with this installation; name a scenario"
         raise DirectoryError(text)

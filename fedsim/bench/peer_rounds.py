@@ -24,6 +24,7 @@ from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.errors import LostError, Problem, ScenarioError
 from fedsim.scenario import Scenario, read
 from fedsim.sources.arrays import is_per_token
+from fedsim.tree import Tree
 
 OF_TORCH = ("logistic", "mlp", "cnn", "lenet", "resnet", "char_lstm", "transformer")
 MODELS = {  # tool -> models that its program has
@@ -133,15 +134,16 @@ def write_rounds(scenario: Scenario, rounds: int, path: Path) -> int:
         }
         for field in ("index", "valid", "weight"):
             arrays[field] = np.stack([getattr(c, field) for c in cohorts])
-        params = leaves_by_name("params", experiment.shared[seed]["params"])
-        arrays |= {_with_slashes(place): leaf for place, leaf in params.items()}
+        start = by_path(experiment.shared[seed]["params"])
+        arrays |= {f"params/{place}": leaf for place, leaf in start.items()}
         np.savez(path, **arrays)
     return seed
 
 
-def _with_slashes(place: str) -> str:
-    """`params['hidden']['W']` -> `params/hidden/W`."""
-    return place.replace("']['", "/").replace("['", "/").removesuffix("']")
+def by_path(params: Tree) -> dict[str, np.ndarray]:
+    """Return parameters by the names of layer and leaf, `hidden/W`."""
+    leaves = leaves_by_name("", params)  # ['hidden']['W']
+    return {name[2:-2].replace("']['", "/"): leaf for name, leaf in leaves.items()}
 
 
 def _ways(file: str, edits: list[str], peers: Sequence[Peer], path: Path) -> list[Way]:

@@ -1,4 +1,4 @@
-"""The networks of fedsim in PyTorch, as written by hand, with the parameters that fedsim starts from.
+"""The networks of fedsim in PyTorch, as written by hand, from the same start.
 
 Parameters are named as in fedsim, `layer/W`; a model is its section of the scenario, resolved.
 Images are `[B, H, W, C]` in memory, which torch calls `channels_last`.
