@@ -210,8 +210,8 @@ NETWORKS = {
     "cifar_cnn": (*IMAGES, "model.channels=[8, 12]", "model.hidden=[16, 12]"),
     "resnet20": (*IMAGES, "model.depth=8"),  # option A
     "resnet18": (*IMAGES, "data.shape=[8, 8, 3]"),  # projections
-    "char_lstm": (*SPEAKERS, "model.width=16"),
-    "transformer": (*SPEAKERS, "model.width=16"),
+    "char_lstm": (*SPEAKERS, "model={kind: char_lstm, width: 16}"),
+    "transformer": (*SPEAKERS, "model={kind: transformer, width: 16}"),
 }
 
 
