@@ -161,10 +161,12 @@ if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_
 def shipped() -> list[Path]:
     """The scenarios that come with fedsim and need no data file of the user.
 
-    The tasks of the suite are variations of one scenario, and have tests of their own.
+    The tasks of the suite and the networks of the bench are variations of one scenario, and have
+    tests of their own.
     """
     paths = (ROOT / "scenarios").rglob("*.yaml")
-    left_out = lambda path: path.name in OWN_FILES or path.parent.name == "suite"
+    variations = ("suite", "networks")
+    left_out = lambda path: path.name in OWN_FILES or path.parent.name in variations
     return sorted(path for path in paths if not left_out(path))
 
 

@@ -10,8 +10,8 @@ import jax
 
 from fedsim.bench.codecs import bench_codecs
 from fedsim.bench.growth import bench_growth
-from fedsim.bench.peer_rounds import bench_rounds, require_known_model
-from fedsim.bench.peers import PROGRAMS, Peer
+from fedsim.bench.peer_rounds import bench_rounds, players
+from fedsim.bench.peers import Peer
 from fedsim.bench.rules import bench_rules
 from fedsim.bench.timing import Announce
 from fedsim.bench.workload import bench
@@ -45,7 +45,7 @@ def measured(
     """Measure scenarios, rules, codecs and growth, and write the records to a folder.
 
     Args:
-      workloads: files of scenarios, `rules`, `codecs`, `growth`; empty: the scenarios of
+      workloads: files of scenarios, `rules`, `codecs`, `growth`; empty: W1 to W3 of
         `scenarios/bench`, and the rules.
       edits: edits as of `--set`.
       out: the folder.
@@ -61,7 +61,7 @@ def measured(
       DirectoryError: when the folder cannot be written.
     """
     files.make_folder(out)
-    ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/")}
+    ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/w")}
     if not ours and (not workloads or "codecs" in workloads):
         text = "scenarios/bench: does not come with this installation; name a scenario"
         raise DirectoryError(text)
@@ -104,12 +104,10 @@ def _scenario_records(
 ) -> Iterator[Record]:
     """The records of a scenario's rounds, then those of the peers."""
     scenario = read(name, edits)
-    players = [peer for peer in peers if peer.tool in PROGRAMS["rounds"]]
-    if players:
-        require_known_model(scenario, name)
+    playing = players(scenario, name, peers)
     yield from bench(scenario, announce)
-    if players:
-        yield from bench_rounds(name, edits, players, announce)
+    if playing:
+        yield from bench_rounds(name, edits, playing, announce)
 
 
 def _median(records: Sequence[Record]) -> Record:

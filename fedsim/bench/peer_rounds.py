@@ -23,8 +23,15 @@ from fedsim.bench.timing import TRIALS, Announce, spread
 from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.errors import LostError, Problem, ScenarioError
 from fedsim.scenario import Scenario, read
+from fedsim.sources.arrays import is_per_token
+from fedsim.tree import Tree
 
-MODELS = ("logistic", "mlp", "cnn")  # that the peers' programs have
+OF_TORCH = ("logistic", "mlp", "cnn", "lenet", "resnet", "char_lstm", "transformer")
+MODELS = {  # tool -> models that its program has
+    "torch": OF_TORCH,
+    "flower": OF_TORCH,
+    "fedjax": ("logistic", "mlp", "cnn"),
+}
 MOST_ROUNDS = 12
 WAYS = {"torch": ("loop", "processes"), "fedjax": ("jit",), "flower": ("ray",)}
 OURS = """
@@ -44,16 +51,25 @@ class Way(NamedTuple):
     command: list[str]  # its last line is the seconds of every round and the last accuracy
 
 
-def require_known_model(scenario: Scenario, file: str) -> None:
-    """Refuse a model that the peers' programs do not have.
+def players(scenario: Scenario, file: str, peers: Sequence[Peer]) -> list[Peer]:
+    """Return the peers that play rounds, without those that do not have the scenario's model.
 
     Raises:
-      ScenarioError: for such a model.
+      ScenarioError: for a model that none of them has.
     """
+    tools = [peer for peer in peers if peer.tool in PROGRAMS["rounds"]]
     kind = scenario.spec.model.kind
-    if kind not in MODELS:
-        text = f"other libraries play {', '.join(MODELS)}; bench {kind} without --peers"
+    having = [peer for peer in tools if kind in MODELS[peer.tool]]
+    if tools and not having:
+        known = dict.fromkeys(model for peer in tools for model in MODELS[peer.tool])
+        names = ", ".join(peer.tool for peer in tools)
+        text = f"{names} play {', '.join(known)}; bench {kind} without --peers"
         raise ScenarioError([Problem("model.kind", text)], file)
+
+    if getattr(scenario.spec.model, "norm", None) == "batch":
+        text = "other libraries play norm: group or none; bench others without --peers"
+        raise ScenarioError([Problem("model.norm", text)], file)
+    return having
 
 
 def bench_rounds(
@@ -106,7 +122,10 @@ def write_rounds(scenario: Scenario, rounds: int, path: Path) -> int:
         played = range(1, rounds + 1)
         T = max(int(plan.round(r)[0].steps.max()) for r in played)
         cohorts = [cohort(plan, r, T, program.capacity.batch, program.dtype) for r in played]
+        per_token = is_per_token(plan.federation.train.y)
+        model = {**scenario.spec.model.model_dump(mode="json"), "per_token": per_token}
         arrays = {
+            "model": np.asarray(json.dumps(model)),
             "lr": np.asarray(scenario.spec.client.lr),
             "x": plan.federation.train.x,
             "y": plan.federation.train.y,
@@ -115,15 +134,16 @@ def write_rounds(scenario: Scenario, rounds: int, path: Path) -> int:
         }
         for field in ("index", "valid", "weight"):
             arrays[field] = np.stack([getattr(c, field) for c in cohorts])
-        params = leaves_by_name("params", experiment.shared[seed]["params"])
-        arrays |= {_with_slashes(place): leaf for place, leaf in params.items()}
+        start = by_path(experiment.shared[seed]["params"])
+        arrays |= {f"params/{place}": leaf for place, leaf in start.items()}
         np.savez(path, **arrays)
     return seed
 
 
-def _with_slashes(place: str) -> str:
-    """`params['hidden']['W']` -> `params/hidden/W`."""
-    return place.replace("']['", "/").replace("['", "/").removesuffix("']")
+def by_path(params: Tree) -> dict[str, np.ndarray]:
+    """Return parameters by the names of layer and leaf, `hidden/W`."""
+    leaves = leaves_by_name("", params)  # ['hidden']['W']
+    return {name[2:-2].replace("']['", "/"): leaf for name, leaf in leaves.items()}
 
 
 def _ways(file: str, edits: list[str], peers: Sequence[Peer], path: Path) -> list[Way]:

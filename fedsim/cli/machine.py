@@ -95,15 +95,16 @@ def bench_command(
     """Measure rounds on this machine, next to its matrix-product peak and plain JAX.
 
     Without arguments: the three scenarios of scenarios/bench, and `rules`: fourteen rules on stacks
-    of three sizes. `codecs` is what a round does with 100 messages of 1,000,000 numbers under every
-    codec, from encoding to their mean, next to a round of scenarios/bench/w1.yaml. Rules and codecs
-    stand beside the same in NumPy. `growth` is how seconds and memory of a run grow with rounds,
-    clients, cohort, samples, parameters, seeds and messages of FedAsync: an exponent of 1 is in
-    proportion.
+    of three sizes. scenarios/bench/networks has the networks that people use. `codecs` is what a
+    round does with 100 messages of 1,000,000 numbers under every codec, from encoding to their
+    mean, next to a round of scenarios/bench/w1.yaml. Rules and codecs stand beside the same in
+    NumPy. `growth` is how seconds and memory of a run grow with rounds, clients, cohort, samples,
+    parameters, seeds and messages of FedAsync: an exponent of 1 is in proportion.
 
     With --peers, other libraries do the same work, each in a process of the Python that has it:
     torch and byzfl rules, torch codecs, and torch, flower and fedjax the rounds of a scenario whose
-    model is logistic, mlp or cnn. What cannot be imported is named, with what to install.
+    model is logistic, mlp or cnn; torch and flower also those of lenet, resnet, char_lstm and
+    transformer. What cannot be imported is named, with what to install.
 
     \b
     Examples:
@@ -112,6 +113,7 @@ def bench_command(
       fedsim bench codecs
       fedsim bench rules --peers
       fedsim bench rules --peers torch=~/torch/bin/python
+      fedsim bench scenarios/bench/networks/resnet20.yaml --peers torch=~/torch/bin/python
       fedsim bench growth
       fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """

@@ -3,6 +3,7 @@
 FEDSIM_TORCH names a Python that has torch, if this one has not.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -117,6 +118,7 @@ def test_a_peer_that_fails_says_why(played):
         answering.end()
 
 
+PEERS = [Peer("torch", "1.5", sys.executable), Peer("fedjax", "1.5", sys.executable)]
 PLAYED_ROUNDS = """
 import json, sys
 import numpy as np
@@ -165,10 +167,71 @@ def test_a_peer_gets_what_fedsim_trains_on(root, tmp_path, monkeypatch):
     assert said == [f"w2: {way}, in a process of its own" for way in (ours["how"], theirs["how"])]
 
 
-def test_a_model_that_peers_lack_is_refused(root):
+@pytest.mark.parametrize(
+    "model, text",
+    [
+        ("char_gru", "torch, fedjax play .*transformer; bench char_gru without --peers"),
+        ("{kind: resnet, norm: batch}", "group or none"),
+    ],
+)
+def test_a_model_that_peers_lack_is_refused(root, model, text):
+    scenario = read(root / "scenarios/bench/w3.yaml", (f"model={model}",))
+    with pytest.raises(ScenarioError, match=text):
+        peer_rounds.players(scenario, "w3.yaml", PEERS)
+
+
+def test_peers_that_lack_a_model_are_left_out(root):
     scenario = read(root / "scenarios/bench/w3.yaml", ("model=lenet",))
-    with pytest.raises(ScenarioError, match="bench lenet without --peers"):
-        peer_rounds.require_known_model(scenario, "w3.yaml")
+    assert peer_rounds.players(scenario, "w3.yaml", PEERS) == PEERS[:1]
+    assert peer_rounds.players(scenario, "w3.yaml", ()) == []
+
+
+TRAINED = """
+import sys, json, numpy as np
+sys.path.insert(0, sys.argv[1])
+import torch_networks, torch_rounds
+
+trainer = torch_rounds.Trainer(sys.argv[2])
+torch_rounds.play(trainer, sys.argv[2], "loop")
+model = json.loads(str(np.load(sys.argv[2])["model"]))
+ours = torch_networks.network(model, dict(np.load(sys.argv[3]))).state_dict()
+for name, theirs in trainer.net.state_dict().items():
+    largest = float(ours[name].abs().max())
+    error = float((theirs - ours[name]).abs().max())
+    print(json.dumps([name, error, largest]))
+"""
+IMAGES = ("data.shape=[16, 16, 3]", "data.samples=120", "data.clients=3", "client.batch=8")
+SPEAKERS = ("data.clients=4", "data.mean=20", "data.vocabulary=12", "data.length=10")
+NETWORKS = {
+    "lenet": IMAGES,
+    "cifar_cnn": (*IMAGES, "model.channels=[8, 12]", "model.hidden=[16, 12]"),
+    "resnet20": (*IMAGES, "model.depth=8"),  # option A
+    "resnet18": (*IMAGES, "data.shape=[8, 8, 3]"),  # projections
+    "char_lstm": (*SPEAKERS, "model={kind: char_lstm, width: 16}"),
+    "transformer": (*SPEAKERS, "model={kind: transformer, width: 16}"),
+}
+
+
+@pytest.mark.parametrize("name, edits", NETWORKS.items(), ids=NETWORKS)
+def test_networks_in_torch_end_at_our_parameters(root, torch_python, tmp_path, name, edits):
+    """Two rounds from the same start, with the same batches, in float64."""
+    file = root / f"scenarios/bench/networks/{name}.yaml"
+    edits = (*edits, "rounds=2", "cohort.size=2", "client.lr=0.01", "numerics.dtype=float64")
+    rounds = tmp_path / "rounds.npz"
+    seed = peer_rounds.write_rounds(read(file, edits), 2, rounds)
+    params = fedsim.run(file, edits=[*edits, f"seeds=[{seed}]"]).model()
+    np.savez(tmp_path / "ours.npz", **peer_rounds.by_path(params))
+
+    start = np.load(rounds)
+    moved = [np.abs(leaf - start[f"params/{path}"]).max() for path, leaf in
+             np.load(tmp_path / "ours.npz").items()]  # fmt: skip
+    assert min(moved) > 0
+    paths = [str(path) for path in (FOREIGN, rounds, tmp_path / "ours.npz")]
+    done = subprocess.run([torch_python, "-c", TRAINED, *paths], check=True, capture_output=True)
+    leaves = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(leaves) >= len(moved)
+    for leaf, error, largest in leaves:
+        assert error <= 1e-9 * largest, leaf
 
 
 def test_what_cannot_be_imported_is_named(monkeypatch):

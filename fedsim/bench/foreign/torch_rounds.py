@@ -1,6 +1,7 @@
 """Rounds of federated averaging in PyTorch, as written by hand: in a loop, and by two processes.
 
 `fedsim bench SCENARIO --peers` writes what to train on, and runs this file. It needs only torch.
+The networks are in `torch_networks`.
 
     python torch_rounds.py ROUNDS.npz loop|processes
 """
@@ -13,49 +14,27 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch_networks import network
 
 PROCESSES = 2
+PARTS = 100  # samples of the test set at once
+NO_LABEL = -1
 
 
-class Net(nn.Module):
-    """Logistic regression, MLP or CNN of the benchmarks, chosen by the names of its parameters."""
-
-    def __init__(self, start: dict[str, np.ndarray]):
-        super().__init__()
-        self.leaves = nn.ParameterDict(
-            {name: nn.Parameter(torch.tensor(value)) for name, value in start.items()}
-        )
-
-    def layer(self, name: str, x):
-        return x @ self.leaves[f"{name}/W"] + self.leaves[f"{name}/b"]
-
-    def convolution(self, name: str, x):
-        W = self.leaves[f"{name}/W"].permute(3, 2, 0, 1)
-        return F.relu(F.max_pool2d(F.conv2d(x, W, self.leaves[f"{name}/b"], padding="same"), 2))
-
-    def forward(self, x):
-        if "W" in self.leaves:
-            return x @ self.leaves["W"] + self.leaves["b"]
-        if "conv0/W" in self.leaves:
-            x = self.convolution("conv1", self.convolution("conv0", x.permute(0, 3, 1, 2)))
-            return self.layer(
-                "last", F.relu(self.layer("hidden", x.permute(0, 2, 3, 1).flatten(1)))
-            )
-        names = sorted({name.split("/")[0] for name in self.leaves})
-        for name in names[:-1]:
-            x = F.relu(self.layer(name, x))
-        return self.layer(names[-1], x)
-
-
-def update(net: Net, start: dict, batches: np.ndarray, valid: np.ndarray, x, y, lr: float) -> dict:
+def update(
+    net: nn.Module, start: dict, batches: np.ndarray, valid: np.ndarray, x, y, lr: float
+) -> dict:
     """One client's local steps -> its parameters."""
     net.load_state_dict(start)
-    optimizer = torch.optim.SGD(net.parameters(), lr=lr)
+    trained = [leaf for leaf in net.parameters() if leaf.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=lr)
     for rows, count in zip(batches, valid, strict=True):
         if count:
             index = torch.from_numpy(rows[:count].astype(np.int64))
             optimizer.zero_grad()
-            F.cross_entropy(net(x[index]), y[index]).backward()
+            outputs = net(x[index]).flatten(0, -2)  # a row for every label
+            loss = F.cross_entropy(outputs, y[index].flatten(), ignore_index=NO_LABEL)
+            loss.backward()
             optimizer.step()
     return {name: value.clone() for name, value in net.state_dict().items()}
 
@@ -68,9 +47,11 @@ def mean(models: list[dict], weights: np.ndarray) -> dict:
     }
 
 
-@torch.no_grad()
-def accuracy(net: Net, x, y) -> float:
-    return float((torch.cat([net(part).argmax(1) for part in x.split(500)]) == y).float().mean())
+@torch.inference_mode()
+def accuracy(net: nn.Module, x, y) -> float:
+    chosen = torch.cat([net(part).argmax(-1) for part in x.split(PARTS)])
+    hits = (chosen == y) & (y != NO_LABEL)
+    return float(hits.sum() / (y != NO_LABEL).sum())
 
 
 class Trainer:
@@ -84,19 +65,22 @@ class Trainer:
             for r in range(len(arrays["index"]))
         ]
         self.x, self.x_test = (torch.tensor(arrays[name]) for name in ("x", "x_test"))
-        self.y, self.y_test = (torch.tensor(arrays[name]).long() for name in ("y", "y_test"))
-        if "params/conv0/W" not in arrays:
-            self.x, self.x_test = self.x.flatten(1), self.x_test.flatten(1)
+        self.y, self.y_test = (_labels(arrays[name]) for name in ("y", "y_test"))
         start = {
             name.removeprefix("params/"): value
             for name, value in arrays.items()
             if name.startswith("params/")
         }
-        self.net = Net(start)
+        self.net = network(json.loads(str(arrays["model"])), start)
 
     def train(self, r: int, k: int, start: dict) -> dict:
         index, valid, _ = self.rounds[r]
         return update(self.net, start, index[k], valid[k], self.x, self.y, self.lr)
+
+
+def _labels(y: np.ndarray) -> torch.Tensor:
+    """Labels, of which all negative ones mean that there is none."""
+    return torch.tensor(y).long().clamp(min=NO_LABEL)
 
 
 _trainer: Trainer
@@ -113,9 +97,8 @@ def _share(job: tuple[int, list[int], dict]) -> list[dict]:
     return [_trainer.train(r, k, start) for k in clients]
 
 
-def play(path: str, how: str) -> tuple[list[float], float]:
-    """-> (seconds of every round, the last accuracy)."""
-    trainer = Trainer(path)
+def play(trainer: Trainer, path: str, how: str) -> tuple[list[float], float]:
+    """-> (seconds of every round, the last accuracy); `trainer.net` is the last model."""
     state = {name: value.clone() for name, value in trainer.net.state_dict().items()}
     pool = None
     if how == "processes":
@@ -145,5 +128,6 @@ def play(path: str, how: str) -> tuple[list[float], float]:
 
 
 if __name__ == "__main__":
-    seconds, score = play(*sys.argv[1:3])
+    path, how = sys.argv[1:3]
+    seconds, score = play(Trainer(path), path, how)
     print(json.dumps({"seconds": seconds, "accuracy": score}))
