@@ -348,6 +348,7 @@ def test_fednova_measures_the_effort_of_the_paper_s_formulas(optimizer, mu, want
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.long
 def test_memory_is_kept_only_where_the_message_arrived(root):
     """Where a message is dropped as non-finite, the old row stays, and c is the mean of c_i."""
     result = run(

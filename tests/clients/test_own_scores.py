@@ -202,6 +202,7 @@ def test_more_rounds_and_verify(kind, tmp_path):
     assert fedsim.verify(tmp_path / "run").equal
 
 
+@pytest.mark.long
 def test_methods_are_ranked_by_the_scores_of_clients():
     """The final score is on test samples, the best on those that choose the round."""
     evaluate = {"personal": True, "metric": "personal_accuracy_mean"}

@@ -135,6 +135,7 @@ def test_dependent_columns_become_zero_and_the_others_orthonormal():
     assert_allclose(basis.T @ basis, np.diag([1, 1, 1, 0, 1, 1]), atol=1e-6)
 
 
+@pytest.mark.long
 def test_what_is_not_finite_stays_as_it_is():
     M = np.ones((2, 6, 6))
     M[0, 2, 3] = np.inf

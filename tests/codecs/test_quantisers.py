@@ -92,6 +92,7 @@ def test_numbers_that_are_levels_arrive_as_they_are():
         assert_allclose(codec.decode(payload, len(x)), x, rtol=1e-12)
 
 
+@pytest.mark.long
 def test_the_scaled_sign_is_that_of_its_oracle():
     with jax.enable_x64(True):
         codec = made("sign")

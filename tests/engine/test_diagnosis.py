@@ -48,6 +48,7 @@ def by_hand(rows):
     return norms.mean(), drift, np.mean(cosines)
 
 
+@pytest.mark.long
 def test_norm_drift_and_cosine_follow_their_definitions():
     with jax.enable_x64(True):
         rows = stack()

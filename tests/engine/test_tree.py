@@ -147,6 +147,7 @@ def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
     assert not got[:, 1].any()
 
 
+@pytest.mark.long
 def test_many_rows_have_larger_tiles_and_absent_rows_change_no_bit(monkeypatch):
     monkeypatch.setattr(columns, "FEW", 6)
     monkeypatch.setattr(columns, "SMALL_SIDE", 2)

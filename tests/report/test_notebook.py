@@ -99,6 +99,7 @@ def test_a_plot_is_the_kept_picture(tmp_path, pictures):
         assert drawn[f"{name}.svg"] == (kept / f"{name}.svg").read_bytes()
 
 
+@pytest.mark.long
 def test_a_picture_that_is_not_there_is_answered_with_those_that_are(comparison):
     figure = comparison.plot("differences")
     assert figure.axes and figure._repr_png_().startswith(b"\x89PNG")

@@ -16,6 +16,7 @@ def spread(rank: int) -> np.ndarray:
     return (rows @ rows.T).astype(np.float32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("matrix", [spread(1), spread(3), spread(20)], ids=["1", "3", "20"])
 def test_it_is_the_largest_eigenvector_whatever_rows_are_zero(matrix):
     values, vectors = np.linalg.eigh(matrix.astype(float))

@@ -457,6 +457,7 @@ def test_krum_relatives():
     close(everybody, fedsim.aggregate("mean", deltas()))
 
 
+@pytest.mark.long
 def test_krum_sees_small_differences_on_a_large_common_offset():
     """The Gram form loses them: 2,000 coordinates at 1, and differences of 1e-3."""
     X = np.random.default_rng(5).normal(size=(K, 2000)) * 1e-3 * np.linspace(1, 2, K)[:, None]

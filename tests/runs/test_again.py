@@ -129,6 +129,7 @@ def test_errors_are_reported_even_if_something_is_missing(done):
     assert (code, marks) == (7, {"tables": "NOT"}) and last.endswith(WRONG)
 
 
+@pytest.mark.long
 def test_another_machine_counts_as_missing_not_as_wrong(done, monkeypatch):
     out, study = done
     here = verification.numerical

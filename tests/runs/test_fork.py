@@ -98,6 +98,7 @@ def rounds_replayed(monkeypatch):
     return counts
 
 
+@pytest.mark.long
 def test_a_fork_goes_on_from_a_kept_commit(keeping, original, tmp_path, monkeypatch):
     """Byte for byte as a replay does, and without one."""
     counts = rounds_replayed(monkeypatch)

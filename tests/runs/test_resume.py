@@ -242,6 +242,7 @@ def test_a_commit_of_another_seed_is_refused(killed, tmp_path):
         resume(killed)
 
 
+@pytest.mark.long
 def test_a_commit_of_another_scenario_is_refused(killed, tmp_path):
     fedsim.run({**SCENARIO, "client": {"lr": 0.3, "batch": 4}}, out=tmp_path / "other")
     shutil.copytree(tmp_path / "other" / SEED, killed / SEED, dirs_exist_ok=True)

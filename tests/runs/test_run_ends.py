@@ -47,6 +47,7 @@ def test_a_run_in_which_no_update_was_usable_has_diverged(case, tmp_path):
     assert pd.read_csv(tmp_path / "run/summary.csv")["reason"].tolist() == [result.reasons[0]]
 
 
+@pytest.mark.long
 def test_ten_empty_rounds_in_a_row_end_a_run():
     result = run(rounds=30, **NEVER_MOVED["attackers"])
     assert result.status == "diverged" and result.rounds["round"].max() == 10

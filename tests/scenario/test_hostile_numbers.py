@@ -255,6 +255,7 @@ def test_samples_without_numbers_are_refused_in_one_line(arrays, line, tmp_path)
         fedsim.run(tmp_path / "s.yaml")
 
 
+@pytest.mark.long
 def test_an_empty_test_set_counts_as_none():
     """Whatever its type and its samples' shape are."""
     plain = fedsim.run(SUPPLIED, data=fedsim.Arrays(X, Y))

@@ -98,6 +98,7 @@ def test_one_edge_and_edges_that_meet_in_every_round_are_flat_fedavg(groups, edg
         assert result.rounds[column].equals(server.rounds[column])
 
 
+@pytest.mark.long
 def test_an_edge_waits_for_its_own_clients_and_the_cloud_for_all_edges():
     """Client 0 takes 9 s a round, the others 1 s; the cloud's link takes 2 + 3 + 2 · 0.5 s."""
     link = {"cloud_up": MODEL_BYTES / 2, "cloud_down": MODEL_BYTES / 3, "cloud_latency": 0.5}

@@ -25,6 +25,7 @@ def matrix(topology, n: int):
     return lambda r: W
 
 
+@pytest.mark.long
 def test_dfedavg_follows_the_paper_and_reports_consensus_bytes_and_scores():
     inputs = problem(5)
     result = run(inputs, scenario("sgd", RING, rounds=4, steps=2, evaluate={"every": 2}))
@@ -147,6 +148,7 @@ def test_choco_without_a_codec_and_push_sum_on_a_balanced_graph_are_dfedavg():
     np.testing.assert_allclose(models(still), plain, atol=1e-12)
 
 
+@pytest.mark.long
 def test_choco_sends_what_its_codec_makes():
     inputs = problem(5)
     client = {"kind": "choco", "codec": {"kind": "top_k", "k": 1}, "gamma": 0.3}
