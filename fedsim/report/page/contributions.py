@@ -36,7 +36,7 @@ def page_of_contributions(
     shown = [name for name in COLUMNS if any(row[name] is not None for row in rows)]
     content = {
         "title": f"Contributions of clients: {title}",
-        "headline": sentence,
+        "headline": sentence[:1].upper() + sentence[1:],
         "notes": [*notes, bars_of(rows).note],
         "picture": _picture(rows, unit),
         "table": {
