@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def receiver(plain: Plain, messages: Sequence[np.ndarray]) -> Callable[[], np.nd
     memories = [() if plain.memory is None else (plain.memory(d),) for _ in messages]
 
     def receive() -> np.ndarray:
-        total = 0
+        total: Any = 0
         for message, memory in zip(messages, memories, strict=True):
             total += plain.send(message, rng, *memory)
         if plain.decode is not None:

@@ -121,25 +121,26 @@ class Summing:
         Returns:
           The sum, the memory after these messages, and the clients' losses.
         """
-        if total is None:
-            total = self._first_sum(messages, start)
+        so_far = total
+        if so_far is None:
+            so_far = self._first_sum(messages, start)
 
         # Once the model is not finite, nothing changes any more.
         alive = is_finite(start.server.shared["params"])
 
-        def add_part(so_far, part):
+        def add_part(carry, part):
+            so_far, memory = carry
             messages, slots = part
-            total, memory = so_far
-            total, memory, stats = self._with_part(
-                total, memory, messages, start, first_slot=slots[0], alive=alive
+            so_far, memory, stats = self._with_part(
+                so_far, memory, messages, start, first_slot=slots[0], alive=alive
             )
-            return (total, memory), stats
+            return (so_far, memory), stats
 
         block = len(messages.slots.weight)
         numbered = (messages, first_slot + jnp.arange(block))
         parts = self.pipeline.parts(block)
-        (total, memory), stats = in_parts(add_part, (total, memory), numbered, parts)
-        return total, memory, stats
+        (so_far, memory), stats = in_parts(add_part, (so_far, memory), numbered, parts)
+        return so_far, memory, stats
 
     def _with_part(
         self,
