@@ -253,12 +253,12 @@ def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
         if run.status != "running":  # it ended in an earlier round: this one does not count
             continue
         *earlier, last = dispatched.rounds()
-        for round in earlier:
-            if run.status == "running":
-                for row in run.finish_round(round, None, {}):  # it has ended
-                    yield run, row
-        if run.status == "running":
-            for row in run.finish_round(last, tests, own):
+        finishing = [(round, None, {}) for round in earlier]
+        finishing.append((last, tests, own))
+        for round, scored, of_clients in finishing:
+            if run.status != "running":  # it ended in an earlier round of the stretch
+                break
+            for row in run.finish_round(round, scored, of_clients):
                 yield run, row
 
 
