@@ -54,6 +54,19 @@ class RunState(NamedTuple):
     frozen: Tree = ()  # leaves of the model that nobody trains
     keeps_updates: bool = False  # whether somebody keeps what arrives
 
+    def start(self, round: int) -> RoundStart:
+        """Return the start of a round in which models are not mixed."""
+        return RoundStart(
+            server=self.server,
+            root=self.root,
+            round=round,
+            clients=self.clients,
+            samples=self.samples,
+            expected=self.expected,
+            server_samples=self.server_samples,
+            frozen=self.frozen,
+        )
+
 
 class Workspace(NamedTuple):
     """Buffers of an earlier block or round, to be reused; their contents no longer matter."""

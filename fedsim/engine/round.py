@@ -36,7 +36,7 @@ from fedsim.engine.records import (
     Workspace,
 )
 from fedsim.engine.sending import Broadcast
-from fedsim.engine.server_records import Messages, RoundStart, ServerUpdate
+from fedsim.engine.server_records import Messages, ServerUpdate
 from fedsim.engine.slots import RunCohort, Slots, by_run, with_memory_rows
 from fedsim.engine.summing import Sum
 from fedsim.engine.threads import run_in_threads
@@ -294,18 +294,7 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     if edges is not None:  # all nodes mix, whoever trains
         memory_rows = memory_rows[ids]
 
-    start = RoundStart(
-        server=server,
-        root=run.root,
-        round=number,
-        clients=run.clients,
-        samples=run.samples,
-        expected=run.expected,
-        server_samples=run.server_samples,
-        mixing=mixing,
-        edges=edges,
-        frozen=run.frozen,
-    )
+    start = run.start(number)._replace(server=server, mixing=mixing, edges=edges)
     return RoundState(
         run=run,
         start=start,

@@ -12,7 +12,6 @@ from fedsim.engine.layout import Layout, lay_out
 from fedsim.engine.pieces import CALL_SECONDS
 from fedsim.engine.records import RunState
 from fedsim.engine.run import Run
-from fedsim.engine.server_records import RoundStart
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.stretch import DispatchedStretch, Rounds, stretch
 from fedsim.engine.threads import run_in_threads
@@ -157,19 +156,9 @@ def _dispatch(stretches: Stretches, run: Run, state: RunState, numbers: range) -
     retained_rows = np.zeros(rows, np.int32)
     retained_rows[: len(retained)] = [row_of[version] for version in retained]
 
-    start = RoundStart(
-        server=state.server,
-        root=state.root,
-        round=first,
-        clients=state.clients,
-        samples=state.samples,
-        expected=state.expected,
-        server_samples=state.server_samples,
-        frozen=state.frozen,
-    )
     memory, _ = state.store.load(cohorts[0].ids)
     result = _program(run).run(
-        table, planned, start, memory, stretches.data, len(numbers), retained_rows
+        table, planned, state.start(first), memory, stretches.data, len(numbers), retained_rows
     )
     versions.add_table(result.table, {version: row for row, version in enumerate(retained)})
     lanes = run.program.width.lanes
