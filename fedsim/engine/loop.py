@@ -252,12 +252,13 @@ def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
     for run, dispatched, tests, own in pending:
         if run.status != "running":  # it ended in an earlier round: this one does not count
             continue
-        *earlier, last = dispatched.rounds()
-        finishing = [(round, None, {}) for round in earlier]
-        finishing.append((last, tests, own))
-        for round, scored, of_clients in finishing:
+        rounds = dispatched.rounds()
+        for round in rounds:
             if run.status != "running":  # it ended in an earlier round of the stretch
                 break
+            is_last = round is rounds[-1]  # the one that is evaluated, where any is
+            scored = tests if is_last else None
+            of_clients = own if is_last else {}
             for row in run.finish_round(round, scored, of_clients):
                 yield run, row
 
