@@ -77,7 +77,8 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
     columns = []
     for name in table:
         cells = table[name].tolist()
-        columns.append([None if cell != cell else cell for cell in cells])  # NaN differs from itself
+        # NaN differs from itself.
+        columns.append([None if cell != cell else cell for cell in cells])
     names = [str(name) for name in table]
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
