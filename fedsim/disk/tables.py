@@ -281,8 +281,8 @@ def read_table(path: Path, name: str, text: Sequence[str] = ()) -> pd.DataFrame 
     if not file.is_file():
         return None
     try:
-        cells = pd.read_csv(file, dtype=str, keep_default_na=False)
-        values = {column: _read_back(column, list(cells[column]), text) for column in cells}
+        cells = pd.read_csv(file, dtype=object, keep_default_na=False)
+        values = {column: _read_back(column, cells[column].tolist(), text) for column in cells}
         return pd.DataFrame(values)
     except (ValueError, OSError) as error:
         raise DirectoryError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
@@ -317,7 +317,8 @@ def _read_back(column: str, cells: list[str], text: Sequence[str]) -> list[Any]:
     """The values of a column as they were written, bit for bit; empty cells are missing."""
     may_be_names = column in NAMES
     are_names = may_be_names and any(map(is_guarded, cells))  # numbers are never guarded
-    cells = [unguarded(cell) for cell in cells]
+    if any(cell.startswith(GUARD) for cell in cells):
+        cells = [unguarded(cell) for cell in cells]
     if are_names or column in (*TEXT, *text):
         return [cell or None for cell in cells]
 

@@ -10,6 +10,7 @@ from annotated_types import Ge
 from jaxtyping import Array
 
 from fedsim.compose import adapter
+from fedsim.tree import draws
 from fedsim.types import Adapter
 
 LEAVES: tuple[str, ...] = ("adapter_D", "adapter_d", "adapter_U", "adapter_u")
@@ -59,7 +60,7 @@ def bottleneck(size: Annotated[int, Ge(1)] = 8, targets: list[str] | None = None
         del name
         n = W.shape[-1]
         bound = math.sqrt(1 / n)
-        D = jax.random.uniform(key, (n, size), W.dtype, minval=-bound, maxval=bound)
+        D = draws.uniform_within(key, (n, size), bound, W.dtype)
         d, U, u = (jnp.zeros(shape, W.dtype) for shape in (size, (size, n), n))
         return dict(zip(LEAVES, (D, d, U, u), strict=True))
 

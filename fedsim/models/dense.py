@@ -12,6 +12,7 @@ from annotated_types import Ge, Le, MinLen
 
 from fedsim.compose import model
 from fedsim.models.computing import is_narrow
+from fedsim.tree import draws
 from fedsim.types import Model
 
 Build = Callable[..., Model]
@@ -240,7 +241,7 @@ def _sum_of_outer(x, g):
 def weights(key, shape: tuple[int, ...], bound: float) -> dict:
     """The start of a layer: W uniform in ±bound, b (one per output, the last axis of W) at zero."""
     return {
-        "W": jax.random.uniform(key, shape, minval=-bound, maxval=bound),
+        "W": draws.uniform_within(key, shape, bound, jnp.result_type(float)),
         "b": jnp.zeros(shape[-1]),
     }
 

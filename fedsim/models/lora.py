@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Lt
 
 from fedsim.compose import adapter
 from fedsim.models.dense import LowRank
+from fedsim.tree import draws
 from fedsim.types import LOW_RANK, Adapter
 
 A, B = LOW_RANK
@@ -91,6 +92,6 @@ def start(key: jax.Array, name: str, W: jax.Array, rank: int) -> dict[str, jax.A
         raise ValueError(f"adapter.rank: {text}; lower it, or leave {name} out of targets")
     bound = math.sqrt(1 / m)
     return {
-        A: jax.random.uniform(key, (m, rank), W.dtype, minval=-bound, maxval=bound),
+        A: draws.uniform_within(key, (m, rank), bound, W.dtype),
         B: jnp.zeros((rank, n), W.dtype),
     }

@@ -10,6 +10,7 @@ from jaxtyping import Array
 
 from fedsim.compose import adapter
 from fedsim.models.dense import LowRank
+from fedsim.tree import draws
 from fedsim.types import Adapter
 
 MATRICES: tuple[str, ...] = ("vera_A", "vera_B")
@@ -67,4 +68,4 @@ def vera(
 def _he(key: jax.Array, shape: tuple[int, int], dtype) -> jax.Array:
     """Uniform in ±√(6/fan_in)."""
     bound = math.sqrt(6 / shape[0])
-    return jax.random.uniform(key, shape, dtype, minval=-bound, maxval=bound)
+    return draws.uniform_within(key, shape, bound, dtype)

@@ -74,14 +74,13 @@ def spent_to_target(summary: Sequence[Row], scenario: Mapping[str, Any] | None) 
 
 def rows_of(table: pd.DataFrame) -> list[Row]:
     """A table's rows; cells that are empty or NaN are None."""
-    rows = []
-    for record in table.to_dict("records"):
-        row: Row = {}
-        for name, cell in record.items():
-            is_nan = cell != cell  # NaN differs from itself
-            row[str(name)] = None if is_nan else cell
-        rows.append(row)
-    return rows
+    columns = []
+    for name in table:
+        cells = table[name].tolist()
+        # NaN differs from itself.
+        columns.append([None if cell != cell else cell for cell in cells])
+    names = [str(name) for name in table]
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
 def errors_in(rounds: pd.DataFrame | None, metric: str) -> dict[tuple[str, str], dict[str, float]]:

@@ -4,6 +4,9 @@ There JAX generates them round by round of Threefry, and every round passes over
 rounds are one expression, which XLA computes in the registers, together with what uses the numbers.
 """
 
+import functools
+import math
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, UInt32
@@ -36,6 +39,19 @@ def uniform(key: Key[Array, ""], n: int, dtype) -> Float[Array, " n"]:
     exponent_of_one = jnp.uint32(0x3F800000)
     from_one = jax.lax.bitcast_convert_type(bits(key, n) >> 9 | exponent_of_one, jnp.float32)
     return from_one - 1
+
+
+@functools.partial(jax.jit, static_argnames=("shape", "bound", "dtype"))
+def uniform_within(key: Key[Array, ""], shape: tuple[int, ...], bound: float, dtype) -> Array:
+    """`jax.random.uniform(key, shape, dtype, -bound, bound)`, the same bits.
+
+    They are drawn in one row: XLA unrolls the loop over a short last axis, such as that of ten
+    outputs, with all rounds of Threefry in it, and compiles such a draw four times as long.
+    """
+    low = jnp.asarray(-bound, dtype)
+    width = jnp.asarray(bound, dtype) - low
+    drawn = uniform(key, math.prod(shape), dtype) * width + low
+    return jnp.maximum(low, drawn).reshape(shape)
 
 
 def _threefry(

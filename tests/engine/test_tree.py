@@ -233,6 +233,17 @@ def test_draws_have_the_bits_of_jax(n):
     assert (u == jax.vmap(lambda key: jax.random.uniform(key, (n,)))(keys)).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(64, 10), (7, 13), (5, 5, 1, 32), (3,)])
+def test_start_values_have_the_bits_of_jax(shape, dtype):
+    key = jax.random.key(3)
+    with jax.enable_x64(dtype == "float64"):
+        drawn = draws.uniform_within(key, shape, 0.3, dtype)
+        expected = jax.random.uniform(key, shape, dtype, -0.3, 0.3)
+        assert drawn.dtype == expected.dtype
+        assert (drawn == expected).all()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("factor", [1.0, 1e-20, 1e30])
 def test_distances_and_angles_are_those_of_numpy_whatever_their_size(factor):

@@ -39,6 +39,7 @@ STYLE = {
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.linewidth": 0.6,
+    "axes.titley": 1.0,  # so that nobody looks for ticks that are in a title's way
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.formatter.limits": [-3, 5],

@@ -15,18 +15,21 @@ PLACING = ("GDEF", "GPOS", "GSUB", "MATH", "kern")
 def without_placing() -> Iterator[None]:
     """Embed fonts without the tables that place letters, in this context.
 
-    matplotlib makes its own `fontTools.subset.Options`, and has no argument for them.
+    matplotlib reads fonts by `fontTools.subset.load_font`, and has no argument for this.
     """
     from fontTools import subset
 
-    class Options(subset.Options):
-        def __init__(self, **arguments):
-            super().__init__(**arguments)
-            self.drop_tables += PLACING
+    before = subset.load_font
 
-    before = subset.Options
-    subset.Options = Options
+    def load_font(*arguments, **options):
+        font = before(*arguments, **options)
+        for name in PLACING:
+            if name in font:
+                del font[name]
+        return font
+
+    subset.load_font = load_font
     try:
         yield
     finally:
-        subset.Options = before
+        subset.load_font = before

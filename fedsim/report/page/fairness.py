@@ -50,10 +50,12 @@ def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] |
 
 def _numbers(table: pd.DataFrame, score: ClientScore) -> list[Evenness]:
     """The numbers of a method's seeds, those that have scores."""
+    seeds = np.asarray(table["seed"])
+    scores = scores_of_method(table, score)
     numbers = []
-    for _, of_seed in table.groupby("seed"):
-        scores = scores_of_method(of_seed, score)
-        finite = scores[np.isfinite(scores)]
+    for seed in np.unique(seeds):
+        of_seed = scores[seeds == seed]
+        finite = of_seed[np.isfinite(of_seed)]
         if len(finite):
             numbers.append(evenness(finite, score.rising))
     return numbers
