@@ -177,7 +177,7 @@ def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
     Raises:
       ScenarioError: with every problem.
     """
-    expanded = expand_calls(value, annotation)
+    expanded = expand_calls(value, annotation) if "(" in str(value) else value
     try:
         return _adapter(annotation).validate_python(expanded)
     except ValidationError as error:

@@ -376,24 +376,28 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
     Raises:
       ScenarioError: naming the link and the hyper-parameter that decides.
     """
-    scenario = _empty_scenario(prepared.command)
     rows = int((weights > 0).sum())
     for link in prepared.links:
         section = link.section
+        least = getattr(link.made, "least", 1)
+        most = link.made.most if isinstance(link.made, Rule) else None
+        is_too_few = 0 < rows < least
+        is_too_many = most is not None and rows > most
+        if not is_too_few and not is_too_many:
+            continue
+
+        scenario = _empty_scenario(prepared.command)
         bounds = bounds_of(section)
         path = (*link.path, *bounds[:1])
-        least = getattr(link.made, "least", 1)
-        if 0 < rows < least:
+        if is_too_few:
             text = f"{_call(section, bounds)}: {rows} rows reported, at least {least} are needed"
             remedy = "give more rows"
             if bounds:
                 remedy = f"lower {' or '.join(bounds)}, or give more rows"
             raise scenario.error(path, f"{text}; {remedy}")
-
-        most = link.made.most if isinstance(link.made, Rule) else None
-        if most is not None and rows > most:
-            text = f"{at_most(section, most)}, and {rows} rows reported"
-            raise scenario.error(path, f"{text}; lower f, or give fewer rows")
+        assert most is not None
+        text = f"{at_most(section, most)}, and {rows} rows reported"
+        raise scenario.error(path, f"{text}; lower f, or give fewer rows")
 
 
 def _call(section: Any, names: list[str]) -> str:
@@ -418,9 +422,14 @@ def _run(prepared: Prepared, inputs: RoundInputs) -> Any:
     is_double = any(np.dtype(leaf.dtype) == np.float64 for leaf in leaves)
     dtype = np.float64 if is_double else np.float32
     with jax.enable_x64(is_double):
-        inputs = inputs._replace(stack=jax.tree.map(jnp.asarray, inputs.stack))
+        inputs = inputs._replace(stack=jax.tree.map(_as_jax, inputs.stack))
         result = prepared.function(_updates(inputs, dtype), _context(inputs, dtype))
         return jax.tree.map(np.asarray, result) if is_numpy else result
+
+
+def _as_jax(leaf: Any) -> jax.Array:
+    """An array of JAX, of which `jnp.asarray` would make another object."""
+    return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
 
 
 # NumPy makes everything but the stack: every operation of JAX would be one more program to compile.

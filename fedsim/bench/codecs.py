@@ -213,21 +213,28 @@ def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], Tree], flo
     def process(memory: Tree, updates: Updates, context: Context) -> ProcessedRows:
         return pipeline.process(updates._replace(memory=memory), state, lambda phase: context)
 
+    @jax.jit
+    def read(memory: Tree, context: Context) -> Tree:
+        """Return the rows of a block's clients, as a round reads them from those of all."""
+        return tree.take(memory, context.ids - context.ids[0])
+
     @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def add(total: Tree, memory: Tree, updates: Updates, context: Context):
+    def add(total: Tree, memory: Tree, remembered: Tree, updates: Updates, context: Context):
         """Add a block -> the sum, what its clients remember, and the bytes of its messages."""
 
-        def add_part(total, part):
-            memory, updates, ids, malicious = part
+        def add_part(carry, part):
+            total, memory = carry
+            remembered, updates, ids, malicious, slots = part
             of_part = context._replace(ids=ids, malicious=malicious)
-            rows = process(memory, updates, of_part)
+            rows = process(remembered, updates, of_part)
             delta = jax.lax.optimization_barrier(rows.staged.delta)
             total = fold.add(total, rows.staged._replace(delta=delta), of_part)
-            return total, (rows.staged.memory, rows.arrived.bytes)
+            return (total, tree.put(memory, slots, rows.staged.memory)), rows.arrived.bytes
 
-        block = (memory, updates, context.ids, context.malicious)
+        slots = jnp.arange(len(context.ids))
+        block = (remembered, updates, context.ids, context.malicious, slots)
         parts = pipeline.parts(messages.width.block)
-        total, (memory, bytes) = in_parts(add_part, total, block, parts)
+        (total, memory), bytes = in_parts(add_part, (total, memory), block, parts)
         return total, memory, bytes
 
     @jax.jit
@@ -245,7 +252,10 @@ def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], Tree], flo
         sizes.clear()
         total = jax.tree.map(jnp.copy, zero)
         for block, (updates, context) in enumerate(messages.blocks):
-            total, memories[block], bytes = add(total, memories[block], updates, context)
+            remembered = read(memories[block], context)
+            total, memories[block], bytes = add(
+                total, memories[block], remembered, updates, context
+            )
             sizes.append(bytes[updates.arrived])
         mean_message = finish(total, messages.blocks[0][1])
         return jax.block_until_ready((mean_message, memories))[0]

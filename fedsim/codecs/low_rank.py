@@ -107,13 +107,15 @@ def power_step(
 
     P has the magnitude of M, so that Q does not overflow.
     """
+    # A leaf holds the transpose, which is never transposed: M Q is (Qᵀ Mᵀ)ᵀ.
+    transposed = M.T
     tiny = jnp.finfo(M.dtype).tiny
-    scale = jnp.clip(jnp.max(jnp.abs(M)), tiny, 1 / tiny)
-    M = M * (1 / scale)
-    P = orthonormalised(M @ Q)
+    scale = jnp.clip(jnp.max(jnp.abs(transposed)), tiny, 1 / tiny)
+    unit = transposed * (1 / scale)
+    P = orthonormalised((Q.T @ unit).T)
 
     # The barrier rounds them as they are sent.
-    return jax.lax.optimization_barrier((P * scale, M.T @ P))
+    return jax.lax.optimization_barrier((P * scale, unit @ P))
 
 
 def orthonormalised(P: Float[Array, "n r"]) -> Float[Array, "n r"]:

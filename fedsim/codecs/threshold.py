@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from annotated_types import Ge
 from jaxtyping import Array, Float, Int
 
+from fedsim import tree
 from fedsim.codecs.sizes import VALUE_BITS, index_bits, size, subset_bits_of
 from fedsim.compose import codec
 from fedsim.types import Codec
@@ -43,7 +44,7 @@ def threshold(value: Annotated[float, Ge(0)], entropy: bool = False) -> Codec:
     def encode(x, memory, key):
         del key
         sent = jnp.abs(x) >= value
-        count = sent.sum(dtype=jnp.int32)
+        count = tree.count(sent)
         bits = size(count, bits_of_one(len(x)), VALUE_BITS)
         return Beyond(jnp.where(sent, x, 0), count), bits, memory
 

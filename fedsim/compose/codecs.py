@@ -72,7 +72,7 @@ def send_through(codec: Codec, sent: Tree, memory: Tree, key: jax.Array) -> tupl
     x, unravel = ravel_pytree(sent)
     codec = shaped(codec, sent)
     payload, bits, new = codec.encode(x, memory, key)
-    finite = jnp.isfinite(x).all()
+    finite = tree.finite_rows(x[None], 1)[0]
     if codec.linear:
         arrives = jax.tree.map(lambda leaf: _nan_unless(finite, leaf), payload)
     else:

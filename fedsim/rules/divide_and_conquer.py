@@ -1,7 +1,7 @@
 """Divide and conquer: outliers along the top direction of random coordinates."""
 
 import math
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,13 +60,57 @@ def divide_and_conquer(
 
     def apply(updates: Updates, state: Tree, context: Context):
         K = updates.samples.shape[0]
-        usable = updates.arrived & tree.finite_rows(updates.delta, K)
         sets = drawn(context.key, updates.delta, K, iterations, coordinates)
-        accepted = never_bad(updates.delta, usable, sets, bad)
-        mean = tree.weighted_mean(updates.delta, accepted.astype(updates.samples.dtype))
-        return mean, state, selection_report(accepted, updates, context)
+        most = min(iterations * bad, K)
+
+        # Where a mean is finite, so are its rows, and only those that it leaves out need a look.
+        # Where one of all rows is not finite, the second attempt is without it.
+        def attempt(before: Attempt) -> Attempt:
+            accepted = never_bad(updates.delta, before.usable, sets, bad)
+            mean = tree.weighted_mean(updates.delta, accepted.astype(updates.samples.dtype))
+            left_out = before.usable & ~accepted
+            index = jnp.argsort(~left_out, stable=True)[:most]
+            rows = tree.take(updates.delta, index)
+            fine = jnp.all(tree.finite_rows(rows, most) | ~left_out[index])
+            fine &= tree.finite_rows(jax.tree.map(lambda leaf: leaf[None], mean), 1)[0]
+            fine &= jnp.sum(left_out) <= most  # more are left out where products are NaN
+            usable = jax.lax.cond(
+                fine,
+                lambda: before.usable,
+                lambda: updates.arrived & tree.finite_rows(updates.delta, K),
+            )
+            return Attempt(usable, accepted, mean, fine, before.number + 1)
+
+        first = Attempt(
+            usable=updates.arrived,
+            accepted=jnp.zeros_like(updates.arrived),
+            mean=tree.zero_row(updates.delta),
+            fine=jnp.zeros((), bool),
+            number=jnp.zeros((), jnp.int32),
+        )
+        unfinished = lambda attempt: ~attempt.fine & (attempt.number < 2)
+        last = jax.lax.while_loop(unfinished, attempt, first)
+        return last.mean, state, selection_report(last.accepted, updates, context)
 
     return Rule(apply=apply, least=max(2 * f, bad) + 1)
+
+
+class Attempt(NamedTuple):
+    """What came of an attempt, and the rows for the next one.
+
+    Attributes:
+      usable: rows to judge.
+      accepted: those that count.
+      mean: their mean.
+      fine: whether all rows that it judged are finite.
+      number: attempts so far.
+    """
+
+    usable: Bool[Array, " K"]
+    accepted: Bool[Array, " K"]
+    mean: Tree
+    fine: Bool[Array, ""]
+    number: Int[Array, ""]
 
 
 def drawn(

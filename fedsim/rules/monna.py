@@ -50,7 +50,9 @@ def monna(f: Annotated[int, Ge(0)], pivot: Annotated[int, Ge(0)] = 0) -> Rule:
         lowest = jnp.argmin(jnp.where(present, context.ids, jnp.inf))
         p = jnp.where(jnp.any(trusted), jnp.argmax(trusted), lowest)
 
-        distance = tree.norms(updates.delta, tree.take(updates.delta, p))
+        # The distance of p itself, which is 0, is no reason to measure all of them more carefully.
+        others = present & (jnp.arange(len(present)) != p)
+        distance, _ = tree.distances(updates.delta, tree.take(updates.delta, p), others)
         distance = jnp.where(jnp.isfinite(distance), distance, jnp.finfo(distance.dtype).max)
         rank = jnp.argsort(jnp.argsort(jnp.where(present, distance, jnp.inf), stable=True))
         accepted = present & (rank < jnp.sum(present) - f)

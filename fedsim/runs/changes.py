@@ -107,6 +107,18 @@ CHANGES = (
         kind="transformer",
         reason="transformer adds up the gradients of attention and normalisation in another order",
     ),
+    Change(
+        since="0.7.0",
+        section="wire",
+        kind="low_rank",
+        reason="low_rank multiplies by the matrix as it is stored",
+    ),
+    Change(
+        since="0.7.0",
+        section="server",
+        kind="monna",
+        reason="monna squares distances as they are, which orders almost equal ones otherwise",
+    ),
 )
 
 # Earlier changes have no line above, so runs of earlier versions never resume.

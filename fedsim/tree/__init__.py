@@ -11,6 +11,7 @@ from fedsim.tree.arithmetic import Tree as Tree
 from fedsim.tree.arithmetic import add as add
 from fedsim.tree.arithmetic import along as along
 from fedsim.tree.arithmetic import concatenate as concatenate
+from fedsim.tree.arithmetic import count as count
 from fedsim.tree.arithmetic import divide as divide
 from fedsim.tree.arithmetic import finite_rows as finite_rows
 from fedsim.tree.arithmetic import floats as floats

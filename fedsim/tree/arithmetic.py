@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 Tree = Any  # any PyTree of arrays
 
@@ -206,18 +206,44 @@ def put(stacked: Tree, index: Any, new: Tree) -> Tree:
 def finite_rows(stacked: Tree, K: int) -> Bool[Array, " K"]:
     """Which of the K rows are finite in all leaves.
 
-    The product of a finite row with zeros is zero; that of any other row is NaN. On a CPU the
-    matrix product takes a quarter of the time of a reduction of `isfinite`.
+    Without their signs, the bits of finite numbers are integers below those of infinity: the
+    largest of them decides.
     """
     finite = jnp.ones(K, bool)
     for leaf in jax.tree.leaves(stacked):
-        if jnp.issubdtype(leaf.dtype, jnp.integer):
+        if not leaf.size or not jnp.issubdtype(leaf.dtype, jnp.floating):
             continue
         rows = leaf.reshape(K, -1)
-        zeros = jnp.zeros(rows.shape[1], rows.dtype)
-        products = jnp.matmul(rows, zeros, precision=lax.Precision.HIGHEST)  # [K]
-        finite &= jnp.isfinite(products)
+        unsigned = jnp.dtype(f"uint{8 * rows.dtype.itemsize}")
+        without_sign = unsigned.type(jnp.iinfo(unsigned).max // 2)
+        bits = lax.bitcast_convert_type(rows, unsigned) & without_sign
+        infinity = lax.bitcast_convert_type(jnp.array(jnp.inf, rows.dtype), unsigned)
+
+        pieces, rest = in_pieces(bits)
+        largest = jnp.max(pieces, axis=1)
+        finite &= jnp.all(largest < infinity, axis=1) & jnp.all(rest < infinity, axis=1)
     return finite
+
+
+def count(mask: Bool[Array, " d"]) -> Int[Array, ""]:
+    """How many entries are true."""
+    pieces, rest = in_pieces(mask[None])
+    by_place = lax.optimization_barrier(jnp.sum(pieces[0], axis=0, dtype=jnp.int32))
+    return jnp.sum(by_place, dtype=jnp.int32) + jnp.sum(rest, dtype=jnp.int32)
+
+
+def in_pieces(
+    rows: Shaped[Array, "K D"],
+) -> tuple[Shaped[Array, "K n length"], Shaped[Array, "K rest"]]:
+    """Cut rows into at most 31 pieces of equal length, and a rest that is shorter.
+
+    A reduction over pieces finds the results for all their places side by side. On a CPU XLA reads
+    long rows 1.5 to 3 times as fast so as when it reduces or multiplies them directly.
+    """
+    K, D = rows.shape
+    length = 1 << max(D.bit_length() - 5, 0)
+    whole = D // length * length
+    return rows[:, :whole].reshape(K, -1, length), rows[:, whole:]
 
 
 def nbytes(tree: Tree) -> int:

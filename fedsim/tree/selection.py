@@ -91,25 +91,41 @@ def _first_different(key: Key[Array, ""], d: int, k: int) -> Int[Array, " k"]:
     The sequence is longer than needed by ten standard deviations; one that is still too short is
     drawn again.
     """
-    repeated = k * k / (2 * (d - k))  # draws that give an earlier index once more, on average
-    n = k + math.ceil(repeated + 10 * math.sqrt(repeated) + 10)
-    turns = jnp.arange(n, dtype=jnp.int32)
+    # An index is the remainder of a random word. The last words, which are no full set of
+    # remainders, give none.
+    words = 2**32
+    usable = words // d * d
 
+    # Draws that give an earlier index once more, and words that give none, on average.
+    repeated = k * k / (2 * (d - k))
+    n = k + _almost_surely(repeated)
+    n += _almost_surely(n * (words - usable) / usable)
+
+    # Of the turns in which an index is drawn, the first one counts.
+    turns = jnp.arange(n, dtype=jnp.int16 if n < 2**15 else jnp.int32)
+    never = turns.dtype.type(jnp.iinfo(turns.dtype).max)
     nothing = jnp.full(k, d, jnp.int32)
 
     def draw(state):
         attempt, _ = state
-        indices = jax.random.randint(jax.random.fold_in(key, attempt), (n,), 0, d, jnp.int32)
-        first_turn = jnp.full(d, n, jnp.int32).at[indices].min(turns)
-        is_new = first_turn[indices] == turns
+        word = draws.bits(jax.random.fold_in(key, attempt), n)
+        is_usable = word <= jnp.uint32(usable - 1)
+        index = jnp.where(is_usable, (word % jnp.uint32(d)).astype(jnp.int32), d)
+        first_turn = jnp.full(d, never).at[index].min(turns, mode="drop")
+        is_new = (index < d) & (first_turn[jnp.minimum(index, d - 1)] == turns)
         position = jnp.where(is_new, jnp.cumsum(is_new) - 1, k)  # one of k and beyond is dropped
-        return attempt + 1, nothing.at[position].set(indices, mode="drop")
+        return attempt + 1, nothing.at[position].set(index, mode="drop")
 
     def is_short(state):
         _, chosen = state
         return chosen[-1] == d
 
     return jax.lax.while_loop(is_short, draw, (jnp.zeros((), jnp.int32), nothing))[1]
+
+
+def _almost_surely(mean: float) -> int:
+    """A number that a count with this mean, of rare and independent events, does not exceed."""
+    return math.ceil(mean + 10 * math.sqrt(mean) + 10)
 
 
 def _positive(bits: UInt32[Array, " d"]) -> Float[Array, " d"]:

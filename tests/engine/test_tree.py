@@ -184,6 +184,26 @@ def test_rows_with_nan_or_infinity_are_not_finite():
     assert finite({**stacked, "half": half}) == [True, False, False, False, True, False]
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("D", [1, 31, 32, 100, 5000])
+def test_a_number_that_is_not_finite_is_found_wherever_it_is(D, dtype):
+    largest = jnp.finfo(dtype).max
+    places = sorted({0, D // 2, D - 2, D - 1} - {-1})
+    rows = jnp.full((3 * len(places) + 1, D), -largest, dtype)
+    for i, place in enumerate(places):
+        for j, value in enumerate([jnp.inf, -jnp.inf, -jnp.nan]):
+            rows = rows.at[3 * i + j, place].set(value)
+    want = [False] * (3 * len(places)) + [True]
+    assert np.asarray(tree.finite_rows(rows, len(rows))).tolist() == want
+
+
+@pytest.mark.parametrize("d", [1, 31, 32, 100, 5000])
+def test_all_true_entries_are_counted(d):
+    mask = np.random.default_rng(d).random(d) < 0.3
+    assert int(tree.count(jnp.asarray(mask))) == mask.sum()
+    assert int(tree.count(jnp.ones(d, bool))) == d
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["plain", "outlier"])
 def test_absent_rows_change_no_bit_of_distances(kind):

@@ -503,3 +503,20 @@ def test_centered_clipping_remembers():
         assert got.tolist() == [want] == v.tolist()
     got, state, _ = noun.apply(updates._replace(arrived=jnp.zeros(4, bool)), v, context)
     assert got.tolist() == [0] and state.tolist() == [3]
+
+
+@pytest.mark.parametrize("f", [0, 2])
+@pytest.mark.parametrize("column", [0, 5, 29])
+def test_divide_and_conquer_ignores_rows_that_are_not_finite_where_it_does_not_look(f, column):
+    """A few of the coordinates are drawn; wherever the value is, the row counts as absent."""
+    rule = {"kind": "divide_and_conquer", "f": f, "coordinates": 3}
+    rows = np.random.default_rng(column).standard_normal((12, 30)).astype(np.float32)
+    for bad_rows in ([4], [0, 11], [2, 3, 7]):
+        weights = np.ones(12)
+        weights[9] = 0
+        hostile = rows.copy()
+        hostile[bad_rows, column] = [np.nan, np.inf, -np.inf][: len(bad_rows)]
+        got = fedsim.aggregate(rule, hostile, weights=weights)
+        weights[bad_rows] = 0
+        want = fedsim.aggregate(rule, rows, weights=weights)
+        assert got.tobytes() == want.tobytes()
