@@ -3,8 +3,10 @@
 Means and variances of narrow floats, as bfloat16, are float32.
 """
 
+import functools
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -34,11 +36,58 @@ def group_norm(p, x, groups: int):
 
     Wu & He 2018.
     """
-    h = widened(x).reshape(groups, -1, x.shape[3])  # [G, C/G·H·W, B]
-    mean = jnp.mean(h, 1, keepdims=True)
-    var = jnp.mean(jnp.square(h - mean), 1, keepdims=True)
-    h = (h - mean) * lax.rsqrt(var + EPSILON)
-    return h.reshape(x.shape).astype(x.dtype) * of_channels(p["scale"]) + of_channels(p["shift"])
+    return _group_norm(x, p["scale"], p["shift"], groups)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _group_norm(x, scale, shift, groups: int):
+    return _normalised(x, scale, shift, groups)[0]
+
+
+def _normalised(x, scale, shift, groups: int):
+    h = widened(x)
+    mean = _of_groups(_over_pixels(h), groups, x)
+    squares = jnp.square(h - _of_pixels(mean))
+    var = _of_groups(_over_pixels(squares), groups, x)
+    inverse = lax.rsqrt(var + EPSILON)
+    y = (h - _of_pixels(mean)) * _of_pixels(inverse * scale[:, None]) + of_channels(shift)
+    return y.astype(x.dtype), (x, scale, mean, inverse)
+
+
+def _gradients(groups: int, inputs, g):
+    x, scale, mean, inverse = inputs
+    g = widened(g)
+    centred = widened(x) - _of_pixels(mean)
+    sums = _over_pixels(g)
+    products = _over_pixels(g * centred) * inverse
+    scaled = scale[:, None]
+    of_sums = _of_groups(sums * scaled, groups, x)
+    of_products = _of_groups(products * scaled, groups, x)
+    d_x = (
+        g * _of_pixels(scaled * inverse)
+        - centred * _of_pixels(inverse * inverse * of_products)
+        - _of_pixels(inverse * of_sums)
+    )
+    return d_x.astype(x.dtype), jnp.sum(products, 1), jnp.sum(sums, 1)
+
+
+_group_norm.defvjp(_normalised, _gradients)
+
+
+def _over_pixels(x):
+    C, H, W, B = x.shape
+    return jnp.sum(x, (1, 2))
+
+
+def _of_groups(sums, groups: int, x):
+    """Means [C, B]"""
+    C, H, W, B = x.shape
+    means = jnp.sum(sums.reshape(groups, -1, B), 1) / (C // groups * H * W)
+    return jnp.repeat(means, C // groups, 0)
+
+
+def _of_pixels(p):
+    return p[:, None, None, :]
 
 
 def layer_norm(p, x):
