@@ -26,6 +26,10 @@ SMALL_MODEL_LANES = 16
 MEDIUM_MODEL = 1 << 21
 MEDIUM_MODEL_LANES = 8
 
+# Steps with large values have large products already: more lanes only push each other out of the
+# cache, and stand idle while the longest client trains. A constant, as it decides bits.
+CORE_BYTES = 1 << 19  # of the largest value of all lanes
+
 # Limits of `numerics.block: auto`.
 MAX_BLOCK = 1024  # slots
 MAX_BLOCK_BYTES = 1 << 28  # of their messages
@@ -139,10 +143,12 @@ def _fastest_lanes(model_bytes: int, activation_bytes: int, backend: str) -> int
         lane_bytes = 2 * model_bytes + VALUES_OF_A_STEP * activation_bytes
         return max(1, min(ACCELERATOR_LANES, ACCELERATOR_BYTES // max(lane_bytes, 1)))
     if model_bytes <= SMALL_MODEL:
-        return SMALL_MODEL_LANES
-    if model_bytes <= MEDIUM_MODEL:
-        return MEDIUM_MODEL_LANES
-    return 1
+        most = SMALL_MODEL_LANES
+    elif model_bytes <= MEDIUM_MODEL:
+        most = MEDIUM_MODEL_LANES
+    else:
+        most = 1
+    return max(1, min(most, CORE_BYTES // max(activation_bytes, 1)))
 
 
 def _block(requested: int | str, model_bytes: int, K: int) -> int:

@@ -12,9 +12,9 @@ from jax import lax
 
 from fedsim.models.computing import widened
 from fedsim.models.images import of_channels
+from fedsim.models.sums import EPSILON, standardised
 
 Norm = Literal["group", "batch", "none"]
-EPSILON = 1e-5
 DECAY = 0.9  # of batch normalisation's running statistics, per batch
 
 Statistics = dict[str, jnp.ndarray]
@@ -119,10 +119,7 @@ def _of_pixels(p):
 
 def layer_norm(p, x):
     """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers at each position (Ba et al. 2016)."""
-    h = widened(x)
-    centred = h - jnp.mean(h, -1, keepdims=True)
-    var = jnp.mean(jnp.square(centred), -1, keepdims=True)
-    h = centred * lax.rsqrt(var + EPSILON)
+    h = standardised(widened(x), -1)
     return h.astype(x.dtype) * p["scale"] + p["shift"]
 
 

@@ -17,6 +17,7 @@ from fedsim.models.sequences import (
     sequence_form,
     sequence_network,
 )
+from fedsim.models.sums import softmax
 from fedsim.models.tokens import Tokens
 from fedsim.types import Model
 
@@ -169,5 +170,5 @@ def _attention(QKV, heads: int, causal: bool, queries: int):
     if causal:
         visible = jnp.tri(queries, T, T - queries, dtype=bool)
         scores = jnp.where(visible, scores, -jnp.inf)
-    attention = jax.nn.softmax(widened(scores)).astype(V.dtype)
+    attention = softmax(widened(scores)).astype(V.dtype)
     return jnp.einsum("bhqk,bkhd->bqhd", attention, V).reshape(B, queries, -1)

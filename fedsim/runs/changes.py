@@ -95,6 +95,18 @@ CHANGES = (
         kind="rand_k",
         reason="rand_k draws its coordinates another way",
     ),
+    Change(
+        since="0.7.0",
+        section="model",
+        kind="resnet",
+        reason="resnet adds up the gradients of its normalisation in another order",
+    ),
+    Change(
+        since="0.7.0",
+        section="model",
+        kind="transformer",
+        reason="transformer adds up the gradients of attention and normalisation in another order",
+    ),
 )
 
 # Earlier changes have no line above, so runs of earlier versions never resume.
