@@ -4,7 +4,7 @@ Means and variances of narrow floats, as bfloat16, are float32.
 """
 
 import functools
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def running(channels: int) -> Statistics:
     return {"mean": jnp.zeros(channels), "var": jnp.ones(channels)}
 
 
-def group_norm(p, x, groups: int):
+def group_norm(p, x, groups: int) -> jax.Array:
     """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of each sample and group of C/groups channels.
 
     Wu & He 2018.
@@ -44,7 +44,8 @@ def group_norm(p, x, groups: int):
     Returns:
       As x.
     """
-    return _group_norm(x, p["scale"], p["shift"], groups)
+    y: Any = _group_norm(x, p["scale"], p["shift"], groups)
+    return y
 
 
 # All sums are over the pixels of one channel and sample, `[C, H, W, B] -> [C, B]`, and those of
@@ -119,7 +120,7 @@ def _of_pixels(p):
 
 def layer_norm(p, x):
     """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers at each position (Ba et al. 2016)."""
-    h = standardised(widened(x), -1)
+    h: Any = standardised(widened(x), -1)
     return h.astype(x.dtype) * p["scale"] + p["shift"]
 
 
