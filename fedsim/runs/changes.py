@@ -99,7 +99,7 @@ CHANGES = (
         since="0.7.0",
         section="model",
         kind="resnet",
-        reason="resnet adds up the gradients of its normalisation in another order",
+        reason="resnet adds up what its normalisation needs in another order",
     ),
     Change(
         since="0.7.0",

@@ -11,7 +11,7 @@ from test_bits import digest
 import fedsim
 from fedsim.models import lenet, resnet
 from fedsim.models.convolution import convolution, plain_convolution
-from fedsim.models.images import batch_last
+from fedsim.models.images import batch_last, of_channels
 from fedsim.models.normalisation import batch_norm, group_norm, running
 
 KEY = jax.random.key(3)
@@ -233,6 +233,33 @@ def test_group_normalisation():
             expected * p["scale"] + p["shift"],
             1e-12,
         )
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-4)])
+def test_gradient_of_group_normalisation_is_autodiffs(dtype, tolerance):
+    def written_out(p, x):
+        h = x.reshape(2, -1, x.shape[3])  # [groups, C/groups·H·W, B]
+        h = (h - h.mean(1, keepdims=True)) / jnp.sqrt(h.var(1, keepdims=True) + 1e-5)
+        return h.reshape(x.shape) * of_channels(p["scale"]) + of_channels(p["shift"])
+
+    with jax.enable_x64(True):
+        x = numbers(6, 3, 5, 4).astype(dtype)
+        g = numbers(6, 3, 5, 4, seed=3).astype(dtype)
+        p = {
+            "scale": numbers(6, seed=1).astype(dtype),
+            "shift": numbers(6, seed=2).astype(dtype),
+        }
+        mine = jax.vjp(lambda p, x: group_norm(p, x, 2), p, x)[1](g)
+        expected = jax.vjp(written_out, p, x)[1](g)
+        close(mine, expected, tolerance)
+
+
+def test_group_normalisation_of_narrow_floats_keeps_their_type():
+    p = {"scale": jnp.ones(4, jnp.bfloat16), "shift": jnp.zeros(4, jnp.bfloat16)}
+    x = numbers(4, 3, 3, 2).astype(jnp.bfloat16)
+    value, pull = jax.vjp(lambda p, x: group_norm(p, x, 2), p, x)
+    assert value.dtype == x.dtype
+    assert {leaf.dtype for leaf in jax.tree.leaves(pull(value))} == {x.dtype}
 
 
 @pytest.mark.long
