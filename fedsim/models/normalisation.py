@@ -120,7 +120,7 @@ def _of_pixels(p):
 
 def layer_norm(p, x):
     """γ (x − μ)/√(σ² + ε) + β, with μ and σ² of the numbers at each position (Ba et al. 2016)."""
-    h: Any = standardised(widened(x), -1)
+    h: Any = standardised(widened(x))
     return h.astype(x.dtype) * p["scale"] + p["shift"]
 
 

@@ -18,27 +18,26 @@ def drawn(*shape):
     return jnp.asarray(np.random.default_rng(0).normal(size=shape))
 
 
-def plain_standardised(h, axis):
-    centred = h - h.mean(axis, keepdims=True)
-    return centred / jnp.sqrt((centred**2).mean(axis, keepdims=True) + sums.EPSILON)
+def plain_standardised(h):
+    centred = h - h.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(-1, keepdims=True) + sums.EPSILON)
 
 
 def test_a_sum_of_products_is_their_sum():
-    a = drawn(3, 40, 5)
-    b = drawn(3, 40, 5)[::-1].at[:, 3].set(0)
-    np.testing.assert_allclose(sums.sum_of_products(a, b, 1), np.sum(a * b, 1, keepdims=True))
+    a = drawn(3, 5, 40)
+    b = drawn(3, 5, 40)[::-1].at[:, 3].set(0)
+    np.testing.assert_allclose(sums.sum_of_products(a, b), np.sum(a * b, -1, keepdims=True))
 
 
 def test_what_is_not_finite_stays_in_the_sum():
     a = jnp.asarray([[1.0, jnp.nan], [0.0, jnp.inf], [2.0, jnp.inf]])
     b = jnp.asarray([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
-    got = sums.sum_of_products(a, b, 1)
+    got = sums.sum_of_products(a, b)
     np.testing.assert_array_equal(got, [[np.nan], [np.nan], [np.inf]])
 
 
 CASES = {
-    "rows": (lambda h: sums.standardised(h, -1), lambda h: plain_standardised(h, -1)),
-    "groups": (lambda h: sums.standardised(h, 1), lambda h: plain_standardised(h, 1)),
+    "standardised": (sums.standardised, plain_standardised),
     "softmax": (sums.softmax, jax.nn.softmax),
 }
 
