@@ -177,7 +177,8 @@ def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
     Raises:
       ScenarioError: with every problem.
     """
-    expanded = expand_calls(value, annotation) if "(" in str(value) else value
+    may_have_calls = "(" in str(value)  # most values have none, and looking for them takes time
+    expanded = expand_calls(value, annotation) if may_have_calls else value
     try:
         return _adapter(annotation).validate_python(expanded)
     except ValidationError as error:
