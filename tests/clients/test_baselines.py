@@ -86,6 +86,7 @@ def alone_by_hand(condition: Condition) -> loop.Ended:
     return scenarios.expected(LocalOnly, rules.Samples, SAMPLES, 0.3, "softmax", condition)
 
 
+@pytest.mark.long
 def test_every_client_goes_on_from_its_own_model_under_partial_participation():
     condition = Condition(cohort=listed(SIZES, empty_too=True), uneven=True)
     result = of_reference("local_only", condition)

@@ -19,6 +19,7 @@ def by_hand(params, x):
     return x @ params["W"] + params["b"]
 
 
+@pytest.mark.long
 def test_outputs_are_those_of_the_model_that_was_scored(result):
     test = result.experiment.plans[0].federation.test
 

@@ -94,6 +94,7 @@ def test_a_kind_that_ships_keeps_the_laws_of_its_family(call):
         assert not found.broken, str(found)
 
 
+@pytest.mark.long
 def test_a_broken_claim_is_named_with_the_smallest_counterexample(file):
     code, out, err = conform(file(MEDIAN))
     assert (code, err) == (7, "")

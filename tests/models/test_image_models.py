@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import WHOLE, if_whole
+from conftest import WHOLE, if_whole, sampled
 from plain_resnet import conv2d, conv2d_gradients, plain_resnet
 from test_bits import digest
 
@@ -235,7 +235,7 @@ def test_group_normalisation():
         )
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-10), ("float32", 1e-4)])
+@pytest.mark.parametrize(("dtype", "tolerance"), sampled([("float64", 1e-10), ("float32", 1e-4)]))
 def test_gradient_of_group_normalisation_is_autodiffs(dtype, tolerance):
     def written_out(p, x):
         h = x.reshape(2, -1, x.shape[3])  # [groups, C/groups·H·W, B]

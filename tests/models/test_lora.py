@@ -82,6 +82,7 @@ def test_factors_give_what_the_adapted_weight_gives():
             jax.tree.map(close, given, expected)
 
 
+@pytest.mark.long
 def test_a_run_sends_the_factors_alone_and_leaves_the_base():
     result = fedsim.run(written(adapter={"kind": "lora", "rank": 3, "alpha": 6}))
     start = result.experiment.shared[0]

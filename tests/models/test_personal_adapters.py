@@ -86,6 +86,7 @@ def start_of(result) -> dict:
     return {**trained, "base": np.asarray(start["frozen"]["W"]["base"])}
 
 
+@pytest.mark.long
 def test_a_is_shared_and_b_stays():
     """FedSA-LoRA: rounds in NumPy; 4·r·m bytes each way."""
     result = run({"kind": "lora", "rank": 2}, {"kind": "fedper", "personal": ["lora_B"]})

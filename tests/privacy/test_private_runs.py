@@ -43,6 +43,7 @@ def rows_of(result: fedsim.Result, *without: str) -> list[dict]:
     ]
 
 
+@pytest.mark.long
 def test_without_noise_and_bound_it_is_the_mean_bit_for_bit():
     private = run(privacy=privacy(clip=1e30, noise_multiplier=0.0))
     plain = run(privacy=None, server=[MEAN])

@@ -54,6 +54,7 @@ def test_gaussian_noise_takes_the_place_of_an_update():
     assert abs(rows[1].mean()) < 0.2 and abs(rows[1].std() - 3) < 0.15
 
 
+@pytest.mark.long
 def test_a_message_is_noised_by_its_client_as_much_as_epsilon_asks():
     """Of two rows of zeros: σ = 3.7304 for ε = 1, δ = 1e-5, Δ = 1 (Balle and Wang 2018).
 

@@ -35,6 +35,7 @@ def test_it_is_the_largest_eigenvector_whatever_rows_are_zero(matrix):
         assert not np.delete(wide_vector, rows).any()
 
 
+@pytest.mark.long
 def test_directions_of_equal_spread_and_none_at_all():
     value, vector = dominant(jnp.eye(ROWS))
     assert value == pytest.approx(1)

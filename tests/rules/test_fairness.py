@@ -16,6 +16,7 @@ def reduced(link, weights=COUNTS):
     return fedsim.aggregate(link, ROWS, weights=weights, loss=LOSSES)
 
 
+@pytest.mark.long
 def test_without_a_tilt_and_over_all_clients_it_is_the_mean():
     np.testing.assert_array_equal(reduced({"kind": "term", "t": 0.0}), reduced("mean"))
     np.testing.assert_array_equal(reduced({"kind": "gifair", "strength": 0.0}), reduced("mean"))

@@ -32,6 +32,7 @@ def close(a, b, tolerance=1e-12):
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.long
 def test_the_factors_have_the_plain_mean_and_the_product_the_best_rank():
     """The singular values of the dense sum, which the rule never makes."""
     plain = fedsim.aggregate("mean", ROWS, weights=COUNTS)

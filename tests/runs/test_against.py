@@ -54,6 +54,7 @@ def repeat(path, folder, **options):
         return list(again.repeated(content, repeating))
 
 
+@pytest.mark.long
 def test_a_run_that_is_repeated_is_byte_equal(run, tmp_path):
     (found,) = repeat(run, tmp_path / "again")
     assert (found.verdict, found.lines) == (again.BYTES, ["6 tables and models"])

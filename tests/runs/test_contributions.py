@@ -137,6 +137,7 @@ def test_gtg_comes_near(trained, found):
     assert abs(estimate.gain - found.gain) < 1e-12
 
 
+@pytest.mark.long
 def test_options_say_when_gtg_stops(trained, capsys):
     """A round that gains little gives everybody 0; with one sweep there is no standard error."""
     values = []

@@ -30,6 +30,7 @@ def taped(tmp_path_factory):
     return tape, bits(out)
 
 
+@pytest.mark.long
 def test_the_newest_commit_is_never_lost(taped, tmp_path):
     steps = taped[0].steps
     seed = next(step.other for step in steps if step.name == "mkdir" and step.entry == "scaffold.0")

@@ -39,6 +39,7 @@ def same(one, other):
     return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
+@pytest.mark.long
 def test_kept_updates_are_those_of_a_replay(kept, tmp_path):
     shutil.copytree(kept, tmp_path / "run")
     shutil.rmtree(tmp_path / "run/updates")

@@ -87,6 +87,7 @@ def before(tmp_path, monkeypatch):
     return tmp_path / "run"
 
 
+@pytest.mark.long
 def test_a_run_of_an_earlier_version_resumes_if_its_values_are_the_same(
     before, tmp_path, monkeypatch
 ):

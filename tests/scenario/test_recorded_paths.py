@@ -77,6 +77,7 @@ def project(tmp_path_factory):
     return home
 
 
+@pytest.mark.long
 def test_nothing_in_a_run_directory_names_a_user_or_a_machine(project):
     for path in (project / "study" / "out").rglob("*"):
         if path.is_file():

@@ -210,6 +210,7 @@ def test_where_hdf5_crashes_the_file_is_refused(tmp_path):
         file.fields("a")
 
 
+@pytest.mark.long
 def test_what_takes_more_memory_than_the_reader_may_hold_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(hdf5_files, "memory_limit", lambda: 1 << 28)
     monkeypatch.setattr(hdf5_files, "MAX_RATIO", 1000)

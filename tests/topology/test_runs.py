@@ -283,6 +283,7 @@ def test_robust_mixing_under_an_attack(rule):
     assert result.rounds["malicious_reported"].iloc[-1] == 3
 
 
+@pytest.mark.long
 def test_a_node_waits_for_its_slowest_neighbour_and_not_for_all():
     """One slow node of a path delays the others one hop a round."""
     inputs = problem(5)
