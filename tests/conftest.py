@@ -28,6 +28,7 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
     import fedsim.rules
     import fedsim.tree  # noqa: F401
 
+from fedsim.kinds import FAMILIES, names
 from fedsim.machine import forget_programs
 
 # Scenarios whose comment says how to get their data; separate tests run them.
@@ -244,6 +245,17 @@ def freed_programs():
     """Free compiled programs after a file, early enough that the next one does not exhaust XLA."""
     yield
     forget_programs(0.3)
+
+
+@pytest.fixture
+def own_kinds():
+    """Forget the kinds that the test registers when it ends, so that others may use the names."""
+    before = {family: dict(known) for family, known in FAMILIES.items()}
+    yield
+    names._registrations[0] += 1  # what was derived of the families is stale
+    for family, known in before.items():
+        FAMILIES[family].clear()
+        FAMILIES[family].update(known)
 
 
 @pytest.fixture(scope="session", autouse=True)

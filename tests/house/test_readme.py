@@ -228,6 +228,7 @@ def same(a: str, b: str) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("own_kinds")
 def test_python_block(root, monkeypatch, capsys):
     monkeypatch.chdir(root)
     exec(
@@ -238,6 +239,7 @@ def test_python_block(root, monkeypatch, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("own_kinds")
 def test_own_block(root, capsys):
     exec(
         compile(block(text_of(root), "own"), "docs/python.md", "exec"), {"__name__": "python_page"}
@@ -246,6 +248,7 @@ def test_own_block(root, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("own_kinds")
 def test_updates_block(root, tmp_path, capsys):
     exec(
         compile(block(text_of(root), "updates"), "docs/analyses.md", "exec"),
@@ -255,6 +258,7 @@ def test_updates_block(root, tmp_path, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("own_kinds")
 def test_networks_block(root, monkeypatch, capsys):
     monkeypatch.chdir(root)
     exec(
@@ -267,6 +271,7 @@ def test_networks_block(root, monkeypatch, capsys):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("own_kinds")
 def test_frame_block(root, tmp_path, capsys):
     """And the scenario above it gives the same, bit for bit, from the same table in a file."""
     page: dict = {"__name__": "scenarios_page"}

@@ -13,7 +13,7 @@ from mutants import CODECS, OPTIMISERS, ROBUST, Mutant
 from test_mutants import source
 
 import fedsim
-from fedsim.kinds import FAMILIES, names
+from fedsim.kinds import FAMILIES
 from fedsim.laws import Conformity
 from fedsim.laws.conform import LAWS
 from fedsim.laws.subjects import family_of
@@ -72,9 +72,8 @@ def file_of(mutant: Mutant, changed: bool = True) -> File:
 
 
 @pytest.fixture
-def conform(tmp_path):
-    """Examine a file; its kinds are forgotten when the test ends."""
-    kinds = {family: dict(known) for family, known in FAMILIES.items()}
+def conform(tmp_path, own_kinds):
+    """Examine a file; it can be loaded again when the test has ended."""
     loaded = set(sys.modules)
 
     def examine(file: File, name: str) -> list[Conformity]:
@@ -83,10 +82,6 @@ def conform(tmp_path):
         return fedsim.conform(path, file.call)
 
     yield examine
-    names._registrations[0] += 1  # what was derived of the families is stale
-    for family, known in kinds.items():
-        FAMILIES[family].clear()
-        FAMILIES[family].update(known)
     for module in set(sys.modules) - loaded:
         if module.startswith("fedsim_plugin_"):
             del sys.modules[module]

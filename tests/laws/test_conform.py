@@ -67,9 +67,8 @@ def conform(*words):
 
 
 @pytest.fixture
-def file(tmp_path, request):
-    """Write a file of a name of its own; its kinds are forgotten when the test ends."""
-    kinds = {family: dict(known) for family, known in FAMILIES.items()}
+def file(tmp_path, request, own_kinds):
+    """Write a file of a name of its own."""
     name = f"law_{abs(hash(request.node.name))}.py"
 
     def write(text):
@@ -77,13 +76,7 @@ def file(tmp_path, request):
         path.write_text(text)
         return path
 
-    yield write
-    from fedsim.kinds import names
-
-    names._registrations[0] += 1  # what was derived of the families is stale
-    for family, known in kinds.items():
-        FAMILIES[family].clear()
-        FAMILIES[family].update(known)
+    return write
 
 
 @pytest.mark.long
