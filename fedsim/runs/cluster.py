@@ -38,7 +38,7 @@ ADDRESS = re.compile(r"(dask|tls)://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?"
 # A task whose process dies is repeated; dask's `allowed-failures` counts workers that are lost.
 RETRIES = 2
 
-# Few, since each builds its experiments again, and enough to keep all workers busy.
+# Few, since each builds its experiments again, and enough to keep all workers busy to the end.
 TASKS_PER_SLOT = 4
 
 TIMEOUT = 10  # seconds that a scheduler has to answer, and the first worker to appear
@@ -67,6 +67,7 @@ class Cluster:
         self.name = name
         self.terms = terms
         self.run_files = run_files
+        self.comparison = str(uuid.uuid4())
         self.waiting: dict[Any, Runs] = {}  # future -> its runs
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=TIMEOUT)
@@ -78,7 +79,7 @@ class Cluster:
     def _demand_terms(self) -> None:
         """Refuse workers that do not meet the terms."""
         order = pickle.dumps(Order(self.terms, [], {}))
-        answers = self.client.run(compare_terms, order, on_error="return")
+        answers = self.client.run(compare_terms, order, self.comparison, on_error="return")
         refusals = {worker: answers[worker] for worker in sorted(answers) if answers[worker]}
         for worker, answer in refusals.items():
             if isinstance(answer, OSError):
@@ -107,7 +108,12 @@ class Cluster:
             order = pickle.dumps(Order(self.terms, without_scenarios(task), existing))
             with warnings.catch_warnings(action="ignore"):  # dask's, about large orders
                 future = self.client.submit(
-                    execute_order, order, key=f"fedsim-{uuid.uuid4()}", pure=False, retries=RETRIES
+                    execute_order,
+                    order,
+                    self.comparison,
+                    key=f"fedsim-{uuid.uuid4()}",
+                    pure=False,
+                    retries=RETRIES,
                 )
             self.waiting[future] = task
 

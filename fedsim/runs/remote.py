@@ -1,8 +1,8 @@
-"""What happens on a worker of a cluster: a new process executes runs, whose files are sent back.
+"""What happens on a worker of a cluster: another process executes runs, whose files are sent back.
 
 The worker's own process imports nothing but this file, so that whatever ran in it before, its
-threads and its numerics, decides no bits. The new process ends when nobody wants its runs any more,
-or when the worker is gone.
+threads and its numerics, decides no bits. The other process executes orders of one comparison. It
+ends when nobody wants its runs any more, or when the worker is gone.
 """
 
 import asyncio
@@ -10,26 +10,35 @@ import contextlib
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from fedsim.runs.executor import RunKey, Runs
     from fedsim.runs.terms import Terms
 
-# Files and folders of an order, in a temporary folder.
+# Files and folders of a process, in a temporary folder.
+OUTPUT = "output"
+PLUGINS = "plugins"
+
+# Files and folders of an order, in the folder of its number.
 ORDER = "order"
 ANSWER = "answer.json"
-OUTPUT = "output"
 RUN = "run"
 
 MAX_CHARACTERS = 300  # of a reason
+LOOK_SECONDS = 0.05  # between two looks for an answer
+IDLE_SECONDS = 10  # that a process waits for the next order of its comparison
 
 FolderContent = dict[str, bytes]  # the files of a run's log and commits, by name
+Answer: TypeAlias = "tuple[dict[RunKey, FolderContent], dict[str, str]]"
 
 
 class Order(NamedTuple):
@@ -49,13 +58,70 @@ class Order(NamedTuple):
 # ------------------------------------------------------------------------ in the worker's process
 
 
+class OrderProcess:
+    """A process that executes the orders of one comparison, one at a time; it ends with this one.
+
+    Importing, planning and loading programs take seconds, which orders after the first do not wait
+    for.
+
+    Args:
+      comparison: a name of the comparison that no other has.
+    """
+
+    def __init__(self, comparison: str):
+        self.comparison = comparison
+        self.temporary = tempfile.TemporaryDirectory(prefix="fedsim-")
+        self.folder = Path(self.temporary.name)
+        self.orders = 0
+        command = [sys.executable, "-P", "-m", __name__, str(self.folder), str(os.getpid())]
+        with (self.folder / OUTPUT).open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True
+            )
+
+    def execute(self, order: bytes, is_wanted: Callable[[], bool]) -> "Answer":
+        """Execute an order; see `execute_order`."""
+        folder = self.folder / str(self.orders)
+        self.orders += 1
+        folder.mkdir()
+        (folder / ORDER).write_bytes(order)
+        with contextlib.suppress(OSError):  # it has died, as is seen below
+            print(folder, file=self.process.stdin, flush=True)
+        while not (folder / ANSWER).exists():
+            if self.process.poll() is not None:
+                raise RuntimeError(_reason(self.folder / OUTPUT, self.process.returncode))
+            if not is_wanted():
+                raise RuntimeError("the task has been cancelled")
+            time.sleep(LOOK_SECONDS)
+
+        answer = json.loads((folder / ANSWER).read_text())
+        if answer["differs"]:
+            raise RuntimeError(answer["differs"])
+        runs = {}
+        for label, seed, path in answer["runs"]:
+            runs[label, seed] = folder_content(folder / RUN / path)
+        shutil.rmtree(folder)
+        return runs, answer["failed"]
+
+    def end(self) -> None:
+        """End the process at once, and remove its files."""
+        self.process.kill()
+        self.process.communicate()
+        self.temporary.cleanup()
+
+
+_idle: list[OrderProcess] = []
+_idle_lock = threading.Lock()
+
+
 def execute_order(
-    order: bytes, is_wanted: Callable[[], bool] | None = None
-) -> "tuple[dict[RunKey, FolderContent], dict[str, str]]":
-    """Execute an order in a new process, which ends with this one.
+    order: bytes, comparison: str, is_wanted: Callable[[], bool] | None = None
+) -> "Answer":
+    """Execute an order in a process of its comparison, which ends with this one.
 
     Args:
       order: a pickled `Order`.
+      comparison: a name of the comparison that no other has; its orders have the same terms.
       is_wanted: asked repeatedly whether to continue; left out: whether the task of this thread has
         been cancelled.
 
@@ -66,43 +132,50 @@ def execute_order(
       RuntimeError: in one line: the terms are not met here, or the process has died.
     """
     is_wanted = is_wanted or _task_is_wanted()
-    with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
-        folder = Path(name)
-        (folder / ORDER).write_bytes(order)
-        code = _run_process(folder, is_wanted)
-        if not (folder / ANSWER).exists():
-            raise RuntimeError(_reason(folder / OUTPUT, code))
-        answer = json.loads((folder / ANSWER).read_text())
-        if answer["differs"]:
-            raise RuntimeError(answer["differs"])
-        runs = {}
-        for label, seed, path in answer["runs"]:
-            runs[label, seed] = folder_content(folder / RUN / path)
-        return runs, answer["failed"]
+    process = _idle_process(comparison) or OrderProcess(comparison)
+    try:
+        answer = process.execute(order, is_wanted)
+    except BaseException:
+        process.end()
+        raise
+    _keep(process)
+    return answer
 
 
-def _run_process(folder: Path, is_wanted: Callable[[], bool]) -> int:
-    """Run `main` in a new process until it ends or is no longer wanted -> its return code."""
-    command = [sys.executable, "-P", "-m", __name__, str(folder), str(os.getpid())]
-    with (folder / OUTPUT).open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        try:
-            while process.poll() is None and is_wanted():
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(0.5)
-        finally:
-            process.kill()
-            process.wait()
-    return process.returncode
+def _idle_process(comparison: str) -> OrderProcess | None:
+    """Take an idle process of a comparison, if there is one; those of others end."""
+    with _idle_lock:
+        for process in list(_idle):
+            if process.comparison != comparison or process.process.poll() is not None:
+                _idle.remove(process)
+                process.end()
+        return _idle.pop() if _idle else None
 
 
-async def compare_terms(order: bytes) -> str:
+def _keep(process: OrderProcess) -> None:
+    """Keep a process for the next order of its comparison, for `IDLE_SECONDS`."""
+    orders = process.orders
+
+    def end_if_idle() -> None:
+        with _idle_lock:
+            if process in _idle and process.orders == orders:
+                _idle.remove(process)
+                process.end()
+
+    with _idle_lock:
+        _idle.append(process)
+    timer = threading.Timer(IDLE_SECONDS, end_if_idle)
+    timer.daemon = True
+    timer.start()
+
+
+async def compare_terms(order: bytes, comparison: str) -> str:
     """Why this worker does not meet the terms of an order; empty where it does.
 
     Meanwhile the worker continues with its other work.
     """
     try:
-        await asyncio.to_thread(execute_order, order, lambda: True)
+        await asyncio.to_thread(execute_order, order, comparison, lambda: True)
     except RuntimeError as error:
         return str(error)
     return ""
@@ -143,23 +216,30 @@ def folder_content(folder: Path) -> FolderContent:
 # ----------------------------------------------------------------------------- in the new process
 
 
-def main(name: str, parent: str) -> None:
-    """Read an order, execute it, and write the answer."""
+def main(folder: str, parent: str) -> None:
+    """Execute the orders in the folders that the parent names, one in each line of stdin.
+
+    Args:
+      folder: for files that all orders need.
+      parent: the id of the process that started this one.
+    """
     from fedsim.runs.spawned import end_with
 
     end_with(int(parent))
-    folder = Path(name)
-    order: Order = pickle.loads((folder / ORDER).read_bytes())
-    answer = {"differs": "", "runs": [], "failed": {}, **_answer(order, folder)}
+    for line in sys.stdin:
+        order_folder = Path(line.rstrip("\n"))
+        order: Order = pickle.loads((order_folder / ORDER).read_bytes())
+        answer = {"differs": "", "runs": [], "failed": {}}
+        answer |= _answer(order, order_folder, Path(folder) / PLUGINS)
 
-    # Renamed when it is complete: a process may die while it writes.
-    draft = folder / f"{ANSWER}.tmp"
-    draft.write_text(json.dumps(answer))
-    os.replace(draft, folder / ANSWER)
+        # Renamed when it is complete: a process may die while it writes.
+        draft = order_folder / f"{ANSWER}.tmp"
+        draft.write_text(json.dumps(answer))
+        os.replace(draft, order_folder / ANSWER)
     os._exit(0)  # an orderly shutdown would take a second
 
 
-def _answer(order: Order, folder: Path) -> dict[str, Any]:
+def _answer(order: Order, folder: Path, plugins: Path) -> dict[str, Any]:
     """Compare the terms, and execute the runs where they are met."""
     from fedsim.assemble.experiment import numerics
     from fedsim.errors import Failure
@@ -171,7 +251,7 @@ def _answer(order: Order, folder: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError):  # without the directory, relative paths of data are missing
         os.chdir(terms.directory)
     try:
-        _enable(terms, folder)
+        _enable(terms, plugins)
         with numerics(read(terms.document), terms.threads, terms.device) as devices:
             runs = with_scenarios(order.runs, terms.document)
             differences = differing(terms, devices)
@@ -183,15 +263,18 @@ def _answer(order: Order, folder: Path) -> dict[str, Any]:
 
 
 def _enable(terms: "Terms", folder: Path) -> None:
-    """Enable the plug-ins; those that are files are written here first."""
+    """Enable the plug-ins; those that are files are written to a folder first.
+
+    All orders have the same ones, and a file that is imported already is not imported again.
+    """
     from fedsim.scenario import enable
 
     for number, (plugin, text) in enumerate(terms.plugins):
         if text is None:
             enable(plugin)
         else:
-            path = folder / "plugins" / str(number) / Path(plugin).name
-            path.parent.mkdir(parents=True)
+            path = folder / str(number) / Path(plugin).name
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text)
             enable(str(path))
 

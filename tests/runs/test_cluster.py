@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT, TESTS, if_whole
@@ -22,9 +24,12 @@ from test_readme import block
 import fedsim
 from fedsim.cli import cli
 from fedsim.errors import LostError, ProcessError
+from fedsim.machine import threads_in_force
+from fedsim.runs import remote
 from fedsim.runs.cluster import Cluster, connected, tasks_of
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.terms import Terms, differing, environment_of
+from fedsim.scenario import read
 
 needs_dask = pytest.mark.skipif(
     not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`"
@@ -129,8 +134,6 @@ def test_jobs_and_on_together_are_refused(tmp_path):
 
 def test_differences_between_machines_are_named(tmp_path):
     """Versions, links of a user's own, and data."""
-    import jax
-
     (tmp_path / "w.csv").write_text("a,y\n1,0\n")
     expected = {**environment_of(jax.devices(), []), "jax": "0.0.1", "rule mine": "f00"}
     missing, other = str(tmp_path / "v.csv"), str(tmp_path / "w.csv")
@@ -152,6 +155,44 @@ def test_tasks_hold_neighbours_and_every_run_once():
     ] == [tuple(range(i, i + 4)) for i in (0, 4, 8, 12)]
     assert [len(part) for part in tasks_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
     assert tasks_of([("a", ())], slots=2) == []
+
+
+@pytest.mark.long
+def test_orders_of_a_comparison_share_a_process_that_ends_when_there_are_no_more(monkeypatch):
+    document = read(SCENARIO).document
+    environment = environment_of(jax.devices(), [])
+    terms = Terms(document, os.getcwd(), threads_in_force(), None, (), environment, {})
+    order = pickle.dumps(remote.Order(terms, [], {}))
+
+    for comparison in ("first", "first", "second"):
+        assert remote.execute_order(order, comparison, lambda: True) == ({}, {})
+        (process,) = remote._idle
+        if process.comparison == "first":
+            first = process
+    assert first.orders == 2 and first.process.returncode == -signal.SIGKILL
+    assert process.comparison == "second" and process.process.poll() is None
+
+    monkeypatch.setattr(remote, "IDLE_SECONDS", 0.1)
+    assert remote.execute_order(order, "second", lambda: True) == ({}, {})
+    until(lambda: not process.folder.exists(), 10)
+    assert process.process.returncode == -signal.SIGKILL and not remote._idle
+
+
+@pytest.mark.long
+def test_a_process_that_dies_between_orders_is_replaced_and_one_that_dies_in_an_order_named():
+    terms = Terms(None, "", None, None, (), {}, {})  # no scenario: the process fails
+    order = pickle.dumps(remote.Order(terms, [], {}))
+    with pytest.raises(RuntimeError, match=r"the process ended with code 1: \w*Error"):
+        remote.execute_order(order, "third", lambda: True)
+    with pytest.raises(RuntimeError, match="cancelled"):
+        remote.execute_order(order, "third", lambda: False)
+    assert not remote._idle
+
+    gone = remote.OrderProcess("third")
+    gone.process.kill()
+    gone.process.wait()
+    remote._keep(gone)
+    assert remote._idle_process("third") is None and not gone.folder.exists()
 
 
 # ----------------------------------------------------------------------------------- a real cluster
