@@ -25,7 +25,7 @@ from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import resolve_design
 from fedsim.runs.run import seed_edits, texts_of
-from fedsim.runs.sweep import Partitioner, Sweep, cached_partition
+from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers, programs_of
@@ -400,7 +400,7 @@ def _local_executor(session: Session, listen: Listener) -> Sweep:
         numerics=functools.partial(numerics, threads=threads, device=device),
         run_files=session.run_files,
         listen=listen,
-        partition=session.partition,
+        build=functools.partial(build_cell, partition=session.partition),
     )
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
+from fedsim.assemble.experiment import Experiment, numerics
 from fedsim.assemble.federation import federations_of
 from fedsim.data import Arrays, Federation
 from fedsim.engine.loop import MAX_RUNS, can_train_together
@@ -33,6 +33,7 @@ from fedsim.study.grid import Cell
 FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)  # they end the comparison
 
 Partitioner = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
+Built = tuple[Experiment, dict[str, Any]]  # an experiment, and its record
 
 
 class Sweep:
@@ -43,7 +44,7 @@ class Sweep:
       numerics: scenario -> the context to compute in.
       run_files: the files of the run directory; None: nothing is written.
       listen: called with every run and every row.
-      partition: a `cached_partition`.
+      build: builds a cell on the devices.
     """
 
     def __init__(
@@ -52,13 +53,13 @@ class Sweep:
         numerics: Callable[[Scenario], AbstractContextManager[list]],
         run_files: RunFiles | None,
         listen: Listener | None,
-        partition: Partitioner,
+        build: Callable[[Cell, list], Built],
     ):
         self.devices = devices
         self.numerics = numerics
         self.run_files = run_files
         self.listen = listen
-        self.partition = partition
+        self.build = build
         self.runs: Runs = []
         self.outcome_by_index: dict[int, Outcome] = {}  # by the position of the cell in `runs`
 
@@ -107,8 +108,7 @@ class Sweep:
             return self.numerics(cell.scenario)
 
         with within():
-            experiment = build(cell.scenario, devices=self.devices, partition=self.partition)
-            record = {**record_of(experiment, self.devices, []), "method": cell.method}
+            experiment, record = self.build(cell, self.devices)
         return PlannedExperiment(
             experiment=experiment,
             record=record,
@@ -163,7 +163,7 @@ def run_sweep(
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool] = lambda: False,
-    partition: Partitioner | None = None,
+    builds: "Builds | None" = None,
 ) -> dict[str, str]:
     """Execute runs into their journals: what a spawned process does.
 
@@ -173,7 +173,7 @@ def run_sweep(
       device: as `devices_of` takes it.
       threads: the threads of XLA's pool.
       ask: whether to stop.
-      partition: a `cached_partition`; left out: that of this process.
+      builds: what this process has built for the comparison; left out: this is its only one.
 
     Returns:
       Why configurations cannot be run, by label.
@@ -185,6 +185,8 @@ def run_sweep(
     def within(scenario: Scenario) -> AbstractContextManager[list]:
         return numerics(scenario, threads, device)
 
+    builds = builds or _builds_of_process()
+    builds.forget_all_but(runs)
     first, _ = runs[0]
     with within(first.scenario) as devices:
         sweep = Sweep(
@@ -192,7 +194,7 @@ def run_sweep(
             numerics=within,
             run_files=run_files,
             listen=None,
-            partition=partition or _partition_of_process(),
+            build=builds.build,
         )
         execute_all(sweep, runs, ask)
     reasons = {}
@@ -200,6 +202,51 @@ def run_sweep(
         if outcome.result is None:
             reasons[label_of(outcome.cell.key_columns)] = outcome.reason
     return reasons
+
+
+def build_cell(cell: Cell, devices: list, partition: Partitioner) -> Built:
+    """Build a cell (call it inside `numerics`).
+
+    Args:
+      cell: the cell.
+      devices: the devices to compute on.
+      partition: a `cached_partition`.
+    """
+    experiment = build(cell.scenario, devices=devices, partition=partition)
+    record = {**record_of(experiment, devices, []), "method": cell.method}
+    return experiment, record
+
+
+class Builds:
+    """The cells that a process has built for its latest task.
+
+    The next task mostly has other seeds of the same cells, and a cell is built for all its seeds.
+
+    Args:
+      partition: a `cached_partition`.
+    """
+
+    def __init__(self, partition: Partitioner):
+        self.partition = partition
+        self.built: dict[str, Built] = {}  # by the cell's label
+
+    def build(self, cell: Cell, devices: list) -> Built:
+        """Build a cell, if it is not built yet."""
+        label = label_of(cell.key_columns)
+        if label not in self.built:
+            self.built[label] = build_cell(cell, devices, self.partition)
+        return self.built[label]
+
+    def forget_all_but(self, runs: Runs) -> None:
+        """Forget all cells but those of some runs."""
+        labels = {label_of(cell.key_columns) for cell, _ in runs}
+        self.built = {label: built for label, built in self.built.items() if label in labels}
+
+
+@cache
+def _builds_of_process() -> Builds:
+    """Those of a process that was started for one comparison."""
+    return Builds(cached_partition())
 
 
 def _same_samples(planned: PlannedExperiment, other: PlannedExperiment) -> bool:
@@ -247,9 +294,3 @@ def cached_partition() -> Partitioner:
         return last[key]
 
     return partition
-
-
-@cache
-def _partition_of_process() -> Partitioner:
-    """One for all tasks of a process, most of which are over the same samples."""
-    return cached_partition()

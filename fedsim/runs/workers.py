@@ -38,7 +38,7 @@ from fedsim.runs.executor import (
 )
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.spawned import begin, compile_cache
-from fedsim.runs.sweep import Partitioner, run_sweep
+from fedsim.runs.sweep import Builds, Partitioner, run_sweep
 from fedsim.scenario.plugins import ENABLED
 from fedsim.scenario.reader import Document
 from fedsim.study.grid import Cell
@@ -74,7 +74,7 @@ class Workers:
             _execute, document=document, run_files=run_files, device=device, threads=threads
         )
         self.jobs = jobs
-        self.partition = partition
+        self.builds = Builds(partition)  # of this process
 
         # The other processes, each alone in its pool, and a thread of this process.
         self.processes: list[ProcessPoolExecutor] = []
@@ -110,7 +110,7 @@ class Workers:
         def thread_asks() -> bool:
             return ask() or self.thread_stops.is_set()
 
-        execute_here = partial(self.execute, ask=thread_asks, partition=self.partition)
+        execute_here = partial(self.execute, ask=thread_asks, builds=self.builds)
         starters = [partial(process.submit, self.execute) for process in self.processes]
         starters.append(partial(self.thread.submit, execute_here))
         for process, start in enumerate(starters):
