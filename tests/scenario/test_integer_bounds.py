@@ -57,7 +57,7 @@ def test_a_new_kind_without_a_bound_is_noticed():
 
 
 @pytest.mark.long
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("family", sorted({integer.family for integer in ALL}))
 def test_absurd_integers_are_refused_or_harmless(family):
     """Each at 2·10⁹, 2⁶³, −1 and its bound: read, built and, if it has no own bound, run."""

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from conftest import ROOT
+from conftest import ROOT, some
 
 from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
@@ -82,7 +82,7 @@ def test_every_method_of_every_shipped_task_can_be_built(size):
     tasks = tasks_of([ROOT / "scenarios/suite"], size, [])
     assert len({task.hash() for task in tasks}) == len(tasks) == 20
     assert all(len(task.spec.seeds) >= 10 for task in tasks)
-    for task in tasks_of([ROOT / "scenarios/suite"], size, ["seeds=1"]):
+    for task in some(tasks_of([ROOT / "scenarios/suite"], size, ["seeds=1"]), 4):
         draft = draft_of(task)
         assert {"local_only", "centralised"} <= {cell.method for cell in draft.cells}
         with numerics(task):
