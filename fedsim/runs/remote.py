@@ -213,7 +213,7 @@ def folder_content(folder: Path) -> FolderContent:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-# ----------------------------------------------------------------------------- in the new process
+# --------------------------------------------------------------------------- in the other process
 
 
 def main(folder: str, parent: str) -> None:

@@ -218,7 +218,7 @@ def build_cell(cell: Cell, devices: list, partition: Partitioner) -> Built:
 
 
 class Builds:
-    """The cells that a process has built for its latest task.
+    """The cells that a process has built for its latest task, as far as they have the same samples.
 
     The next task mostly has other seeds of the same cells, and a cell is built for all its seeds.
 
@@ -229,9 +229,14 @@ class Builds:
     def __init__(self, partition: Partitioner):
         self.partition = partition
         self.built: dict[str, Built] = {}  # by the cell's label
+        self.data_key = ""
 
     def build(self, cell: Cell, devices: list) -> Built:
         """Build a cell, if it is not built yet."""
+        key = data_key(cell.scenario)
+        if key != self.data_key:  # few samples are to be in memory
+            self.built.clear()
+            self.data_key = key
         label = label_of(cell.key_columns)
         if label not in self.built:
             self.built[label] = build_cell(cell, devices, self.partition)
