@@ -86,8 +86,8 @@ DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}
 QUICK_EXAMPLES = 4
 KINDS_WITH_EXAMPLES = ("fedsim/rules/", "fedsim/stages/")
 
-SHARES = {12: 10, 6: 6, 3: 3, 2: 2}
-"""The least number of a long test's cases -> n, where one case in n is selected."""
+SHARE = 12
+"""Of a long test's cases, one in so many is selected."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
@@ -95,8 +95,8 @@ def pytest_collection_modifyitems(config, items):
     """Select a fixed share of a test's cases; all if WHOLE.
 
     Of those marked `quick(n)`, one in n is in the fast part and the others are long; of a long
-    test's cases, `SHARES` or `share(n)` says how many are played. Of the examples in docstrings
-    of kinds, one in `QUICK_EXAMPLES` is in the fast part.
+    test's cases, one in `SHARE` is played, or one in n if it is marked `share(n)` with a larger n.
+    Of the examples in docstrings of kinds, one in `QUICK_EXAMPLES` is in the fast part.
     """
     if WHOLE:
         return
@@ -110,9 +110,8 @@ def pytest_collection_modifyitems(config, items):
 
     deselected = set()
     for cases in by_test(items, is_long):
-        shares = [n for least, n in SHARES.items() if len(cases) >= least]
         marks = filter(None, (case.get_closest_marker("share") for case in cases))
-        n = max([1, *shares[:1], *(mark.args[0] for mark in marks)])
+        n = max([SHARE, *(mark.args[0] for mark in marks)])
         deselected |= set(beyond_share(cases, n))
     items[:] = [item for item in items if item not in deselected]
     config.hook.pytest_deselected(items=list(deselected))
@@ -186,11 +185,10 @@ def crossed(
     ]
 
 
-def sampled(cases, every: int = 2, start: int = 0, share: int = 1) -> list:
-    """Return all cases; those outside a fixed share are long, with one in `share` selected."""
+def sampled(cases, every: int = 2, start: int = 0) -> list:
+    """Return all cases; those outside a fixed share are long."""
     cases = list(cases)
     quick = range(start, len(cases), every)
-    marks = (pytest.mark.long, pytest.mark.share(share))
 
     marked = []
     for i, case in enumerate(cases):
@@ -198,7 +196,7 @@ def sampled(cases, every: int = 2, start: int = 0, share: int = 1) -> list:
             marked.append(case)
         else:
             values = case if isinstance(case, tuple) else (case,)
-            marked.append(pytest.param(*values, marks=marks))
+            marked.append(pytest.param(*values, marks=pytest.mark.long))
     return marked
 
 

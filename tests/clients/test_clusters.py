@@ -34,6 +34,7 @@ D = 3
 CASES = [case for case in oracle("personalisation") if case["fn"] == "ifca"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "case",
     [

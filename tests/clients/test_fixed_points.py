@@ -78,7 +78,6 @@ UNBIASED_METHODS = [
 ]
 
 
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("case", UNBIASED if WHOLE else UNBIASED[:1], ids=lambda case: case["name"])
 @pytest.mark.parametrize(

@@ -57,9 +57,7 @@ def trajectories():
             "fedlin",
         )  # those of which there is quad4 as well
         if case["name"] not in NOT_OURS:
-            yield pytest.param(
-                case, id=case["name"], marks=[pytest.mark.long, pytest.mark.share(2)] * easier
-            )
+            yield pytest.param(case, id=case["name"], marks=[pytest.mark.long] * easier)
 
 
 def tail(p: dict) -> list[dict]:

@@ -135,7 +135,6 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
 
 
 @if_whole
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["trust", "zeno"])
 def test_layout_calls_and_company_change_no_byte(name, tmp_path):
@@ -347,7 +346,6 @@ COMPANY = {
 
 @if_whole
 @pytest.mark.long
-@pytest.mark.share(3)
 @pytest.mark.parametrize("case", COMPANY)
 @pytest.mark.parametrize(
     "link", [RULES["trust"], {"kind": "zeno", "f": 1, "batch": 30}], ids=lambda link: link["kind"]

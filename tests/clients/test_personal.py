@@ -263,7 +263,6 @@ def ran(server="fold", more=None, **options):
     return fedsim.run(written(**sections), **options)
 
 
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_same_bits_however_it_is_run(server, tmp_path):

@@ -55,7 +55,7 @@ def cases():
     """Yield the cases; long are those of which there is a harder one, with absent clients."""
     for case in CASES:
         easier = case["name"].endswith("/quad4") or case["params"].get("lam") == 1.0
-        marks = [pytest.mark.long, pytest.mark.share(3)] * easier
+        marks = [pytest.mark.long] * easier
         yield pytest.param(case, id=case["name"], marks=marks)
 
 

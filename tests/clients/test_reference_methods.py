@@ -104,6 +104,7 @@ def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name)
     check(method._replace(problem={"squares": "line"}.get(method.problem, method.problem)), HARD)
 
 
+@pytest.mark.long
 def test_the_client_of_most_papers_with_momentum_and_weight_decay():
     check(METHODS["fedavg"]._replace(problem="line"), SHORT)
 

@@ -185,7 +185,6 @@ def equal(one: fedsim.Result, other: fedsim.Result) -> None:
 
 @if_whole
 @pytest.mark.long
-@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):
     """Blocks, seeds side by side, a rule that sees all rows, and a run that resumes."""

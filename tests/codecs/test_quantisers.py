@@ -85,6 +85,7 @@ def test_with_its_draws_a_quantiser_is_that_of_its_oracle(fn):
                 assert np.abs(levels).tolist() == want["levels"]
 
 
+@pytest.mark.long
 def test_numbers_that_are_levels_arrive_as_they_are():
     with jax.enable_x64(True):
         x, codec = jnp.tile(jnp.arange(4.0), 8), made("stochastic_quantise", levels=4)

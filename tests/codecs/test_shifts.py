@@ -191,7 +191,6 @@ HEADS = {
 
 
 @if_whole
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("method", HEADS)
 def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, method):

@@ -151,7 +151,6 @@ def test_500_clients_at_a_hundredth_take_no_time(make):
 
 @if_whole
 @pytest.mark.long
-@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", sorted(TABLE))
 def test_a_million_clients_of_three_samples(kind):
     N = 1_000_000

@@ -532,7 +532,6 @@ def test_attack_success_is_what_numpy_counts(reference):
 
 
 @pytest.mark.long
-@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("sections", "options"),
     [
@@ -578,7 +577,6 @@ def test_check_says_that_nobody_is_malicious(reference):
 
 
 @pytest.mark.long
-@pytest.mark.share(6)
 @pytest.mark.parametrize(
     "line", table(FOLDER / "robust" / "backdoor.yaml"), ids=lambda line: line.command
 )

@@ -195,7 +195,6 @@ def varied(name, **sections):
 
 @if_whole
 @pytest.mark.long
-@pytest.mark.share(4)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_block_size_changes_no_bit_under_any_kind_of_link(name):
     one_block = digest(fedsim.run(varied(name)))

@@ -62,6 +62,7 @@ def test_norm_drift_and_cosine_follow_their_definitions():
         assert diagnosed(*blocks).tobytes() == one_block.tobytes()
 
 
+@pytest.mark.long
 def test_runs_trained_together_have_the_bits_of_separate_runs():
     cohorts = [jax.tree.map(np.float32, stack(seed=seed)) for seed in range(4)]
     weights = np.random.default_rng(0).integers(0, 2, (4, 7)).astype(np.float32)

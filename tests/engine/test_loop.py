@@ -107,7 +107,7 @@ def noisy(params, x, *, key, train, **_):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", sampled([*KINDS, "dropout"], 99, share=2))
+@pytest.mark.parametrize("kind", sampled([*KINDS, "dropout"], 99))
 def test_training_together_changes_no_bit(kind):
     checked = read(scenario(**KINDS.get(kind, {})))
     model = None

@@ -84,6 +84,7 @@ def both_ways(scenario: dict, path, monkeypatch) -> list[int]:
     return lengths
 
 
+@pytest.mark.long
 def test_a_stretch_changes_no_byte(tmp_path, monkeypatch):
     lengths = both_ways(written(), tmp_path, monkeypatch)
     assert lengths[:2] == [1, 7] and sum(lengths) == 21  # on a slow machine, further ones are short

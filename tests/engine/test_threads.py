@@ -37,7 +37,6 @@ KINDS = {
 
 
 @if_whole
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("kind", some(KINDS, 3))
 def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, kind):

@@ -201,7 +201,6 @@ def files_of(path) -> dict:
     }
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_interrupted_with_clients_in_flight_ends_with_the_same_bytes(kind, tmp_path):
     written = digits(kind, seeds=[0, 3], checkpoint={"rounds": 1})
@@ -287,7 +286,6 @@ def test_a_comparison_with_a_loss_based_cohort_says_last_that_it_is_not_paired()
 SECTIONS = {"fedbn": {"client": {"kind": "fedbn", "personal": ["b"]}}}
 
 
-@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "method",
     sorted(

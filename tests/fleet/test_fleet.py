@@ -351,6 +351,7 @@ def test_partial_work_matches_plain_numpy():
     assert_allclose(result.model(), x, rtol=1e-12)
 
 
+@pytest.mark.long
 def test_wasted_work_adds_up():
     result = run(fleet=FLEETS["chain"], evaluate={"target": 0.7})
     rounds, clients = result.rounds, result.clients

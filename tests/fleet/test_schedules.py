@@ -84,6 +84,7 @@ def test_mixing_matches_its_formula(staleness):
     ]
 
 
+@pytest.mark.long
 def test_mixing_with_alpha_1_trains_one_client_after_another():
     """α = 1 and one client at a time: x is each client's model in turn, whatever the staleness."""
     inputs, x = problem(), problem()["x0"]

@@ -323,6 +323,7 @@ def test_divfl_takes_unseen_clients_first_and_diverged_ones_last():
     )
 
 
+@pytest.mark.long
 def test_norms_are_precise_and_sketches_approximate_products():
     """Norms are precise; products of sketches are about those of the updates.
 

@@ -235,6 +235,7 @@ def test_group_normalisation():
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("dtype", "tolerance"), sampled([("float64", 1e-10), ("float32", 1e-4)]))
 def test_gradient_of_group_normalisation_is_autodiffs(dtype, tolerance):
     def written_out(p, x):
@@ -254,6 +255,7 @@ def test_gradient_of_group_normalisation_is_autodiffs(dtype, tolerance):
         close(mine, expected, tolerance)
 
 
+@pytest.mark.long
 def test_group_normalisation_of_narrow_floats_keeps_their_type():
     p = {"scale": jnp.ones(4, jnp.bfloat16), "shift": jnp.zeros(4, jnp.bfloat16)}
     x = numbers(4, 3, 3, 2).astype(jnp.bfloat16)

@@ -49,6 +49,7 @@ def test_r2_and_mae_are_those_of_the_final_model(result):
     }
 
 
+@pytest.mark.long
 def test_clients_have_their_absolute_errors(result):
     assert (
         result.clients["global_mae"].between(0, 10).all()
@@ -88,6 +89,7 @@ def test_targets_that_are_all_alike_have_no_r2():
     assert metrics(rows, np.full(4, 3.0)) == {"loss": 1.0, "r2": None, "mae": 1.0}
 
 
+@pytest.mark.long
 def test_a_loss_of_ones_own_may_take_other_outputs():
     model = (lambda key: np.zeros((3, 7), np.float32), lambda params, x: x @ params)
     result = fedsim.run(

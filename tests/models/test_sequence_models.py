@@ -301,7 +301,6 @@ def test_a_text_that_repeats_is_learned(kind, every):
 
 @if_whole
 @pytest.mark.long
-@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", MODELS)
 def test_bits_do_not_depend_on_blocks_or_packing(kind):
     whole = digest(played(kind))

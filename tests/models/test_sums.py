@@ -42,6 +42,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_derivatives_are_those_of_the_plain_form(case):
     """The second derivatives too, which methods that learn through a step need."""

@@ -104,6 +104,7 @@ def test_the_widest_table_has_the_variance():
         assert_allclose(np.sqrt((p * k**2).sum()), 8192, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_rounding_lengthens_by_a_bounded_amount_and_is_right_on_average():
     """√(c² + d/4 + c + √d/2), which a first rounding to integers often exceeds here."""
     n, c = 16, 3.0

@@ -163,6 +163,7 @@ def test_lines_are_the_same_from_a_file(tmp_path):
     assert one == other and list(one) == ["curves.png", "curves.svg", "curves.pdf"]
 
 
+@pytest.mark.long
 def test_fonts_in_a_pdf_have_no_tables_that_place_letters():
     pdf = curves(rows(), SCENARIO)["curves.pdf"]
     fonts = []

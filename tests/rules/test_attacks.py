@@ -87,7 +87,6 @@ NAMES = ["-".join(map(str, link.values())) for link, _ in STATISTICS]
 
 
 @pytest.mark.long
-@pytest.mark.share(2)
 @pytest.mark.parametrize("knowledge", ["cohort", "own"])
 @pytest.mark.parametrize(("link", "reference"), STATISTICS, ids=NAMES)
 def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowledge):

@@ -118,6 +118,7 @@ def test_a_bound_says_nothing_beyond_what_it_is_told():
     ) and np.isnan(float(mixed(n(9), n(3))))
 
 
+@pytest.mark.long
 def test_where_the_bound_is_nothing_rounding_does_not_break_it():
     rows = jnp.asarray(np.random.default_rng(0).normal(size=(5, 3)))
     context = Context(

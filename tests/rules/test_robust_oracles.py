@@ -281,10 +281,9 @@ SLOW = {
     "min_sum",
     "model_replacement",
 }
-AT_LENGTH = (pytest.mark.long, pytest.mark.share(10))
 # Of each other function one case in three is fast: the first, and so on.
 FAST = [case for fn in BY_NAME.keys() - SLOW for case in [c for c in CASES if c["fn"] == fn][::3]]
-PLAYED = [case if case in FAST else pytest.param(case, marks=AT_LENGTH) for case in CASES]
+PLAYED = [case if case in FAST else pytest.param(case, marks=pytest.mark.long) for case in CASES]
 
 
 @pytest.mark.quick(8)

@@ -103,12 +103,7 @@ def marked(names, every: int = 1) -> list:
     """The names; long are those of AT_LENGTH, and all but one in `every` of the others."""
     names = list(names)
     short = [name for name in names if name not in AT_LENGTH][::every]
-    return [
-        name
-        if name in short
-        else pytest.param(name, marks=(pytest.mark.long, pytest.mark.share(3)))
-        for name in names
-    ]
+    return [name if name in short else pytest.param(name, marks=pytest.mark.long) for name in names]
 
 
 every_rule = pytest.mark.parametrize("name", marked(OURS["rule"]))

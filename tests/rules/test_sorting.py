@@ -15,6 +15,7 @@ def lowest(ranks: Ranks):
     return ranks.at(jnp.asarray(0))
 
 
+@pytest.mark.long
 def test_rows_that_read_a_small_result_do_not_sort_once_more():
     """XLA would sort in the pass that reads the result, once for each of the rows."""
 

@@ -60,6 +60,7 @@ def test_a_run_that_is_repeated_is_byte_equal(run, tmp_path):
     assert (found.verdict, found.lines) == (again.BYTES, ["6 tables and models"])
 
 
+@pytest.mark.long
 def test_in_the_same_environment_other_bytes_are_wrong(run, tmp_path):
     other = elsewhere(run, tmp_path / "other", "rounds.csv")
     record = json.loads((other / "run.json").read_text())

@@ -85,6 +85,7 @@ def test_the_same_run_gives_the_same_bytes_and_everything_is_in_it(study, packed
         assert entities[name]["contentSize"] == str(len(inside[name]))
 
 
+@pytest.mark.long
 def test_large_data_and_commits_are_left_out_and_named(study, tmp_path):
     made = bundle([study / "run"], tmp_path / "b.zip", limit_mb=0.005, data_roots=[study])
     left_out = {item.name: item for item in made.left_out}

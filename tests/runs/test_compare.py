@@ -479,6 +479,7 @@ def test_the_resolved_scenario_repeats_the_comparison(tmp_path):
         assert one == two, name
 
 
+@pytest.mark.long
 def test_axes_of_integers_and_fractions_are_verified(tmp_path):
     fedsim.compare(
         SCENARIO, ["fedavg", "median"], vary={"fleet.malicious": [0, 0.2]}, out=tmp_path / "out"

@@ -248,7 +248,6 @@ def interrupted(compare, path, questions):
 
 
 @if_whole
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["methods", "tuned", "one of them tuned", "varied"])
 def test_repeated_interruptions_and_reports_change_no_byte(name, tmp_path, pictures):

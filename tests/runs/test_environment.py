@@ -157,7 +157,6 @@ VARIABLES = [  # variable, value, what the line says, exit code
 
 
 @pytest.mark.long
-@pytest.mark.share(4)
 @pytest.mark.parametrize("command", ["run tiny.yaml", "check tiny.yaml", "doctor", "list devices"])
 @pytest.mark.parametrize(
     ("name", "value", "message", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES]
@@ -274,7 +273,6 @@ def test_every_command_has_a_case():
 
 
 @pytest.mark.long
-@pytest.mark.share(3)
 @pytest.mark.parametrize("closed", some(STREAMS, 4, 0))
 @pytest.mark.parametrize("command", LINES)
 def test_commands_do_their_work_with_closed_streams(command, closed, desk, finished):
@@ -288,7 +286,6 @@ def test_commands_do_their_work_with_closed_streams(command, closed, desk, finis
 
 
 @pytest.mark.long
-@pytest.mark.share(4)
 @pytest.mark.parametrize("reader", ["true", "head -n 1"])
 @pytest.mark.parametrize("command", LINES)
 def test_commands_do_their_work_when_nobody_reads_their_output(command, reader, desk, finished):

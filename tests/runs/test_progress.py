@@ -195,7 +195,6 @@ def test_bar_count_and_time_left_are_complete_at_any_width(width):
 
 
 @if_whole
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("width", [60, 80])
 def test_the_bar_fits_the_width_of_the_terminal(width, tmp_path):

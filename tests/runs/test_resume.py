@@ -107,7 +107,6 @@ def test_fewer_rounds_than_were_committed_are_refused(killed):
 
 
 @pytest.mark.long
-@pytest.mark.share(2)
 @pytest.mark.parametrize(("every", "rounds"), [(3, 2), (1, 2), (2, 2), (2, 3)])
 def test_a_run_resumed_with_fewer_rounds_equals_a_shorter_run(every, rounds, tmp_path):
     """From the last commit, whether or not the longer run evaluates the new last round."""

@@ -200,6 +200,7 @@ def test_a_command_whose_run_has_not_run_says_why_with_exit_code_5(tmp_path):
     assert typed("verify out", tmp_path).returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sections", [{"client": {**CLIENT, "lr": 0}}, {"server": ["mean", {"kind": "sgd", "lr": 0.0}]}]
 )

@@ -64,6 +64,7 @@ def test_their_weighted_mean_is_the_servers_step(kept):
     assert same(dict(result), dict(rounds[-1].params_after))
 
 
+@pytest.mark.long
 def test_they_change_nothing_and_verify_knows_them(kept, tmp_path):
     run(tmp_path / "plain", **LOSSY)
     whole(kept, bits(tmp_path / "plain"))
@@ -85,6 +86,7 @@ def test_they_change_nothing_and_verify_knows_them(kept, tmp_path):
     assert "round 2: updates: " in failed[0].detail
 
 
+@pytest.mark.long
 def test_those_of_a_fork_begin_with_its_own_rounds(kept, tmp_path):
     """With nothing set they are the original's; a fork that kept none cannot be replayed."""
     fedsim.fork(kept, round=2, out=tmp_path / "fork", seeds=[0], pictures=False)

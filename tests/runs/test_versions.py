@@ -102,6 +102,7 @@ def test_a_run_of_an_earlier_version_resumes_if_its_values_are_the_same(
     assert fedsim.verify(before).wrong
 
 
+@pytest.mark.long
 def test_a_run_of_an_earlier_version_is_refused_if_its_values_changed(before, monkeypatch):
     files = {path: path.read_bytes() for path in before.rglob("*") if path.is_file()}
     say(monkeypatch, "0.7.0", OTHERWISE)

@@ -111,7 +111,7 @@ def test_every_mistake_has_one_line(name, alone):
     assert len(alone(name)) == 1
 
 
-@pytest.mark.parametrize(("one", "two"), sampled(PAIRS, every=51, share=3))
+@pytest.mark.parametrize(("one", "two"), sampled(PAIRS, every=51))
 def test_two_mistakes_have_the_lines_of_each(one, two, alone):
     assert lines(planted(one, two)) == alone(one) | alone(two)
 

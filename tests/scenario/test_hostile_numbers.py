@@ -293,7 +293,6 @@ def test_an_accepted_extreme_is_run():
 
 
 @pytest.mark.long
-@pytest.mark.share(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_extremes_of_every_number_are_run_or_refused(family):
     """Every number of the schema takes every extreme, one at a time.

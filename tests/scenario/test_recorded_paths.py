@@ -98,6 +98,7 @@ def test_nothing_in_a_run_directory_names_a_user_or_a_machine(project):
     assert "path: ../d.csv" in (project / "study/out/scenario.yaml").read_text()
 
 
+@pytest.mark.long
 def test_a_moved_tree_is_verified_resumed_and_repeated(project, tmp_path, monkeypatch):
     shutil.copytree(project, tmp_path / "berta")
     study = tmp_path / "berta" / "study"

@@ -25,7 +25,6 @@ ROOM = (
 
 
 @pytest.mark.long
-@pytest.mark.share(6)
 @pytest.mark.parametrize("name", list(MAKERS))
 def test_a_bomb_is_refused_in_a_line_before_it_goes_off(name, tmp_path):
     path = scenario_of(name, tmp_path)

@@ -570,7 +570,6 @@ def test_other_folders_get_a_line(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.share(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_scenario_with_the_section_is_checked(tmp_path, monkeypatch, form):
     (tmp_path / "set").mkdir()

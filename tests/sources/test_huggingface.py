@@ -355,7 +355,6 @@ def test_several_sets_in_a_folder(tmp_path):
     assert len(huggingface(str(tmp_path / "fine")).y) == 8
 
 
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["data-00000-of-00001.arrow", "train.parquet"])
 def test_damage_anywhere_is_refused_or_does_no_harm(tmp_path, name):

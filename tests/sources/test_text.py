@@ -118,7 +118,6 @@ def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
 
 
 @if_whole
-@pytest.mark.share(2)
 @pytest.mark.long
 @pytest.mark.parametrize("tokens", ["character", "word"])
 def test_a_language_model_learns_it(tmp_path, tokens):
