@@ -36,7 +36,7 @@ def top_k(
 
     Bits: k (32 + ⌈log₂ d⌉); with `values` its bits for a vector of k numbers, and k ⌈log₂ d⌉.
     Biased: for the optimum of heterogeneous clients put it under `error_feedback`.
-    Cost: O(d log k) per client for k < d/64, else 31 passes over the d coordinates.
+    Cost: O(d log k) per client for k < d/128, else 31 passes over the d coordinates.
 
     Args:
       k: coordinates that are sent, all of them if there are fewer.

@@ -8,10 +8,11 @@ from jax.lax import population_count
 from jaxtyping import Array, Bool, Float, Int, Key, UInt32
 
 from fedsim.tree import draws
+from fedsim.tree.arithmetic import count
 
 # Where fewer numbers than this come for each of the k largest, a search on the bits is faster than
 # `top_k` on a CPU.
-SEARCH = 64
+SEARCH = 128
 WORD = 32
 
 # Where at most one of this many indices is drawn, the same is rarely drawn twice.
@@ -40,7 +41,7 @@ def by_search(x: Float[Array, " d"], k: int) -> Int[Array, " k"]:
 
     def bit_of_least(i, least):
         candidate = least | unsigned.type(1) << (width - 2 - i).astype(unsigned)
-        return jnp.where((bits >= candidate).sum(dtype=jnp.int32) >= k, candidate, least)
+        return jnp.where(count(bits >= candidate) >= k, candidate, least)
 
     least = jax.lax.fori_loop(0, width - 1, bit_of_least, jnp.zeros((), unsigned))
 
