@@ -88,7 +88,7 @@ class OrderProcess:
         with contextlib.suppress(OSError):  # it has died, as is seen below
             print(folder, file=self.process.stdin, flush=True)
         while not (folder / ANSWER).exists():
-            if self.process.poll() is not None:
+            if not self.is_alive():
                 raise RuntimeError(_reason(self.folder / OUTPUT, self.process.returncode))
             if not is_wanted():
                 raise RuntimeError("the task has been cancelled")
@@ -102,6 +102,10 @@ class OrderProcess:
             runs[label, seed] = folder_content(folder / RUN / path)
         shutil.rmtree(folder)
         return runs, answer["failed"]
+
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self.process.poll() is None
 
     def end(self) -> None:
         """End the process at once, and remove its files."""
@@ -146,7 +150,7 @@ def _idle_process(comparison: str) -> OrderProcess | None:
     """Take an idle process of a comparison, if there is one; those of others end."""
     with _idle_lock:
         for process in list(_idle):
-            if process.comparison != comparison or process.process.poll() is not None:
+            if process.comparison != comparison or not process.is_alive():
                 _idle.remove(process)
                 process.end()
         return _idle.pop() if _idle else None
