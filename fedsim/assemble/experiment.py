@@ -17,6 +17,7 @@ from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
 from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, check_rows_of_all, run_footprint
+from fedsim.assemble.meters import meters_of
 from fedsim.assemble.model import starts_by_seed
 from fedsim.assemble.plans import of_first_seed, plans_of
 from fedsim.assemble.private_samples import samples_spent
@@ -26,10 +27,11 @@ from fedsim.assemble.weights import resolved_model
 from fedsim.data import Federation
 from fedsim.engine.bank import shapes_of_models
 from fedsim.engine.mesh import mesh
+from fedsim.engine.meters.updates import Policy
 from fedsim.engine.own_scores import columns_of_clients
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
-from fedsim.engine.run import Policy, Run, RunOptions
+from fedsim.engine.run import Run, RunOptions
 from fedsim.engine.threads import useful_threads
 from fedsim.errors import DeviceError
 from fedsim.fleet import Plan
@@ -80,19 +82,19 @@ class Experiment(NamedTuple):
         options = RunOptions(
             rounds=spec.rounds,
             every=spec.evaluate.every,
-            policy=policy,
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
-            spent=self.spent,
-            samples_spent=self.samples_spent,
             clients_scores=clients_scores,
         )
+        plan = self.plans[seed]
+        shared = self.shared[seed]
         return Run(
             program=self.program,
-            plan=self.plans[seed],
-            shared=self.shared[seed],
+            plan=plan,
+            shared=shared,
             key=jax.random.key(seed),
             options=options,
+            meters=meters_of(self.program, plan, shared, policy, self.spent, self.samples_spent),
         )
 
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from fedsim.data import Holders
 from fedsim.engine.bank import GROUPS
-from fedsim.engine.evaluation import in_batches, of_model_name, scores_by_row
-from fedsim.engine.final import Moment, client_means, row_scores, stack_batches
-from fedsim.engine.moves import NONE
+from fedsim.engine.evaluation import of_model_name
+from fedsim.engine.final import Moment, client_means, row_scores, scores_of_set
+from fedsim.engine.meters.moves import NONE
 from fedsim.engine.run import Run
 
 
@@ -29,8 +29,7 @@ def choices_at(run: Run, moment: Moment) -> np.ndarray:
         return np.where(has_samples, cluster, NONE)
 
     y = f.labels_in(moment.round)
-    stacks = in_batches(f.train.x, y, run.evaluation_batch, stack_batches(run, len(y)))
-    scores = scores_by_row(run.scores(moment.server, stacks, wait=True), len(f.train.x))
+    scores = scores_of_set(run, f.train.x, y, moment)
     owner = f.holders.owner
     rows = f.holders.indices
     losses = []  # of every model, by client

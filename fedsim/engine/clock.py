@@ -60,3 +60,55 @@ def _compile_spans() -> Spans:
 def compile_seconds() -> float:
     """Return the seconds that this process has compiled since the first call (which returns 0)."""
     return _compile_spans().total
+
+
+class Stopwatch:
+    """The seconds of a run, those of earlier processes included; what compiling took is apart.
+
+    Attributes:
+      earlier: wall and compile seconds of earlier processes.
+      seconds: those of this process up to the last row.
+    """
+
+    def __init__(self) -> None:
+        self.earlier = (0.0, 0.0)
+        self.seconds = (0.0, 0.0)
+        self.share = 1.0
+
+    def start(self, share: float) -> None:
+        """Start the clock.
+
+        Args:
+          share: share of the process's time that the run counts.
+        """
+        self.started = (time.perf_counter(), compile_seconds())
+        self.share = share
+
+    def row(self, round: int, useful: float, lane_steps: float) -> dict[str, float]:
+        """Return the line of `timing.csv`, and remember the time for the next one.
+
+        Args:
+          round: the round.
+          useful: lane steps that trained a client since the last row.
+          lane_steps: all of them.
+        """
+        began, began_compiling = self.started
+        wall = self.share * (time.perf_counter() - began)
+        compiling = self.share * (compile_seconds() - began_compiling)
+
+        last_wall, last_compiling = self.seconds
+        working = wall - last_wall - (compiling - last_compiling)
+        self.seconds = (wall, compiling)
+        wall, compiling = self.total()
+        return {
+            "round": round,
+            "wall_seconds": wall,
+            "compile_seconds": compiling,
+            "steps_per_second": useful / working if working > 0 else 0.0,
+            "lane_efficiency": useful / lane_steps if lane_steps else 0.0,
+            "local_steps": useful,
+        }
+
+    def total(self) -> list[float]:
+        """Return wall and compile seconds of all processes."""
+        return [before + now for before, now in zip(self.earlier, self.seconds, strict=True)]

@@ -18,6 +18,7 @@ from fedsim.engine.evaluation import metrics, scores
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
+from fedsim.engine.meters.privacy import Epsilon
 from fedsim.engine.recording import RoundUpdates
 from fedsim.engine.run import Run
 from fedsim.tree import Tree
@@ -114,14 +115,14 @@ class Coalitions:
             return Context(
                 key=round_key(run.key, rows.round, phase),
                 round=rows.round,
-                N=run.clients,
+                N=run.brings.clients,
                 lr=rows.lr,
                 shared=shared,
                 ids=rows.ids,
                 malicious=rows.malicious,
-                samples=run.samples,
-                expected=run.expected[0],
-                expected_samples=run.expected[1],
+                samples=run.brings.samples,
+                expected=run.brings.expected[0],
+                expected_samples=run.brings.expected[1],
                 scale=self.server.pipeline.scale,
             )
 
@@ -163,7 +164,7 @@ class Coalitions:
         """Return the scores of models, which the device evaluates one after another."""
         run = self.run
         program = run.program
-        stacks = run.stacks[self.samples]
+        stacks = run.scorer.stacks[self.samples]
         evaluated = []
         for model in models:
             shown = with_frozen({**self.start.shared, **model}, run.frozen)
@@ -173,7 +174,7 @@ class Coalitions:
         _, y = run.plan.federation.scored[self.samples]
         values = []
         for results in evaluated:
-            by_row = run.row_scores(results, run.rows_of_set[self.samples])
+            by_row = run.scorer.by_row(self.start, results, run.scorer.rows[self.samples])
             value = metrics(by_row, y)[self.metric]
             values.append(np.nan if value is None else value)
         return values
@@ -208,7 +209,7 @@ def why_no_coalitions(run: Run) -> str:
     sent = pipeline.shared_params(run.server.shared)
     if jax.tree.structure(sent) != jax.tree.structure(run.server.shared["params"]):
         return "clients keep leaves of the model to themselves"
-    if run.spent is not None:
+    if any(isinstance(meter, Epsilon) for meter in run.meters):
         return "the noise of privacy is in every aggregate"
     if client.part is not None:
         return "clients train parts of the model"

@@ -10,10 +10,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
 from fedsim import tree
+from fedsim.engine.records import DispatchedRound
+from fedsim.fleet import Cohort
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.tree import Tree
 
@@ -71,3 +74,27 @@ def update_feedback(delta: Tree, names: tuple[str, ...]) -> dict[str, Array]:
 
     feedback = lax.map(lambda row: {name: FEEDBACK[name](row) for name in names}, delta)
     return jax.tree.map(lambda leaf: leaf[:rows], feedback)
+
+
+def feedback_of(dispatched: DispatchedRound, cohort: Cohort) -> dict[str, np.ndarray]:
+    """Return what the clients of a round that is over tell later cohorts, by name `[K, ...]`.
+
+    Args:
+      dispatched: the round.
+      cohort: what it asks for.
+    """
+
+    def of_round(blocks: list[Array]) -> np.ndarray:  # [block, ...] each -> [K, ...]
+        rows = np.concatenate([np.asarray(block) for block in blocks])
+        return rows[: len(dispatched.cohort.ids)]
+
+    feedback = {}
+    for name in cohort.feedback:
+        if name in FEEDBACK:
+            feedback[name] = of_round([block[name] for block in dispatched.feedback])
+    if "loss" in cohort.needs:
+        loss = of_round([block.loss for block in dispatched.stats])
+        seen = of_round([block.seen for block in dispatched.stats])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            feedback["loss"] = loss.astype(np.float64) / seen
+    return feedback

@@ -119,13 +119,26 @@ def row_scores(
 
     by_set = []
     for x, y in sets:
-        stacks = in_batches(x, y, run.evaluation_batch, stack_batches(run, len(x)))
-        by_set.append(run.row_scores(run.scores(moment.server, stacks, wait=True), len(x)))
+        by_set.append(scores_of_set(run, x, y, moment))
     of_rows = {}
     for name in by_set[0]:
         of_rows[name] = np.concatenate([scores[name] for scores in by_set])[rows]
     labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
     return of_rows, labels
+
+
+def scores_of_set(run: Run, x: np.ndarray, y: np.ndarray, moment: Moment) -> dict[str, np.ndarray]:
+    """Return the scores of the rows of a set by name `[n]`, as `Scorer.by_row`.
+
+    Args:
+      run: a run.
+      x: the samples.
+      y: their labels or targets.
+      moment: the server, after which round.
+    """
+    scorer = run.scorer
+    stacks = in_batches(x, y, scorer.batch, stack_batches(run, len(x)))
+    return scorer.by_row(moment.server, scorer.scores(moment.server, stacks, wait=True), len(x))
 
 
 def stack_batches(run: Run, rows: int) -> int:
@@ -138,7 +151,7 @@ def stack_batches(run: Run, rows: int) -> int:
       run: a run.
       rows: samples to score.
     """
-    for x, _ in run.stacks.get("test", [])[:1]:
+    for x, _ in run.scorer.stacks.get("test", [])[:1]:
         batches, batch = x.shape[:2]
         if batches < STACK_BATCHES and rows <= FEW_CALLS * batches * batch:
             return batches

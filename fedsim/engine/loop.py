@@ -206,8 +206,7 @@ class Loop:
     def must_wait(self, number: int) -> bool:
         """Return whether the host must read a round before it can dispatch the next one."""
         for run in self.runs:
-            may_end = run.empty or run.policy.stop_on_nonfinite or run.policy.stop_on_skipped
-            if may_end or not run.planner.ready(number + 1):
+            if run.may_end or not run.planner.ready(number + 1):
                 return True
         return False
 

@@ -68,7 +68,7 @@ def personal_scores(
     f = run.plan.federation.unpooled
     client = run.program.server.client
     task = run.program.task
-    own = own_batches(holders, chosen, run.evaluation_batch)
+    own = own_batches(holders, chosen, run.scorer.batch)
     if client.personal is None or own is None:
         return {}, np.zeros(f.N, np.int64)
 

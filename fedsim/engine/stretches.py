@@ -111,8 +111,8 @@ def _has_stretches(run: Run) -> bool:
         or program.mesh.shards > 1
         or program.server.client.bank is not None
         or run.keep_updates is not None
-        or run.feedback_names
-        or run.server_training is not None
+        or run.brings.feedback_names
+        or run.brings.server_training is not None
     )
     return one_message and not remembers and not needs_more
 

@@ -11,7 +11,8 @@ from fedsim.engine.audit import canary_scores
 from fedsim.engine.bank import models_of
 from fedsim.engine.bank_scores import choices_at, scores_of_choices
 from fedsim.engine.final import Moment, client_scores, scored_clients, scored_rows
-from fedsim.engine.moves import NONE, Moves
+from fedsim.engine.meters.moves import NONE
+from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.fleet.timelines import Timeline, timeline
@@ -34,7 +35,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     """
     evaluate = spec.evaluate
     end = Moment(run.server, run.round)
-    choices = None if run.moves is None else choices_at(run, end)
+    bank = run.program.server.client.bank
+    choices = None if bank is None else choices_at(run, end)
     clients = _clients(run, who["seed"], evaluate.clients, choices)
     line = summarise(
         journal.records["rounds"],
@@ -54,13 +56,9 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
         line |= audit_columns(canaries, privacy.delta, privacy.audit.confidence)
     journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
-    if run.moves is not None:
-        journal.add("clusters", {**who, **_clusters(run.moves, run.plan.federation)})
-
-    if run.plan.timetable.asynchronous:
-        ages = np.flatnonzero(run.ages)
-        messages = run.ages[ages]
-        journal.add("staleness", {**who, "age": ages.tolist(), "messages": messages.tolist()})
+    for meter in run.meters:
+        for name, columns in meter.tables().items():
+            journal.add(name, {**who, **columns})
     shown = timeline(run.plan)
     if shown is not None:
         journal.add("machines", {**who, **_machines(shown, run.plan.federation)})
@@ -78,7 +76,7 @@ def _canaries(run: Run) -> Record:
     return {
         "client": federation.client_names[ids].tolist(),
         "takes_part": canaries.within[ids].astype(int).tolist(),
-        "rounds_joined": run.joined[ids].tolist(),
+        "rounds_joined": run.meter(Traffic).joined[ids].tolist(),
         "score": canary_scores(run).tolist(),
     }
 
@@ -89,16 +87,6 @@ def _machines(shown: Timeline, federation: Federation) -> Record:
     table["client"] = federation.client_names[shown.client].tolist()
     table["closes"] = [None if math.isnan(seconds) else seconds for seconds in table["closes"]]
     return table
-
-
-def _clusters(moves: Moves, federation: Federation) -> Record:
-    """The columns of `clusters.csv`."""
-    rounds, clients, clusters = moves.changes
-    return {
-        "round": rounds.tolist(),
-        "client": federation.client_names[clients].tolist(),
-        "cluster": clusters.tolist(),
-    }
 
 
 def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None) -> Record:
@@ -132,12 +120,8 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
         sizes = plan.levels.of_clients(np.array(plan.levels.sizes), plan.level)
         table[plan.levels.name] = sizes[listed].tolist()
 
-    # Clients whose samples are pooled take part in no round, and send nothing.
-    client = run.program.server.client
-    if client.pools is None:
-        table |= _participation(run, listed)
-    if run.samples_spent is not None:
-        table["epsilon"] = _epsilons(run, listed)
+    for meter in run.meters:
+        table |= meter.of_clients(listed)
 
     # Without a shared model, or with several, only the clients' own ones are scored.
     chosen = scored_clients(federation, seed, scored)
@@ -146,6 +130,7 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
         scores = {"personal": personal_scores(run, chosen, federation.test_holders, end)}
     else:
         scores = {"personal": scores_of_choices(run, choices, chosen, federation.test_holders, end)}
+    client = run.program.server.client
     if not client.isolated and models_of(client) == 1:
         scores = {"global": client_scores(run, chosen, scored_rows(federation), end), **scores}
     for model, (means, label_numbers) in scores.items():
@@ -156,30 +141,6 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
                 cells.append(value if number else None)  # no score without labels
             table[f"{model}_{name}"] = cells
     return table
-
-
-def _participation(run: Run, listed: np.ndarray) -> Record:
-    """How often every listed client took part, and the bytes that it sent and received."""
-    joined = run.joined[listed]
-    table: Record = {"rounds_joined": joined.tolist(), "bytes_up": run.sent[listed].tolist()}
-    if run.plan.machines.fleet.selective:
-        late = run.late[listed]
-        left = run.left[listed]
-        table["rounds_offered"] = (joined + late + left).tolist()
-        table["rounds_late"] = late.tolist()
-        table["rounds_left"] = left.tolist()
-    table["bytes_down"] = run.downlink.received[listed].tolist()
-    return table
-
-
-def _epsilons(run: Run, listed: np.ndarray) -> list[float]:
-    """ε of the samples of every listed client; that of equal clients is counted once."""
-    assert run.samples_spent is not None
-    sizes = run.plan.federation.sizes
-    work = np.stack([run.released[listed], sizes[listed]], axis=1)  # [clients, 2]
-    kinds, kind = np.unique(work, axis=0, return_inverse=True)
-    spent = np.array([run.samples_spent(steps, samples) for steps, samples in kinds.tolist()])
-    return spent[kind.reshape(-1)].tolist()
 
 
 def _partition(run: Run) -> Record:
@@ -204,4 +165,4 @@ def _listed(run: Run) -> np.ndarray:
     if federation.N <= MAX_LISTED_CLIENTS:
         return np.arange(federation.N)
     pooled = run.program.server.client.pools is not None
-    return np.flatnonzero(federation.sizes if pooled else run.joined)
+    return np.flatnonzero(federation.sizes if pooled else run.meter(Traffic).joined)

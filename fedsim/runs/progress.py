@@ -77,7 +77,7 @@ class Count:
         if self.elsewhere or run.round < 0:
             return
         key = (id(experiment), seed)
-        wall_seconds, compile_seconds = run.earlier_seconds
+        wall_seconds, compile_seconds = run.stopwatch.earlier
         point = Point(run.round, wall_seconds - compile_seconds, compile_seconds)
         self.time_left.starts(self._configuration(), key, point)
         if run.status == "running":

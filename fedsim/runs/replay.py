@@ -437,7 +437,7 @@ def _differing_memory(
         return ["client memory: is of different clients"]
 
     size = run.row_bytes()
-    clients = len(run.joined)
+    clients = run.plan.federation.N
     chunk_length = max(CHUNK_BYTES // max(size, 1), 1)
     for first in range(0, len(ids), chunk_length):
         chunk = ids[first : first + chunk_length]

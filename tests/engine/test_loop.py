@@ -253,7 +253,7 @@ def test_clients_scores_have_the_same_bits_in_stacks_of_any_size(monkeypatch):
         run = build(checked).run(0)
         rows = np.arange(len(run.plan.federation.train.x))
         moment = Moment(run.server, round=0)
-        (tested, _), *_ = run.stacks["test"]
+        (tested, _), *_ = run.scorer.stacks["test"]
         assert stack_batches(run, len(rows)) == len(tested) < STACK_BATCHES
         scores, _ = row_scores(run, rows, moment, everything=True)
 

@@ -1,0 +1,74 @@
+"""Which meters a run has."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fedsim.engine.bank import one_model
+from fedsim.engine.downlink import downlink
+from fedsim.engine.frozen import without_frozen
+from fedsim.engine.meters import Meter
+from fedsim.engine.meters.ages import Ages
+from fedsim.engine.meters.cloud import CloudTraffic
+from fedsim.engine.meters.diagnostics import Diagnostics
+from fedsim.engine.meters.dropouts import Dropouts
+from fedsim.engine.meters.malicious import MaliciousReports
+from fedsim.engine.meters.moves import Moves
+from fedsim.engine.meters.privacy import CutBatches, Epsilon, SampleEpsilon
+from fedsim.engine.meters.traffic import Exchanges, Pooled, Traffic
+from fedsim.engine.meters.training import Training
+from fedsim.engine.meters.updates import Policy, Updates
+from fedsim.engine.program import Program
+from fedsim.fleet import Plan
+
+
+def meters_of(
+    program: Program,
+    plan: Plan,
+    shared: Any,
+    policy: Policy,
+    spent: Callable[[int], float] | None,
+    samples_spent: Callable[[int, int], float] | None,
+) -> list[Meter]:
+    """Return the meters of a run, in the order in which they count.
+
+    Args:
+      program: the compiled half of the run.
+      plan: the host's half.
+      shared: variables at the start of the run.
+      policy: when the run ends before its last round.
+      spent: of a private run: rounds done -> ε that they have spent.
+      samples_spent: with DP-SGD: (steps, samples) of a client -> ε of its samples.
+    """
+    client = program.server.client
+    pipeline = program.server.pipeline
+    variables, _ = without_frozen(shared)
+    sent = one_model(client, variables)
+    codec = program.server.sender.codec
+    received = downlink(client, codec, sent, plan.federation.N, left_out=plan.left_out)
+    kind = Traffic
+    if plan.network is not None:
+        kind = Exchanges
+    elif client.pools is not None:
+        kind = Pooled
+    traffic = kind(plan, received, pipeline.merged_column)
+
+    meters: list[Meter] = [Updates(policy, pipeline), Training(), traffic]
+    if plan.machines.fleet.selective:
+        meters.append(Dropouts(traffic))
+    if plan.timetable.asynchronous:
+        meters.append(Ages())
+    if client.bank is not None:
+        meters.append(Moves(plan.federation))
+    if plan.edge_times is not None:
+        meters.append(CloudTraffic(int(plan.cost.down)))
+    if plan.malicious.any():
+        meters.append(MaliciousReports(plan))
+    if plan.local.poisson:
+        meters.append(CutBatches(plan))
+    if spent is not None:
+        meters.append(Epsilon(spent))
+    if samples_spent is not None:
+        meters.append(SampleEpsilon(samples_spent, plan.federation.sizes))
+    if program.diagnostics:
+        meters.append(Diagnostics())
+    return meters
