@@ -8,6 +8,7 @@ import numpy as np
 from fedsim.compose import FAMILIES
 from fedsim.data import Federation, Holders, Samples
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
+from fedsim.fleet.plan import Parts
 from fedsim.fleet.timetables import SYNC
 
 SIZES = (3, 1, 4, 2, 2, 5)
@@ -80,9 +81,7 @@ def plan_of(
         local,
         seed=3,
         rounds=9,
-        timetable=timetable,
-        fleet=fleet,
-        **sent,
+        parts=Parts(timetable=timetable, fleet=fleet, **sent),
     )
 
 

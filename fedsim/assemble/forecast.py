@@ -64,7 +64,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     """
     plan = of_first_seed(experiment.plans)
     program = experiment.program
-    rounds = list(itertools.islice(plan.survey(), FORECAST_ROUNDS))
+    rounds = list(itertools.islice(plan.survey.rounds(), FORECAST_ROUNDS))
     clients = _mean([len(work.ids) for work in rounds])
     steps = _mean([int(work.steps.sum()) for work in rounds])
 
@@ -116,7 +116,7 @@ def updates_bytes(experiment: Experiment) -> int:
     if not spec.checkpoint.updates:
         return 0
     plan = of_first_seed(experiment.plans)
-    rounds = itertools.islice(plan.survey(), FORECAST_ROUNDS)
+    rounds = itertools.islice(plan.survey.rounds(), FORECAST_ROUNDS)
     clients = _mean([len(work.ids) for work in rounds])
 
     shared, _ = without_frozen(of_first_seed(experiment.shared))
@@ -391,7 +391,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         message = client.finish(task, shared, trained, local, row, work)
         return loss, _largest(gradient), _largest(message.delta)
 
-    index, valid = plan.batches(1, id)  # [T, B], [T]
+    index, valid = plan.work.batches(1, id)  # [T, B], [T]
     mask = np.arange(index.shape[1]) < valid[0]  # [B]
     train = plan.federation.train
     x = train.x[index[0]]

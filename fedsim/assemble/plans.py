@@ -11,6 +11,7 @@ from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.fleet.levels import Levels
 from fedsim.fleet.local import batches_per_epoch, planned_steps
 from fedsim.fleet.network import Network, NetworkSettings
+from fedsim.fleet.plan import Parts
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
 from fedsim.topology import Hierarchy
@@ -76,18 +77,20 @@ def plans_of(
             local=inputs.local,
             seed=seed,
             rounds=spec.rounds,
-            adversary=adversary_of(spec.fleet.malicious, federation.N),
-            labelled=labelled,
-            timetable=inputs.timetable,
-            fleet=inputs.fleet,
-            down=down,
-            up=up,
-            expects_drawn=spec.privacy is not None,
-            canaries=0 if audit is None else audit.canaries,
-            network=network,
-            edges=edges,
-            levels=inputs.levels,
-            absent=absent_clients(scenario, federation.N),
+            parts=Parts(
+                adversary=adversary_of(spec.fleet.malicious, federation.N),
+                timetable=inputs.timetable,
+                fleet=inputs.fleet,
+                down=down,
+                up=up,
+                labelled=labelled,
+                expects_drawn=spec.privacy is not None,
+                canaries=0 if audit is None else audit.canaries,
+                network=network,
+                edges=edges,
+                levels=inputs.levels,
+                absent=absent_clients(scenario, federation.N),
+            ),
         )
     return plans
 

@@ -33,7 +33,7 @@ def cohort(plan: Plan, r: int, T: int, B: int, dtype: np.dtype) -> Cohort:
     index = np.zeros((K, T, B), np.int32)
     valid = np.zeros((K, T), np.int32)
     for k, id in enumerate(work.ids):
-        rows, count = plan.batches(r, int(id))  # [steps, rows of a batch], [steps]
+        rows, count = plan.work.batches(r, int(id))  # [steps, rows of a batch], [steps]
         index[k, : len(rows), : rows.shape[1]] = rows
         valid[k, : len(rows)] = count
     return Cohort(index, valid, work.steps.astype(np.int32), work.weight.astype(dtype))

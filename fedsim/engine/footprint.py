@@ -120,7 +120,7 @@ def footprint(
     stack = tree.nbytes(shapes.messages.rows) if shards > 1 else 0
     work_on_lanes = 2 * shards * lanes * activations
     model = one_model(program.server.client, server.shared)
-    versions = plan.max_versions - 1 + 2 * (capacity.models_per_run - 1)
+    versions = plan.survey.max_versions - 1 + 2 * (capacity.models_per_run - 1)
     samples = tree.nbytes((shapes.data, start.server_samples))
     bytes_by_purpose = {
         "samples": samples + _scored_bytes(f) + reference.samples,

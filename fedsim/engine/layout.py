@@ -129,7 +129,7 @@ def _queues(
         for k in queue:
             run_cohort = cohorts[k // width.block]
             assert run_cohort is not None
-            job = (*run_cohort.plan.batch_key, draws[k], ids[k])
+            job = (*run_cohort.plan.work.key, draws[k], ids[k])
             if job not in batches:
                 batches[job] = run_cohort.batches(draws[k], ids[k])
             rows, counts = batches[job]

@@ -125,7 +125,7 @@ class Survey:
         for plan in plans:
             self.batch = max(self.batch, plan.local.widest(plan.sizes))
 
-        for rounds in zip_longest(*(plan.survey() for plan in plans)):
+        for rounds in zip_longest(*(plan.survey.rounds() for plan in plans)):
             cohorts = []
             probes = []
             for plan, cohort in zip(plans, rounds, strict=True):
@@ -139,7 +139,7 @@ class Survey:
 
         # The survey of a plan has found out which clients ever take part.
         for plan in plans:
-            self.members = max(self.members, len(plan.members))
+            self.members = max(self.members, len(plan.survey.members))
 
     def _add_round(self, cohorts: list[RoundPlan], probes: list[RoundPlan]) -> None:
         """Add a round of runs side by side: their cohorts, and their passes at the global model."""

@@ -288,8 +288,8 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     edges = None
     remembered = ids
     if run_cohort is not None and run_cohort.plan.network is not None:
-        edges = run_cohort.plan.mixing_table(run_cohort.cohort, run.samples.dtype)
-        remembered = run_cohort.plan.members
+        edges = run_cohort.plan.links_of(run_cohort.cohort, run.samples.dtype)
+        remembered = run_cohort.plan.survey.members
     memory, memory_rows = run.store.load(remembered)
     if edges is not None:  # all nodes mix, whoever trains
         memory_rows = memory_rows[ids]

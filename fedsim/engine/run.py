@@ -31,7 +31,7 @@ from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.tuning import Tuner
 from fedsim.engine.versions import Versions
-from fedsim.fleet import Plan, Planner
+from fedsim.fleet import Plan, Planner, asynchronous
 
 # A run that ended so has done all its rounds; with more of them it can be prolonged.
 COMPLETED = ("done", "not_run")
@@ -201,7 +201,7 @@ class Run:
         N = self.plan.federation.N
         if not on_disk:
             return Resident(
-                memories, self.initial, self.plan.members, capacity=capacity.members, N=N
+                memories, self.initial, self.plan.survey.members, capacity=capacity.members, N=N
             )
 
         if self.folder is None:  # a run that writes nothing: the folder is deleted with the run
@@ -292,7 +292,13 @@ class Run:
         self.planner.complete(dispatched.cohort, feedback_of(dispatched, self.plan.cohort))
         if self.versions is not None:
             self.versions.add(round, dispatched.server.shared)
-            self.versions.release(round, self.plan.versions_in_flight(self.planner.state))
+            self.versions.release(
+                round, asynchronous.versions_in_flight(self.plan, self.planner.state)
+            )
+
+    def _versions_in_flight(self) -> list[int]:
+        """Return the versions of the model that clients train from, at the end of the round."""
+        return asynchronous.versions_in_flight(self.plan, self.planner.state)
 
     @property
     def may_end(self) -> bool:
@@ -336,7 +342,7 @@ class Run:
         """Dispatch the evaluation of every node's own model on the test set."""
         evaluate = self.program.evaluate_nodes
         assert evaluate is not None
-        memory, _ = self.store.load(self.plan.members)
+        memory, _ = self.store.load(self.plan.survey.members)
         nodes = self.plan.federation.N
         params = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT][NODE_MODEL])
         return node_scores(
@@ -413,7 +419,7 @@ class Run:
         if not self.plan.pure:
             arrays |= self.planner.arrays()
         if self.versions is not None:
-            needed = self.plan.versions_in_flight(self.planner.state)
+            needed = self._versions_in_flight()
             arrays |= self.versions.arrays(self.planner.completed, needed)
         return Snapshot(values, arrays)
 
@@ -436,7 +442,7 @@ class Run:
         if not self.plan.pure:
             self.planner.restore(arrays, self.round)
         if self.versions is not None:
-            needed = self.plan.versions_in_flight(self.planner.state)
+            needed = self._versions_in_flight()
             self.versions.restore(arrays, self.round, self.server.shared, needed)
 
         self.stopwatch.earlier = tuple(values["before"])

@@ -56,13 +56,13 @@ class RunCohort(NamedTuple):
         """The planned steps that the scenario asks for `[K]`."""
         if self.is_probe:
             return self.jobs.steps
-        return self.plan.asked_steps(self.cohort.ids, self.cohort.steps)
+        return self.plan.work.asked_steps(self.cohort.ids, self.cohort.steps)
 
     def batches(self, draw: int, client: int) -> tuple[np.ndarray, np.ndarray]:
         """Return a client's batches, as `Plan.batches` does."""
         if self.is_probe:
-            return self.plan.single_pass(client)
-        return self.plan.batches(draw, client)
+            return self.plan.work.single_pass(client)
+        return self.plan.work.batches(draw, client)
 
 
 def slots_of(

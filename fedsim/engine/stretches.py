@@ -15,7 +15,7 @@ from fedsim.engine.run import Run
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.stretch import DispatchedStretch, Rounds, stretch
 from fedsim.engine.threads import run_in_threads
-from fedsim.fleet import Planner, RoundPlan
+from fedsim.fleet import Planner, RoundPlan, asynchronous
 from fedsim.tree import Tree
 
 MAX_ROUNDS = 64  # of a stretch
@@ -172,7 +172,7 @@ def _dispatch(stretches: Stretches, run: Run, state: RunState, numbers: range) -
 
 def _needed_versions(planner: Planner, round: int) -> list[int]:
     """Return the versions that later rounds need after this one, rising."""
-    in_flight = planner.plan.versions_in_flight(planner.state_after(round))
+    in_flight = asynchronous.versions_in_flight(planner.plan, planner.state_after(round))
     return sorted({*in_flight, round})
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.fleet import asynchronous
 from fedsim.fleet.flights import Flight, Flights
 from fedsim.fleet.machines import AFTER, BEFORE, Fleet
 from fedsim.fleet.plan import Plan
@@ -122,7 +123,7 @@ def _first_flights(plan: Plan) -> Timeline:
     state = plan.begin()
     enough = FLIGHTS_PER_ROW * plan.timetable.concurrency
     for r in range(1, min(plan.rounds, enough) + 1):
-        arrived, gone, flights = plan.flights_of(r, state)
+        arrived, gone, flights = asynchronous.flights_of(plan, r, state)
         state = flights.state()
         ended += arrived
         left += gone

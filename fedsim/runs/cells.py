@@ -129,7 +129,7 @@ def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner) -> Cost:
     """Build a cell -> what a round of it costs."""
     experiment: Experiment = build(cell.scenario, devices=devices[:1], partition=partition)
     plan = next(iter(experiment.plans.values()))
-    rounds = list(itertools.islice(plan.survey(), SURVEYED))
+    rounds = list(itertools.islice(plan.survey.rounds(), SURVEYED))
     if not rounds:
         return Cost(0.0, 0.0, 0.0)
     senders = statistics.mean(len(work.senders) for work in rounds)

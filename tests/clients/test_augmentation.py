@@ -114,7 +114,7 @@ def test_a_run_is_a_plain_loop_with_the_same_keys(lanes):
         sums, total = [0.0, 0.0], 0
         for client in range(3):
             w, c = W.copy(), b.copy()
-            rows, counts = plan.batches(r, client)
+            rows, counts = plan.work.batches(r, client)
             for step, (batch, n) in enumerate(zip(rows, counts, strict=True)):
                 key = jax.random.fold_in(round_key(jax.random.key(0), r, Phase.AUGMENT), client)
                 x = (
@@ -152,7 +152,7 @@ def test_no_other_draw_and_no_score_is_touched():
             plans.append(build(written, data=IMAGES).plans[0])
     for r in (1, 2):
         for client in range(3):
-            one, other = (plan.batches(r, client) for plan in plans)
+            one, other = (plan.work.batches(r, client) for plan in plans)
             assert np.array_equal(one[0], other[0])
 
 

@@ -155,7 +155,7 @@ def test_pooled_batches_are_drawn_from_all_clients_by_hand():
     W, b = np.array(start["W"]), np.array(start["b"])
     seen = set()
     for r in range(1, 5):
-        index, valid = plan.batches(r, 0)
+        index, valid = plan.work.batches(r, 0)
         for rows, n in zip(index, valid, strict=True):
             rows = rows[:n]
             seen |= set(rows.tolist())
@@ -254,7 +254,7 @@ def test_steps_of_a_round(sections, of_client, of_cohort):
 def test_steps_without_a_shuffle_reach_all_clients():
     sections = written(client={"lr": 0.1, "batch": 8, "epochs": 1, "shuffle": False})
     plan = fedsim.run({**sections, "method": "centralised"}).experiment.plans[0]
-    seen = np.concatenate([plan.batches(r, 0)[0].ravel() for r in range(1, 20)])
+    seen = np.concatenate([plan.work.batches(r, 0)[0].ravel() for r in range(1, 20)])
     assert len(np.unique(seen)) > 0.9 * plan.sizes.sum()
 
 

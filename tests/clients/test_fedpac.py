@@ -74,7 +74,7 @@ def test_passes_are_over_all_samples_of_a_client(kind):
     plan = result.experiment.plans[0]
     holders = plan.federation.holders
     for client in range(3):
-        index, valid = plan.batches(1, client)
+        index, valid = plan.work.batches(1, client)
         rows = [set(batch[:n].tolist()) for batch, n in zip(index, valid, strict=True)]
         own = holders.of(client)
         of_pass = -(-len(own) // 16)

@@ -110,7 +110,7 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
     for r, cohort in enumerate(cohorts, 1):
         updates, ids = [], [i for i in cohort if plan.sizes[i]]
         for i in ids:
-            index, valid = plan.batches(r, i)
+            index, valid = plan.work.batches(r, i)
             batches = [rows[:count] for rows, count in zip(index, valid, strict=True)]
             update = trained(parts(model), f.train.x, f.train.y, batches, 0.5)
             updates.append(-2 * update if i in bad else update)
@@ -158,13 +158,13 @@ def test_the_server_draws_for_itself():
     experiment = built(server=["trust"])
     plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
     own, n = plan.server_plan(), 40
-    first = [own.batches(r, 0)[0] for r in (1, 1, 2)]
+    first = [own.work.batches(r, 0)[0] for r in (1, 1, 2)]
     assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
     assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
     shared = Plan(
         own.federation, own.cohort, plan.unclipped_local, 3, 1
     )  # as a client 0 with these samples would
-    assert not (shared.batches(1, 0)[0] == first[0]).all()
+    assert not (shared.work.batches(1, 0)[0] == first[0]).all()
     assert program.server_mesh is not None
     apart = ServerTraining(
         program.server_mesh, plan, program.dtype, root

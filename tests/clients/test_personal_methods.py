@@ -248,8 +248,8 @@ def test_steps_and_seconds_count_every_gradient(name):
         (plan,) = build(checked).plans.values()
     work, _ = plan.round(1)
     assert work.steps.tolist() == [gradients] * 5 and work.seconds == 0.5 * gradients
-    assert plan.asked_steps(work.ids, work.steps).tolist() == [3] * 5
-    index, valid = plan.batches(1, 0)
+    assert plan.work.asked_steps(work.ids, work.steps).tolist() == [3] * 5
+    index, valid = plan.work.batches(1, 0)
     assert len(index) == len(valid) == gradients
 
 
@@ -269,7 +269,7 @@ def test_samples_that_are_held_out_are_not_trained_on(batch):
     rows = set(plan.federation.holders.of(0).tolist())
     first = None
     for r in (1, 2):
-        index, valid = plan.batches(r, 0)
+        index, valid = plan.work.batches(r, 0)
         batches = [tuple(row[:n]) for row, n in zip(index, valid, strict=True)]
         end = plan.phase_ends[0][0]
         compared = batches[:end:3]

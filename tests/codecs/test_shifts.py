@@ -214,7 +214,7 @@ def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, meth
     with numerics(scenario):
         experiment = build(scenario)
         told = forecast(experiment)
-    cohorts = [work.ids for work in next(iter(experiment.plans.values())).survey()]
+    cohorts = [work.ids for work in next(iter(experiment.plans.values())).survey.rounds()]
     d = model_bytes // 4
     message = -(--(-3 * d // 10) * (32 + (d - 1).bit_length()) // 8)
     received = by_hand(
@@ -236,7 +236,7 @@ def test_statistics_of_a_model_travel_whole_beside_the_differences():
     result = fedsim.run({**SCENARIO, "broadcast": [EF21]}, model=model)
     scenario = read(SCENARIO)
     with numerics(scenario):
-        cohorts = [work.ids for work in build(scenario).plans[0].survey()]
+        cohorts = [work.ids for work in build(scenario).plans[0].survey.rounds()]
     received = by_hand(cohorts, [-(-9 * (32 + 8) // 8)] * len(cohorts), 4 * 20, 4 * 200, 10)
     assert result.rounds["bytes_down"].diff().tolist()[1:] == [
         sum(row.values()) for row in received

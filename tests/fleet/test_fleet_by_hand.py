@@ -15,6 +15,7 @@ from fedsim.fleet import (
     Planner,
     Population,
     Rates,
+    asynchronous,
     clock,
     flights,
 )
@@ -395,7 +396,7 @@ def test_a_server_steps_at_the_times_worked_out_by_hand(name):
         assert (work.ids.tolist(), work.start.tolist(), work.seconds) == (ids, start, seconds)
         assert work.age.tolist() == [r - 1 - version for version in start]
         assert work.uncounted is None
-    assert planner.plan.versions_in_flight(planner.state) == flown
+    assert asynchronous.versions_in_flight(planner.plan, planner.state) == flown
 
 
 @pytest.mark.parametrize(
@@ -499,7 +500,7 @@ def test_malicious_clients_are_redrawn_every_round_only_if_asked():
     for redrawn in (True, False):
         plans.append(plan_of(everybody, adversary=Adversary(count=2, redrawn=redrawn)))
     changing, fixed = ([plan.malicious_in(r).tolist() for r in (1, 2, 2, 3, 1)] for plan in plans)
-    masks = [plans[0].adversary.mask(6, plans[0].seed, r).tolist() for r in (1, 2, 2, 3, 1)]
+    masks = [plans[0].parts.adversary.mask(6, plans[0].seed, r).tolist() for r in (1, 2, 2, 3, 1)]
     assert changing == masks and len(set(map(tuple, masks))) > 1
     assert fixed == [plans[1].malicious.tolist()] * 5
 

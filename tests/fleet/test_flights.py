@@ -8,9 +8,11 @@ from conftest import oracle
 
 import fedsim
 from fedsim.assemble.federation import federations_of
+from fedsim.engine.meters.ages import staleness
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, selection
+from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, asynchronous, selection
 from fedsim.fleet.clock import Cost, Speed, seconds
+from fedsim.fleet.plan import Parts
 from fedsim.fleet.streams import Stream, generator
 from fedsim.fleet.timetables import fedbuff
 from fedsim.scenario import read
@@ -30,7 +32,9 @@ def plan_of(federation, timetable, cohort=None, speed=1.0, rounds=5, **sent) -> 
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
     cohort = cohort or selection.listed([list(range(6))])
     fleet = Fleet(speed=lambda clients, rng: np.broadcast_to(speed, clients.N))
-    return Plan(federation, cohort, local, 3, rounds, timetable=timetable, fleet=fleet, **sent)
+    return Plan(
+        federation, cohort, local, 3, rounds, Parts(timetable=timetable, fleet=fleet, **sent)
+    )
 
 
 def played(plan, rounds, planner=None) -> list:
@@ -60,7 +64,7 @@ def test_flights_match_an_independent_simulation(case, federation):
         assert work.start.tolist() == [u["version"] for u in updates]
         assert work.age.tolist() == [u["staleness"] for u in updates]
         ages = [u["staleness"] for u in updates]
-        assert plan.staleness_columns(work) == {
+        assert staleness(work.age) == {
             "staleness_mean": np.mean(ages),
             "staleness_max": max(ages),
         }
@@ -147,18 +151,18 @@ def test_a_planner_resumes_from_its_commit(federation):
     again = Planner(plan)
     again.restore(part.arrays(), 5)
     same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-    assert all(map(same, [*first, *played(plan, 12, again)], whole)) and plan.versions_in_flight(
-        again.state
-    )
+    assert all(
+        map(same, [*first, *played(plan, 12, again)], whole)
+    ) and asynchronous.versions_in_flight(plan, again.state)
 
 
 def test_a_survey_has_the_plan_of_all_rounds(federation):
     plan = plan_of(federation, Timetable(2, 3), selection.uniform(3), [1, 2, 3, 1, 4, 9], rounds=9)
-    rounds = list(plan.survey())
+    rounds = list(plan.survey.rounds())
     assert [work.ids.tolist() for work in rounds] == [work.ids.tolist() for work in played(plan, 9)]
-    assert plan.max_versions == 3  # of as many clients in flight
+    assert plan.survey.max_versions == 3  # of as many clients in flight
     assert (
-        plan.members.tolist() == sorted({i for work in rounds for i in work.ids.tolist()})
+        plan.survey.members.tolist() == sorted({i for work in rounds for i in work.ids.tolist()})
         and plan.nominal == 2
     )
     assert Planner(plan_of(federation, Timetable())).arrays() == {} and not plan.pure
@@ -216,9 +220,11 @@ def test_cohorts_know_the_last_reported_losses(federation):
             each.complete(work, {"loss": np.full(2, np.float32(r))})
             rest.append(work.ids.tolist())
     assert rest[:3] == rest[3:] == [[2, 3], [4, 5], [4, 5]]
-    survey = list(plan.survey())
+    survey = list(plan.survey.rounds())
     assert (
-        len(survey) == 5 and len(plan.members) == 6 and all(len(work.ids) == 2 for work in survey)
+        len(survey) == 5
+        and len(plan.survey.members) == 6
+        and all(len(work.ids) == 2 for work in survey)
     )
     assert survey[0].samples.tolist() == np.sort(federation.sizes)[::-1][:2].tolist()
 

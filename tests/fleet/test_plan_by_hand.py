@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from fedsim.assemble.federation import federations_of
-from fedsim.fleet import Adversary, selection
-from fedsim.fleet import plan as planning
-from fedsim.fleet.plan import Local, Plan
+from fedsim.engine.meters.privacy import CutBatches
+from fedsim.fleet import Adversary, asynchronous, selection, survey
+from fedsim.fleet.local import planned_steps
+from fedsim.fleet.plan import Local, Parts, Plan
+from fedsim.fleet.round_plan import UncountedClients
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 
@@ -45,8 +47,7 @@ def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
         local(**changes),
         7,
         rounds,
-        Adversary(ids=(1, 3)),
-        labelled,
+        Parts(adversary=Adversary(ids=(1, 3)), labelled=labelled),
     )
 
 
@@ -83,21 +84,21 @@ def test_a_client_drawn_twice_counts_twice_and_one_without_steps_weighs_nothing(
     assert (work.ids.tolist(), work.count.tolist(), work.steps.tolist()) == ([0, 2], [1, 2], [3, 0])
     assert work.weight.tolist() == [federation.sizes[0], 0] and work.seconds == 3.0
     assert made.round(2)[0].ids.tolist() == [1] and made.round(3)[0].ids.tolist() == [0, 2]
-    assert made.members.tolist() == [0, 1, 2]
+    assert made.survey.members.tolist() == [0, 1, 2]
     none = plan(
         federation, selection.Cohort(lambda population, round, rng: population.ids[:0], lambda N: 0)
     )
-    assert none.round(1)[0].seconds == 0.0 and len(none.members) == 0
+    assert none.round(1)[0].seconds == 0.0 and len(none.survey.members) == 0
 
 
 def test_members_are_those_of_the_surveyed_rounds_or_everybody(federation, monkeypatch):
-    monkeypatch.setattr(planning, "MAX_SURVEYED_ROUNDS", 2)
+    monkeypatch.setattr(survey, "MAX_SURVEYED_ROUNDS", 2)
     cohort = selection.listed([[0], [1], [2]])
-    assert plan(federation, cohort, rounds=2).members.tolist() == [0, 1]
-    assert plan(federation, cohort, rounds=3).members.tolist() == [0, 1, 2, 3, 4, 5]
+    assert plan(federation, cohort, rounds=2).survey.members.tolist() == [0, 1]
+    assert plan(federation, cohort, rounds=3).survey.members.tolist() == [0, 1, 2, 3, 4, 5]
     assert (
-        len(list(plan(federation, cohort, rounds=3).survey())) == 2
-        and len(list(plan(federation, cohort, rounds=1).survey())) == 1
+        len(list(plan(federation, cohort, rounds=3).survey.rounds())) == 2
+        and len(list(plan(federation, cohort, rounds=1).survey.rounds())) == 1
     )
 
 
@@ -119,7 +120,7 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
         rows = federation.holders.of(client)
         n = len(rows)
         per_epoch = max(n // 4, 1) if drop_last else -(-n // 4)
-        got, valid = made.batches(3, client)
+        got, valid = made.work.batches(3, client)
         order = rows[None].repeat(2, 0)
         if n > 4:
             order = generator(7, Stream.BATCHES, 3, client).permuted(order, axis=1)
@@ -135,7 +136,7 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
                 and got[step, : valid[step]].tolist() == list(samples)
                 and not got[step, valid[step] :].any()
             )
-        passed, counted = made.single_pass(client)
+        passed, counted = made.work.single_pass(client)
         assert counted.sum() == min(n, 4 * per_epoch) and passed[0, : counted[0]].tolist() == list(
             rows[: counted[0]]
         )
@@ -143,10 +144,10 @@ def test_batches_are_the_samples_in_the_order_of_the_stream(federation, drop_las
 
 def test_full_batches_and_fixed_steps(federation):
     made = plan(federation, batch=None, epochs=None, steps=3)
-    rows, valid = made.batches(1, 2)
+    rows, valid = made.work.batches(1, 2)
     held = federation.holders.of(2)
     assert rows.tolist() == [held.tolist()] * 3 and valid.tolist() == [len(held)] * 3
-    unshuffled = plan(federation, shuffle=False).batches(1, 2)[0]
+    unshuffled = plan(federation, shuffle=False).work.batches(1, 2)[0]
     assert unshuffled[0].tolist() == held[:4].tolist()
     work = made.probe_plan(made.round(1)[0])
     assert work.steps.tolist() == [1, 1, 1] and work.lr_sum.tolist() == [0, 0, 0]
@@ -158,7 +159,7 @@ def test_full_batches_and_fixed_steps(federation):
 
 def test_full_batches_stay_in_order_and_clients_without_steps_are_not_probed(federation):
     size = int(federation.sizes[2])
-    rows, valid = plan(federation, batch=size).batches(1, 2)
+    rows, valid = plan(federation, batch=size).work.batches(1, 2)
     held = federation.holders.of(2)
     assert rows.tolist() == [held.tolist()] * 2 and valid.tolist() == [size] * 2
     made = plan(federation, selection.all(), epochs=None, steps=[0, 1, 2, 3, 4, 5])
@@ -171,11 +172,8 @@ def test_full_batches_stay_in_order_and_clients_without_steps_are_not_probed(fed
         True,
     ]
     assert Plan(federation, selection.all(), local(), 7, 5).labels.shape == (6, 0)
-    assert (
-        made.round(3)[0].age.tolist() == [0] * 6
-        and made.staleness_columns(made.round(3)[0]) == {}
-        and made.versions_in_flight({}) == []
-    )
+    assert made.round(3)[0].age.tolist() == [0] * 6
+    assert asynchronous.versions_in_flight(made, {}) == []
     assert made.begin() == {}
 
 
@@ -192,20 +190,20 @@ def test_expected_clients_and_samples_of_a_round(federation):
 
 def test_steps_and_shares_by_hand():
     sizes = np.array([0, 1, 4, 5, 9])
-    assert planning.planned_steps(sizes, local()).tolist() == [0, 2, 2, 4, 6]
-    assert planning.planned_steps(sizes, local(drop_last=True)).tolist() == [0, 2, 2, 2, 4]
-    assert planning.planned_steps(sizes, local(batch=None)).tolist() == [0, 2, 2, 2, 2]
-    assert planning.planned_steps(sizes, local(epochs=None, steps=5)).tolist() == [0, 5, 5, 5, 5]
+    assert planned_steps(sizes, local()).tolist() == [0, 2, 2, 4, 6]
+    assert planned_steps(sizes, local(drop_last=True)).tolist() == [0, 2, 2, 2, 4]
+    assert planned_steps(sizes, local(batch=None)).tolist() == [0, 2, 2, 2, 2]
+    assert planned_steps(sizes, local(epochs=None, steps=5)).tolist() == [0, 5, 5, 5, 5]
 
 
 def test_plans_of_equal_order_hand_out_equal_batches(federation):
     assert (
-        plan(federation).batch_key
-        == plan(federation, lr=lambda r: 9.0).batch_key
-        == plan(federation, selection.all()).batch_key
+        plan(federation).work.key
+        == plan(federation, lr=lambda r: 9.0).work.key
+        == plan(federation, selection.all()).work.key
     )
     others = [{"batch": 5}, {"shuffle": False}, {"drop_last": True}, {"epochs": 3}]
-    assert len({plan(federation, **changes).batch_key for changes in [{}, *others]}) == 5
+    assert len({plan(federation, **changes).work.key for changes in [{}, *others]}) == 5
 
 
 def test_cohorts_draw_the_clients_worked_out_by_hand():
@@ -251,7 +249,7 @@ def test_who_gets_the_model_and_who_sends_beyond_those_that_count(federation):
     assert work.senders.tolist() == work.receivers.tolist() == counted
 
     nobody = np.zeros(3, bool)
-    others = planning.UncountedClients(
+    others = UncountedClients(
         ids=np.array([10, 11, 12]),
         late=nobody,
         left=nobody,
@@ -267,5 +265,5 @@ def test_who_gets_the_model_and_who_sends_beyond_those_that_count(federation):
 @pytest.mark.parametrize("cap", [None, 1, 1000])
 def test_batches_that_are_cut_are_counted(federation, cap):
     made = plan(federation, poisson=True, cap=cap)
-    cut = made.cut_batches(made.round(1)[0])
+    cut = CutBatches(made).cut_batches(made.round(1)[0])
     assert cut > 0 if cap == 1 else cut == 0

@@ -60,7 +60,7 @@ def test_a_run_draws_poisson_batches_and_counts_those_that_were_cut():
     result = fedsim.run(SCENARIO)
     plan = result.experiment.plans[0]
     assert plan.local.cap == 22
-    batches = [plan.batches(r, client) for r in (1, 2, 3) for client in range(5)]
+    batches = [plan.work.batches(r, client) for r in (1, 2, 3) for client in range(5)]
     assert {rows.shape for rows, _ in batches} == {(6, 22)}
     sizes = np.concatenate([valid for _, valid in batches])
     assert 0 in sizes and 1 in sizes and sizes.max() > 2

@@ -21,6 +21,7 @@ from fedsim.fleet import Drawn, Fleet, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
 from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
+from fedsim.fleet.plan import Parts
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
@@ -430,7 +431,7 @@ def federation():
 
 def plan_of(federation, cohort, rounds=9, **fleet) -> Plan:
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    return Plan(federation, cohort, local, 3, rounds, fleet=Fleet(**fleet))
+    return Plan(federation, cohort, local, 3, rounds, Parts(fleet=Fleet(**fleet)))
 
 
 def test_the_least_drawn_clients_are_next(federation):
@@ -439,7 +440,7 @@ def test_the_least_drawn_clients_are_next(federation):
     Also when planned ahead, surveyed, or resumed from a commit.
     """
     plan = plan_of(federation, made("least_participated", size=4))
-    planner, rounds = Planner(plan), list(plan.survey())
+    planner, rounds = Planner(plan), list(plan.survey.rounds())
     assert not plan.pure and planner.ready(9)
     assert all(
         len({*np.concatenate([work.ids for work in rounds[i : i + 3]]).tolist()}) == 12
@@ -472,7 +473,7 @@ def test_the_least_drawn_of_the_reachable_clients_are_next(federation):
 
     plan = plan_of(federation, made("least_participated", size=4), rounds=18, availability=Turns())
     drawn = np.zeros(12, int)
-    for work in plan.survey():
+    for work in plan.survey.rounds():
         assert (work.ids % 2 == work.round % 2).all()
         drawn[work.ids] += 1
     assert drawn.tolist() == [6] * 12
@@ -481,7 +482,7 @@ def test_the_least_drawn_of_the_reachable_clients_are_next(federation):
 def test_a_client_rests_between_its_rounds_and_so_it_does_after_a_commit(federation):
     """Twelve clients, four a round: with a gap of 4, the fourth round has nobody to draw."""
     plan = plan_of(federation, made("separated", size=4, gap=4, most=2), rounds=12)
-    planner, rounds = Planner(plan), list(plan.survey())
+    planner, rounds = Planner(plan), list(plan.survey.rounds())
     assert not plan.pure
     assert [len(work.ids) for work in rounds] == [4, 4, 4, 0] * 2 + [0] * 4
     for work, later in itertools.combinations(rounds, 2):

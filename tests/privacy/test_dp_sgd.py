@@ -66,7 +66,7 @@ def by_hand(result, clip: float | None, expected_size: bool) -> np.ndarray:
         updates = []
         for who in plan.round(r)[0].ids.tolist():
             y = model.copy()
-            for index, valid in zip(*plan.batches(r, who), strict=True):
+            for index, valid in zip(*plan.work.batches(r, who), strict=True):
                 rows = index[:valid]
                 g = gradients(y[:12].reshape(4, 3), y[12:], data.x[rows], data.y[rows])
                 if clip is not None:
@@ -92,7 +92,7 @@ def test_clipped_gradients_over_the_expected_size_by_hand():
     result = run()
     assert_allclose(ended(result), by_hand(result, clip=1.5, expected_size=True), rtol=1e-12)
     plan = result.experiment.plans[0]
-    sizes = np.concatenate([plan.batches(r, 2)[1] for r in range(1, 30)])
+    sizes = np.concatenate([plan.work.batches(r, 2)[1] for r in range(1, 30)])
     assert {0, 3} <= set(sizes.tolist()) and sizes.max() == 3
     at_start = gradients(np.zeros((4, 3)), np.zeros(3), samples().x, samples().y)
     lengths = np.linalg.norm(at_start, axis=1)
@@ -111,7 +111,7 @@ def test_plain_steps_on_the_same_batches_are_those_of_the_mean_gradient():
 
 def rows_drawn(result) -> list:
     plan = result.experiment.plans[0]
-    return [plan.batches(r, who)[0].tolist() for r in (1, 2, 3) for who in (0, 2, 3)]
+    return [plan.work.batches(r, who)[0].tolist() for r in (1, 2, 3) for who in (0, 2, 3)]
 
 
 @pytest.mark.long
@@ -147,7 +147,7 @@ def test_noise_has_the_deviation_and_the_form_that_it_should_empty_batches_too()
     scenario["client"]["dp_sgd"] = {"clip": 0.5, "noise_multiplier": 3.0}
     result = fedsim.run(scenario, data=zeros(60, 4000))
     plan = result.experiment.plans[0]
-    assert 0 in np.concatenate([plan.batches(1, who)[1] for who in (0, 1)])
+    assert 0 in np.concatenate([plan.work.batches(1, who)[1] for who in (0, 1)])
     moved = result.model()["W"] - result.experiment.shared[0]["params"]["W"]
     drawn = np.ravel(moved) / (2 * 0.3 * 3.0 * 0.5 / np.sqrt(2))
     assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2 * len(drawn)))

@@ -20,7 +20,7 @@ MODULES = {
         "disk/checkpoint", "disk/rowfile", "runs/commits", "runs/journal", "disk/files",
     ),
     "statistics": ("study/statistics", "study/pairing", "study/standings", "study/breakdown"),
-    "plan": ("fleet/plan", "fleet/selection"),
+    "plan": ("fleet/local_work", "fleet/plan", "fleet/selection", "fleet/synchronous"),
 }  # fmt: skip
 COMPARED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,

@@ -111,7 +111,7 @@ def facts(sections: dict) -> dict[str, bytes]:
         experiment = build(scenario)
     plan, federation = experiment.plans[0], experiment.plans[0].federation
     rounds = [plan.round(r)[0] for r in range(1, 6)]
-    batches = [plan.batches(work.round, int(k)) for work in rounds for k in work.ids]
+    batches = [plan.work.batches(work.round, int(k)) for work in rounds for k in work.ids]
     start = [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(experiment.shared[0]["params"])]
     return {
         "partition": federation.holders.indices.tobytes() + federation.holders.offsets.tobytes(),

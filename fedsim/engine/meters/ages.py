@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedsim.disk.checkpoint import Snapshot
-from fedsim.engine.meters.meter import Meter, Since
+from fedsim.engine.meters.meter import Columns, Meter, Since
 from fedsim.engine.records import DispatchedRound
 
 
@@ -26,10 +26,7 @@ class Ages(Meter):
         counts = np.bincount(age[cohort.weight > 0], minlength=len(self.ages))
         counts[: len(self.ages)] += self.ages
         self.ages = counts
-
-        is_empty = not len(age)  # a window in which nobody reported
-        since.columns["staleness_mean"] = None if is_empty else float(age.mean())
-        since.columns["staleness_max"] = None if is_empty else int(age.max())
+        since.columns |= staleness(age)
 
     def tables(self) -> dict[str, dict[str, list]]:
         """Return `staleness.csv`."""
@@ -39,3 +36,10 @@ class Ages(Meter):
     def restore(self, snapshot: Snapshot) -> None:
         """Resume from a checkpoint, whose oldest message is of any age."""
         self.ages = np.array(snapshot.arrays["ages"])
+
+
+def staleness(age: np.ndarray) -> Columns:
+    """Return the columns of a round of messages of these ages `[K]`; empty in an empty window."""
+    if not len(age):
+        return {"staleness_mean": None, "staleness_max": None}
+    return {"staleness_mean": float(age.mean()), "staleness_max": int(age.max())}
