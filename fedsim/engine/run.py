@@ -1,11 +1,11 @@
 """The run: one seed of one method as a loop of rounds, a server, a store and a list of meters."""
 
-import functools
 import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -102,7 +102,7 @@ class Run:
         shared,
         key,
         options: RunOptions,
-        meters: Sequence[Meter],
+        meters: list[Meter],
     ):
         self.program = program
         self.plan = plan
@@ -122,8 +122,8 @@ class Run:
 
         self.folder = options.folder
         fits = self.row_bytes() * program.capacity.members <= options.resident_bytes
-        self.store = self._make_store(on_disk=not fits)
-        self.brings = self._state()
+        self.store = _empty_store(self, on_disk=not fits)
+        self.brings = _brought(self)
 
         self.round = -1
         self.status = "running"
@@ -133,37 +133,6 @@ class Run:
         self.open_since = Since()
         self.keep_updates: Callable[[RoundUpdates], None] | None = None
         self.stopwatch = Stopwatch()
-
-    def _state(self) -> RunState:
-        """Return what the run brings to every round."""
-        program = self.program
-        plan = self.plan
-        dtype = program.dtype.type
-        expected: Any = np.array(plan.expected, dtype)
-        training = None
-        if program.server_mesh is not None:
-            training = ServerTraining(
-                program.server_mesh, plan, program.dtype, self.key, self.frozen
-            )
-        samples = None
-        if program.server.needs_server_loss:
-            samples = jax.device_put(server_samples(plan.federation))
-        return RunState(
-            server=self.server,
-            server_programs=program.server,
-            initial=self.initial,
-            store=self.store,
-            root=self.key,
-            clients=dtype(len(plan.eligible)),
-            samples=dtype(plan.sizes.sum()),
-            expected=expected,
-            versions=self.versions,
-            server_samples=samples,
-            server_training=training,
-            # Losses come with the training; these take a program.
-            feedback_names=tuple(name for name in plan.cohort.feedback if name in FEEDBACK),
-            frozen=self.frozen,
-        )
 
     def state(self, server: ServerState, plays: bool) -> RunState:
         """Return what the run brings to a round.
@@ -181,7 +150,7 @@ class Run:
         """Return the run's meter of a kind."""
         return next(meter for meter in self.meters if isinstance(meter, kind))
 
-    @functools.cached_property
+    @cached_property
     def tuner(self) -> Tuner | None:
         """The training before a score, for methods that have one."""
         if self.program.tuning_mesh is None:
@@ -194,28 +163,6 @@ class Run:
         memory = jax.eval_shape(lambda initial: memories.empty(initial, 1), self.initial)
         return tree.nbytes(memory.rows)
 
-    def _make_store(self, on_disk: bool) -> Store:
-        """Return an empty store of the clients' memory."""
-        memories = self.program.server.memories
-        capacity = self.program.capacity
-        N = self.plan.federation.N
-        if not on_disk:
-            return Resident(
-                memories, self.initial, self.plan.survey.members, capacity=capacity.members, N=N
-            )
-
-        if self.folder is None:  # a run that writes nothing: the folder is deleted with the run
-            self.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
-            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        cohort = capacity.blocks * self.program.width.block
-        if self.plan.network is not None:  # all nodes mix, whoever trains
-            cohort = max(cohort, N)
-        return OnDisk(memories, self.initial, capacity=cohort, N=N, folder=self.folder)
-
-    def _first_rows(self, ids: np.ndarray) -> Any:
-        """Return the rows that clients start with `[len(ids), ...]`."""
-        return self.program.server.memories.fresh(self.initial, self.key, ids)
-
     def start(self, share: float) -> Iterator[Row]:
         """Start the clock, and yield the row of round 0 if the run has not begun.
 
@@ -226,7 +173,8 @@ class Run:
         if self.round < 0:
             self.round = 0
             if self.plan.network is not None:
-                self.store.fill(self._first_rows)
+                memories = self.program.server.memories
+                self.store.fill(partial(memories.fresh, self.initial, self.key))
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server), self.score_clients(self.server, 0))
         elif self.status == "running" and self.round == self.rounds:
@@ -335,23 +283,8 @@ class Run:
         """Dispatch the evaluation of a server, as `Scorer.evaluate`, and that of all nodes."""
         tests = self.scorer.evaluate(server, together)
         if self.program.evaluate_nodes is not None and "test" in tests:
-            tests[NODES] = self._node_scores(server)
+            tests[NODES] = _scores_of_nodes(self, server)
         return tests
-
-    def _node_scores(self, server: ServerState) -> Scores:
-        """Dispatch the evaluation of every node's own model on the test set."""
-        evaluate = self.program.evaluate_nodes
-        assert evaluate is not None
-        memory, _ = self.store.load(self.plan.survey.members)
-        nodes = self.plan.federation.N
-        params = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT][NODE_MODEL])
-        return node_scores(
-            evaluate,
-            params,
-            server.shared["stats"],
-            stacks=self.scorer.stacks["test"],
-            rows=self.scorer.rows["test"],
-        )
 
     def score_clients(self, server: ServerState, round: int) -> dict[str, float | None]:
         """Score the clients on samples of their own -> columns; none unless the scenario asks.
@@ -373,26 +306,16 @@ class Run:
         for meter in self.meters:
             values |= meter.row(self.round, since)
         values |= {**since.columns, **self.scorer.columns(self.server, tests), **own}
-        self._check_losses(values)
+        if self.round > 0 and not self.reason:
+            self.reason = _unusable_loss(self.round, values, self.program.dtype)
+        if self.status == "done" and self.reason:
+            self.status = "diverged"
 
         extra = self.status in COMPLETED and self.round % self.every > 0
         timing = self.stopwatch.row(self.round, since["useful"], since["lane_steps"])
         self.open_since = since if extra else Since()
         self.since = Since()
         return Row(values, timing, self.server, status=self.status, extra=extra)
-
-    def _check_losses(self, values: dict[str, Any]) -> None:
-        """A loss that is not finite, or has no square, means that the run has diverged."""
-        largest = math.sqrt(np.finfo(self.program.dtype).max)
-        if self.round > 0 and not self.reason:
-            for name, value in values.items():
-                if name.endswith("_loss") and value is not None and not abs(value) < largest:
-                    self.reason = f"round {self.round}: {name} is {value:.4g}"
-                    if math.isfinite(value):
-                        self.reason += f", more than {self.program.dtype} can square"
-                    break
-        if self.status == "done" and self.reason:
-            self.status = "diverged"
 
     def release(self) -> None:
         """Free the samples of a run that has ended; there may be many such runs."""
@@ -434,7 +357,7 @@ class Run:
         for meter in self.meters:
             meter.restore(snapshot)
         if "memory.file" in arrays and isinstance(self.store, Resident):
-            self.store = self._make_store(on_disk=True)
+            self.store = _empty_store(self, on_disk=True)
         self.store.restore(arrays)
         for name in STORED_ATTRIBUTES:
             setattr(self, name, values[name])
@@ -454,3 +377,78 @@ class Run:
             self.since = self.open_since
             self.status = "running"
             self.reason = ""
+
+
+def _brought(run: Run) -> RunState:
+    """Return what a run brings to every round."""
+    program = run.program
+    plan = run.plan
+    dtype = program.dtype.type
+    expected: Any = np.array(plan.expected, dtype)
+    training = None
+    if program.server_mesh is not None:
+        training = ServerTraining(program.server_mesh, plan, program.dtype, run.key, run.frozen)
+    samples = None
+    if program.server.needs_server_loss:
+        samples = jax.device_put(server_samples(plan.federation))
+    return RunState(
+        server=run.server,
+        server_programs=program.server,
+        initial=run.initial,
+        store=run.store,
+        root=run.key,
+        clients=dtype(len(plan.eligible)),
+        samples=dtype(plan.sizes.sum()),
+        expected=expected,
+        versions=run.versions,
+        server_samples=samples,
+        server_training=training,
+        # Losses come with the training; these take a program.
+        feedback_names=tuple(name for name in plan.cohort.feedback if name in FEEDBACK),
+        frozen=run.frozen,
+    )
+
+
+def _empty_store(run: Run, on_disk: bool) -> Store:
+    """Return an empty store of the clients' memory."""
+    memories = run.program.server.memories
+    capacity = run.program.capacity
+    plan = run.plan
+    N = plan.federation.N
+    if not on_disk:
+        members = plan.survey.members
+        return Resident(memories, run.initial, members, capacity=capacity.members, N=N)
+
+    if run.folder is None:  # a run that writes nothing: the folder is deleted with the run
+        run.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
+        weakref.finalize(run, shutil.rmtree, run.folder, ignore_errors=True)
+    cohort = capacity.blocks * run.program.width.block
+    if plan.network is not None:  # all nodes mix, whoever trains
+        cohort = max(cohort, N)
+    return OnDisk(memories, run.initial, capacity=cohort, N=N, folder=run.folder)
+
+
+def _scores_of_nodes(run: Run, server: ServerState) -> Scores:
+    """Dispatch the evaluation of every node's own model on the test set."""
+    evaluate = run.program.evaluate_nodes
+    assert evaluate is not None
+    memory, _ = run.store.load(run.plan.survey.members)
+    nodes = run.plan.federation.N
+    params = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT][NODE_MODEL])
+    return node_scores(
+        evaluate,
+        params,
+        server.shared["stats"],
+        stacks=run.scorer.stacks["test"],
+        rows=run.scorer.rows["test"],
+    )
+
+
+def _unusable_loss(round: int, values: dict[str, Any], dtype: np.dtype) -> str:
+    """Return why a row has no result: a loss that is not finite, or has no square; else nothing."""
+    largest = math.sqrt(np.finfo(dtype).max)
+    for name, value in values.items():
+        if name.endswith("_loss") and value is not None and not abs(value) < largest:
+            reason = f"round {round}: {name} is {value:.4g}"
+            return f"{reason}, more than {dtype} can square" if math.isfinite(value) else reason
+    return ""
