@@ -168,9 +168,10 @@ class Part(NamedTuple):
     """The part of the model that ONE client trains and sends, of a few sizes (`work.level`).
 
     Attributes:
-      trains: (params, work) -> a bool for every number of params, whether the client has it.
-      kept: params (arrays or shapes) -> for every leaf, how many of its numbers a client has, by
-        level: a NumPy array `[levels]`, equal in all rounds.
+      trains: (params, work) -> a bool for every number of params, whether the client trains it: the
+        mean of a number is over those who do.
+      kept: params (arrays or shapes) -> for every leaf, how many of its numbers a client receives
+        and sends, by level: a NumPy array `[levels]`, equal in all rounds.
     """
 
     trains: Callable[[Tree, Work], Tree]

@@ -100,6 +100,6 @@ class Context(NamedTuple):
     # messages of each client that a round has on average; 0: unknown
     share: Float[Array, " K"] | float = 0.0
     canary: Bool[Array, " K"] | None = None  # clients by which privacy is audited
-    # [K, ...] for every number of a row, whether its client has it; None: all clients have all
+    # [K, ...] for every number of a row, whether its client trains it; None: all train all
     trained: Tree | None = None
     scale: float = 1.0  # of A B, in a model with pairs
