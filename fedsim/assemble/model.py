@@ -26,6 +26,7 @@ from fedsim.assemble.programs import (
     with_adapter,
 )
 from fedsim.assemble.weights import with_weights
+from fedsim.clients.hooks import one_of_each
 from fedsim.compose.shapes import ContractError, OutputsError, reported
 from fedsim.data import Federation
 from fedsim.engine.bank import one_model
@@ -383,14 +384,13 @@ def _start_params(scenario: Scenario, bank: Bank, params: Any) -> list[Any]:
     Raises:
       ScenarioError: for a list of another length, or one model where clients are to choose.
     """
-    if isinstance(params, list | tuple) and len(params) == bank.models:
-        return list(params)
     one_for_all = bank.choice is None or bank.models == 1
     if params is None or (one_for_all and not isinstance(params, list | tuple)):
         return [params] * bank.models
-    given = f"a list of {len(params)}" if isinstance(params, list | tuple) else "one model"
-    text = f"params= is {given}, and {scenario.spec.client.kind} has {bank.models} models"
-    raise scenario.error(("model",), f"{text}; pass a list with the parameters of each")
+    try:
+        return one_of_each(params, bank.models, scenario.spec.client.kind)
+    except ValueError as error:
+        raise scenario.error(("model",), f"params= is {error}") from None
 
 
 def _start_variables(
@@ -399,17 +399,7 @@ def _start_variables(
     """Return the start variables of one model, which a key draws where `params` is None."""
     variables = net.init(key)
     if params is not None:
-        drawn = with_all_leaves(variables)["params"]
-        if _is_of_file(params) and not _is_of_file(drawn):
-            params = params["params"]
-        supplied = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
-        )
-        try:
-            tree.stack([drawn, supplied])  # which compares structures and shapes
-        except ValueError as error:
-            raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
-        variables = with_params(variables, supplied)
+        variables = with_params(variables, _supplied_params(scenario, trained, variables, params))
 
     _require_floats(scenario, with_all_leaves(variables)["params"])
     variables = jax.tree.map(jnp.asarray, variables)
@@ -420,6 +410,34 @@ def _start_variables(
     if trained.client.probe is not None:
         probe = {"probe": tree.zeros_like(variables["params"])}
     return {**variables, "aux": aux | probe}
+
+
+def _supplied_params(scenario: Scenario, trained: Training, variables: Any, params: Any) -> Any:
+    """Return start parameters that a Python program passed, of the model that is trained.
+
+    They are those of that model, or of the scenario's, of which the method makes it.
+
+    Raises:
+      ScenarioError: for parameters that do not fit.
+    """
+    drawn = with_all_leaves(variables)["params"]
+    if not _is_of_file(drawn):
+        params = _without_sections(params)
+    supplied = jax.tree.map(lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params)
+    try:
+        if jax.tree.structure(supplied) != jax.tree.structure(drawn):
+            supplied = trained.client.begins(drawn, supplied)
+        tree.stack([drawn, supplied])  # which compares structures and shapes
+    except ValueError as error:
+        raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
+    return supplied
+
+
+def _without_sections(params: Any) -> Any:
+    """Parameters, or a list of those of several models, without other sections of their files."""
+    if isinstance(params, list):
+        return [_without_sections(of_model) for of_model in params]
+    return params["params"] if _is_of_file(params) else params
 
 
 def _is_of_file(params: Any) -> bool:

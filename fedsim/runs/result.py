@@ -235,8 +235,8 @@ class Result(Tables):
         Args:
           method: as in the `method` column; may be left out where there is only one.
           seed: may be left out where there is only one.
-          client: the number of a client, whose own model is returned: the one behind its
-            `personal_accuracy` in `clients.csv`.
+          client: the number of a client, whose own model is returned, or that of its cluster: the
+            one behind its `personal_accuracy` in `clients.csv`.
           merged: merge an adapter into its weights: the structure is that of the model without it.
 
         Returns:

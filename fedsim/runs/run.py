@@ -114,8 +114,8 @@ def run(
         which is read by the keys of the data section (`target`, `client`, `missing`,
         `standardize`, `drop`).
       model: a `Model`, a pair `(init, apply)`, or an object with both, instead of the scenario's.
-      params: start parameters, a PyTree that fits the model; for methods with clusters, a list with
-        those of every model.
+      params: start parameters, a PyTree that fits the model; for methods with several models
+        (clusters, `fedem`), a list with those of each.
       loss: `f(outputs, y) -> loss per row`.
       method: a method that replaces what it owns of the scenario: `"fedprox(mu=0.1)"`, or a
         mapping.

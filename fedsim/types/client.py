@@ -241,6 +241,8 @@ class Client(NamedTuple):
         makes `Message.delta`. None: the shared leaves travel.
       model: (the scenario's model, shapes of a batch of one sample) -> the model that is trained
         and scored in its place; the same one for the same model.
+      begins: (drawn parameters of that model, start parameters of the scenario's model as a Python
+        program passes them) -> those that the run begins with. ValueError: for others.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
       resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
         this round; None: all leaves are trained in every round.
@@ -272,6 +274,7 @@ class Client(NamedTuple):
     models_sent: int = 1
     travels: Callable[[Tree], Tree] | None = None
     model: Callable[[Model, ShapeDtypeStruct], Model] | None = None
+    begins: Callable[[Tree, Any], Tree] = lambda drawn, params: params
     gossip: Gossip | None = None
     resting: Callable[[Shared, Tree], Tree] | None = None
     part: Part | None = None
