@@ -25,8 +25,8 @@ class Widths(NamedTuple):
       rolls: whether the units change from round to round (FedRolex); else they are the first ones
         of the layer (HeteroFL).
       scaler: whether hidden units are divided by the width in training (HeteroFL).
-      masked_loss: whether the outputs of classes that a client lacks are 0 in training, and its last
-        layer counts for the others alone (HeteroFL).
+      masked_loss: whether the outputs of classes that a client lacks are 0 in training, and
+        its last layer counts for the others alone (HeteroFL).
     """
 
     widths: tuple[float, ...]

@@ -24,6 +24,7 @@ from fedsim.report.figures import QUICK, figure_of_contributions, files_of
 from fedsim.report.page.contributions import page_of_contributions
 from fedsim.runs.contributed import OfSeed, Score, Sharing, left_out
 from fedsim.runs.ended import EndedRun, ended_run
+from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed
 from fedsim.runs.updates import require_updates, updates_in
 from fedsim.study.shapley import Truncation, require_possible
@@ -135,6 +136,10 @@ def contributions(
     path: str | os.PathLike[str],
     *,
     how: How = "shapley",
+    data: Any = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     seeds: Sequence[int] | None = None,
     out: str | os.PathLike[str] | None = None,
     truncation: Truncation = AS_PUBLISHED,
@@ -152,6 +157,10 @@ def contributions(
       path: the directory of a run of one method.
       how: `shapley`, exact, for at most 8 clients a round; `gtg`, its estimate by GTG-Shapley; or
         `leave_one_out`, which trains again without each client.
+      data: what `fedsim.run` was given, if it was.
+      model: likewise.
+      params: likewise.
+      loss: likewise.
       seeds: some of the run's seeds; left out: all.
       out: write `contributions.csv`, `contributions.html` and the figure into this folder.
       truncation: when GTG-Shapley stops.
@@ -172,7 +181,8 @@ def contributions(
       Interrupted: when `ask` said so.
     """
     require_possible(truncation)
-    ended = ended_run(Path(path), device, data_roots, "analyse")
+    given = Given(data, model, params, loss)
+    ended = ended_run(Path(path), device, data_roots, "contributions", given)
     chosen = list(ended.record["scenario"]["seeds"] if seeds is None else seeds)
     recorded_seeds = ended.recorded(chosen)
     with ended.numerics() as devices:

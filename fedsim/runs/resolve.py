@@ -20,7 +20,7 @@ class ResolvedSections(NamedTuple):
     model: Any
 
 
-def resolve_design(design: Design, partition: Partitioner) -> Design:
+def resolve_design(design: Design, partition: Partitioner, data: Any = None) -> Design:
     """Fill the sections `data` and `model` of a comparison's scenario in.
 
     Where configurations differ, keys on which they agree are filled in, and the others stay as they
@@ -29,8 +29,9 @@ def resolve_design(design: Design, partition: Partitioner) -> Design:
     Args:
       design: the comparison.
       partition: a `cached_partition`.
+      data: samples that a Python program passed.
     """
-    resolved = _resolved_sections(design.cells, partition)
+    resolved = _resolved_sections(design.cells, partition, data)
     if not resolved:
         return design
     spec = design.scenario.spec
@@ -50,7 +51,9 @@ def resolve_design(design: Design, partition: Partitioner) -> Design:
     return design._replace(scenario=design.scenario._replace(spec=spec))
 
 
-def _resolved_sections(cells: Sequence[Cell], partition: Partitioner) -> list[ResolvedSections]:
+def _resolved_sections(
+    cells: Sequence[Cell], partition: Partitioner, data: Any
+) -> list[ResolvedSections]:
     """The resolved sections of all configurations, equal ones once.
 
     A configuration that cannot be run has none: it fails later. The first one comes last, under all
@@ -67,13 +70,13 @@ def _resolved_sections(cells: Sequence[Cell], partition: Partitioner) -> list[Re
             seeds = seeds[:1]
         under_seeds = scenario._replace(spec=scenario.spec.model_copy(update={"seeds": seeds}))
         try:
-            federations = partition(under_seeds, None, np.dtype(scenario.spec.numerics.dtype))
+            federations = partition(under_seeds, data, np.dtype(scenario.spec.numerics.dtype))
             federation = next(iter(federations.values()))
-            data = resolved_data(scenario, None, federation)
+            data_section = resolved_data(scenario, data, federation)
             model = resolved_model(scenario, model_section(scenario, federation))
         except Exception:
             continue
-        resolved.append(ResolvedSections(data, model))
+        resolved.append(ResolvedSections(data_section, model))
     return resolved
 
 

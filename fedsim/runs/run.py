@@ -33,6 +33,7 @@ from fedsim.runs.execute import (
     listener,
 )
 from fedsim.runs.filenames import RunFiles
+from fedsim.runs.given import Given
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
 from fedsim.runs.result import Result
@@ -50,7 +51,7 @@ class Options(NamedTuple):
 
     Attributes:
       started: when the run started, by `time.monotonic`.
-      given: `data`, `model`, `params` and `loss`, as they were given.
+      given: what a Python program passed.
       build_options: further arguments of `build`.
       calls: device calls per block.
       force: whether an earlier run is replaced.
@@ -67,7 +68,7 @@ class Options(NamedTuple):
     """
 
     started: float
-    given: dict[str, Any]
+    given: Given
     build_options: dict[str, Any]
     calls: int | None
     force: bool
@@ -160,7 +161,7 @@ def run(
     _require_build_options(build_options)
     options = Options(
         started=time.monotonic(),
-        given={"data": data, "model": model, "params": params, "loss": loss},
+        given=Given(data, model, params, loss),
         calls=build_options.pop("calls", None),
         build_options=build_options,
         force=force,
@@ -172,8 +173,6 @@ def run(
         trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
     )
-    if data is not None:
-        scenario = _with_supplied_data(scenario)
     all_edits = (*texts_of(edits), *seed_edits(seeds))
     checked = read_checked(
         scenario, all_edits, data_roots, device, given=options.given, method=method
@@ -229,16 +228,6 @@ def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
     return (f"seeds={seeds}",)
 
 
-def _with_supplied_data(scenario: Any) -> Any:
-    """A scenario as a dictionary with the kind of data that a Python program supplies."""
-    if not isinstance(scenario, dict):
-        return scenario
-    section = scenario.get("data") or {}
-    if not isinstance(section, str):
-        section = {"kind": "supplied", **section}
-    return {**scenario, "data": section}
-
-
 def _run_checked(
     scenario: Scenario, run_directory: RunDirectory | None, options: Options
 ) -> Result:
@@ -249,10 +238,11 @@ def _run_checked(
     within = functools.partial(numerics, scenario, threads, options.device)
     with contextlib.ExitStack() as stack:
         with within() as devices:
-            experiment = build(scenario, devices=devices, **options.given, **options.build_options)
+            given = options.given
+            inputs = {**given._asdict(), **options.build_options}
+            experiment = build(scenario, devices=devices, **inputs)
             _warn_of_data(experiment, scenario)
-            supplied = [name for name, value in options.given.items() if value is not None]
-            record = record_of(experiment, devices, supplied)
+            record = record_of(experiment, devices, given.names)
 
             run_files = None
             log = None

@@ -21,6 +21,7 @@ from fedsim.runs import directory
 from fedsim.runs.ended import ended_run
 from fedsim.runs.federaser import Calibration, unsupported
 from fedsim.runs.forgetting import differences_of, scored
+from fedsim.runs.given import Given
 from fedsim.runs.without import (
     FEDERASER,
     ORIGINAL,
@@ -61,6 +62,10 @@ def unlearn(
     *,
     clients: int | Iterable[int],
     out: str | os.PathLike[str],
+    data: Any = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     how: str | Sequence[str] = WAYS,
     every: int = 2,
     ratio: float = 0.5,
@@ -86,6 +91,10 @@ def unlearn(
       path: the directory of the original, one run of one method.
       clients: numbers of the clients to forget.
       out: a directory for the tables, the models, and the runs behind them.
+      data: what `fedsim.run` was given, if it was.
+      model: likewise.
+      params: likewise.
+      loss: likewise.
       how: ways besides retraining: `rewind`, `federaser`.
       every: Δt of FedEraser: rounds from one calibrated round to the next.
       ratio: r of FedEraser: the share of the local steps that a client takes in one.
@@ -107,7 +116,8 @@ def unlearn(
       CheckpointError: for clients and seeds that the run does not have, for a way that it does not
         support, and where it cannot be repeated here.
     """
-    original = ended_run(Path(path), device, data_roots, "unlearn clients of")
+    given = Given(data, model, params, loss)
+    original = ended_run(Path(path), device, data_roots, "unlearn", given)
     task = Task(
         original=original,
         clients=_numbers(clients),
