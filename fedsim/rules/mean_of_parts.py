@@ -20,7 +20,8 @@ def mean_of_parts(plain: Rule) -> Rule:
 
     References:
       Diao, Ding, Tarokh 2021, arXiv:2010.01264, equations 2 to 5, for sub-models within one
-      another (of the last layer under a masked loss, as in the authors' code); Alam et al. 2022, arXiv:2212.01548, Algorithm 1, for others.
+      another, and the authors' code for the last layer under a masked loss; Alam et al. 2022,
+      arXiv:2212.01548, Algorithm 1, for others.
     """
 
     def zero(updates: Updates):

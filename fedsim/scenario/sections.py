@@ -147,8 +147,8 @@ class SubModels(Section):
     scaler: bool = False
     """Whether a client divides the values of hidden units by its width in training (HeteroFL)."""
     masked_loss: bool = False
-    """Whether the outputs of classes that a client lacks are 0 in training, and the mean of the last
-    layer is over those who hold the class (HeteroFL)."""
+    """Whether the outputs of classes that a client lacks are 0 in training, and the mean of the
+    last layer is over those who hold the class (HeteroFL)."""
 
 
 class Ranks(Section):
