@@ -32,8 +32,9 @@ def pfedhn(
     trains y ← y − η_l ∇f_i(y; batch) from y = θ_i, and sends Δ_i = y − θ_i. The server has
     v_i ← v_i + α (∂θ_i/∂v)ᵀ Δ_i, and moves φ by the mean of α (∂θ_i/∂φ)ᵀ Δ_i. (The paper has one
     client a round.) The last layer begins with weights of 0 and the start model as its bias, so
-    that all clients begin there; the others begin as in the authors' code. The shared model is that of an embedding of 0, which nobody trains from: judge
-    the method by `personal_accuracy` in `clients.csv` (with `data.client_test`).
+    that all clients begin there; the others begin as in the authors' code. The shared model is that
+    of an embedding of 0, which nobody trains from: judge the method by `personal_accuracy` in
+    `clients.csv` (with `data.client_test`).
 
     State: φ, and v_i for every client, on the server.    Sends: one model.    Rule: `mean`.
     Costs a product with the derivative of h for each client of a round, and φ in its lane.
