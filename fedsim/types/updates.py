@@ -46,8 +46,10 @@ class Updates(Columns):
               TypeError: for `weight`, which is computed.
             """
             if "weight" in changes:
-                text = "updates.weight is arrived · samples"
-                raise TypeError(f"{text}: replace `arrived` (Bool) or `samples` (Float)")
+                raise TypeError(
+                    "updates.weight is arrived · samples: "
+                    "replace `arrived` (Bool) or `samples` (Float)"
+                )
             return super()._replace(**changes)
 
 
