@@ -421,7 +421,7 @@ def _supplied_params(scenario: Scenario, trained: Training, variables: Any, para
       ScenarioError: for parameters that do not fit.
     """
     drawn = with_all_leaves(variables)["params"]
-    if not _is_of_file(drawn):
+    if jax.tree.structure(params) != jax.tree.structure(drawn):
         params = _without_sections(params)
     supplied = jax.tree.map(lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params)
     try:

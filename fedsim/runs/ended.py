@@ -110,7 +110,14 @@ def ended_run(
     if "fork" in record and not forks:
         raise DirectoryError(f"{path}: is a fork itself; {verb} its original")
 
-    request = Request(path, given, tuple(data_roots), device, False, function)
+    request = Request(
+        path=path,
+        given=given,
+        data_roots=tuple(data_roots),
+        device=device,
+        whole=False,
+        function=function,
+    )
     scenario, problems = read_again(request, record)
     if scenario is None:
         lines = problems.lines if isinstance(problems, Missing) else problems
