@@ -24,6 +24,7 @@ from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort, Local
 from fedsim.privacy import sample_epsilon_after
 from fedsim.privacy.extra import dp_accounting
+from fedsim.privacy.ranges import require_noise
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Batch, Client, Model, Rule
 
@@ -82,8 +83,9 @@ def private_batches(scenario: Scenario) -> Findings:
         yield ("client", "shuffle"), f"{text}; write poisson, or remove it"
     try:
         dp_accounting()
+        require_noise(section.dp_sgd.noise_multiplier)
     except PrivacyError as error:
-        yield PATH, str(error)
+        yield (*PATH, *filter(None, (error.where,))), str(error)
 
 
 def private_method(scenario: Scenario, client: Client) -> Findings:

@@ -9,7 +9,7 @@ import traceback
 import click
 
 from fedsim.cli.suggestions import edit_of, meant_options
-from fedsim.errors import Failure, LostError, exhausted, exit_code, printable
+from fedsim.errors import Failure, LostError, brief, exhausted, exit_code
 from fedsim.synonyms import answer, synonym
 
 # Where JAX reads the variables JAX_* of the environment.
@@ -36,7 +36,7 @@ def print_usage(error: click.ClickException, arguments: list[str]) -> int:
         if context is not None:
             separator = "" if line.endswith("?") else ";"
             line = f"{line}{separator} see {context.command_path} --help"
-        click.echo(printable(f"fedsim: error: {line}"), err=True)
+        click.echo(brief(f"fedsim: error: {line}"), err=True)
     return 2
 
 
@@ -133,7 +133,7 @@ def print_error(error: Exception, farewell: str) -> int:
 
 def _print(line: str, code: int) -> int:
     """Print a line on stderr, and return the exit code."""
-    click.echo(printable(line), err=True)
+    click.echo(brief(line), err=True)
     return code
 
 
