@@ -109,11 +109,15 @@ def solve_noise_multiplier(
     if rounds == 0:
         return 0.0
     spent = _spending(section, sampling, clients, rounds, rounds)
-    return _least_noise(lambda z: spent(z, rounds), target)
+    return least_noise(lambda z: spent(z, rounds), target)
 
 
-def _least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
-    """Return the smallest z of six digits whose ε is at most a target."""
+def least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
+    """Return the smallest z of six digits whose ε is at most a target.
+
+    Raises:
+      PrivacyError: where no noise reaches it.
+    """
     too_little, enough = _bracket(epsilon_of, target)
     if too_little == enough:
         return enough

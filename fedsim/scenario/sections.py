@@ -120,8 +120,12 @@ class DpSgd(Section):
 
     clip: Annotated[float, Gt(0)]
     """C, the longest gradient of a sample that passes unchanged; longer ones are shortened."""
-    noise_multiplier: NoiseMultiplier
-    """z, the deviation of the noise on the sum of a batch's gradients over C."""
+    noise_multiplier: NoiseMultiplier | None = None
+    """z, the deviation of the noise on the sum of a batch's gradients over C. Either z or
+    `epsilon`."""
+    epsilon: Epsilon | None = None
+    """ε, for which z is solved: that of no sample is larger at the end, even where its client takes
+    part in all rounds; the resolved scenario has both."""
     microbatch: Count | None = None
     """Samples whose gradients are held at a time, which changes memory and speed alone; by default
     all of a batch. Every sample's gradient is clipped by itself, whatever stands here."""
