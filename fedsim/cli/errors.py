@@ -116,6 +116,8 @@ def print_error(error: Exception, farewell: str) -> int:
         return _print(f"fedsim: error: another process of this run is gone; {farewell}", code)
     if reason := exhausted(error):
         remedy = "lower numerics.block or client.batch, or take a smaller model"
+        if isinstance(error, ImportError):
+            remedy = "JAX itself needs about 2 GB of address space: raise ulimit -v"
         return _print(f"fedsim: error: an allocation failed ({reason}); {remedy}", 8)
     if setting := _refused_setting(error):
         return _print(f"fedsim: error: {setting}", 2)
