@@ -123,6 +123,7 @@ from fedsim.assemble.private_samples import (
     private_model,
     private_reports,
     with_gradients,
+    with_noise,
 )
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.programs import (
@@ -166,6 +167,7 @@ class CheckedScenario(NamedTuple):
     """What a scenario is made of, once it is known that it can run."""
 
     model: Any  # the model section
+    client: Any  # the client section
     privacy: PrivacyPlan | None  # what a private scenario spends
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
@@ -238,6 +240,7 @@ def check_scenario(
     components = _check_edges(problems, components, samples.N)
     _check_augmentations(problems, samples)
     scenario = _with_model_section(problems, samples)
+    scenario = _with_noise_of_samples(problems, scenario, components, samples)
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
 
     components = _check_clients(problems, components, samples)
@@ -277,6 +280,7 @@ def check_scenario(
         bytes_down = bytes_up
     return CheckedScenario(
         model=scenario.spec.model,
+        client=scenario.spec.client,
         privacy=privacy,
         federations=samples.federations,
         plan_inputs=_with_costs(components.plan_inputs, learning, params_shapes),
@@ -379,6 +383,17 @@ def _with_model_section(problems: Problems, samples: _Samples) -> Scenario:
     if section is UNKNOWN:
         return scenario
     return scenario._replace(spec=scenario.spec.model_copy(update={"model": section}))
+
+
+def _with_noise_of_samples(
+    problems: Problems, scenario: Scenario, components: Components, samples: _Samples
+) -> Scenario:
+    """The scenario with the noise that the ε of `client.dp_sgd` asks for."""
+    local = components.plan_inputs.local
+    solved = problems.attempt(
+        with_noise, scenario, local, samples.federations, reads=[("client",), ("rounds",)]
+    )
+    return scenario if solved is UNKNOWN else solved
 
 
 def _nominal_messages(cohort: Cohort, timetable: Timetable, N: int) -> int:

@@ -18,6 +18,7 @@ from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
+from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.assemble.topology import graph_in_numbers
@@ -468,6 +469,7 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_broadcast(spec),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
+        *noise_notes(experiment),
         *data_warnings(experiment.scenario, plan.federation.unpooled),
     ]
 

@@ -17,6 +17,7 @@ from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
 from fedsim.study.repetition import Row
 from fedsim.study.words import variation_in_words, words_of
+from fedsim.study.wrap_lines import wrap_lines
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -91,7 +92,8 @@ def table(result: Result, out: Path) -> None:
             _megabytes(last["bytes_down"]),
         )
     _print(view, 100)
-    for text in filter(None, [remark(summary), *audit_lines(summary)]):
+    lines = [*audit_lines(summary), *wrap_lines(result.records["rounds"])]
+    for text in filter(None, [remark(summary), *lines]):
         print(f"\n{text}")
     _print_private_mark(result.rounds, result.scenario)
     tables = [
@@ -183,7 +185,8 @@ def verdict(comparison: Comparison, out: Path) -> None:
     _print(view, 150)
     print()
     words = words_of(comparison.scenario)
-    for sentence in [*sentences, *audit_lines(summary, words)]:
+    lines = [*audit_lines(summary, words), *wrap_lines(comparison.records["rounds"])]
+    for sentence in [*sentences, *lines]:
         print(sentence)
     _print_private_mark(comparison.rounds, comparison.scenario)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")

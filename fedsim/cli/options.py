@@ -39,6 +39,9 @@ def debug(command: Callable) -> Callable:
     return option(command)
 
 
+force = click.option("--force", is_flag=True, help="Replace files of the same names there.")
+
+
 def as_json(output: str) -> Callable:
     """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {output} as JSON.")

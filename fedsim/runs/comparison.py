@@ -10,6 +10,7 @@ import pandas as pd
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import RunFiles, label_of, names_of
+from fedsim.runs.lock import held
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result, State, Tables
 from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
@@ -250,11 +251,14 @@ class Comparison(Tables):
         """Write tables and models into a folder; a file is replaced as a whole or not at all.
 
         The folder is made if there is none.
+
+        Raises:
+          DirectoryError: when it cannot be written.
+          LockedError: when another process is writing there.
         """
-        with files.reporting_os_errors(Path(path)):
-            Path(path).mkdir(parents=True, exist_ok=True)
         labels = [label_of(outcome.cell.key_columns) for outcome in self.outcomes]
-        self.write(RunFiles(Path(path), names_of(labels)))
+        with held(Path(path)):
+            self.write(RunFiles(Path(path), names_of(labels)))
 
     def write(self, run_files: RunFiles) -> None:
         """Write tables and models to their files in a run directory."""

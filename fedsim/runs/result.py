@@ -23,6 +23,7 @@ from fedsim.models.adapted import merged as merged_params
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
+from fedsim.runs.lock import held
 from fedsim.study.summary import growth
 
 if TYPE_CHECKING:
@@ -362,11 +363,14 @@ class Result(Tables):
         """Write tables and models into a folder; a file is replaced as a whole or not at all.
 
         The folder is made if there is none.
+
+        Raises:
+          DirectoryError: when it cannot be written.
+          LockedError: when another process is writing there.
         """
-        with files.reporting_os_errors(Path(path)):
-            Path(path).mkdir(parents=True, exist_ok=True)
         labels = [self._label(method) for method, _ in self._models]
-        self.write(RunFiles(Path(path), names_of(labels)))
+        with held(Path(path)):
+            self.write(RunFiles(Path(path), names_of(labels)))
 
     def write(self, run_files: RunFiles) -> None:
         """Write tables and models to their files in a run directory."""

@@ -13,6 +13,7 @@ from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import updates_bytes
+from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
@@ -302,9 +303,10 @@ def _beginnings(
 
 
 def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:
-    """Warn of what is remarkable about the samples, at the line that called `run`."""
+    """Warn of what is remarkable about samples and noise, at the line that called `run`."""
     plan = next(iter(experiment.plans.values()))
-    for remark in data_warnings(scenario, plan.federation.unpooled):
+    remarks = data_warnings(scenario, plan.federation.unpooled)
+    for remark in [*remarks, *noise_notes(experiment)]:
         warnings.warn(remark, stacklevel=4)
 
 

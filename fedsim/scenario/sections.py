@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from fedsim.limits import MAX_INTEGER
+from fedsim.limits import MAX_INTEGER, Delta, Epsilon, NoiseMultiplier
 from fedsim.scenario.expected import InWords
 from fedsim.scenario.ranges import range_of
 from fedsim.scenario.schema import (
@@ -120,15 +120,19 @@ class DpSgd(Section):
 
     clip: Annotated[float, Gt(0)]
     """C, the longest gradient of a sample that passes unchanged; longer ones are shortened."""
-    noise_multiplier: Annotated[float, Ge(0)]
-    """z, the deviation of the noise on the sum of a batch's gradients over C."""
+    noise_multiplier: NoiseMultiplier | None = None
+    """z, the deviation of the noise on the sum of a batch's gradients over C. Either z or
+    `epsilon`."""
+    epsilon: Epsilon | None = None
+    """ε, for which z is solved: that of no sample is larger at the end, even where its client takes
+    part in all rounds; the resolved scenario has both."""
     microbatch: Count | None = None
     """Samples whose gradients are held at a time, which changes memory and speed alone; by default
     all of a batch. Every sample's gradient is clipped by itself, whatever stands here."""
     cap: Count | None = None
     """Samples of a batch at most: of a larger one, as many are drawn. At least `client.batch` b; by
     default b + 8 √b + 8, rounded up, which hardly any batch reaches."""
-    delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
+    delta: Delta = 1e-5
     """δ of the ε in `clients.csv`; below 1 / samples of a client."""
 
 
@@ -374,12 +378,12 @@ class Privacy(Section):
     clip: Annotated[Annotated[float, Gt(0)] | AdaptiveClip, ByForm()]
     """C, the longest update that passes unchanged; longer ones are shortened, last before the rule.
     Or a bound that follows a quantile of the lengths, `{kind: adaptive}`."""
-    noise_multiplier: Annotated[float, Ge(0)] | None = None
+    noise_multiplier: NoiseMultiplier | None = None
     """z, the deviation of the noise on the sum of the updates over C; that on their mean over m
     expected clients is z C / m. Either z or `epsilon`."""
-    epsilon: Annotated[float, Gt(0)] | None = None
+    epsilon: Epsilon | None = None
     """ε after all rounds, for which z is solved; the resolved scenario has both."""
-    delta: Annotated[float, Gt(0), Lt(1)]
+    delta: Delta
     """δ of (ε, δ)-differential privacy; usually below 1 / clients."""
     accountant: Literal["pld", "rdp"] = "pld"
     """How ε is counted: by the privacy loss distribution, or by Rényi divergences."""

@@ -10,6 +10,7 @@ import fedsim
 from fedsim import tree
 from fedsim.codecs.modular import Integers, centred, modular, wraps
 from fedsim.errors import ScenarioError
+from fedsim.study.wrap_lines import wrap_lines
 
 SCENARIO = {
     "name": "summed",
@@ -108,6 +109,8 @@ def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
 def test_wraps_are_counted_where_bits_are_few():
     wrapped = run({**LINK, "bits": 6})
     assert wrapped.rounds[WRAPPED].iloc[1:].min() > 0
+    (line,) = wrap_lines(wrapped.records["rounds"])
+    assert line.startswith("secure_aggregation: in ")
 
 
 @pytest.mark.long
