@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 import click
 
 from fedsim.errors import nearest
-from fedsim.spelling import parts
 from fedsim.synonyms import ABSENT, answer, synonym
 
 # The sections that options of other tools are mostly about, first; keys elsewhere come last.
@@ -84,14 +83,7 @@ def _meant_option(
         return meant
     if near := nearest(flag, long_flags, 0.7):
         return f"did you mean '{near}'?"
-    if meant := _meant_without_set(name):
-        return meant
-    for part in parts(name):
-        if meant := _by_other_name(context, flags, part, value):
-            return meant
-        if "--set" in flags and (meant := edit_of(part, value)):
-            return meant
-    return ""
+    return _meant_without_set(name)
 
 
 def _commands_with(context: click.Context, flag: str) -> list[str]:
