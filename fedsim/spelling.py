@@ -57,23 +57,37 @@ def singulars(word: str) -> list[str]:
 def is_slip(typed: str, known: str) -> bool:
     """Whether fingers may have made one of two lower-case words of the other.
 
-    One letter in four may be wrong: what shares less with a name is another word.
+    One letter in four may be wrong, or three in ten left out: what shares less is another word.
 
     >>> is_slip("medain", "median"), is_slip("focal", "final"), is_slip("batch", "mini_batch")
     (True, False, True)
     """
-    shorter = min(len(typed), len(known))
-    if shorter <= 4 and typed[:1] != known[:1]:
+    short, long = sorted((typed, known), key=len)
+    same_start = typed[:1] == known[:1]
+    if len(short) <= 4 and not same_start:
         return False
-    if shorter > 2 and _is_whole_word_of(typed, known):
+    if len(short) > 2 and _is_whole_word_of(short, long):
         return True
-    return edits_between(typed, known) <= max(1, shorter // 4)
+    if (
+        len(short) > 3
+        and same_start
+        and 10 * len(short) >= 7 * len(long)
+        and _is_within(short, long)
+    ):
+        return True
+    return edits_between(typed, known) <= max(1, len(short) // 4)
 
 
-def _is_whole_word_of(one: str, other: str) -> bool:
-    """Whether one of two names begins or ends the other, at an underscore or a dash."""
-    short, long = sorted((one.replace("-", "_"), other.replace("-", "_")), key=len)
+def _is_whole_word_of(short: str, long: str) -> bool:
+    """Whether a name begins or ends a longer one, at an underscore or a dash."""
+    short, long = short.replace("-", "_"), long.replace("-", "_")
     return long.startswith(f"{short}_") or long.endswith(f"_{short}")
+
+
+def _is_within(short: str, long: str) -> bool:
+    """Whether all letters of a word are in a longer one, in their order."""
+    letters = iter(long)
+    return all(letter in letters for letter in short)
 
 
 def edits_between(one: str, other: str) -> int:

@@ -429,16 +429,12 @@ def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
 
     relatives = _relatives(section, key, root)
     if relatives and section.name not in relatives:
-        listed = ", ".join(relatives[:3])
-        if len(relatives) > 3:
-            listed += " ..."
-        return f" of {section.name}; it is a key of {listed}"
+        return f" of {section.name}; it is a key of {_some(relatives)}"
 
     elsewhere = dict(_holders(root, key)) if is_section(root) else {}
     near_by = {place: kinds for place, kinds in elsewhere.items() if _is_below(place, path[0])}
-    of_any_kind = {place: kinds for place, kinds in elsewhere.items() if not kinds}
     if elsewhere:
-        return _belongs_in(near_by or of_any_kind or elsewhere)
+        return _belongs_in(near_by or elsewhere)
     if remedy := what_is(key) or meant(key, "kind"):
         return f"; {remedy}"
     return did_you_mean(key, known)
@@ -472,8 +468,8 @@ def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
 def _remedy_by_row(row: Synonym, path: KeyPath, known: Collection[str]) -> str:
     name = row.ours.rpartition(".")[2]
     sibling = dotted((*path[:-1], name))
-    # The key that is meant may also be in this section.
-    if row.where != ABSENT and name in known and row.ours != sibling:
+    # The key that is meant may also be in this section; at the top there are only sections.
+    if row.where != ABSENT and name in known and len(path) > 1 and row.ours != sibling:
         remark = f" ({row.remark})" if "." not in row.ours and row.remark else ""
         return f"; write {sibling}{remark}"
     return f"; {in_words(row, str(path[-1]))}"
@@ -486,13 +482,22 @@ def _is_below(place: str, section: str | int) -> bool:
 def _belongs_in(holders: dict[str, list[str]]) -> str:
     """Return that a key belongs in the first of these sections, and which kinds have it.
 
+    Sections that have it whatever their kind come before those that have it with a kind.
+
     Args:
       holders: path -> the kinds that have it, as of `_holders`; the empty path is the top.
     """
+    of_any_kind = {place: kinds for place, kinds in holders.items() if not kinds}
+    holders = of_any_kind or holders
     places = [f"in {holder}" if holder else "at the top level" for holder in list(holders)[:2]]
     kinds = dict.fromkeys(itertools.chain(*holders.values()))
-    of_kinds = f", a key of {joined(list(kinds)[:3])}" if kinds else ""
+    of_kinds = f", a key of {_some(list(kinds))}" if kinds else ""
     return f"; it belongs {' or '.join(places)}{of_kinds}"
+
+
+def _some(names: list[str]) -> str:
+    """Return the first three names, and whether there are more."""
+    return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
 
 
 def _relatives(section: Any, key: str, root: Any) -> list[str]:

@@ -23,8 +23,10 @@ from fedsim.scenario.guesses import in_words, row_of, what_is
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
 from fedsim.scenario.meanings import meanings, meanings_of_column
+from fedsim.scenario.schema import per_registry
 from fedsim.scenario.sections import Spec
 from fedsim.spelling import words_of
+from fedsim.synonyms import Synonym
 
 WIDTH = 122  # wider than any line of a docstring, which stays as it is
 
@@ -88,8 +90,7 @@ def _remedy(word: str, known: Iterable[str]) -> str:
     in_a_scenario = ("key", "key:top", "kind", *kinds, "column", *values)
     row = row_of(word, *in_a_scenario) or row_of(word, "list", "command")
     if row is not None:
-        key = f"{row.where.removeprefix('value:')}: " if row.where.startswith('value:') else ''
-        return f"; {key}{in_words(row, word, rest='SCENARIO')}"
+        return f"; {_place_of(row)}{in_words(row, word)}"
     if near := nearest(word, known, alike=0.75):
         return f"; did you mean '{near}'?"
     if meaning := what_is(word.partition(".")[0]):
@@ -99,11 +100,20 @@ def _remedy(word: str, known: Iterable[str]) -> str:
     return f", and nothing is like it; {WHERE_TO_LOOK}"
 
 
+def _place_of(row: Synonym) -> str:
+    """Return for which section or key a row counts, before a colon; empty if for all."""
+    where, _, place = row.where.partition(":")
+    if where not in ("kind", "value") or not place:
+        return ""
+    return f"{SECTIONS_OF.get(place, place)}: "
+
+
 def _shares_a_word(one: str, other: str) -> bool:
     """Whether a word of at least four letters is in both names."""
     return any(len(word) > 3 for word in words_of(one) & words_of(other))
 
 
+@per_registry
 def names() -> set[str]:
     """Return everything that can be explained, except commands."""
     known = {"exit", "rules", *ALIASES}
@@ -200,7 +210,7 @@ def _default_and_text(factory: Callable, parameter: inspect.Parameter) -> str:
     text = " ".join(docs_of(factory).args.get(parameter.name, "").split())
     if parameter.default is inspect.Parameter.empty:
         return text
-    return f"= {as_value(parameter.default)}, {text}"
+    return f"{parameter.name} = {as_value(parameter.default)}; {text}"
 
 
 def _explain_key(key: Key) -> dict[str, Any]:
