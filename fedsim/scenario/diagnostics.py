@@ -432,9 +432,9 @@ def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
         return f" of {section.name}; it is a key of {_some(relatives)}"
 
     elsewhere = dict(_holders(root, key)) if is_section(root) else {}
-    near_by = {place: kinds for place, kinds in elsewhere.items() if _is_below(place, path[0])}
     if elsewhere:
-        return _belongs_in(near_by or elsewhere)
+        in_this_section = {p: kinds for p, kinds in elsewhere.items() if p.split(".")[0] == path[0]}
+        return _belongs_in(in_this_section or elsewhere)
     if remedy := what_is(key) or meant(key, "kind"):
         return f"; {remedy}"
     return did_you_mean(key, known)
@@ -466,17 +466,14 @@ def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
 
 
 def _remedy_by_row(row: Synonym, path: KeyPath, known: Collection[str]) -> str:
+    *section, key = path
     name = row.ours.rpartition(".")[2]
-    sibling = dotted((*path[:-1], name))
+    sibling = dotted((*section, name))
     # The key that is meant may also be in this section; at the top there are only sections.
-    if row.where != ABSENT and name in known and len(path) > 1 and row.ours != sibling:
+    if section and row.where != ABSENT and name in known and row.ours != sibling:
         remark = f" ({row.remark})" if "." not in row.ours and row.remark else ""
         return f"; write {sibling}{remark}"
-    return f"; {in_words(row, str(path[-1]))}"
-
-
-def _is_below(place: str, section: str | int) -> bool:
-    return place.split(".")[0] == section
+    return f"; {in_words(row, str(key))}"
 
 
 def _belongs_in(holders: dict[str, list[str]]) -> str:

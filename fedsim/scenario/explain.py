@@ -17,7 +17,7 @@ from fedsim.kinds.claims import ranges_of
 from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import aliases_of, catalogue, family_named
 from fedsim.scenario.docs import docs_of
-from fedsim.scenario.expected import SECTIONS_OF, list_command, plural_of, type_in_words
+from fedsim.scenario.expected import SECTIONS_OF, joined, list_command, plural_of, type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of, ranges_of_method
 from fedsim.scenario.guesses import in_words, row_of, what_is
 from fedsim.scenario.guide import guide_to_rules
@@ -26,7 +26,7 @@ from fedsim.scenario.meanings import meanings, meanings_of_column
 from fedsim.scenario.schema import per_registry
 from fedsim.scenario.sections import Spec
 from fedsim.spelling import words_of
-from fedsim.synonyms import Synonym
+from fedsim.synonyms import Synonym, parameters_like
 
 WIDTH = 122  # wider than any line of a docstring, which stays as it is
 
@@ -62,10 +62,9 @@ def explanations(
     commands = commands or {}
     family, _, word = name.rpartition("/")
     explained = _meanings_of_kind(family, word)
-    is_kind = bool(explained)
     if family in ("", "key"):
         explained += _meanings_of_key(word)
-    if family in ("", "parameter") and not is_kind:
+    if family in ("", "parameter") and not explained:
         explained += _meanings_as_parameter(word)
     if family in ("", "file"):
         explained += _meanings_of_file(word)
@@ -91,6 +90,9 @@ def _remedy(word: str, known: Iterable[str]) -> str:
     row = row_of(word, *in_a_scenario) or row_of(word, "list", "command")
     if row is not None:
         return f"; {_place_of(row)}{in_words(row, word)}"
+    if rows := parameters_like(word):
+        parameters = [name for row in rows for name in row.ours.split()]
+        return f"; of a kind: write {joined(parameters)} (fedsim explain {parameters[0]})"
     if near := nearest(word, known, alike=0.75):
         return f"; did you mean '{near}'?"
     if meaning := what_is(word.partition(".")[0]):
