@@ -64,16 +64,12 @@ def is_slip(typed: str, known: str) -> bool:
     """
     short, long = sorted((typed, known), key=len)
     same_start = typed[:1] == known[:1]
+    is_most = len(typed) > 3 and 10 * len(typed) >= 7 * len(known)
     if len(short) <= 4 and not same_start:
         return False
     if len(short) > 2 and _is_whole_word_of(short, long):
         return True
-    if (
-        len(short) > 3
-        and same_start
-        and 10 * len(short) >= 7 * len(long)
-        and _is_within(short, long)
-    ):
+    if same_start and is_most and _is_within(typed, known):
         return True
     return edits_between(typed, known) <= max(1, len(short) // 4)
 

@@ -97,6 +97,8 @@ def _remedy(word: str, known: Iterable[str]) -> str:
         return f"; did you mean '{near}'?"
     if meaning := what_is(word.partition(".")[0]):
         return f"; {meaning}"
+    if near := nearest(word, key_names(), alike=0.75):
+        return f"; did you mean '{near}'?"
     if alike := [name for name in known if _shares_a_word(word, name)]:
         return f"; names with a word of it: {', '.join(alike[:MAX_ALIKE])}"
     return f", and nothing is like it; {WHERE_TO_LOOK}"
@@ -111,8 +113,9 @@ def _place_of(row: Synonym) -> str:
 
 
 def _shares_a_word(one: str, other: str) -> bool:
-    """Whether a word of at least four letters is in both names."""
-    return any(len(word) > 3 for word in words_of(one) & words_of(other))
+    """Whether a word of at least four letters is in both names, whatever section they are in."""
+    last = other.rpartition(".")[2]
+    return any(len(word) > 3 for word in words_of(one) & words_of(last))
 
 
 @per_registry
