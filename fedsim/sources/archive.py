@@ -5,13 +5,12 @@ import re
 import stat
 import zipfile
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.errors import DataError
+from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays, encode_labels, validate
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import MAX_BYTES, Name, opened
@@ -120,9 +119,8 @@ def _members(
         if name not in by_name:
             raise DataError(f"no array '{name}'; {_content(by_name)}")
     for name in by_name.keys() - set(names):
-        matches = get_close_matches(name, list(names), 1, 0.8)
-        if matches:
-            raise DataError(f"array {name!a} has no meaning here; did you mean '{matches[0]}'?")
+        if near := nearest(name, names, 0.8):
+            raise DataError(f"array {name!a} has no meaning here; did you mean '{near}'?")
     return {name: by_name[name] for name in names if name in by_name}
 
 

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import MAX_CATEGORIES, Features, Parser, is_blank, parse_ids, parse_labels
 from fedsim.sources.classes import fault_of_classes
@@ -201,9 +200,8 @@ def _require_different(names: list[str]) -> None:
 def _suggestion(name: str, names: Sequence[str]) -> str:
     """A column whose name is similar to the requested one, or the first columns."""
     candidates = [column for column in names[:1000] if len(column) < 60]
-    matches = get_close_matches(name[:40], candidates, 1, 0.6)
-    if matches:
-        return f"did you mean {matches[0]!a}?"
+    if near := nearest(name, candidates):
+        return f"did you mean {near!a}?"
     listed = ", ".join(ascii(column[:40]) for column in names[:6])
     if len(names) > 6:
         listed += " ..."
