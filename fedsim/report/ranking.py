@@ -8,7 +8,14 @@ from typing import Any
 import pandas as pd
 
 from fedsim.report.results import grouped_by, metric_of
-from fedsim.study.summary import as_loss, distinct, is_federated, larger_is_better, values_of
+from fedsim.study.summary import (
+    as_loss,
+    common_score,
+    distinct,
+    is_federated,
+    larger_is_better,
+    values_of,
+)
 
 Row = dict[str, Any]
 
@@ -22,7 +29,7 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
     Args:
       summary: the rows of `summary.csv`.
       baseline: of a comparison; None for runs.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
 
     >>> scores = {"a": 0.5, "b": 0.9, "c": 0.7}
     >>> rows = [{"method": m, "metric": "test_accuracy", "final": s} for m, s in scores.items()]
@@ -55,7 +62,7 @@ def all_methods(
       tables: others with a column `method`, which may name more methods; None: there is no such
         table.
       baseline: of a comparison; None for runs.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     methods = order_of(summary, baseline, score)
     for table in tables:
@@ -71,7 +78,7 @@ def _losses(runs: Sequence[Row], score: str, rising: bool) -> dict[str, float]:
     """
     losses = {}
     for (method,), method_runs in grouped_by(runs, "method").items():
-        values = values_of(method_runs, score)
+        values = values_of(method_runs, common_score(score, method_runs))
         if values:
             losses[method] = as_loss(statistics.fmean(values), rising)
     return losses

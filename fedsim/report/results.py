@@ -14,6 +14,7 @@ from fedsim.study.standings import Standing, count_wins
 from fedsim.study.summary import (
     WITHOUT_SCORE,
     as_loss,
+    common_score,
     distinct,
     is_federated,
     larger_is_better,
@@ -120,7 +121,7 @@ def results(
     Args:
       summary: the rows of `summary.csv`.
       compare: the rows of `compare.csv`, where there is one.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       variants: in their order; left out: as they appear.
       by_variation: the standings of methods, whose verdicts are a column; left out: without it.
       scenario: resolved; left out: without what virtual seconds show.
@@ -251,7 +252,7 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
 
     Scores that are infinite count: the mean is infinite then.
     """
-    values = values_of(rows, score)
+    values = values_of(rows, common_score(score, rows))
     best = values_of(rows, "best")
     bad = 0
     for row in rows:
@@ -321,7 +322,7 @@ def _wins(
       difference: the method's row of `compare.csv`; None for the baseline.
       group: the method's rows of `summary.csv`.
       runs: all rows of `summary.csv` by method and variation.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       rising: whether a larger score is better.
     """
     if difference is None:

@@ -9,6 +9,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
 from fedsim.runs.cells import Tried, try_cells
+from fedsim.runs.resolve import demand_own_samples
 from fedsim.runs.sweep import cached_partition
 from fedsim.scenario import Scenario, read
 from fedsim.study.grid import Axes, draft_of
@@ -114,6 +115,8 @@ def refuse(
         known = _problems_of_scenario(problems.errors)
         known_lines = _lines_of_data(problems.errors)
         tried = try_cells(draft, device, partition, known, known_lines)
+        if draft.design is not None and not tried.problems:
+            problems.attempt(demand_own_samples, draft.design, partition)
         if tried.problems:
             problems.add(ScenarioError(tried.problems, scenario.document.file))
     problems.raise_all()

@@ -11,6 +11,7 @@ from fedsim.scenario.methods import BASELINES
 from fedsim.scenario.ranges import is_range, range_of
 from fedsim.scenario.reader import scalar
 from fedsim.scenario.shorthand import split_at_commas
+from fedsim.study.summary import OF_OWN_MODELS, OF_ROUNDS, OWN
 from fedsim.study.words import call_of, path_and_value
 
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever is in the brackets
@@ -227,7 +228,7 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
       wanted: a label, or a method in another form; None if it is not given.
 
     Raises:
-      ScenarioError: if there is no such method, or if it has no score.
+      ScenarioError: if there is no such method.
     """
     labels = [method.label for method in methods]
     if wanted is None:
@@ -238,11 +239,33 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
     if label not in labels:
         problem = Problem("", f"no method '{label}' is compared{did_you_mean(label, labels)}")
         raise ScenarioError([problem], "--baseline")
-    if kind_of(methods[labels.index(label)]) == "local_only":
-        text = "trains no shared model, and without a score nothing can be compared with it"
-        problem = Problem("", f"{label} {text}; name another method")
-        raise ScenarioError([problem], "--baseline")
     return label
+
+
+def score_against(baseline: ComparedMethod, metric: str, score: str) -> str:
+    """Return the score that is compared: with clients that train alone, it is that of own models.
+
+    Args:
+      baseline: the method that the others are compared with.
+      metric: the metric of the scenario.
+      score: the column of `summary.csv` that is asked for, or its default.
+
+    Raises:
+      ScenarioError: if the baseline has no such score.
+
+    >>> (alone,) = methods_of("local_only")
+    >>> score_against(alone, "test_accuracy", "final")
+    'own'
+    >>> score_against(alone, "personal_accuracy_mean", "final")
+    'final'
+    """
+    is_scored = kind_of(baseline) != "local_only" or metric in OF_OWN_MODELS
+    if is_scored or score == OWN:
+        return score
+    if score != OF_ROUNDS[0]:
+        text = f"{baseline.label} trains no shared model, which {score} {metric} is about"
+        raise ScenarioError([Problem("", f"{text}; write {OWN}")], "--score")
+    return OWN
 
 
 def _first_federated(methods: Sequence[ComparedMethod]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedsim.study.pairing import THRESHOLDS
-from fedsim.study.standings import OUTSIDE
+from fedsim.study.standings import NO_OWN_SCORE, OUTSIDE
 from fedsim.study.statistics import iqm, profile, stratified
 from fedsim.study.summary import (
     Record,
@@ -14,6 +14,7 @@ from fedsim.study.summary import (
 from fedsim.suite.analysis import Analysis
 from fedsim.suite.results import Task
 from fedsim.suite.statistics import Pair, all_pairs, rank_intervals
+from fedsim.types.client import ALONE
 
 OUTCOMES = {1: "better", 0: "open", -1: "worse"}  # of a test, after Holm
 NO_SCORE_IN = "no score in {tasks}"
@@ -190,6 +191,8 @@ def _with_outside(analysis: Analysis, task: Task) -> list[Pair]:
 def _note(task: Task, method: str, seeds: int) -> str:
     """What is said of a method in a task: that it is not federated, or how many runs are lost."""
     outside = task.why_outside(method)
+    if outside == ALONE and not seeds:
+        return NO_OWN_SCORE
     if outside:
         return OUTSIDE[outside]
     if task.lost.get(method):

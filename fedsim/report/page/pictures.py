@@ -28,7 +28,12 @@ from fedsim.study.statistics import interval
 from fedsim.study.summary import is_share, larger_is_better
 from fedsim.study.words import count
 
-SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last {k} evaluations"}
+SCORES = {
+    "final": "{}",
+    "best": "best {}",
+    "mean_last_k": "{}, mean of the last {k} evaluations",
+    "own": "{} on the clients' own test samples",
+}
 
 Standings = Mapping[str, Sequence[Standing]]
 """the standings of methods by variation"""
