@@ -113,9 +113,9 @@ def contributions(result: "Contributions", out: Path | None) -> None:
         titles.insert(2, "95 % interval")
     view = _table(titles, left=("client",))
     for row in result.records:
-        cells = [str(row["client"]), f"{row['value']:+.4f}"]
+        cells = [str(row["client"]), f"{row['value']:+z.4f}"]
         if has_interval:
-            cells.append(f"{row['low']:+.4f} to {row['high']:+.4f}")
+            cells.append(f"{row['low']:+z.4f} to {row['high']:+z.4f}")
         if has_error:
             cells.append(_score(row["standard_error"]))
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
@@ -134,7 +134,7 @@ def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
 
 
 def _score(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else f"{value:z.4f}"
 
 
 def _megabytes(size: int | None) -> str:
@@ -196,8 +196,8 @@ def repetition(rows: list[Row]) -> None:
     for row in rows:
         ends = "–"
         if row.ci_low is not None and row.ci_high is not None:
-            ends = f"{row.ci_low:+.4g} to {row.ci_high:+.4g}"
-        difference = "–" if row.difference is None else f"{row.difference:+.4g}"
+            ends = f"{row.ci_low:+z.4g} to {row.ci_high:+z.4g}"
+        difference = "–" if row.difference is None else f"{row.difference:+z.4g}"
         p = "–" if row.p_adjusted is None else f"{row.p_adjusted:.3g}"
         view.add_row(
             row.method,

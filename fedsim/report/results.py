@@ -30,8 +30,8 @@ EMPTY: Cell = ("", "")
 
 # title -> the column of `compare.csv` that decides whether there is a number, and its form
 DIFFERENCES = {
-    "difference": ("difference", "{difference:+.4f}"),
-    "95 %": ("ci_low", "{ci_low:+.4f} to {ci_high:+.4f}"),
+    "difference": ("difference", "{difference:+z.4f}"),
+    "95 %": ("ci_low", "{ci_low:+z.4f} to {ci_high:+z.4f}"),
     "p (Holm)": ("p_adjusted", "{p_adjusted:.3g}"),
 }
 
@@ -273,7 +273,7 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
 
 
 def _number(value: float) -> Cell:
-    return f"{value:.4f}", value
+    return f"{value:z.4f}", value
 
 
 def amount(count: float) -> str:

@@ -132,7 +132,7 @@ def _mean(values: list[float], spread: str) -> str:
     """The mean over the seeds that have a score ± its spread."""
     if not values:
         return ""
-    mean = f"{statistics.fmean(values):.4f}"
+    mean = f"{statistics.fmean(values):z.4f}"
     if len(values) == 1 or not math.isfinite(sum(values)):
         return mean
     half = statistics.stdev(values) if spread == "sd" else half_width(values)
@@ -151,9 +151,9 @@ def _difference(row: dict[str, Any] | None, is_baseline: bool) -> dict[str, str]
         cells["difference"] = "baseline"
     if row is None or pd.isna(row["difference"]):
         return cells
-    cells["difference"] = f"{row['difference']:+.4f}"
+    cells["difference"] = f"{row['difference']:+z.4f}"
     if not pd.isna(row["ci_low"]):
-        cells["95 % interval"] = f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
+        cells["95 % interval"] = f"{row['ci_low']:+z.4f} to {row['ci_high']:+z.4f}"
     if not pd.isna(row["p_adjusted"]):
         cells["p (Holm)"] = f"{row['p_adjusted']:.3g}"
     return cells

@@ -61,13 +61,16 @@ def demand_own_samples(design: Design, partition: Partitioner) -> None:
     Raises:
       ScenarioError: with what would give them some.
     """
-    if design.score != OWN:
-        return
-    scenario = design.cells[0].scenario
-    federations = partition(scenario, None, np.dtype(scenario.spec.numerics.dtype))
-    if not next(iter(federations.values())).tests_own:
+    if design.score == OWN and not has_own_samples(design, partition):
         text = "clients keep no test samples of their own, on which own compares methods"
         raise design.scenario.error(("compare", "score"), f"{text}; set data.client_test=0.2")
+
+
+def has_own_samples(design: Design, partition: Partitioner) -> bool:
+    """Whether any client that trains has test samples of its own; arguments as above."""
+    scenario = design.cells[0].scenario
+    federations = partition(scenario, None, np.dtype(scenario.spec.numerics.dtype))
+    return next(iter(federations.values())).tests_own
 
 
 def _resolved_sections(cells: Sequence[Cell], partition: Partitioner) -> list[ResolvedSections]:

@@ -88,7 +88,7 @@ class Findings(NamedTuple):
             return "∞"
         if is_share(self.metric):
             return f"{mean:.3f}"
-        return f"{mean:.3g}"
+        return f"{mean:z.3g}"
 
     def claim(self, standing: Standing, variation: str) -> Claim:
         """Return the claim that a method differs from the baseline."""
