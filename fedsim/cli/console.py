@@ -16,6 +16,7 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
 from fedsim.study.repetition import Row
+from fedsim.study.summary import two_halves
 from fedsim.study.words import variation_in_words, words_of
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def table(result: Result, out: Path) -> None:
             _megabytes(last["bytes_down"]),
         )
     _print(view, 100)
-    for text in filter(None, [remark(summary), *audit_lines(summary)]):
+    texts = [remark(summary), two_halves(metric_of(summary)), *audit_lines(summary)]
+    for text in filter(None, texts):
         print(f"\n{text}")
     _print_private_mark(result.rounds, result.scenario)
     tables = [

@@ -131,6 +131,7 @@ def paper_table(
         *_marks(summary, scores),
         *_order(baseline, varied),
         *_outside(summary, score),
+        *_chosen(summary),
         *_elsewhere(errors, varied),
         _fit(_points(names, blocks)),
     ]
@@ -423,6 +424,19 @@ def _outside(summary: Sequence[Row], score: str) -> list[str]:
     if not listed:
         return []
     return [f"Last, not federated methods: {', '.join(listed.values())}."]
+
+
+def _chosen(summary: Sequence[Row]) -> list[str]:
+    """Which settings of tuned methods the scores are of; nothing if variations have different ones.
+
+    The table has columns for them only where these fit.
+    """
+    chosen = {row["method"]: row["tuned"] for row in summary if row.get("tuned")}
+    settings = {(row["method"], row["tuned"]) for row in summary if row.get("tuned")}
+    if not chosen or len(settings) > len(chosen):
+        return []
+    listed = [f"{plain(method)} {plain(setting)}" for method, setting in chosen.items()]
+    return [f"Chosen on validation data: {'; '.join(listed)}."]
 
 
 def _elsewhere(errors: Errors, varied: Sequence[str]) -> list[str]:

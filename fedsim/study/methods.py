@@ -17,6 +17,7 @@ from fedsim.study.words import call_of, path_and_value
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever is in the brackets
 KEYS = ("method", "label", "set", "tune")  # of an entry of `compare.methods` that is a mapping
 DEFAULT_BASELINE = "fedavg"
+TUNED = "tuned"  # what labels say in place of several values
 
 
 class ComparedMethod(NamedTuple):
@@ -92,14 +93,14 @@ def entries_of(methods: str | Sequence[Any] | None) -> list[Any]:
 def _method(entry: Any) -> ComparedMethod:
     """The method of an entry."""
     if not isinstance(entry, dict) or "method" not in entry:
-        return ComparedMethod(entry, label_of(entry))
+        return ComparedMethod(entry, _label(entry))
     _demand_form(entry)
     changes = entry.get("set") or {}
     grid = entry.get("tune") or {}
 
     label = entry.get("label")
     if not label:
-        label = label_of(entry["method"])
+        label = _label(entry["method"])
         for path, value in changes.items():
             label += f"[{path}={_in_short(value)}]"
 
@@ -109,6 +110,20 @@ def _method(entry: Any) -> ComparedMethod:
     for path, values in grid.items():
         tune[str(path)] = texts_of_axis(values)
     return ComparedMethod(entry["method"], str(label), tuple(edits), tune)
+
+
+def _label(method: Any) -> str:
+    """The name of a method: its text without spaces, and `tuned` for what several values are tried.
+
+    The values that are chosen are in the column `tuned`; they may differ between variations.
+
+    >>> _label("fedadam(lr=0.01|0.1, tau=0.1)"), _label("fedprox(mu=log(1e-3, 1))")
+    ('fedadam(lr=tuned,tau=0.1)', 'fedprox(mu=tuned)')
+    """
+    if not isinstance(method, str):
+        return label_of(method)
+    tuned = {f"method.{name}": TUNED for name in alternatives(method)}
+    return label_of(_with_setting(method, tuned))
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
@@ -235,7 +250,7 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
         if DEFAULT_BASELINE in labels:
             return DEFAULT_BASELINE
         wanted = _first_federated(methods)
-    label = wanted if wanted in labels else label_of(wanted)
+    label = wanted if wanted in labels else _label(wanted)
     if label not in labels:
         problem = Problem("", f"no method '{label}' is compared{did_you_mean(label, labels)}")
         raise ScenarioError([problem], "--baseline")

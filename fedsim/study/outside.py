@@ -18,7 +18,7 @@ REMARKS = {
     ALONE: "{method} is a baseline, not a federated method: every client trains alone, and "
     "{scored}.",
 }
-SCORED = "on their own test samples the mean {metric} of their models is {own:.4g}"
+SCORED = "on their own test samples their models have {metric} {own:.4g}"
 NOT_SCORED = "data.client_test would score their models"
 
 ON_POOLED_DATA = "{method} trains on pooled data and is not a federated method: {metric} {scores}."

@@ -71,6 +71,20 @@ def is_share(metric: str) -> bool:
     return metric.removesuffix("_mean").endswith(("accuracy", "attack_success"))
 
 
+def two_halves(metric: str) -> str:
+    """Return on which samples the scores of a run are, if these are not the same; else nothing.
+
+    >>> two_halves("test_accuracy")
+    ''
+    """
+    if metric not in OF_CLIENTS:
+        return ""
+    return (
+        "The final score is on one half of the clients' test samples; the best and the mean of the "
+        "last rounds are on the other half, as the curves."
+    )
+
+
 def in_words(metric: str) -> str:
     """Return the name of a metric in sentences and tables.
 
