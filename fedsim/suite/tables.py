@@ -191,10 +191,8 @@ def _with_outside(analysis: Analysis, task: Task) -> list[Pair]:
 def _note(task: Task, method: str, seeds: int) -> str:
     """What is said of a method in a task: that it is not federated, or how many runs are lost."""
     outside = task.why_outside(method)
-    if outside == ALONE and not seeds:
-        return NO_OWN_SCORE
     if outside:
-        return OUTSIDE[outside]
+        return _note_outside(outside, seeds)
     if task.lost.get(method):
         return LOST.format(number=task.lost[method], runs=seeds)
     return ""
@@ -203,10 +201,22 @@ def _note(task: Task, method: str, seeds: int) -> str:
 def _note_across(analysis: Analysis, method: str) -> str:
     """Why a method is not ranked; empty if it is."""
     if method in analysis.outside:
-        return OUTSIDE[analysis.outside[method]]
+        return _note_outside(analysis.outside[method], _tasks_of(analysis, method))
     if method in analysis.missing:
         return NO_SCORE_IN.format(tasks=", ".join(analysis.missing[method]))
     return ""
+
+
+def _note_outside(reason: str, scores: int) -> str:
+    """What is said of a method that is not federated.
+
+    Args:
+      reason: as in the column `not_federated`.
+      scores: how many scores it has.
+    """
+    if reason == ALONE and not scores:
+        return NO_OWN_SCORE
+    return OUTSIDE[reason]
 
 
 def _tasks_of(analysis: Analysis, method: str) -> int:
