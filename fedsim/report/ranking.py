@@ -8,14 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.report.results import grouped_by, metric_of
-from fedsim.study.summary import (
-    as_loss,
-    common_score,
-    distinct,
-    is_federated,
-    larger_is_better,
-    values_of,
-)
+from fedsim.study.summary import as_loss, distinct, is_federated, larger_is_better, values_of
 
 Row = dict[str, Any]
 
@@ -78,7 +71,7 @@ def _losses(runs: Sequence[Row], score: str, rising: bool) -> dict[str, float]:
     """
     losses = {}
     for (method,), method_runs in grouped_by(runs, "method").items():
-        values = values_of(method_runs, common_score(score, method_runs))
+        values = values_of(method_runs, score)
         if values:
             losses[method] = as_loss(statistics.fmean(values), rising)
     return losses

@@ -198,8 +198,8 @@ def standings(
         by_variation.setdefault(variation, []).append(standing)
 
     def rank(standing: Standing) -> float:
-        """A number that is smaller for better means; methods without a mean are last."""
-        if standing.mean is None:
+        """A number that is smaller for better means; those on other samples, or none, are last."""
+        if standing.mean is None or standing.outcome == ON_OWN_SAMPLES:
             return math.inf
         return as_loss(standing.mean, rising)
 
