@@ -2,7 +2,7 @@
 
 A run that failed, or in which no round was aggregated, counts like one that diverged: its score is
 the worst that there is. So a method gains nothing by not finishing. Clients that train alone have
-no shared model, and no score.
+no shared model, and a score only under a metric about own models.
 """
 
 from collections.abc import Mapping, Sequence
