@@ -175,6 +175,11 @@ class Federation(NamedTuple):
         return n - len(self.holders.indices) - adapting - scored
 
     @property
+    def tests_own(self) -> bool:
+        """Whether any client that trains has test samples of its own."""
+        return not self.held_out[self.test_holders.owner].all()
+
+    @property
     def held_out(self) -> np.ndarray:
         """Clients that never train, but are tested on their samples `[N]`."""
         return (self.sizes == 0) & (self.test_holders.sizes > 0)

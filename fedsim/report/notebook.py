@@ -110,7 +110,7 @@ def _table_of_seeds(
 def _score(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.4f}"
+    return f"{value:z.4f}"
 
 
 def _bytes(size: float | None) -> str:

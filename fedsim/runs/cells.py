@@ -52,6 +52,7 @@ class Tried(NamedTuple):
       local_steps: the cost of these runs.
       bytes_up: likewise, at most.
       bytes_down: likewise, at most.
+      notes: what to know before the comparison is run.
     """
 
     problems: list[Problem]
@@ -62,10 +63,12 @@ class Tried(NamedTuple):
     local_steps: float
     bytes_up: float
     bytes_down: float
+    notes: Sequence[str] = ()
 
     def record(self) -> dict[str, Any]:
         """The counts, as `fedsim check --json` prints them."""
-        return {name: value for name, value in self._asdict().items() if name != "problems"}
+        texts = ("problems", "notes")
+        return {name: value for name, value in self._asdict().items() if name not in texts}
 
 
 def try_cells(

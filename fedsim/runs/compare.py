@@ -24,7 +24,7 @@ from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfini
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.given import Given
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
-from fedsim.runs.resolve import resolve_design
+from fedsim.runs.resolve import demand_own_samples, resolve_design
 from fedsim.runs.run import seed_edits, texts_of
 from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
@@ -150,7 +150,9 @@ def compare(
       baselines: whether `centralised` and `local_only` are compared as well, which are not
         federated methods.
       metric: the column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
-      score: `final` (the default), `best`, or `mean_last_k` of the metric.
+      score: `final` (the default), `best`, or `mean_last_k` of the metric; or `own` (the default if
+        the baseline is `local_only`): on the clients' own test samples, each with the final model
+        that it would use, its own or else the shared one.
       edits: `PATH=VALUE` texts, as `--set` takes them.
       data_roots: folders in which a scenario file may name data files, besides its own and the
         working directory.
@@ -256,6 +258,7 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
             run_files = RunFiles(Path(folder), names_of(labels))
 
         with numerics(design.scenario, threads, options.device) as devices:
+            demand_own_samples(design, partition, options.given.data)
             design = resolve_design(design, partition, options.given.data)
             session = Session(
                 options=options,

@@ -79,7 +79,7 @@ class Comparison(Tables):
       edges: sentences that warn of a setting at the edge of what was tried, also those that the
         verdict leaves out.
       baseline: label of the method that the others are compared with.
-      score: what is compared of a run: `final`, `best` or `mean_last_k`.
+      score: what is compared of a run: one of `SCORES`.
       outcomes: the outcome of every configuration that is reported.
       scenario: the resolved scenario without its grid.
       status: `done`, or `incomplete` where a run failed, diverged, was stopped or has not run.
@@ -317,7 +317,7 @@ def verdict_of(
       partition: the columns of `partition.csv`.
       scenario: the resolved scenario.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       tuned: paths that were tuned.
     """
     metrics = (str(row["metric"]) for row in records["summary"] if row.get("metric"))
@@ -347,7 +347,7 @@ def _with_chosen_settings(
 
     Args:
       outcomes: every setting of every method and variation.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
 
     Returns:
       The outcomes with the chosen settings, and the rows of `tuning.csv`.

@@ -106,7 +106,7 @@ class Contributions:
         score = in_words(self.score)
         if self.gain is None:
             return f"{score} with a client minus {score} without it; positive values help"
-        return f"shares of {self.gain:+.4f}, what {score} gained from round 0 to the last"
+        return f"shares of {self.gain:+z.4f}, what {score} gained from round 0 to the last"
 
     def plain(self) -> dict[str, Any]:
         """Plain values, for JSON."""

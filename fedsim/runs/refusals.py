@@ -5,14 +5,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.assemble.check import check_scenario
+from fedsim.assemble.components import not_federated_of
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
 from fedsim.runs.cells import Tried, try_cells
 from fedsim.runs.given import NOTHING_GIVEN, Given
-from fedsim.runs.sweep import cached_partition
+from fedsim.runs.resolve import demand_own_samples, has_own_samples
+from fedsim.runs.sweep import Partitioner, cached_partition
 from fedsim.scenario import Scenario, read
-from fedsim.study.grid import Axes, draft_of
+from fedsim.study.cautions import few_seeds
+from fedsim.study.grid import Axes, Design, draft_of
+from fedsim.types.client import ALONE
 
 Refusal = ScenarioError | DataError
 
@@ -114,10 +118,34 @@ def refuse(
         known = _problems_of_scenario(problems.errors)
         known_lines = _lines_of_data(problems.errors)
         tried = try_cells(draft, device, partition, given, known, known_lines)
+        if draft.design is not None and not tried.problems:
+            problems.attempt(demand_own_samples, draft.design, partition, given.data)
+            notes = _notes_on_seeds(draft.design, partition, given.data)
+            tried = tried._replace(notes=notes)
         if tried.problems:
             problems.add(ScenarioError(tried.problems, scenario.document.file))
     problems.raise_all()
     return tried
+
+
+def _notes_on_seeds(design: Design, partition: Partitioner, data: Any) -> list[str]:
+    """Whether a comparison has too few seeds for any significant difference: a note, or none.
+
+    Comparisons that turn out to have equal scores are one test, so there may be fewer of them.
+
+    Args:
+      design: the comparison.
+      partition: a `cached_partition`.
+      data: what a Python program passed.
+    """
+    tests = set()
+    for cell in design.cells:
+        is_alone = not_federated_of(cell.scenario.spec) == ALONE
+        is_scored = not is_alone or has_own_samples(design, partition, data)
+        if cell.method != design.baseline and is_scored:
+            tests.add((cell.method, cell.variant))
+    text = few_seeds(len(design.scenario.spec.seeds), len(tests))
+    return [text] if tests and text else []
 
 
 def _problems_of_scenario(errors: Iterable[Refusal]) -> list[Problem]:

@@ -11,6 +11,7 @@ from fedsim.assemble.weights import resolved_model
 from fedsim.runs.sweep import Partitioner, data_key
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell, Design
+from fedsim.study.summary import OWN
 
 
 class ResolvedSections(NamedTuple):
@@ -49,6 +50,29 @@ def resolve_design(design: Design, partition: Partitioner, data: Any = None) -> 
     data = spec.data.model_copy(update=filled_in)
     spec = spec.model_copy(update={"data": data, "model": model})
     return design._replace(scenario=design.scenario._replace(spec=spec))
+
+
+def demand_own_samples(design: Design, partition: Partitioner, data: Any) -> None:
+    """Refuse a comparison on the clients' own test samples if no client that trains has any.
+
+    Args:
+      design: the comparison.
+      partition: a `cached_partition`.
+      data: what a Python program passed.
+
+    Raises:
+      ScenarioError: with what would give them some.
+    """
+    if design.score == OWN and not has_own_samples(design, partition, data):
+        text = "clients keep no test samples of their own, on which own compares methods"
+        raise design.scenario.error(("compare", "score"), f"{text}; set data.client_test=0.2")
+
+
+def has_own_samples(design: Design, partition: Partitioner, data: Any) -> bool:
+    """Whether any client that trains has test samples of its own; arguments as above."""
+    scenario = design.cells[0].scenario
+    federations = partition(scenario, data, np.dtype(scenario.spec.numerics.dtype))
+    return next(iter(federations.values())).tests_own
 
 
 def _resolved_sections(

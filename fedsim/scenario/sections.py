@@ -445,13 +445,15 @@ class Evaluate(Section):
         "train_loss",
         "attack_success",
         "client_accuracy_mean",
+        "client_mae_mean",
         "personal_accuracy_mean",
+        "personal_mae_mean",
     ] = "test_accuracy"
     """The metric of `summary.csv`; `test_loss` where there is no accuracy. R² and MAE are for
     regression, perplexity for samples in which every token has a label, `attack_success` for
-    attacks on data. The last two are means over clients, of the
-    shared model and of the clients' own ones (of the shared one where they have none), with
-    `personal`; their final score is on the clients' test samples."""
+    attacks on data. `client_...` and `personal_...` are means over clients, of the shared model and
+    of the clients' own ones (of the shared one where they have none), with `personal`; `final` is
+    on other test samples of the clients than `best` and `mean_last_k`."""
     target: float | None = None
     """Value of the metric to reach."""
     diagnostics: bool = False
@@ -551,8 +553,10 @@ class Compare(Section):
     baseline: str | None = None
     """The method that the others are compared with; by default `fedavg` if it is compared, else the
     first one."""
-    score: Literal["final", "best", "mean_last_k"] = "final"
-    """Which score of a run's metric is compared."""
+    score: Literal["final", "best", "mean_last_k", "own"] = "final"
+    """Which score of a run's metric is compared. `own` is that of the clients' own test samples at
+    the end, the mean over clients of the model that each would use: its own or else the shared one;
+    it takes the place of `final` where the baseline is `local_only`, which has no shared model."""
     margin: Annotated[float, Ge(0), Le(MAX_INTEGER)] | None = None
     """How much worse a score may be and still count as the same where fewer bytes or seconds are
     reported; by default 0.01 for scores between 0 and 1, else 1 % of the baseline's mean."""

@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL, same_runs, without_baseline
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, test_of, without_baseline
 from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import (
     NOT_FEDERATED,
     NOT_RUN,
     Record,
     as_loss,
+    common_score,
     grouped,
-    has_score,
     larger_is_better,
     metric_of,
     variation_of,
+    with_score,
     worst,
 )
 from fedsim.study.words import count
@@ -46,8 +47,10 @@ NOT_COMPARED = ""
 # Baselines that are not federated methods: they are measured, and neither win nor lose.
 OUTSIDE = {
     POOLED: "pooled data, not federated",
-    ALONE: "no score: trains no shared model",
+    ALONE: "every client alone, not federated",
 }
+ON_OWN_SAMPLES = "every client alone, on its own test samples"  # the others on all test samples
+NO_OWN_SCORE = "no score: trains no shared model"
 
 CHANCE = "at chance level"  # follows an outcome in the column
 
@@ -172,7 +175,7 @@ def standings(
       compared: rows of `compare.csv`, with or without those of the baseline.
       summary: rows of `summary.csv`.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       chance: the score of guessing by variation, see `chance_levels`.
     """
     rows = {(variation_of(row), row["method"]): row for row in without_baseline(compared)}
@@ -195,8 +198,8 @@ def standings(
         by_variation.setdefault(variation, []).append(standing)
 
     def rank(standing: Standing) -> float:
-        """A number that is smaller for better means; methods without a mean are last."""
-        if standing.mean is None:
+        """A number that is smaller for better means; those on other samples, or none, are last."""
+        if standing.mean is None or standing.outcome == ON_OWN_SAMPLES:
             return math.inf
         return as_loss(standing.mean, rising)
 
@@ -206,7 +209,7 @@ def standings(
         baseline_guesses = any(s.chance and s.method == baseline for s in group)
         judged = []
         for standing in group:
-            outcome = _outcome(standing, baseline_guesses, tests)
+            outcome = _outcome(standing, baseline_guesses, tests, score)
             judged.append(standing._replace(outcome=outcome))
         ranked[variation] = sorted(judged, key=rank)
     return ranked
@@ -227,7 +230,7 @@ def _standing(
       row: its row of `compare.csv`; None for the baseline.
       runs: its runs.
       base: the runs of the baseline.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       rising: whether a larger score is better.
     """
     better = 0
@@ -240,7 +243,7 @@ def _standing(
         row=row,
         better=better,
         tied=tied,
-        test=(same_runs(runs, score), same_runs(base, score)),
+        test=test_of(runs, base, score),
         not_run=all(run.get("status") == NOT_RUN for run in runs),
         not_federated=str(runs[0].get(NOT_FEDERATED) or ""),
     )
@@ -282,20 +285,21 @@ def too_few(seeds: int, tests: int) -> bool:
     return smallest_p(seeds) * max(tests, 1) >= SIGNIFICANCE_LEVEL
 
 
-def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
+def _outcome(standing: Standing, baseline_guesses: bool, tests: int, score: str) -> str:
     """The outcome of comparing a method with the baseline.
 
     Args:
       standing: the method.
       baseline_guesses: whether the baseline is at chance level.
       tests: how many tests Holm's adjustment runs over.
+      score: the column that is compared.
     """
     if standing.not_run:
         return NOT_ANY_RUN
-    if standing.not_federated == ALONE:
-        return OUTSIDE[ALONE]
     if standing.mean is None:
-        return FAILED
+        return NO_OWN_SCORE if standing.not_federated == ALONE else FAILED
+    if standing.row is not None and standing.row["score"] != score:
+        return ON_OWN_SAMPLES
     if standing.not_federated:
         return OUTSIDE[standing.not_federated]
     if standing.row is None or not standing.row["seeds"]:
@@ -335,6 +339,7 @@ def count_wins(
     >>> count_wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
     (1, 1)
     """
+    score = common_score(score, runs, base)
     scores, base_scores = shared_scores(seed_scores(runs, score), seed_scores(base, score))
     d = differences(scores, base_scores)
     better = d > 0 if rising else d < 0
@@ -344,17 +349,19 @@ def count_wins(
 def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
     """Return the scores of runs by seed; a diverged run has the worst score there is.
 
-    Runs that failed or have not run are left out.
+    Runs that failed or have not run are left out, and so are scores that the method has not.
     """
+    score = common_score(score, runs)
     seeds = []
     values = []
     diverged = []
-    for run in filter(has_score, runs):
+    scored_runs = with_score(runs, score)
+    for run in scored_runs:
         seeds.append(run["seed"])
         values.append(run.get(score))
         diverged.append(bool(run.get("diverged")))
 
-    scores = scored(values, diverged, worst(metric_of(filter(has_score, runs))))
+    scores = scored(values, diverged, worst(metric_of(scored_runs)))
     return dict(zip(seeds, scores.tolist(), strict=True))
 
 
