@@ -4,9 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
-from jax.tree_util import Partial, keystr, tree_leaves_with_path
+from jax.tree_util import Partial
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim.errors import Problem, ScenarioError
@@ -84,43 +83,6 @@ def losses_of(loss: Any, K: int) -> Any:
         text = f"{K} rows need {K} losses, found shape {list(np.shape(loss))}"
         raise argument_error("aggregate", "loss", text)
     return loss
-
-
-def arrays_of(trees: Any) -> Tree:
-    """Return a nested list of numbers as an array, and PyTrees of arrays unchanged."""
-    leaves = jax.tree.leaves(trees)
-    if leaves and not any(hasattr(leaf, "dtype") for leaf in leaves):
-        return np.asarray(trees, float)
-    return trees
-
-
-def reference_of(command: str, reference: Any, stack: Tree) -> Tree | None:
-    """Return the server's own update in the dtype of a row of the stack, if there is one.
-
-    Raises:
-      ScenarioError: for one that is not like a row.
-    """
-    if reference is None:
-        return None
-    update = arrays_of(reference)
-    # [K, ...] -> [...]
-    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
-    expected = _shapes_in_words(row)
-    shapes = _shapes_in_words(update)
-    if jax.tree.structure(row) != jax.tree.structure(update) or expected != shapes:
-        text = f"must be a tree like a row of the updates, {', '.join(expected)}"
-        raise argument_error(command, "reference", f"{text}; found {', '.join(shapes)}")
-    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), update, row)
-
-
-def _shapes_in_words(tree: Tree) -> list[str]:
-    """Name and shape of every leaf; a leaf at the top has no name."""
-    words = []
-    for path, leaf in tree_leaves_with_path(tree):
-        name = keystr(path, simple=True)
-        shape = list(np.shape(leaf))
-        words.append(f"{name} {shape}".strip())
-    return words
 
 
 @functools.lru_cache(64)
