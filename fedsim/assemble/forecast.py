@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble import Experiment, temporary
+from fedsim.assemble.client_shares import rounded_shares
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
@@ -468,6 +469,7 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_broadcast(spec),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
+        *rounded_shares(experiment.scenario, plan.federation, plan.cohort),
         *data_warnings(experiment.scenario, plan.federation.unpooled),
     ]
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from fedsim import tree
 from fedsim.assemble import Experiment, build
+from fedsim.assemble.client_shares import rounded_shares
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import updates_bytes
 from fedsim.assemble.sample_notes import data_warnings
@@ -312,9 +313,10 @@ def _beginnings(
 
 
 def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:
-    """Warn of what is remarkable about the samples, at the line that called `run`."""
+    """Warn of remarkable samples and rounded shares of clients, at the line that called `run`."""
     plan = next(iter(experiment.plans.values()))
-    for remark in data_warnings(scenario, plan.federation.unpooled):
+    shares = rounded_shares(scenario, plan.federation, plan.cohort)
+    for remark in [*shares, *data_warnings(scenario, plan.federation.unpooled)]:
         warnings.warn(remark, stacklevel=4)
 
 
