@@ -30,11 +30,7 @@ def weights_of(command: str, weights: Any, K: int) -> np.ndarray:
     """
     if weights is None:
         return np.ones(K)
-    try:
-        counts = np.asarray(weights, float)
-    except (TypeError, ValueError) as error:
-        raise argument_error(command, "weights", f"are not numbers: {error}") from None
-
+    counts = _numbers(command, "weights", weights)
     if counts.shape != (K,):
         text = f"{K} rows need {K} weights, found shape {list(counts.shape)}"
         raise argument_error(command, "weights", text)
@@ -44,6 +40,18 @@ def weights_of(command: str, weights: Any, K: int) -> np.ndarray:
         text = f"the weight of row {row} is {counts[row]}; sample counts are finite and at least 0"
         raise argument_error(command, "weights", text)
     return counts
+
+
+def _numbers(command: str, argument: str, values: Any) -> np.ndarray:
+    """Return what a caller passed for the rows in float64.
+
+    Raises:
+      ScenarioError: for what is no number.
+    """
+    try:
+        return np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise argument_error(command, argument, f"are not numbers: {error}") from None
 
 
 def mask_of(malicious: Any, K: int) -> np.ndarray:
@@ -73,16 +81,19 @@ def mask_of(malicious: Any, K: int) -> np.ndarray:
     return mask
 
 
-def losses_of(loss: Any, K: int) -> Any:
+def losses_of(loss: Any, K: int) -> np.ndarray | None:
     """Return the losses of K rows, if there are any.
 
     Raises:
       ScenarioError: for another number of them.
     """
-    if loss is not None and np.shape(loss) != (K,):
-        text = f"{K} rows need {K} losses, found shape {list(np.shape(loss))}"
+    if loss is None:
+        return None
+    losses = _numbers("aggregate", "loss", loss)
+    if losses.shape != (K,):
+        text = f"{K} rows need {K} losses, found shape {list(losses.shape)}"
         raise argument_error("aggregate", "loss", text)
-    return loss
+    return losses
 
 
 @functools.lru_cache(64)

@@ -190,7 +190,7 @@ class RoundInputs(NamedTuple):
     server_loss: ServerLoss | None = None
     malicious: np.ndarray | None = None  # [K]
     lr: float = 1.0
-    loss: Any = None  # [K]
+    loss: np.ndarray | None = None  # [K]
 
 
 class Prepared(NamedTuple):

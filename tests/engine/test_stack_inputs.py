@@ -154,6 +154,11 @@ def test_another_number_of_losses_is_refused():
         fedsim.aggregate("q_fair", ROWS, loss=[1.0, 2.0])
 
 
+def test_losses_that_are_no_numbers_are_refused():
+    with pytest.raises(fedsim.ScenarioError, match="loss: are not numbers"):
+        fedsim.aggregate("q_fair", ROWS, loss=["a", "b", "c"])
+
+
 @pytest.mark.parametrize("malicious", [[3], [-1], [0.5], [True, False], ["a"]])
 def test_malicious_rows_that_do_not_exist_are_refused(malicious):
     with pytest.raises(fedsim.ScenarioError, match="malicious: "):
