@@ -129,6 +129,7 @@ def test_a_run_with_stragglers_matches_plain_numpy(work):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:fleet.stragglers.share")
 def test_no_layout_changes_a_run_with_stragglers():
     fleet = {"speed": {"kind": "lognormal", "sigma": 1.0}, "stragglers": {"share": 0.6}}
     one, other = (
