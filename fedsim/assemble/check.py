@@ -21,6 +21,7 @@ from fedsim.assemble.bank import (
     sections_beside_models,
 )
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
+from fedsim.assemble.client_shares import shares_of_nobody
 from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.edges import beside_edges, unfit_cloud, unusable_edges
 from fedsim.assemble.feasibility import (
@@ -419,6 +420,7 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     problems.check(sections_beside_parts, scenario)
     problems.check(unknown_members, scenario, cohort, N)
     problems.attempt(require_members, scenario, cohort, N)
+    problems.check(shares_of_nobody, scenario, samples.federation, cohort)
     problems.check(large_cohort, scenario, cohort, samples.eligible)
 
     work_keys = [("client", key) for key in ("steps", "epochs")]

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble import Experiment, temporary
+from fedsim.assemble.client_shares import rounded_shares
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
@@ -469,8 +470,18 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_broadcast(spec),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
+        *remarks(experiment),
+    ]
+
+
+def remarks(experiment: Experiment) -> list[str]:
+    """What `run` says as well: rounded shares of clients, noise, and what is odd about samples."""
+    scenario = experiment.scenario
+    plan = of_first_seed(experiment.plans)
+    return [
+        *rounded_shares(scenario, plan.federation, plan.cohort),
         *noise_notes(experiment),
-        *data_warnings(experiment.scenario, plan.federation.unpooled),
+        *data_warnings(scenario, plan.federation.unpooled),
     ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import partition
-from fedsim.data.apportionment import apportion_within
+from fedsim.data.apportionment import apportion_within, count_of
 from fedsim.data.draws import dirichlet_draw
 from fedsim.data.label_skew import dirichlet, dirichlet_client, holders_of
 from fedsim.data.partition import (
@@ -130,7 +130,7 @@ def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5) -> Assign:
         n = len(pool.y)
         require_minimum(n, clients, 1)
         order = rng.permutation(clients)
-        iid_clients, skewed_clients = np.split(order, [round(share * clients)])
+        iid_clients, skewed_clients = np.split(order, [count_of(share, clients)])
 
         sizes = even_sizes(n, clients)[iid_clients]
         iid_rows, rest = np.split(rng.permutation(n), [int(sizes.sum())])

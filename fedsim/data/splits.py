@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.apportionment import apportion
+from fedsim.data.apportionment import apportion, count_of
 from fedsim.data.completion import (
     Completion,
     Statistics,
@@ -240,7 +240,7 @@ def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
         )
     order = np.random.default_rng([seed, TEST_CLIENTS]).permutation(len(present))
     candidates = order[present[order]]
-    wanted = max(round(share * count), 1)
+    wanted = max(count_of(share, count), 1)
     drawn = np.zeros(len(present), bool)
     drawn[candidates[: min(wanted, count - 1)]] = True
     return drawn
@@ -355,7 +355,7 @@ def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np
     if not share:
         return drawn
     members, counts = by_label(labels)
-    numbers = apportion(counts * share, round(len(labels) * share))
+    numbers = apportion(counts * share, count_of(share, len(labels)))
     for rows, number in zip(members, numbers, strict=True):
         drawn[rng.permutation(rows)[:number]] = True
     return drawn

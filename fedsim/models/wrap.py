@@ -78,7 +78,7 @@ def as_model(
         )
     expected = Outputs(classes, targets, labels)
     if isinstance(init, Model):
-        return _checked(init, expected)
+        return _checked(_in_one_type(init), expected)
 
     example = None
     if shape is not None:

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import updates_bytes
-from fedsim.assemble.noise_notes import noise_notes
-from fedsim.assemble.sample_notes import data_warnings
+from fedsim.assemble.forecast import remarks, updates_bytes
 from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
 from fedsim.runs import derive, directory, trackers
@@ -242,7 +240,7 @@ def _run_checked(
             given = options.given
             inputs = {**given._asdict(), **options.build_options}
             experiment = build(scenario, devices=devices, **inputs)
-            _warn_of_data(experiment, scenario)
+            _warn(experiment)
             record = record_of(experiment, devices, given.names)
 
             run_files = None
@@ -302,11 +300,9 @@ def _beginnings(
     return beginnings
 
 
-def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:
-    """Warn of what is remarkable about samples and noise, at the line that called `run`."""
-    plan = next(iter(experiment.plans.values()))
-    remarks = data_warnings(scenario, plan.federation.unpooled)
-    for remark in [*remarks, *noise_notes(experiment)]:
+def _warn(experiment: Experiment) -> None:
+    """Warn of what is remarkable about samples, shares and noise, at the line that called `run`."""
+    for remark in remarks(experiment):
         warnings.warn(remark, stacklevel=4)
 
 

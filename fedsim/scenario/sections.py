@@ -283,7 +283,7 @@ class Malicious(Section):
     """`fleet.malicious` as a mapping."""
 
     share: Share | None = None
-    """A share of all clients."""
+    """A share of all clients, as the nearest number of them; of two as near, the even one."""
     count: Index | None = None
     """A number of clients."""
     ids: list[Index] | None = None

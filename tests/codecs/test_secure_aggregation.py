@@ -116,7 +116,7 @@ def test_wraps_are_counted_where_bits_are_few():
 @pytest.mark.long
 def test_an_attack_happens_before_and_sees_what_it_saw():
     """A stack of rows that an attack reads has the same sum as one that is folded."""
-    edits = ["fleet.malicious=0.2"]
+    edits = ["fleet.malicious={count: 2}"]
     link = {"kind": "little_is_enough"}
     fine = {**LINK, "bits": 32, "scale": 2.0**24}
     attacked = run(wire=[link, fine], rounds=1, edits=edits)
