@@ -105,7 +105,10 @@ def model_of(
         remedy = "or make the targets whole numbers or text, which are classes"
         raise scenario.error(("model",), f"{text}, {remedy}")
 
-    fit = _fit_of(federation, supplied.loss)
+    # A network of the user's own gets images as the user gave them.
+    channels_first = supplied.model is not None and federation.channels_first
+    shape = federation.given_shape if channels_first else federation.train.x.shape[1:]
+    fit = _fit_of(federation, shape, supplied.loss)
     numerics = scenario.spec.numerics
     remat = local and numerics.remat
     if remat:
@@ -124,8 +127,10 @@ def model_of(
         net = with_weights(scenario, net)
         net = _partly_trained(scenario.spec.model, net, frozen, merged)
 
-    stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
-    return stored_model(net, federation.scale) if stored else net
+    is_as_stored = federation.train.x.dtype != np.uint8 and federation.scale == 1.0
+    if is_as_stored and not channels_first:
+        return net
+    return stored_model(net, federation.scale, channels_first)
 
 
 def _require_blocks(scenario: Scenario, supplied: Any) -> None:
@@ -178,9 +183,8 @@ class _Fit(NamedTuple):
     tokens: Tokens | None  # what a model must know about samples that are tokens
 
 
-def _fit_of(federation: Federation, loss: Any) -> _Fit:
-    """What the samples demand of a model; a supplied loss takes any outputs."""
-    shape = federation.train.x.shape[1:]
+def _fit_of(federation: Federation, shape: tuple[int, ...], loss: Any) -> _Fit:
+    """What samples of a shape demand of a model; a supplied loss takes any outputs."""
     outputs = federation.classes or int(np.prod(federation.train.y.shape[1:], dtype=int))
 
     expects: dict[str, int] = {}

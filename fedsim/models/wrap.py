@@ -151,20 +151,24 @@ def _in_one_type(model: Model) -> Model:
     return model._replace(init=lambda key: jax.tree.map(cast, model.init(key)))
 
 
-def reading(model: Model, scale: float) -> Model:
-    """Return a model for features as they are stored: it sees them as floats, times `scale`."""
+def reading(model: Model, scale: float, channels_first: bool = False) -> Model:
+    """Return a model for features as they are stored: it sees them as floats, times `scale`.
 
-    def floats(x):
+    With `channels_first`, it sees images `[B, H, W, C]` as `[B, C, H, W]`.
+    """
+
+    def seen(x):
         x = x.astype(jnp.result_type(float))
-        return x if scale == 1.0 else x * jnp.asarray(scale, x.dtype)
+        x = x if scale == 1.0 else x * jnp.asarray(scale, x.dtype)
+        return jnp.moveaxis(x, -1, 1) if channels_first else x
 
     def apply(variables, x, **options):
-        return model.apply(variables, floats(x), **options)
+        return model.apply(variables, seen(x), **options)
 
     if model.features is None:
         return model._replace(apply=apply)
     features = model.features
-    return model._replace(apply=apply, features=lambda variables, x: features(variables, floats(x)))
+    return model._replace(apply=apply, features=lambda variables, x: features(variables, seen(x)))
 
 
 def _checked(model: Model, expected: Outputs) -> Model:
