@@ -42,6 +42,8 @@ from fedsim.types import Bank, Model
 
 Shape: Any = jax.ShapeDtypeStruct
 
+MASKED = "give it an argument mask [B] and pass that on, as Flax's BatchNorm takes it [B, 1]"
+
 
 class Supplied(NamedTuple):
     """What a Python program passes in place of the scenario's; None: nothing."""
@@ -274,7 +276,11 @@ def _in_one_line(error: Exception, data: Any, federation: Federation | None) -> 
 
 def _file_of(model: Any) -> str:
     """The file that defines a user's network; empty where it is unknown."""
-    function = model[-1] if isinstance(model, tuple) else model
+    is_pair = isinstance(model, tuple)
+    if is_pair and not callable(model[-1]):
+        model = model[0]  # an Equinox module, beside its state
+        is_pair = False
+    function = model[-1] if is_pair else model
     code = getattr(function, "__code__", None)
     if code is not None:
         return code.co_filename
@@ -416,7 +422,8 @@ def _start_variables(
         variables = with_params(variables, supplied)
 
     _require_floats(scenario, with_all_leaves(variables)["params"])
-    variables = jax.tree.map(jnp.asarray, variables)
+    # A leaf of the type of Python's numbers would change its type in the first sum.
+    variables = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), variables)
     with located_hooks(scenario, ("client",), scenario.spec.client):
         aux = trained.client.aux(trained.task, variables["params"])
 
@@ -499,9 +506,10 @@ def short_batches(scenario: Scenario, net: Model, federation: Federation, local:
     short = sizes < rows if drop_last else sizes % rows != 0
     if net.mixes_rows and local.poisson:
         text = "mixes the rows of a batch without looking at mask, and Poisson batches are not full"
-        yield ("model",), f"{text}; write client.shuffle: true and client.drop_last: true"
+        remedy = "write client.shuffle: true and client.drop_last: true"
+        yield ("model",), f"{text}; {MASKED}, or {remedy}"
     elif net.mixes_rows and short.any():
         client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)
         text = "mixes the rows of a batch without looking at mask"
         remedy = "set client.drop_last and a batch that every client can fill"
-        yield ("model",), f"{text}, and client {client} has short batches; {remedy}"
+        yield ("model",), f"{text}, and client {client} has short batches; {MASKED}, or {remedy}"

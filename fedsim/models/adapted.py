@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from fedsim import tree
 from fedsim.compose import tag_of
@@ -101,11 +102,13 @@ def merged(params: Tree, adapter: Adapter) -> Tree:
         apply_leaves = adapter.apply
         assert apply_leaves is not None
         W = apply_leaves(leaf[BASE], leaf, factored=False, key=None)
-        if not isinstance(W, jax.Array):
+        if not isinstance(W, jax.Array | np.ndarray):
             text = f"{adapter.leaves[0]} is not of another weight in place of {name}"
             raise ValueError(f"{text}, and cannot be merged; leave merged out")
         return W
 
+    if adapter.prompt:
+        raise ValueError("a prompt is no weight, and cannot be merged; leave merged out")
     return tree.map_by_name(weight, params, is_leaf=is_adapted)
 
 

@@ -41,16 +41,19 @@ def as_model(
     Plain functions are `init(key) -> params` and `apply(params, x) -> outputs [B, ...]`. An `init`
     with two arguments also gets a batch of one sample, and an `apply` whose signature has `mask`,
     `key` or `train` (or `training`, `deterministic`, `use_running_average`) gets those by name; so
-    do modules. Linen's mutable collections and nnx's other variables go to `stats` and are updated
-    while training. Equinox modules are written for one sample and are vmapped. Floats have the type
-    of the run. No library is imported unless a module of it is given.
+    do modules. Linen's mutable collections, nnx's other variables and the state of an Equinox module
+    go to `stats` and are updated while training: the server's floats are the mean of the clients',
+    and its integers and truth values those of the first client. Equinox modules are written for one
+    sample and are vmapped. Floats have the type of the run. No library is imported unless a module
+    of it is given.
 
     nnx and Equinox modules bring their parameters, so that all seeds start from them; a function
     `key -> module` in their place draws new ones for each seed.
 
     Args:
       init: the first function, or a pair `(init, apply)`, an object with both as attributes, a
-        module, a function `key -> module`, or a `Model`.
+        module, the pair `(module, state)` of `eqx.nn.make_with_state`, a function `key -> module`
+        (or `key -> (module, state)`), or a `Model`.
       apply: the second function.
       shape: shape of one sample, without the batch; linen modules and `init(key, x)` need it.
       classes: number of classes in the data, 0 = unknown; fewer outputs than that are an error.
