@@ -34,7 +34,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         weight has, and for weights that the adapter does not suit.
     """
     if adapter.prompt:
-        return _prompted(model, adapter.prompt)
+        return _prompted(model, adapter)
     if adapter.init is None:
         return model
     apply_leaves = adapter.apply
@@ -118,8 +118,8 @@ def _started(adapter: Adapter, key: jax.Array, name: str, W: jax.Array) -> dict[
     return adapter.init(jax.random.fold_in(key, tag_of(name)), name, W)
 
 
-def _prompted(model: Model, vectors: int) -> Model:
-    """The model with vectors in front of every sequence."""
+def _prompted(model: Model, adapter: Adapter) -> Model:
+    """The model with the vectors of a prompt in front of every sequence."""
     start = model.prompt
     if start is None:
         raise ValueError("adapter: prompt is for a transformer; use one, or another adapter")
@@ -127,10 +127,10 @@ def _prompted(model: Model, vectors: int) -> Model:
     def init(key):
         variables = model.init(key)
         params = variables["params"]
-        prompt = start(jax.random.fold_in(key, tag_of(PROMPT)), params, vectors)
+        prompt = start(jax.random.fold_in(key, tag_of(PROMPT)), params, adapter.prompt)
         return {**variables, "params": {**params, PROMPT: prompt}}
 
-    return model._replace(init=init)
+    return model._replace(init=init, adapter=adapter)
 
 
 def _require_products(targets: set[str], products: Sequence[str]) -> None:

@@ -183,6 +183,10 @@ def equinox(module: Any, make: Callable) -> Model:
         """A module and its state; None where it has none."""
         return made if type(made) is tuple else (made, None)
 
+    def numbered(state: Any) -> dict[str, Any]:
+        """The leaves of a state by number, which are its names in files."""
+        return {str(i): leaf for i, leaf in enumerate(jax.tree.leaves(state))}
+
     module, start = apart(module)
     call = type(module).__call__
     of_batch = 2 if start is None else 3  # self, a sample, and perhaps the state
@@ -200,7 +204,7 @@ def equinox(module: Any, make: Callable) -> Model:
     def init(key):
         drawn, state = apart(make(key))
         params, _ = eqx.partition(drawn, eqx.is_inexact_array)
-        return {"params": params, "stats": dict(enumerate(jax.tree.leaves(state)))}
+        return {"params": params, "stats": numbered(state)}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
         combined = eqx.combine(variables["params"], fixed)
@@ -211,12 +215,12 @@ def equinox(module: Any, make: Callable) -> Model:
             options = options_for(names, mask, key, train)
             if start is None:
                 return network(row, **options), None
-            state = structure.unflatten([stats[i] for i in range(len(stats))])
+            state = structure.unflatten([stats[str(i)] for i in range(len(stats))])
             return network(row, state, **options)
 
         keys = None if key is None else jax.random.split(key, len(x))
         outputs, state = jax.vmap(of_sample, out_axes=(0, None), axis_name=axis)(x, keys)
-        return outputs, dict(enumerate(jax.tree.leaves(state))) if train else stats
+        return outputs, numbered(state) if train else stats
 
     return Model(init, apply, mixes_rows=axis is not None)
 
