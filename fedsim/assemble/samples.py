@@ -74,7 +74,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
 
 
 def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:
-    """Return samples of which images are recognised, where their source does not know what they are.
+    """Return samples with their images recognised, where the source does not know of any.
 
     Args:
       section: the data section.

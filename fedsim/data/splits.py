@@ -180,6 +180,7 @@ def prepare(
         train = np.sort(np.concatenate([rows.train, rows.test]))
         rows = rows._replace(train=train, test=train[:0])
 
+    assert arrays.scale is not None
     are_numbers = owners.ids == list(range(len(owners.ids)))
     client_names = None if are_numbers else tuple(owners.ids)
     sets = Sets(

@@ -41,11 +41,11 @@ def as_model(
     Plain functions are `init(key) -> params` and `apply(params, x) -> outputs [B, ...]`. An `init`
     with two arguments also gets a batch of one sample, and an `apply` whose signature has `mask`,
     `key` or `train` (or `training`, `deterministic`, `use_running_average`) gets those by name; so
-    do modules. Linen's mutable collections, nnx's other variables and the state of an Equinox module
-    go to `stats` and are updated while training: the server's floats are the mean of the clients',
-    and its integers and truth values those of the first client. Equinox modules are written for one
-    sample and are vmapped. Floats have the type of the run. No library is imported unless a module
-    of it is given.
+    do modules. Linen's mutable collections, nnx's other variables and the state of an Equinox
+    module go to `stats` and are updated while training: the server's floats are the mean of the
+    clients', and its integers and truth values those of the first client. Equinox modules are
+    written for one sample and are vmapped. Floats have the type of the run. No library is imported
+    unless a module of it is given.
 
     nnx and Equinox modules bring their parameters, so that all seeds start from them; a function
     `key -> module` in their place draws new ones for each seed.

@@ -49,16 +49,18 @@ def npz(
     classes, floats are regression targets; `client` is the natural partition. Uncompressed features
     (as `numpy.savez` writes them) of 64 MiB or more stay in the file and are read when a round
     needs them. Archives that hold Python objects, unpack to more than 8 GiB or to more than 200
-    times their size, or lie about sizes are refused. Images are bytes `[n, height, width]`, or have an axis of 1, 3 or 4 channels, which
-    becomes the last; bytes are divided by 255 unless there is a `scale`.
+    times their size, or lie about sizes are refused.
+
+    Images are bytes `[n, height, width]`, or have an axis of 1, 3 or 4 channels, which becomes the
+    last; bytes are divided by 255 unless there is a `scale`.
 
     Args:
       path: the file, in the scenario's folder, the working directory or a `--data-root`; files
         elsewhere are not read.
       missing: what happens to features that are NaN, as in `csv`.
       standardize: as in `csv`.
-      channel_axis: where images `[n, a, b, c]` have their channels; left out: the axis of 1, 3 or 4,
-        which is asked for where both could be it.
+      channel_axis: where images `[n, a, b, c]` have their channels; left out: the axis of 1, 3 or
+        4, which is asked for where both could be it.
       columns: further arrays `[n]`, of numbers or text, for partitions; the one that the partition
         names need not be listed.
       sha256: the file's hash; another file is refused (filled in by the resolved scenario).

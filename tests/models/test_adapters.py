@@ -226,7 +226,8 @@ def test_a_merged_model_is_one_without_the_adapter_or_refused(kind):
     model, x = networks()["transformer" if kind == "prompt" else "mlp"]
     changed = factory()
     net = adapted(model, changed)
-    params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, net.init(jax.random.key(0))["params"])
+    start = net.init(jax.random.key(0))["params"]
+    params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, start)
     if kind in ("bottleneck", "prompt"):
         with pytest.raises(ValueError, match="cannot be merged; leave merged out"):
             merged(params, changed)

@@ -107,9 +107,7 @@ def equinox():
 
 
 NETWORKS = {"own": own, "linen": linen, "nnx": nnx, "equinox": equinox}
-FORMS = [
-    name if name == "own" else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS
-]
+FORMS = [name if name == "own" else pytest.param(name, marks=pytest.mark.long) for name in NETWORKS]
 SCENARIO = {
     "name": "state",
     "rounds": 3,

@@ -65,8 +65,9 @@ def test_channels_first_are_channels_last_in_every_form(tmp_path, form, pixels):
     experiment = built(data, **section)
     expected = built((pixels, LABELS)).plans[0].federation
     got = experiment.plans[0].federation
-    for mine, theirs in zip((*got.train, *got.test), (*expected.train, *expected.test), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    for name in ("train", "test"):
+        for mine, theirs in zip(getattr(got, name), getattr(expected, name), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
     is_bytes = pixels is PIXELS
     assert got.scale == expected.scale == (1 / 255 if is_bytes else 1.0)
 
@@ -176,7 +177,11 @@ def of_two(x, x_test, **more):
 RAW = PIXELS.astype(np.float32)
 
 
-@pytest.mark.parametrize("pair", [(PIXELS, FLOATS), (FLOATS, PIXELS), (PIXELS, PIXELS), (PIXELS, RAW)])
+@pytest.mark.parametrize(
+    "pair",
+    [(PIXELS, FLOATS), (FLOATS, PIXELS), (PIXELS, PIXELS), (PIXELS, RAW)],
+    ids=["scaled test", "scaled training", "bytes", "floats to 255"],
+)
 @pytest.mark.parametrize("turned", [(), (0,), (1,), (0, 1)], ids=str)
 def test_two_sets_have_one_range_and_one_layout(pair, turned):
     sets = [np.moveaxis(x, -1, 1) if i in turned else x for i, x in enumerate(pair)]
