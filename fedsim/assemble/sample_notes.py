@@ -20,7 +20,7 @@ def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
         labels = _label_warnings(federation)
     elif scenario.spec.model.loss is None:  # whoever names a loss has targets in mind
         labels = _target_warnings(federation)
-    return [*unused, *labels, *scales]
+    return [*federation.remarks, *unused, *labels, *scales]
 
 
 def partition_notes(federation: Federation) -> list[str]:

@@ -17,6 +17,7 @@ from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PARTITIONS
 from fedsim.sources import of_frame
 from fedsim.sources.arrays import is_per_token
+from fedsim.sources.image_sets import ImageSets, image_sets
 from fedsim.sources.tokenizer import Tokenizer, tokenizer
 
 
@@ -44,6 +45,11 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
         else:
             arrays = _arrays_of(scenario, data)
 
+    try:
+        images = images_of(section, arrays, data is not None)
+    except DataError as error:
+        raise (error.with_prefix(file["path"]) if file else error) from None
+    arrays = images.arrays
     names_column = _client_column(section) is not None
     by_id = is_natural(section, arrays.client is not None or names_column)
     try:
@@ -55,12 +61,34 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     except DataError as error:
         raise (error.with_prefix(file["path"]) if file else error) from None
 
+    sets = sets._replace(
+        channels_first=images.channels_first,
+        remarks=tuple(images.remarks),
+    )
     if by_id and data is None:
         text = "leave it out, or choose a partition"
         require_count(scenario, sets.owners, f"the samples name {sets.owners}; {text}")
     single_labels = not is_per_token(sets.train.y)
     check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
     return sets, classes
+
+
+def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:
+    """Return samples with their images recognised, where the source does not know of any.
+
+    Args:
+      section: the data section.
+      arrays: the samples as they were loaded.
+      are_supplied: whether a Python program passed them.
+
+    Raises:
+      DataError: for images that can be read in two ways, and sets of different ranges.
+    """
+    knows_images = not hasattr(section, "channel_axis")
+    if knows_images and not are_supplied:
+        return ImageSets(arrays, False, [])
+    axis = getattr(section, "channel_axis", None)
+    return image_sets(arrays, axis, getattr(section, "standardize", False))
 
 
 def _tokenizer_of(scenario: Scenario, data: Any) -> dict[str, Tokenizer]:

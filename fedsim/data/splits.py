@@ -57,6 +57,8 @@ class Sets(NamedTuple):
       held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
         there are none.
       statistics: what became of each feature; None: features are as they were read.
+      channels_first: whether images, which have their channels last, were read with them first.
+      remarks: what the features were changed to, and what seems wrong: a line for each.
     """
 
     train: Samples
@@ -74,6 +76,8 @@ class Sets(NamedTuple):
     owner_test: np.ndarray | None = None
     held_out: np.ndarray | None = None
     statistics: Statistics | None = None
+    channels_first: bool = False
+    remarks: tuple[str, ...] = ()
 
 
 class SplitSizes(NamedTuple):
@@ -144,6 +148,7 @@ def prepare(
     completion = Completion(missing, standardize)
 
     # Names, and faults that can be seen without statistics.
+    arrays = arrays._replace(scale=1.0 if arrays.scale is None else float(arrays.scale))
     if missing == "drop":
         arrays = without_blanks(arrays)
     arrays, labels = encode_labels(arrays)
@@ -175,6 +180,7 @@ def prepare(
         train = np.sort(np.concatenate([rows.train, rows.test]))
         rows = rows._replace(train=train, test=train[:0])
 
+    assert arrays.scale is not None
     are_numbers = owners.ids == list(range(len(owners.ids)))
     client_names = None if are_numbers else tuple(owners.ids)
     sets = Sets(
@@ -185,7 +191,7 @@ def prepare(
         validation=_samples_of(arrays, rows.validation),
         server=_samples_of(arrays, rows.server),
         names=Names(labels, client_names, features),
-        scale=float(arrays.scale),
+        scale=arrays.scale,
         vocabulary=int(arrays.vocabulary),
         columns=_columns(arrays, rows.train),
         rows_read=len(arrays.y),

@@ -59,6 +59,8 @@ def _like_training(x: Any, f: Federation) -> np.ndarray:
     """Return samples in the type and on the scale of the training samples."""
     x = np.asarray(x)
     expected = f.train.x
+    if f.channels_first and x.shape[1:] == f.given_shape:
+        x = np.moveaxis(x, 1, -1)
     if x.shape[1:] != expected.shape[1:] or x.ndim != expected.ndim:
         shape = ", ".join(["n", *map(str, expected.shape[1:])])
         raise ValueError(f"x: samples of the scenario are [{shape}]; found {list(x.shape)}")
@@ -71,6 +73,9 @@ def _like_training(x: Any, f: Federation) -> np.ndarray:
         raise ValueError(f"x: samples of the scenario are {expected.dtype}; found {x.dtype}")
     if f.statistics is not None:
         return completed_features(x, f.statistics, expected.dtype)
+
+    if x.dtype == np.uint8 and x.ndim > 2 and not whole and x.max() > 1 >= np.max(expected):
+        raise ValueError("x: bytes, and samples of the scenario are floats up to 1; divide by 255")
 
     converted = x.astype(expected.dtype)
     beyond = (x < 0) | (x >= f.vocabulary) if f.vocabulary else whole & (converted != x)

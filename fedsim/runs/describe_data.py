@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from fedsim.assemble.links import factory_of, locate_link_errors
+from fedsim.assemble.samples import images_of
 from fedsim.errors import DataError
 from fedsim.scenario import Scenario, read
 from fedsim.sources import sha256_of_data
@@ -85,9 +86,12 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     section |= guessed
 
     problems: list[str] = []
+    remarks: list[str] = []
     try:
         scenario, arrays, has_blanks = _read_samples(section, edits)
-        counted = describe_arrays(arrays)
+        images = images_of(scenario.spec.data, arrays, are_supplied=False)
+        counted = describe_arrays(images.arrays)
+        remarks = images.remarks
     except DataError as error:
         if summary is None:
             raise
@@ -97,7 +101,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         has_blanks = False
 
     section |= scenario.document.values["data"]
-    notes = _notes(section, guessed)
+    notes = [*_notes(section, guessed), *remarks]
     if summary is not None and summary.note:
         notes.append(summary.note)
     if problems and summary is not None and section["kind"] == "csv":

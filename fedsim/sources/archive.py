@@ -14,6 +14,7 @@ from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays, encode_labels, validate
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import MAX_BYTES, Name, opened
+from fedsim.sources.image_sets import ChannelAxis
 from fedsim.sources.mapped import MIN_MAPPED_BYTES
 from fedsim.sources.zips import require_short_list, require_small
 
@@ -36,6 +37,7 @@ def npz(
     path: Name,
     missing: Missing = "refuse",
     standardize: bool = False,
+    channel_axis: ChannelAxis = None,
     columns: list[str] = [],  # noqa: B006 (read, never changed)
     sha256: str | None = None,
 ) -> Arrays:
@@ -48,11 +50,16 @@ def npz(
     needs them. Archives that hold Python objects, unpack to more than 8 GiB or to more than 200
     times their size, or lie about sizes are refused.
 
+    Images are bytes `[n, height, width]`, or have an axis of 1, 3 or 4 channels, which becomes the
+    last; bytes are divided by 255 unless there is a `scale`.
+
     Args:
       path: the file, in the scenario's folder, the working directory or a `--data-root`; files
         elsewhere are not read.
       missing: what happens to features that are NaN, as in `csv`.
       standardize: as in `csv`.
+      channel_axis: where images `[n, a, b, c]` have their channels; left out: the axis of 1, 3 or
+        4, which is asked for where both could be it.
       columns: further arrays `[n]`, of numbers or text, for partitions; the one that the partition
         names need not be listed.
       sha256: the file's hash; another file is refused (filled in by the resolved scenario).
@@ -60,7 +67,7 @@ def npz(
     Raises:
       DataError: naming the file, if it is not such an archive.
     """
-    del standardize  # done by `prepare`, which knows the training samples
+    del standardize, channel_axis  # done later, when the training samples are known
     with opened(path, sha256, math.inf) as file:
         names = dict.fromkeys((*MEMBERS, *columns))
         members: dict[str, Any] = arrays_in(file, names, required=("x", "y", *columns))

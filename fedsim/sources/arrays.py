@@ -22,6 +22,8 @@ class Arrays(NamedTuple):
 
     Args:
       x: features `[n, ...]`; stored as floats, except bytes (uint8) and the integers of tokens.
+        Images have an axis of 1, 3 or 4 channels, the last or the first, which then becomes the
+        last for all but a network of your own.
       y: labels `[n]` (integers: classes 0, 1, ...; text: class names, numbered in sorted order;
         floats: regression targets `[n, ...]`), or `[n, T]` integers: a label for each of T tokens,
         −1 where there is none.
@@ -32,7 +34,8 @@ class Arrays(NamedTuple):
       client_test: optional ids of the clients that the test samples belong to: under the natural
         partition they are the client's own test samples, and together they are the test set. An id
         may occur here only.
-      scale: the factor that turns x into features: 1/255 for the bytes of images.
+      scale: the factor that turns x into features; left out: 1/255 for the bytes of images,
+        `[n, height, width]` or `[n, height, width, channels]` in uint8, else 1.
       vocabulary: if positive, x holds tokens `[n, T]`, integers from 0 to vocabulary − 1. Integer x
         and y of the same shape `[n, T]` are tokens without it.
       labels: optional names of classes 0, 1, ...
@@ -53,7 +56,7 @@ class Arrays(NamedTuple):
     x_test: np.ndarray | None = None
     y_test: np.ndarray | None = None
     client_test: np.ndarray | None = None
-    scale: float = 1.0
+    scale: float | None = None
     vocabulary: int = 0
     labels: Sequence[str] | None = None
     features: Sequence[str] | None = None

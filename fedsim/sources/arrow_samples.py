@@ -180,7 +180,7 @@ def of_one_column(
         x=x,
         y=np.concatenate(labels),
         client=np.concatenate(ids) if ids else None,
-        scale=SCALE if roles.form == "images" else 1.0,
+        scale=SCALE if roles.form == "images" else None,
         labels=roles.classes.get(roles.target),
         columns=_extra_columns(train, roles),
     )

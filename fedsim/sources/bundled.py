@@ -10,6 +10,7 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import Name
+from fedsim.sources.image_sets import ChannelAxis
 
 
 @dataset
@@ -93,6 +94,7 @@ def supplied(
     standardize: bool = False,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
+    channel_axis: ChannelAxis = None,
 ) -> Arrays:
     """Samples from a Python program: `fedsim.run(..., data=...)` takes arrays or a DataFrame.
 
@@ -106,11 +108,12 @@ def supplied(
       standardize: as in `csv`.
       drop: columns that are left out.
       columns: columns of a DataFrame, as in `csv`.
+      channel_axis: where images have their channels, as in `npz`.
 
     Raises:
       DataError: always on the command line, since a scenario file holds no samples.
     """
-    del target, client, missing, standardize, drop, columns
+    del target, client, missing, standardize, drop, columns, channel_axis
     raise DataError(
         "data.kind: supplied: these samples came from a Python program; "
         "pass them as fedsim.run(..., data=)"

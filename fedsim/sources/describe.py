@@ -45,7 +45,7 @@ def describe_arrays(arrays: Arrays) -> dict[str, Any]:
         "test_rows": test_rows,
         "shape": list(x.shape[1:]),
         "type": str(x.dtype),
-        "scale": float(arrays.scale),
+        "scale": 1.0 if arrays.scale is None else float(arrays.scale),
         "vocabulary": arrays.vocabulary or None,
         "features": names,
         "target": _target(np.asarray(arrays.y), labels),

@@ -10,6 +10,7 @@ from fedsim.sources.arrow import require_pyarrow, sound
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
+from fedsim.sources.image_sets import ChannelAxis
 from fedsim.sources.pictures import Channels, Size
 from fedsim.sources.snapshots import WHERE as WHERE
 from fedsim.sources.snapshots import declared_columns, splits_of
@@ -31,6 +32,7 @@ def huggingface(
     channels: Channels = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    channel_axis: ChannelAxis = None,
     sha256: str | None = None,
     length: Length = 80,
     tokenizer: Tokenizer | None = None,
@@ -65,6 +67,7 @@ def huggingface(
       channels: 1: grey; 3: colour; left out: 1 where all images are grey.
       missing: what happens to blanks among columns of numbers and text, as in `csv`.
       standardize: as in `csv`.
+      channel_axis: as in `npz`, for lists.
       sha256: the common hash of all files; others are refused (filled in by the resolved scenario).
       length: with a tokenizer, the number of tokens of a sequence.
       tokenizer: what makes tokens of texts.
@@ -73,7 +76,7 @@ def huggingface(
       DataError: for a folder without such files, files that lie about sizes, unsound images, and
         columns that do not exist or cannot be learned from.
     """
-    del standardize  # done by `prepare`, which knows the training samples
+    del standardize, channel_axis  # done later, when the training samples are known
     require_pyarrow("huggingface")  # the import below needs it
     with folder_files(path, sha256) as files, sound("set"):
         splits = splits_of(files)

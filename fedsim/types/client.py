@@ -216,7 +216,8 @@ class Client(NamedTuple):
       shares: params (names, shapes) -> a bool per leaf, whether it travels; None: all do.
       stats: what happens to running statistics: the server's are the mean of the clients', weighted
         as the rule does; or their variance is that of all clients' values together, by the same
-        weights; or every client keeps its own, and none travel.
+        weights; or every client keeps its own, and none travel. Integers and truth values are those
+        of the first client whose update counts.
       personal: (shared, memory row) -> the client's personal variables.
       tuning: how the client's personal variables are trained before they are scored; None: they
         are scored as they are.
