@@ -16,7 +16,7 @@ from fedsim.compose import partition
 from fedsim.data.partition import Assign, Parts, parts_of
 from fedsim.errors import DataError, PartitionError
 from fedsim.limits import require_memory
-from fedsim.sources.arrays import number_ids
+from fedsim.sources.ids import number_ids
 from fedsim.sources.cells import parse_ids
 from fedsim.sources.delimited import lines_of, unpacked
 from fedsim.sources.faults import MAX_LISTED, Faults

@@ -4,20 +4,24 @@ import contextlib
 import math
 from array import array
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
 from fedsim.sources.dates import as_days
 from fedsim.sources.faults import WHOLE_COLUMN, Faults
+from fedsim.sources.ids import BLANK as BLANK
+from fedsim.sources.ids import sortable
 
-BLANK = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"))  # cells without a value
 DECIDING_ROWS = 1000  # the first rows, which decide whether a column holds numbers, dates or text
+MAX_LABEL = 2**63 - 1  # of whole numbers
 MAX_CATEGORIES = 100  # texts of a column that become features
 WRITE_COMMA = "has a decimal comma; write decimal: ',', or decimals with a point"
 NO_DATE = (
     "not a date, but most cells of the column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
 )
 
+Task = Literal["auto", "classification", "regression"]
 Cells = Sequence[str] | np.ndarray  # of a column: texts, or floats with NaN for blanks
 
 # A stripped cell -> a number; NaN for a blank, None for other text.
@@ -77,6 +81,12 @@ class Features:
                 block[:, j] = [_code(cell.strip(), codes) for cell in cells]
         self.cells.frombytes(block.data.cast("B"))
         self.row_numbers.extend(row_numbers)
+
+    @property
+    def kinds(self) -> list[str]:
+        """What each column holds: `numbers`, `dates` or `text`."""
+        kinds: dict[Parser | None, str] = {None: "text", parse_date: "dates"}
+        return [kinds.get(parser, "numbers") for parser in self.parsers]
 
     def table(self) -> np.ndarray:
         """Return the values of all cells `[n, columns]`."""
@@ -186,10 +196,12 @@ def parse_labels(
     faults: Faults,
     drop: bool,
     parse: Parser = parse_number,
+    task: Task = "auto",
 ) -> np.ndarray:
     """The labels of a target column `[n]`.
 
     Whole numbers are classes, other numbers are regression targets, texts are names of classes.
+    Next to blanks 1.0 is a whole number too, since pandas writes whole numbers there like that.
 
     Args:
       cells: the texts.
@@ -198,6 +210,7 @@ def parse_labels(
       faults: collects what is wrong.
       drop: whether the rows of blanks are dropped later; until then, blanks are 0 or empty names.
       parse: makes numbers of cells, as in `Features`.
+      task: what the labels are instead.
     """
     cells = [cell.strip() for cell in cells]
     if not drop:
@@ -209,6 +222,8 @@ def parse_labels(
             comma_cell = decimal_comma_in(cells)
             if comma_cell is not None:
                 faults.add(WHOLE_COLUMN, column, f"{comma_cell[:40]!a} {WRITE_COMMA}")
+        if task == "regression":
+            faults.add(WHOLE_COLUMN, column, "texts, which are no numbers to predict; remove task")
         return np.array(_fill_blanks(cells, ""))
 
     has_text = False
@@ -222,17 +237,20 @@ def parse_labels(
         return np.zeros(len(cells), np.int64)
 
     filled = _fill_blanks(cells, "0")
-    try:
-        y = np.array(list(map(int, filled)), np.int64)
-        wrong = y < 0
-        reason = ": classes are 0, 1, 2, ..."
-    except (ValueError, OverflowError):
-        y = np.array([parse(cell) for cell in filled], np.float64)
+    y = np.array([parse(cell) for cell in filled], np.float64)
+    whole = np.isfinite(y) & (np.floor(y) == y)
+    beside_blanks = filled != cells
+    if task == "auto" and all(map(_is_integer, filled)) or beside_blanks and whole.all():
+        task = "classification"
+    if task != "classification":
         wrong = ~np.isfinite(y)
         reason = " cannot be a target"
+    else:
+        wrong = ~whole | (y < 0) | (y > MAX_LABEL)
+        reason = ": classes are 0, 1, 2, ..."
     for i in np.flatnonzero(wrong).tolist():
-        faults.add(row_numbers[i], column, f"{y[i]}{reason}")
-    return y
+        faults.add(row_numbers[i], column, f"{filled[i]}{reason}")
+    return y.astype(np.int64) if task == "classification" and not wrong.any() else y
 
 
 def parse_ids(
@@ -243,9 +261,7 @@ def parse_ids(
     noun: str = "client id",
     row: str = "sample",
 ) -> np.ndarray:
-    """Client ids `[n]`: integers if all cells are whole numbers in their usual form, else texts.
-
-    As integers, 10 is sorted behind 9; 007 is a text.
+    """Client ids `[n]`, as `sortable` has them.
 
     Args:
       cells: the texts.
@@ -257,13 +273,7 @@ def parse_ids(
     """
     cells = [cell.strip() for cell in cells]
     _add_faults_of_blanks(cells, row_numbers, column, faults, f"a {row} without a {noun}")
-    try:
-        numbers = list(map(int, cells))
-        if all(str(number) == cell for number, cell in zip(numbers, cells, strict=True)):
-            return np.array(numbers, np.int64)
-    except (ValueError, OverflowError):
-        pass
-    return np.array(cells)
+    return sortable(cells)
 
 
 def _add_faults_of_blanks(
@@ -273,6 +283,14 @@ def _add_faults_of_blanks(
     for cell, row_number in zip(cells, row_numbers, strict=True):
         if cell in BLANK:
             faults.add(row_number, column, fault)
+
+
+def _is_integer(cell: str) -> bool:
+    """Whether a cell is written as a whole number of 64 bits."""
+    try:
+        return abs(int(cell)) <= MAX_LABEL
+    except ValueError:
+        return False
 
 
 def _fill_blanks(cells: Sequence[str], filler: str) -> list[str]:

@@ -7,7 +7,8 @@ from fedsim.compose import alias, dataset
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import require_pyarrow, sound
-from fedsim.sources.columns import Missing
+from fedsim.sources.cells import Task
+from fedsim.sources.columns import Dates, Missing, Reading
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
 from fedsim.sources.pictures import Channels, Size
@@ -31,6 +32,8 @@ def huggingface(
     channels: Channels = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    dates: Dates = "refuse",
+    task: Task = "auto",
     sha256: str | None = None,
     length: Length = 80,
     tokenizer: Tokenizer | None = None,
@@ -65,6 +68,8 @@ def huggingface(
       channels: 1: grey; 3: colour; left out: 1 where all images are grey.
       missing: what happens to blanks among columns of numbers and text, as in `csv`.
       standardize: as in `csv`.
+      dates: as in `csv`.
+      task: as in `csv`, of columns of numbers and text.
       sha256: the common hash of all files; others are refused (filled in by the resolved scenario).
       length: with a tokenizer, the number of tokens of a sequence.
       tokenizer: what makes tokens of texts.
@@ -97,5 +102,5 @@ def huggingface(
         declarations = declared_columns(files, schema.metadata)
         roles = roles_of(schema, declarations, target, features, client)
         if roles.form == "table":
-            return of_table(used, schema, roles, missing)
+            return of_table(used, schema, roles, Reading(missing, dates, task))
         return of_one_column(used, schema, roles, size, channels)

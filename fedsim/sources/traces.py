@@ -7,7 +7,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.arrays import number_ids
+from fedsim.sources.ids import number_ids
 from fedsim.sources.cells import parse_ids, parse_number
 from fedsim.sources.delimited import Dialect, chunks_of, table_in
 from fedsim.sources.faults import Faults
