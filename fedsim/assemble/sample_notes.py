@@ -38,8 +38,10 @@ def column_remarks(columns: Sequence[TableColumn], section: Any) -> list[str]:
     """
     lines = []
     for column in columns:
+        key = "data.features"
+        if hasattr(section, "drop"):
+            key = f"data.drop: [{column.name[:40]!a}]"
         if column.remark:
-            key = f"data.drop: [{column.name[:40]!a}]" if hasattr(section, "drop") else "data.features"
             lines.append(f"{column.remark} leave it out ({key})")
     return lines
 
@@ -82,8 +84,9 @@ def _column_warnings(section: Any, f: Federation) -> list[str]:
 
 
 def _test_warnings(section: Any, f: Federation) -> list[str]:
-    """A line for samples that are all trained on, where the scenario does not say so."""
-    if "test" in section.model_fields_set or len(f.test.y) or f.test_holders.sizes.any():
+    """A line for a frame that is all trained on, where the scenario does not say so."""
+    said = "test" in section.model_fields_set or f.names.table is None
+    if said or len(f.test.y) or f.test_holders.sizes.any():
         return []
     text = "no samples are held out to test on, as a fifth of a file would be"
     return [f"{text}; write data.test: 0.2, or 0 for none"]

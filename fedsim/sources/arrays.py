@@ -29,7 +29,8 @@ class Arrays(NamedTuple):
         −1 where there is none.
       client: optional natural partition `[n]`: any ids that can be sorted. Tables show the ids;
         wherever a scenario refers to clients by number, client k has the k-th smallest id.
-      x_test: optional test features; without them the share `data.test` of the samples is held out.
+      x_test: optional test features; without them the share `data.test` of the samples is held out,
+        where the scenario writes one.
       y_test: optional test labels.
       client_test: optional ids of the clients that the test samples belong to: under the natural
         partition they are the client's own test samples, and together they are the test set. An id

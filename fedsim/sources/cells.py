@@ -240,7 +240,7 @@ def parse_labels(
     y = np.array([parse(cell) for cell in filled], np.float64)
     whole = np.isfinite(y) & (np.floor(y) == y)
     beside_blanks = filled != cells
-    if task == "auto" and all(map(_is_integer, filled)) or beside_blanks and whole.all():
+    if (task == "auto" and all(map(_is_integer, filled))) or (beside_blanks and whole.all()):
         task = "classification"
     if task != "classification":
         wrong = ~np.isfinite(y)

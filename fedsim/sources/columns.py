@@ -191,9 +191,7 @@ def arrays_of(table: Table, reading: Reading) -> Arrays:
 
     drop = reading.missing == "drop"
     parse = table.features.parse
-    y = parse_labels(
-        table.target, row_numbers, roles.target, faults, drop, parse, reading.task
-    )
+    y = parse_labels(table.target, row_numbers, roles.target, faults, drop, parse, reading.task)
     if roles.target not in faults.columns:
         fault = fault_of_classes(y)
         if fault is not None:

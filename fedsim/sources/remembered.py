@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.sources.cells import DECIDING_ROWS, Parser, parse_comma_number, parse_number
+from fedsim.sources.cells import DECIDING_ROWS, Parser, parse_comma_number
 
 BLANK_CATEGORY = "(blank)"
 MIN_IDS = 20  # rows of a table, from which on columns that differ in all of them look like ids

@@ -16,7 +16,7 @@ def without_objects(arrays: Arrays) -> Arrays:
     plain = {}
     for name in SETS:
         values = getattr(arrays, name)
-        if values is not None and getattr(values, "dtype", None) == object:
+        if isinstance(values, np.ndarray) and values.dtype.kind == "O":
             numbers = _numbers(values)
             plain[name] = values if numbers is None else numbers
     return arrays._replace(**plain)
@@ -64,7 +64,7 @@ def _classes(name: str, y: np.ndarray) -> np.ndarray:
     whole = np.isfinite(y) & (np.floor(y) == y)
     if not whole.all():
         row = int((~whole).reshape(len(y), -1).any(1).argmax())
-        raise DataError(f"{name}: row {row} has label {y[row]}; classes are whole numbers 0, 1, ...")
+        raise DataError(f"{name}: row {row} has label {y[row]}; classes are 0, 1, 2, ...")
     return y.astype(np.int64)
 
 

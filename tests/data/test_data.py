@@ -51,9 +51,10 @@ def numbers(x: np.ndarray) -> set[int]:
             "client: row 1 has no id",
         ),
         (
-            Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["a", 1], object)),
-            "cannot be sorted",
+            Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["a", None], object)),
+            "client: row 1 has no id",
         ),
+        (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["", "a"])), "row 0 has no id"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), x_test=np.zeros((2, 2))), "without y_test"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), y_test=np.zeros(2, int)), "without x_test"),
         (
@@ -222,7 +223,8 @@ def test_samples_from_python_are_tested_on_only_when_asked():
 @pytest.mark.parametrize("ids", [None, np.repeat([2, 1], 30)])
 def test_the_settled_section_reads_the_same(data, ids):
     arrays = numbered_samples(60, 3, ids)
-    scenario = read({"name": "s", "data": {"kind": "digits", "clients": 6, **data}})
+    clients = {} if ids is not None and "partition" not in data else {"clients": 6}
+    scenario = read({"name": "s", "data": {"kind": "digits", **clients, **data}})
     f = federations_of(scenario, arrays, F32)[0]
     settled = resolved_data(scenario, arrays, f)
     again = read({"name": "s", "data": settled.model_dump(mode="json")})

@@ -195,7 +195,10 @@ def test_counts(tmp_path):
     }
     told = describe(made("parquet", tmp_path))
     assert told["target"] == {"kind": "numbers", "shape": [], "least": 1.0, "most": 2.0}
-    assert told["features"] == ["seen", "age", "ward"] or told["features"][:2] == ["seen", "age"]
+    assert told["features"][0] == "age" and told["data"]["drop"] == ["seen"]
+    assert (
+        "dates are left out (seen); dates: ordinal makes days since 1970 of them" in told["notes"]
+    )
 
 
 def test_blanks_are_counted_and_filled(tmp_path):
@@ -259,7 +262,7 @@ def test_the_columns_of_a_table_are_summarised(tmp_path, form):
         table.assign(seen=pd.to_datetime(table["seen"], format="ISO8601")).to_parquet(
             tmp_path / "t.parquet"
         )
-    told, columns = summary(tmp_path / f"t.{form}", "drop=[none]")
+    told, columns = summary(tmp_path / f"t.{form}", "drop=[none]", "dates=ordinal")
     assert told["problems"] == [] and told["rows"] == 4 and told["missing"]["share"] == 1
     assert {name: counts(column) for name, column in columns.items()} == {
         "whole": ["whole numbers", 0, 3, -1, 3],

@@ -474,7 +474,9 @@ def test_scales_that_differ_by_orders_get_a_remark():
         (np.arange(12) % 3 + 1, "labels run from 1 to 3, and the model has a class 0 as well"),
         (np.arange(12) % 3 * 1.0, "targets are 0.0 to 2.0 without decimals"),
         (np.arange(12) % 3 + 3.0, ""),  # grades are numbers
-        (np.eye(3)[np.arange(12) % 3], ""),  # squared errors of one-hot rows are a loss
+        (np.eye(3)[np.arange(12) % 3], "targets look one-hot, so the model predicts 3 numbers"),
+        (np.arange(12)[:, None] % 2 * 1.0, "targets are 0.0 to 1.0 without decimals"),
+        (np.arange(12) % 3 + 1.0, "targets are 1.0 to 3.0 without decimals"),
         (np.ones((12, 2)), ""),
     ],
 )

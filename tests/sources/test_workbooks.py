@@ -61,7 +61,7 @@ def test_a_sheet_is_read_as_the_same_table_in_csv(tmp_path):
     frame["ill"] = frame["ill"].map({True: "TRUE", False: "FALSE"})
     frame["seen"] = [moment.isoformat() for moment in frame["seen"]]
     frame.to_csv(tmp_path / "t.csv", index=False)
-    keys = {"missing": "mean", "drop": ["whole"], "columns": ["ward"]}
+    keys = {"missing": "mean", "drop": ["whole"], "columns": ["ward"], "dates": "ordinal"}
     one = xlsx(str(tmp_path / "t.xlsx"), sheet="data", **keys)
     two = csv(str(tmp_path / "t.csv"), **keys)
     assert one.features == two.features and one.x.tobytes() == two.x.tobytes()
