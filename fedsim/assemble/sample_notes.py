@@ -76,11 +76,13 @@ def _scale_warnings(section: Any, federation: Federation) -> list[str]:
 def _column_warnings(section: Any, f: Federation) -> list[str]:
     """Lines for features that may be ids, or numbers that were read as texts."""
     x = f.train.x
-    columns: Sequence[TableColumn] = f.names.table or ()
-    if not columns and f.statistics is None and x.ndim == 2 and not f.vocabulary:
-        if section.kind == "supplied":
-            columns = columns_of_numbers(x)
-    return column_remarks(columns, section)
+    if f.names.table is not None:
+        return column_remarks(f.names.table, section)
+    is_raw = f.statistics is None and x.ndim == 2 and not f.vocabulary
+    if section.kind != "supplied" or not is_raw:
+        return []
+    remarks = [column.remark for column in columns_of_numbers(x)]
+    return [f"{remark} leave it out of x" for remark in remarks if remark]
 
 
 def _test_warnings(section: Any, f: Federation) -> list[str]:

@@ -46,7 +46,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     else:
         variables = with_frozen(run.server.shared, run.frozen)
 
-    x = _like_training(x, run.plan.federation)
+    x = like_training(x, run.plan.federation)
     parts = []
     for first in range(0, len(x), ROWS):
         rows = x[first : first + ROWS]
@@ -57,7 +57,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _like_training(x: Any, f: Federation) -> np.ndarray:
+def like_training(x: Any, f: Federation) -> np.ndarray:
     """Return samples in the type and on the scale of the training samples."""
     names = f.names
     if names.table is not None and is_frame(x):

@@ -328,7 +328,7 @@ class Result(Tables):
 
     def _chance_note(self, seed: int) -> str:
         """Whether a seed's final accuracy is that of guessing, in a sentence."""
-        (run,) = [row for row in self.records["summary"] if row["seed"] == seed]
+        run = next((row for row in self.records["summary"] if row["seed"] == seed), {})
         partition = self.partition
         if "seed" in partition:
             partition = partition.loc[partition["seed"] == seed]

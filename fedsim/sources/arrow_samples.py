@@ -231,6 +231,10 @@ def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, reading: Read
         complete = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()  # [n]
         complete_train = complete[:train_rows]
         columns = {name: values[complete_train] for name, values in columns.items()}
+        target = frame[roles.target]
+        beside_blanks = target.dtype.kind == "f" and target.isna().any()
+        if beside_blanks and (target.dropna() % 1 == 0).all():
+            frame[roles.target] = target.astype("Int64")  # the blanks are gone from here on
         frame = frame[complete]
         train_rows = int(complete_train.sum())
     arrays = of_frame(frame, roles.target, roles.client, *reading)

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -17,6 +18,8 @@ DECIDING_ROWS = 1000  # the first rows, which decide whether a column holds numb
 MAX_LABEL = 2**63 - 1  # of whole numbers
 MAX_CATEGORIES = 100  # texts of a column that become features
 WRITE_COMMA = "has a decimal comma; write decimal: ',', or decimals with a point"
+WRITE_PLAIN = "has a comma between thousands, or a decimal one; write 1234, or decimal: ','"
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 NO_DATE = (
     "not a date, but most cells of the column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
 )
@@ -117,9 +120,7 @@ class Features:
         for column, cells, parser in zip(self.columns, chunk, self.parsers, strict=True):
             if parser is not None:
                 continue
-            cell = decimal_comma_in(cells)
-            if cell is not None:
-                self.faults.add(WHOLE_COLUMN, column, f"{cell[:40]!a} {WRITE_COMMA}")
+            self.faults.add_to_column(column, fault_of_commas(cells))
 
 
 def is_blank(cell: str) -> bool:
@@ -189,6 +190,16 @@ def decimal_comma_in(cells: Cells) -> str | None:
     return None
 
 
+def fault_of_commas(cells: Cells) -> str | None:
+    """Return what is wrong with a column of text whose cells are numbers with commas."""
+    comma_cell = decimal_comma_in(cells)
+    if comma_cell is None:
+        return None
+    with_commas = [cell for cell in _first_values(list(cells)) if "," in cell]
+    thousands = all(map(THOUSANDS.fullmatch, with_commas))
+    return f"{comma_cell[:40]!a} {WRITE_PLAIN if thousands else WRITE_COMMA}"
+
+
 def parse_labels(
     cells: Sequence[str],
     row_numbers: Sequence[int],
@@ -219,9 +230,7 @@ def parse_labels(
 
     if not mostly_numbers(cells, parse):
         if parse is parse_number:
-            comma_cell = decimal_comma_in(cells)
-            if comma_cell is not None:
-                faults.add(WHOLE_COLUMN, column, f"{comma_cell[:40]!a} {WRITE_COMMA}")
+            faults.add_to_column(column, fault_of_commas(cells))
         if task == "regression":
             faults.add(WHOLE_COLUMN, column, "texts, which are no numbers to predict; remove task")
         return np.array(_fill_blanks(cells, ""))
@@ -240,14 +249,16 @@ def parse_labels(
     y = np.array([parse(cell) for cell in filled], np.float64)
     whole = np.isfinite(y) & (np.floor(y) == y)
     beside_blanks = filled != cells
-    if (task == "auto" and all(map(_is_integer, filled))) or (beside_blanks and whole.all()):
+    remedy = ""
+    if task == "auto" and (all(map(_is_integer, filled)) or (beside_blanks and whole.all())):
         task = "classification"
+        remedy = "; task: regression predicts numbers"
     if task != "classification":
         wrong = ~np.isfinite(y)
         reason = " cannot be a target"
     else:
         wrong = ~whole | (y < 0) | (y > MAX_LABEL)
-        reason = ": classes are 0, 1, 2, ..."
+        reason = f": classes are 0, 1, 2, ...{remedy}"
     for i in np.flatnonzero(wrong).tolist():
         faults.add(row_numbers[i], column, f"{filled[i]}{reason}")
     return y.astype(np.int64) if task == "classification" and not wrong.any() else y

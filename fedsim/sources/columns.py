@@ -193,9 +193,7 @@ def arrays_of(table: Table, reading: Reading) -> Arrays:
     parse = table.features.parse
     y = parse_labels(table.target, row_numbers, roles.target, faults, drop, parse, reading.task)
     if roles.target not in faults.columns:
-        fault = fault_of_classes(y)
-        if fault is not None:
-            faults.add(WHOLE_COLUMN, roles.target, fault)
+        faults.add_to_column(roles.target, fault_of_classes(y))
 
     client = None
     if roles.client is not None:

@@ -75,6 +75,26 @@ def test_blank_dates_are_blank_numbers(tmp_path):
     assert got.x.tolist() == [[19844], [19846]]
 
 
+def test_dates_are_features_only_where_asked_for(tmp_path):
+    texts = pd.DataFrame({"when": ["2024-05-01", "2024-05-03"], "a": [1.0, 2.5], "y": [0, 1]})
+    frame = texts.assign(when=pd.to_datetime(texts["when"]))
+    texts.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    readers = {
+        "texts": lambda **keys: of_frame(texts, **keys),
+        "frame": lambda **keys: of_frame(frame, **keys),
+        "csv": lambda **keys: csv(str(tmp_path / "t.csv"), **keys),
+        "parquet": lambda **keys: parquet(str(tmp_path / "t.parquet"), **keys),
+    }
+    for read in readers.values():
+        with pytest.raises(
+            DataError, match=r"column 'when': dates, .*write dates: ordinal .*or drop"
+        ):
+            read()
+        assert read(dates="ordinal").features == ("when", "a")
+        assert read(drop=["when"]).features == ("a",)
+
+
 def test_durations_and_units():
     frame = pd.DataFrame({"stay": pd.to_timedelta(["1D", "36h"]), "y": [0, 1]})
     assert of_frame(frame).x.tolist() == [[1], [1.5]]

@@ -141,9 +141,9 @@ def as_leaf(folder):
 FORMS = {
     "npz": (as_npz, "npz", {"clients": None}),
     "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
-    "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "clients": None}),
-    "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4}),
-    "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "clients": None}),
+    "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "drop": ["seen"]}),
+    "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4, "drop": ["seen"]}),
+    "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "drop": ["seen"]}),
     "idx": (as_mnist, "idx", {"clients": 4}),
     "cifar10": (as_cifar10, "cifar10", {"clients": 3}),
     "cifar100": (as_cifar100, "cifar100", {"clients": 3}),
