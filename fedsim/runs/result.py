@@ -271,7 +271,8 @@ class Result(Tables):
 
         Args:
           x: samples `[n, ...]`, as the scenario's data source has them: features are filled in and
-            brought to one scale where the scenario does so (`missing`, `standardize`).
+            brought to one scale where the scenario does so (`missing`, `standardize`). Of a
+            DataFrame, columns are looked up by name, in any order; the target may be among them.
           method: as in the `method` column; may be left out where there is only one.
           seed: may be left out where there is only one.
           client: the number of a client, whose own model is asked, as in `model`.
@@ -282,7 +283,8 @@ class Result(Tables):
 
         Raises:
           KeyError: when that run is not part of the result.
-          ValueError: for samples of another shape or type, and where there is no such model.
+          ValueError: for samples of another shape or type, naming columns that are missing or
+            unknown, and blanks that nothing fills; and where there is no such model.
 
         >>> import fedsim
         >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": "digits"})
