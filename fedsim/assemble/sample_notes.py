@@ -98,7 +98,7 @@ def _target_warnings(section: Any, f: Federation) -> list[str]:
     """A line for targets that look like classes: 0.0, 1.0, 2.0 and so on, or one-hot rows."""
     y = f.train.y
     key = ", or data.task: classification" if hasattr(section, "task") else ""
-    if getattr(section, "task", "auto") == "regression":
+    if getattr(section, "task", None) == "regression":
         return []
     if is_one_hot(y):
         predicted = f"so the model predicts {y.shape[1]} numbers"
@@ -118,8 +118,9 @@ def _target_warnings(section: Any, f: Federation) -> list[str]:
 
 def _class_warnings(section: Any, f: Federation) -> list[str]:
     """A line for many classes that are whole numbers, which may be meant as such."""
-    doubtful = f.names.labels is None and f.classes > MANY_CLASSES and not f.per_token
-    if not doubtful or getattr(section, "task", "") != "auto":
+    guessed = hasattr(section, "task") and section.task is None
+    many_numbers = f.names.labels is None and f.classes > MANY_CLASSES and not f.per_token
+    if not guessed or not many_numbers:
         return []
     numbers = f"labels are whole numbers up to {f.classes - 1}"
     return [f"{numbers}, learned as {f.classes} classes; to predict them, data.task: regression"]

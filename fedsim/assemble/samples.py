@@ -126,7 +126,7 @@ def _prepared(
         server=section.server.samples,
         missing=getattr(section, "missing", "refuse"),
         standardize=getattr(section, "standardize", False),
-        task=getattr(section, "task", "auto"),
+        task=getattr(section, "task", None),
     )
 
 

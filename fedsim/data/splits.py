@@ -122,7 +122,7 @@ def prepare(
     server: int = 0,
     missing: str = "refuse",
     standardize: bool = False,
-    task: Task = "auto",
+    task: Task = None,
 ) -> tuple[Sets, int]:
     """Check the samples and set apart what clients do not get -> (sets, classes).
 
@@ -141,7 +141,7 @@ def prepare(
         `mean` or the `median` of the samples that clients get.
       standardize: whether features are brought to one scale, by mean and standard deviation of the
         samples that clients get.
-      task: whether labels are classes or numbers; `auto`: as their type says.
+      task: whether labels are classes or numbers; None: as their type says.
 
     Raises:
       DataError: for samples that cannot be learned from.

@@ -131,7 +131,7 @@ def _about_samples(arrays: Any, section: Any) -> list[str]:
     """What was decided about the target, and columns that may be no features."""
     notes = []
     y = np.asarray(arrays.y)
-    if arrays.table is not None and section.task == "auto" and arrays.labels is None:
+    if arrays.table is not None and section.task is None and arrays.labels is None:
         if y.dtype.kind in "iu":
             notes.append("target: whole numbers are classes; task: regression predicts numbers")
         elif y.dtype.kind == "f" and (np.floor(y) == y).all():

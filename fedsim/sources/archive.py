@@ -39,7 +39,7 @@ def npz(
     path: Name,
     missing: Missing = "refuse",
     standardize: bool = False,
-    task: Task = "auto",
+    task: Task = None,
     columns: list[str] = [],  # noqa: B006 (read, never changed)
     sha256: str | None = None,
 ) -> Arrays:

@@ -92,8 +92,8 @@ def supplied(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
-    dates: Dates = "refuse",
-    task: Task = "auto",
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
 ) -> Arrays:

@@ -24,7 +24,7 @@ NO_DATE = (
     "not a date, but most cells of the column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
 )
 
-Task = Literal["auto", "classification", "regression"]
+Task = Literal["classification", "regression"] | None
 Cells = Sequence[str] | np.ndarray  # of a column: texts, or floats with NaN for blanks
 
 # A stripped cell -> a number; NaN for a blank, None for other text.
@@ -207,7 +207,7 @@ def parse_labels(
     faults: Faults,
     drop: bool,
     parse: Parser = parse_number,
-    task: Task = "auto",
+    task: Task = None,
 ) -> np.ndarray:
     """The labels of a target column `[n]`.
 
@@ -250,7 +250,7 @@ def parse_labels(
     whole = np.isfinite(y) & (np.floor(y) == y)
     beside_blanks = filled != cells
     remedy = ""
-    if task == "auto" and (all(map(_is_integer, filled)) or (beside_blanks and whole.all())):
+    if task is None and (all(map(_is_integer, filled)) or (beside_blanks and whole.all())):
         task = "classification"
         remedy = "; task: regression predicts numbers"
     if task != "classification":

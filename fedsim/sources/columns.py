@@ -28,7 +28,7 @@ from fedsim.sources.remembered import (
 )
 
 Missing = Literal["refuse", "mean", "median", "drop"]
-Dates = Literal["refuse", "ordinal"]
+Dates = Literal["ordinal"] | None
 Chunk = tuple[list[list[str]], list[int]]  # rows of texts, and the numbers of their lines or rows
 
 
@@ -53,12 +53,12 @@ class Reading(NamedTuple):
     Attributes:
       missing: what happens to blanks.
       dates: whether dates may be features, as days since 1970.
-      task: whether labels are classes or numbers; `auto`: as they are written.
+      task: whether labels are classes or numbers; None: as they are written.
     """
 
     missing: Missing = "refuse"
-    dates: Dates = "refuse"
-    task: Task = "auto"
+    dates: Dates = None
+    task: Task = None
 
 
 class Table(NamedTuple):
@@ -254,7 +254,7 @@ def _add_faults_of_features(x: np.ndarray, table: Table, reading: Reading) -> No
             faults.add(row_numbers[row], columns[j], "blank; write missing: mean, median or drop")
 
     for column, kind in zip(columns, table.features.kinds, strict=True):
-        if kind == "dates" and reading.dates == "refuse":
+        if kind == "dates" and reading.dates is None:
             name = ascii(table.roles.names[column][:40])
             problem = "dates, which say when a row was written more often than what is in it"
             remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"

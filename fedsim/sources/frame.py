@@ -23,8 +23,8 @@ def of_frame(
     target: str = "y",
     client: str | None = None,
     missing: Missing = "refuse",
-    dates: Dates = "refuse",
-    task: Task = "auto",
+    dates: Dates = None,
+    task: Task = None,
     drop: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> Arrays:

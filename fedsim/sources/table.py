@@ -28,8 +28,8 @@ def csv(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
-    dates: Dates = "refuse",
-    task: Task = "auto",
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
     delimiter: Name = "auto",
@@ -96,8 +96,8 @@ def parquet(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
-    dates: Dates = "refuse",
-    task: Task = "auto",
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
     sha256: str | None = None,
@@ -141,8 +141,8 @@ def xlsx(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
-    dates: Dates = "refuse",
-    task: Task = "auto",
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
     sheet: Annotated[int, Ge(0)] | Name = 0,

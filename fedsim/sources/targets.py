@@ -23,12 +23,12 @@ def without_objects(arrays: Arrays) -> Arrays:
 
 
 def with_task(arrays: Arrays, task: Task) -> Arrays:
-    """Return the samples with their labels as classes or as numbers; `auto` leaves them.
+    """Return the samples with their labels as classes or as numbers; None leaves them.
 
     Raises:
       DataError: for labels that cannot be what the task says.
     """
-    if task == "auto":
+    if task is None:
         return arrays
     convert = _classes if task == "classification" else _targets
     labels = {"y": convert("y", np.asarray(arrays.y))}

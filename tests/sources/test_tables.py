@@ -559,6 +559,15 @@ def test_a_frame_without_test_samples_is_told():
     assert not data_warnings(*federation(frame, clients=2))  # test: 0 is written
 
 
+def test_many_whole_numbers_are_said_to_be_classes():
+    wages = Arrays(np.eye(93), np.arange(93) % 31)
+    (line,) = data_warnings(*federation(wages, clients=2))
+    assert line.startswith("labels are whole numbers up to 30, learned as 31 classes")
+    assert line.endswith("data.task: regression")
+    for task in ("classification", "regression"):
+        assert data_warnings(*federation(wages, clients=2, task=task)) == []
+
+
 TARGETS = {  # cells -> whether they are classes without `task`
     "whole": (["0", "1", "2", "1"], True),
     "decimals": (["0.0", "1.0", "2.0", "1.0"], False),
@@ -568,7 +577,7 @@ TARGETS = {  # cells -> whether they are classes without `task`
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("task", ["auto", "classification", "regression"])
+@pytest.mark.parametrize("task", [None, "classification", "regression"])
 def test_a_target_is_the_same_in_every_format(name, task, tmp_path):
     cells, is_class = TARGETS[name]
     path = tmp_path / "t.csv"
@@ -586,7 +595,7 @@ def test_a_target_is_the_same_in_every_format(name, task, tmp_path):
             with pytest.raises(DataError, match=r"column 'y': 0\.5: classes are 0, 1, 2"):
                 read_it()
         return
-    expected = {"auto": is_class, "classification": True, "regression": False}[task]
+    expected = {None: is_class, "classification": True, "regression": False}[task]
     for read_it in readers:
         y = read_it().y
         assert y.dtype.kind == ("i" if expected else "f")
@@ -596,8 +605,8 @@ def test_a_target_is_the_same_in_every_format(name, task, tmp_path):
 @pytest.mark.parametrize(
     ("y", "task", "classes"),
     [
-        (np.array([0, 1, 1, 0], object), "auto", 2),
-        (np.array([0.5, 1, 1, 0], object), "auto", 0),
+        (np.array([0, 1, 1, 0], object), None, 2),
+        (np.array([0.5, 1, 1, 0], object), None, 0),
         (np.eye(2)[[0, 1, 1, 0]], "classification", 2),
         (np.array([[0.0], [1.0], [1.0], [0.0]]), "classification", 2),
         (np.array([-1, 1, 1, 0]), "regression", 0),
