@@ -60,7 +60,10 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
 def like_training(x: Any, f: Federation) -> np.ndarray:
     """Return samples in the type and on the scale of the training samples."""
     names = f.names
-    if names.table is not None and is_frame(x):
+    if is_frame(x):
+        if names.table is None:
+            text = "the scenario's samples have no names of columns"
+            raise ValueError(f"x: {text}; give an array (frame.to_numpy()) in their order")
         try:
             x = features_of(x, names.table)
         except DataError as error:

@@ -87,6 +87,8 @@ def features_of(frame: Any, columns: Sequence[TableColumn]) -> np.ndarray:
         that the earlier table could not have had.
     """
     names = [str(name).strip() for name in frame.columns]
+    if any(column.name == "" for column in columns):  # which pandas calls by its position
+        names = ["" if name == f"Unnamed: {j}" else name for j, name in enumerate(names)]
     _require_columns(names, columns)
     faults = Faults("row", names)
     blocks: list[np.ndarray] = []

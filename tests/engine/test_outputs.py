@@ -68,6 +68,7 @@ def test_a_client_s_own_model_answers_for_it():
         (np.zeros(20), r"found \[20\]"),
         (np.zeros((0, 20)), "no samples"),
         (np.full((1, 20), "a"), "samples of the scenario are float32; found <U1"),
+        (pd.DataFrame(np.zeros((3, 20))), "samples have no names of columns; give an array"),
     ],
 )
 def test_samples_of_another_kind_are_refused(result, x, text):
@@ -146,6 +147,14 @@ def test_a_frame_is_read_by_the_names_of_its_columns(form, tmp_path):
         read_frame(frame.drop(columns="dose"))
     with pytest.raises(ValueError, match="x: column 'fee' is unknown; leave it out"):
         read_frame(frame.assign(fee=1.0))
+
+
+def test_the_column_without_a_name_is_that_of_pandas(tmp_path):
+    PEOPLE.to_csv(tmp_path / "t.csv")  # with its index
+    keys = {"kind": "csv", "path": str(tmp_path / "t.csv"), "target": "ill", "client": "ward"}
+    scenario = {**SMALL, "data": {**keys, "drop": [""]}}
+    f = federations_of(read(scenario), None, np.dtype("float32"))[0]
+    assert like_training(pd.read_csv(tmp_path / "t.csv"), f).shape == (40, 5)
 
 
 @pytest.mark.parametrize(
