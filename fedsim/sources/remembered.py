@@ -96,6 +96,7 @@ def _all_differ(values: np.ndarray) -> bool:
 def _is_marked_number(text: str, parse: Parser) -> bool:
     """Whether a text is a number but for signs around it, or separators between its thousands.
 
+    >>> from fedsim.sources.cells import parse_number
     >>> [_is_marked_number(text, parse_number) for text in ("$1.23", "4.2%", "1,234.5", "A1", "7")]
     [True, True, True, False, False]
     """
