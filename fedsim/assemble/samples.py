@@ -15,7 +15,7 @@ from fedsim.errors import DataError, PartitionError, ScenarioError
 from fedsim.scenario.named_files import DATA, TOKENIZER
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PARTITIONS
-from fedsim.sources import of_frame
+from fedsim.sources import is_frame, of_frame
 from fedsim.sources.arrays import is_per_token
 from fedsim.sources.image_sets import ImageSets, image_sets
 from fedsim.sources.tokenizer import Tokenizer, tokenizer
@@ -65,7 +65,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
         channels_first=images.channels_first,
         remarks=tuple(images.remarks),
     )
-    if by_id and data is None:
+    if by_id:
         text = "leave it out, or choose a partition"
         require_count(scenario, sets.owners, f"the samples name {sets.owners}; {text}")
     single_labels = not is_per_token(sets.train.y)
@@ -154,6 +154,7 @@ def _prepared(
         server=section.server.samples,
         missing=getattr(section, "missing", "refuse"),
         standardize=getattr(section, "standardize", False),
+        task=getattr(section, "task", None),
     )
 
 
@@ -183,9 +184,8 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
       ScenarioError: for keys that name columns, where there are none.
     """
     section = scenario.spec.data
-    is_frame = hasattr(data, "columns") and hasattr(data, "iloc")
-    if is_frame:
-        names = ("target", "client", "missing", "drop")
+    if is_frame(data):
+        names = ("target", "client", "missing", "dates", "task", "drop")
         keys = {name: getattr(section, name) for name in names if hasattr(section, name)}
         columns: Sequence[str] = _columns(section).get("columns", ())
         return of_frame(data, **keys, columns=columns)

@@ -20,6 +20,7 @@ from fedsim.data.partition import (
     require_minimum,
 )
 from fedsim.data.splits import by_label
+from fedsim.errors import PartitionError
 
 Share = Annotated[float, Ge(0), Le(1)]
 
@@ -190,7 +191,11 @@ def long_tail(
         ]
         rows = np.sort(np.concatenate(thinned))
         divide = iid() if alpha is None else dirichlet(alpha)
-        parts = divide(Pool(pool.y[rows], pool.classes), clients, rng)
+        try:
+            parts = divide(Pool(pool.y[rows], pool.classes), clients, rng)
+        except PartitionError as error:
+            kept = f"long_tail with ratio {ratio:g} keeps {len(rows)} of {len(pool.y)} samples"
+            raise PartitionError(f"{kept}; {error}", error.where) from None
         return Parts(rows[parts.indices].astype(np.int32), parts.offsets)
 
     return assign

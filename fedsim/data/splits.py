@@ -15,8 +15,12 @@ from fedsim.data.completion import (
     without_blanks,
 )
 from fedsim.errors import DataError, PartitionError
-from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, number_ids, validate
+from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, validate
+from fedsim.sources.cells import Task
+from fedsim.sources.ids import number_ids
 from fedsim.sources.mapped import take_rows
+from fedsim.sources.remembered import TableColumn, columns_of_numbers
+from fedsim.sources.targets import with_task, without_objects
 
 # What draws by the data's seed are for; a number is never reused for another purpose.
 TEST = 1
@@ -122,6 +126,7 @@ def prepare(
     server: int = 0,
     missing: str = "refuse",
     standardize: bool = False,
+    task: Task = None,
 ) -> tuple[Sets, int]:
     """Check the samples and set apart what clients do not get -> (sets, classes).
 
@@ -140,12 +145,14 @@ def prepare(
         `mean` or the `median` of the samples that clients get.
       standardize: whether features are brought to one scale, by mean and standard deviation of the
         samples that clients get.
+      task: whether labels are classes or numbers; None: as their type says.
 
     Raises:
       DataError: for samples that cannot be learned from.
       PartitionError: if nothing is left to train on.
     """
     completion = Completion(missing, standardize)
+    arrays = with_task(without_objects(arrays), task)
 
     # Names, and faults that can be seen without statistics.
     arrays = arrays._replace(scale=1.0 if arrays.scale is None else float(arrays.scale))
@@ -153,6 +160,7 @@ def prepare(
         arrays = without_blanks(arrays)
     arrays, labels = encode_labels(arrays)
     features = None if arrays.features is None else tuple(arrays.features)
+    table = _table_of(arrays)
     if completion.changes_features:
         arrays = as_numbers(arrays)
     first_dtype = np.dtype(np.float64) if completion.changes_features else dtype
@@ -190,7 +198,7 @@ def prepare(
         test=_test_set(arrays, rows.test),
         validation=_samples_of(arrays, rows.validation),
         server=_samples_of(arrays, rows.server),
-        names=Names(labels, client_names, features),
+        names=Names(labels, client_names, features, table),
         scale=arrays.scale,
         vocabulary=int(arrays.vocabulary),
         columns=_columns(arrays, rows.train),
@@ -202,6 +210,13 @@ def prepare(
     if len(rows.train) < len(arrays.y):
         sets = _restricted(sets, rows.train)
     return sets, classes
+
+
+def _table_of(arrays: Arrays) -> tuple[TableColumn, ...] | None:
+    """Return the columns of samples that have names."""
+    if arrays.table is None and arrays.features is not None and np.ndim(arrays.x) == 2:
+        return tuple(columns_of_numbers(np.asarray(arrays.x), arrays.features))
+    return None if arrays.table is None else tuple(arrays.table)
 
 
 def _samples_of(arrays: Arrays, rows: np.ndarray) -> Samples:

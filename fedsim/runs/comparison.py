@@ -15,7 +15,7 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result, State, Ta
 from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import Cell
-from fedsim.study.standings import chance_levels
+from fedsim.study.guessing import chance_levels
 from fedsim.study.summary import is_federated
 from fedsim.study.tuning import Trial, tuned
 from fedsim.study.verdict import Verdict, verdict

@@ -112,7 +112,7 @@ def run(
       seeds: instead of the scenario's: a number n (the seeds 0 to n − 1) or a sequence.
       data: instead of the scenario's data set: `fedsim.Arrays`, `(x, y)`, or a pandas DataFrame,
         which is read by the keys of the data section (`target`, `client`, `missing`,
-        `standardize`, `drop`).
+        `standardize`, `dates`, `task`, `drop`). Without `data.test` all of it is trained on.
       model: a `Model`, a pair `(init, apply)`, or an object with both, instead of the scenario's.
       params: start parameters, a PyTree that fits the model; for methods with several models
         (clusters, `fedem`), a list with those of each.

@@ -12,17 +12,19 @@ import numpy as np
 from fedsim.compose import dataset
 from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays, encode_labels, validate
+from fedsim.sources.cells import Task
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import MAX_BYTES, Name, opened
 from fedsim.sources.image_sets import ChannelAxis
 from fedsim.sources.mapped import MIN_MAPPED_BYTES
+from fedsim.sources.targets import with_task
 from fedsim.sources.zips import require_short_list, require_small
 
 MAX_HEADER_BYTES = 10_000  # of an array's header
 LOCAL_HEADER_BYTES = 30  # of a zip's member, before its name and extra field
 NUMBERS = {"scale": float, "vocabulary": int}  # members that are a single number
 FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
-MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))
+MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns", "table"))
 KINDS = {  # kinds of dtype that an array may have; other members hold numbers
     "client": "biufSU",
     "client_test": "biufSU",
@@ -38,6 +40,7 @@ def npz(
     missing: Missing = "refuse",
     standardize: bool = False,
     channel_axis: ChannelAxis = None,
+    task: Task = None,
     columns: list[str] = [],  # noqa: B006 (read, never changed)
     sha256: str | None = None,
 ) -> Arrays:
@@ -60,6 +63,7 @@ def npz(
       standardize: as in `csv`.
       channel_axis: where images `[n, a, b, c]` have their channels; left out: the axis of 1, 3 or
         4, which is asked for where both could be it.
+      task: as in `csv`.
       columns: further arrays `[n]`, of numbers or text, for partitions; the one that the partition
         names need not be listed.
       sha256: the file's hash; another file is refused (filled in by the resolved scenario).
@@ -79,7 +83,7 @@ def npz(
         for name in dict.fromkeys(columns):
             extra[name] = members[name] if name in MEMBERS else members.pop(name)
         arrays = Arrays(**members, columns=extra)
-        encoded, _ = encode_labels(arrays)
+        encoded, _ = encode_labels(with_task(arrays, task))
         validate(encoded, None, blanks=missing != "refuse")
         return arrays
 

@@ -9,9 +9,9 @@ from fedsim.sources.arrays import (
     class_count,
     encode_labels,
     is_per_token,
-    number_ids,
     vocabulary_of,
 )
+from fedsim.sources.ids import number_ids
 from fedsim.sources.mapped import Mapped, chunks, is_memmap
 
 

@@ -7,7 +7,8 @@ from fedsim.compose import alias, dataset
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import require_pyarrow, sound
-from fedsim.sources.columns import Missing
+from fedsim.sources.cells import Task
+from fedsim.sources.columns import Dates, Missing, Reading
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
 from fedsim.sources.image_sets import ChannelAxis
@@ -33,6 +34,8 @@ def huggingface(
     missing: Missing = "refuse",
     standardize: bool = False,
     channel_axis: ChannelAxis = None,
+    dates: Dates = None,
+    task: Task = None,
     sha256: str | None = None,
     length: Length = 80,
     tokenizer: Tokenizer | None = None,
@@ -68,6 +71,8 @@ def huggingface(
       missing: what happens to blanks among columns of numbers and text, as in `csv`.
       standardize: as in `csv`.
       channel_axis: as in `npz`, for lists.
+      dates: as in `csv`.
+      task: as in `csv`, of columns of numbers and text.
       sha256: the common hash of all files; others are refused (filled in by the resolved scenario).
       length: with a tokenizer, the number of tokens of a sequence.
       tokenizer: what makes tokens of texts.
@@ -100,5 +105,5 @@ def huggingface(
         declarations = declared_columns(files, schema.metadata)
         roles = roles_of(schema, declarations, target, features, client)
         if roles.form == "table":
-            return of_table(used, schema, roles, missing)
+            return of_table(used, schema, roles, Reading(missing, dates, task))
         return of_one_column(used, schema, roles, size, channels)

@@ -1,13 +1,12 @@
 """The standing of every method under every variation: its score against that of the baseline."""
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from fedsim.study.guessing import is_at_chance
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, test_of, without_baseline
 from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import (
@@ -25,11 +24,6 @@ from fedsim.study.summary import (
 )
 from fedsim.study.words import count
 from fedsim.types.client import ALONE, POOLED
-
-# A score is at chance level if it is above guessing by at most this much, and at most this
-# fraction of it.
-NEAR_CHANCE = 0.02
-NEAR_SHARE = 0.25
 
 # Outcomes of the comparison with the baseline, as they are in the column `verdict`.
 SIGNIFICANTLY_BETTER = "significantly better"
@@ -193,7 +187,7 @@ def standings(
             rising=rising,
         )
         if rising and chance:
-            guessing = _at_chance(standing.mean, method_runs, chance.get(variation))
+            guessing = is_at_chance(standing.mean, method_runs, chance.get(variation))
             standing = standing._replace(chance=guessing)
         by_variation.setdefault(variation, []).append(standing)
 
@@ -247,19 +241,6 @@ def _standing(
         not_run=all(run.get("status") == NOT_RUN for run in runs),
         not_federated=str(runs[0].get(NOT_FEDERATED) or ""),
     )
-
-
-def _at_chance(mean: float | None, runs: Sequence[Record], level: float | None) -> bool:
-    """Whether a mean score is about that of guessing; never if a run diverged.
-
-    Args:
-      mean: the mean score.
-      runs: its runs.
-      level: the score of guessing.
-    """
-    if mean is None or level is None or any(run.get("diverged") for run in runs):
-        return False
-    return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
 
 
 def count_tests(by_variation: Mapping[str, Sequence[Standing]]) -> int:
@@ -392,36 +373,3 @@ def shared_scores(
     first = np.array([one[seed] for seed in seeds], float)
     second = np.array([other[seed] for seed in seeds], float)
     return first, second
-
-
-def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:
-    """Return the accuracy of guessing by variation: the share of the most frequent label.
-
-    Args:
-      partition: the columns of `partition.csv`, the samples of clients by label.
-      metric: the metric that is compared; only accuracies have a chance level.
-
-    >>> table = pd.DataFrame({"client": [0, 0, 1], "label": [0, 1, 1], "samples": [4, 2, 4]})
-    >>> chance_levels(table, "test_accuracy")
-    {'': 0.6}
-    """
-    if partition is None or not metric.endswith("accuracy"):
-        return {}
-    if partition["label"].isna().to_numpy().any():
-        return {}
-
-    if "variant" in partition:
-        variations = partition["variant"].fillna("")
-    else:
-        variations = [""] * len(partition)
-    samples: dict[str, Counter[str]] = {}
-    rows = zip(variations, partition["label"], partition["samples"], strict=True)
-    for variation, label, number in rows:
-        samples.setdefault(str(variation), Counter())[str(label)] += int(number)
-
-    levels = {}
-    for variation, by_label in samples.items():
-        total = sum(by_label.values())
-        if total:
-            levels[variation] = max(by_label.values()) / total
-    return levels
