@@ -1,6 +1,7 @@
 """Every exception that a user may see, with its exit code and its text: one line per problem."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +10,9 @@ from fedsim.spelling import is_slip, plain, spellings
 # Characters of a line. However long its path is, what is wrong has at least MIN_CHARACTERS of them.
 MAX_CHARACTERS = 300
 MIN_CHARACTERS = 160
+
+# What the loader says of a library for which there is no memory.
+UNMAPPED = ("failed to map segment", "annot allocate memory", "cannot create shared object")
 
 MAX_PROBLEMS = 50  # lines of an error; nobody makes more mistakes by hand
 MAX_LISTED = 120  # characters of a list of known names
@@ -266,12 +270,17 @@ def memory_in_words(parts: Mapping[str, int]) -> str:
 
 
 def exhausted(error: BaseException) -> str:
-    """The reason of an allocation of XLA or NumPy that failed; empty for any other error."""
+    """The reason of an allocation that failed; empty for any other error.
+
+    It was one of XLA or NumPy, or a library that found no address space when it was loaded.
+    """
     if isinstance(error, Failure):
         return ""
-    text = str(error)
+    text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        return " ".join(text.split()) or "out of memory"
+        return text or "out of memory"
+    if isinstance(error, ImportError) and any(words in text for words in UNMAPPED):
+        return text
     _, status, reason = text.partition("RESOURCE_EXHAUSTED")
     line = f"{status}{reason}".splitlines()[0] if status else ""
     return line.removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
@@ -307,6 +316,26 @@ def megabytes(size: float) -> str:
 def printable(text: str) -> str:
     """Text from files and names without characters that a terminal would obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def brief(line: str) -> str:
+    """A line of an error, printable, in which no text that it quotes is long.
+
+    Of a long word, and of a line with too many words, beginning and end stay.
+
+    >>> len(brief(f"no scenario {'x' * 5000}, see fedsim list scenarios"))
+    201
+    """
+    line = re.sub(rf"\S{{{MAX_CHARACTERS + 1},}}", _ends, printable(line))
+    if len(line) <= 2 * MAX_CHARACTERS:
+        return line
+    return f"{line[:MAX_CHARACTERS]}...{line[-MAX_CHARACTERS:]}"
+
+
+def _ends(word: re.Match[str]) -> str:
+    """Beginning and end of a long word."""
+    half = MIN_CHARACTERS // 2
+    return f"{word[0][:half]}...{word[0][-half:]}"
 
 
 def dotted(path: Iterable[str | int]) -> str:

@@ -8,11 +8,23 @@ import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 from fedsim.errors import OutOfMemoryError
 
 # The largest integer in a scenario: counters and indices on the device are int32.
 MAX_INTEGER = 2**31 - 1
+
+# Ranges in which numbers of privacy mean something, and accountants can count them: above the
+# largest ε a message hides nothing, and under the largest noise nothing is left of an update.
+LEAST_NOISE = 0.001  # of a noise multiplier that is not 0
+MOST_NOISE = 1_000_000
+Epsilon = Annotated[float, Ge(0.0001), Le(10_000)]
+Delta = Annotated[float, Ge(1e-12), Le(0.5)]
+NoiseMultiplier = Annotated[float, Ge(0), Le(MOST_NOISE)]
+
 GROUPS = Path("/sys/fs/cgroup")
 NO_LIMIT = 1 << 62
 

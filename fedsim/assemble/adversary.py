@@ -1,5 +1,6 @@
 """`fleet.malicious` -> the clients that the attacker controls."""
 
+from fedsim.data.apportionment import count_of
 from fedsim.fleet import Adversary
 from fedsim.scenario.sections import Malicious
 
@@ -22,5 +23,5 @@ def adversary_of(section: float | list[int] | Malicious, N: int) -> Adversary:
         return Adversary(ids=tuple(malicious.ids))
     redrawn = malicious.per == "round"
     if malicious.share is not None:
-        return Adversary(count=round(malicious.share * N), redrawn=redrawn)
+        return Adversary(count=count_of(malicious.share, N), redrawn=redrawn)
     return Adversary(count=malicious.count or 0, redrawn=redrawn)

@@ -1,5 +1,6 @@
 """The budget of a private scenario: z, where it is solved for an ε, and ε of any rounds."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from fedsim.codecs.hadamard import padded
 from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort
 from fedsim.fleet.selection import Population
+from fedsim.limits import LEAST_NOISE
 from fedsim.privacy import (
     DISTRIBUTED,
     Buffers,
@@ -152,9 +154,11 @@ def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> 
         return section.model_copy(update={"noise_multiplier": z})
 
     # A resolved scenario has both, and is a scenario as well.
-    less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
     enough = spent_after(section, cohort, eligible, rounds)(rounds)
-    too_much = spent_after(less, cohort, eligible, rounds)(rounds)
+    too_much = math.inf
+    if z * (1 - PRECISION) >= LEAST_NOISE:
+        less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
+        too_much = spent_after(less, cohort, eligible, rounds)(rounds)
     if rounds > 0 and not enough <= section.epsilon < too_much:
         text = f"is {z:g}, and epsilon {section.epsilon:g} asks for another over {rounds} rounds"
         path = ("privacy", "noise_multiplier")

@@ -21,6 +21,7 @@ from fedsim.assemble.bank import (
     sections_beside_models,
 )
 from fedsim.assemble.budget import PrivacyPlan, resolved_privacy
+from fedsim.assemble.client_shares import shares_of_nobody
 from fedsim.assemble.components import Components, make_components
 from fedsim.assemble.edges import beside_edges, unfit_cloud, unusable_edges
 from fedsim.assemble.feasibility import (
@@ -123,6 +124,7 @@ from fedsim.assemble.private_samples import (
     private_model,
     private_reports,
     with_gradients,
+    with_noise,
 )
 from fedsim.assemble.problems import UNKNOWN, Problems, all_known
 from fedsim.assemble.programs import (
@@ -166,6 +168,7 @@ class CheckedScenario(NamedTuple):
     """What a scenario is made of, once it is known that it can run."""
 
     model: Any  # the model section
+    client: Any  # the client section
     privacy: PrivacyPlan | None  # what a private scenario spends
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
@@ -238,6 +241,7 @@ def check_scenario(
     components = _check_edges(problems, components, samples.N)
     _check_augmentations(problems, samples)
     scenario = _with_model_section(problems, samples)
+    scenario = _with_noise_of_samples(problems, scenario, components, samples)
     K = problems.attempt(_nominal_messages, components.cohort, components.timetable, samples.N)
 
     components = _check_clients(problems, components, samples)
@@ -277,6 +281,7 @@ def check_scenario(
         bytes_down = bytes_up
     return CheckedScenario(
         model=scenario.spec.model,
+        client=scenario.spec.client,
         privacy=privacy,
         federations=samples.federations,
         plan_inputs=_with_costs(components.plan_inputs, learning, params_shapes),
@@ -381,6 +386,17 @@ def _with_model_section(problems: Problems, samples: _Samples) -> Scenario:
     return scenario._replace(spec=scenario.spec.model_copy(update={"model": section}))
 
 
+def _with_noise_of_samples(
+    problems: Problems, scenario: Scenario, components: Components, samples: _Samples
+) -> Scenario:
+    """The scenario with the noise that the ε of `client.dp_sgd` asks for."""
+    local = components.plan_inputs.local
+    solved = problems.attempt(
+        with_noise, scenario, local, samples.federations, reads=[("client",), ("rounds",)]
+    )
+    return scenario if solved is UNKNOWN else solved
+
+
 def _nominal_messages(cohort: Cohort, timetable: Timetable, N: int) -> int:
     """Messages that the server takes in a step, when all of its clients report."""
     return timetable.buffer or cohort.nominal(N)
@@ -404,6 +420,7 @@ def _check_clients(problems: Problems, components: Components, samples: _Samples
     problems.check(sections_beside_parts, scenario)
     problems.check(unknown_members, scenario, cohort, N)
     problems.attempt(require_members, scenario, cohort, N)
+    problems.check(shares_of_nobody, scenario, samples.federation, cohort)
     problems.check(large_cohort, scenario, cohort, samples.eligible)
 
     work_keys = [("client", key) for key in ("steps", "epochs")]

@@ -1,7 +1,6 @@
 """Files that a scenario names: where they are, and which ones it may not name."""
 
 import contextlib
-import difflib
 import functools
 import itertools
 import os
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.compose import FAMILIES
-from fedsim.errors import DataError, MissingFileError, Problem, shortened
+from fedsim.errors import DataError, MissingFileError, Problem, nearest, shortened
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.named_files import DATA, SectionKey
 from fedsim.scenario.scenario import Scenario
@@ -166,12 +165,15 @@ def _where_to_get_it(scenario: Scenario) -> list[Problem]:
 
 
 def _similar_file(paths: list[str]) -> str | None:
-    """A file with a name like that of a missing one, next to where it would be."""
+    """A file with a name like that of a missing one, next to where it would be; no scenario."""
     for path in map(Path, paths):
         with contextlib.suppress(OSError):
             entries = itertools.islice(os.scandir(path.parent), MAX_ENTRIES)
-            names = {entry.name for entry in entries}
-            similar = difflib.get_close_matches(path.name, names - {path.name}, n=1)
-            if similar:
-                return similar[0]
+            files = [Path(entry.name) for entry in entries]
+            others = [file for file in files if file.suffix != ".yaml" and file.name != path.name]
+            # Of several with one stem, that with the same ending comes last and stays.
+            others.sort(key=lambda file: file.suffix == path.suffix)
+            by_stem = {file.stem: file.name for file in others}
+            if similar := nearest(path.stem, by_stem):
+                return by_stem[similar]
     return None

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.assemble.budget import PrivacyPlan
 from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.layout import Layout, layout_of
@@ -178,8 +177,7 @@ def build(
         loss=loss,
         make_federations=partition,
     )
-    if inputs.privacy is not None:
-        scenario = _with_privacy(scenario, inputs.privacy)
+    scenario = _with_noise(scenario, inputs)
     plans = plans_of(
         scenario,
         inputs.federations,
@@ -278,10 +276,12 @@ def _program(
     )
 
 
-def _with_privacy(scenario: Scenario, privacy: PrivacyPlan) -> Scenario:
-    """Return a scenario with the section `privacy` as it was resolved."""
-    spec = scenario.spec.model_copy(update={"privacy": privacy.section})
-    return scenario._replace(spec=spec)
+def _with_noise(scenario: Scenario, inputs: CheckedScenario) -> Scenario:
+    """Return a scenario with the sections whose noise was solved for an ε."""
+    sections = {"client": inputs.client}
+    if inputs.privacy is not None:
+        sections["privacy"] = inputs.privacy.section
+    return scenario._replace(spec=scenario.spec.model_copy(update=sections))
 
 
 def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:

@@ -105,12 +105,13 @@ def foreign_metric(scenario: Scenario, classes: int, per_token: bool) -> Finding
     if of_clients and not scenario.spec.evaluate.personal:
         text = f"{metric} is measured with evaluate.personal"
         yield ("evaluate", "metric"), f"{text}; set it to true, or write test_accuracy"
-    if of_clients and not classes:
+    if of_clients and "accuracy" in metric and not classes:
         text = f"{metric} is for classes, and these targets are numbers"
-        yield ("evaluate", "metric"), f"{text}; write test_loss"
-    if classes and metric in ("test_r2", "test_mae"):
+        yield ("evaluate", "metric"), f"{text}; write {metric.replace('accuracy', 'mae')}"
+    if classes and ("mae" in metric or metric == "test_r2"):
         text = f"{metric} is for targets that are numbers, and these are classes"
-        yield ("evaluate", "metric"), f"{text}; write test_accuracy"
+        other = metric.replace("mae", "accuracy").replace("r2", "accuracy")
+        yield ("evaluate", "metric"), f"{text}; write {other}"
     if metric == "test_perplexity" and not per_token:
         text = "test_perplexity is for samples in which every token has a label"
         yield ("evaluate", "metric"), f"{text}; write test_loss"

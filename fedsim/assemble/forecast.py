@@ -14,10 +14,12 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble import Experiment, temporary
+from fedsim.assemble.client_shares import rounded_shares
 from fedsim.assemble.components import links_of
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
+from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.assemble.topology import graph_in_numbers
@@ -468,7 +470,18 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_broadcast(spec),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
-        *data_warnings(experiment.scenario, plan.federation.unpooled),
+        *remarks(experiment),
+    ]
+
+
+def remarks(experiment: Experiment) -> list[str]:
+    """What `run` says as well: rounded shares of clients, noise, and what is odd about samples."""
+    scenario = experiment.scenario
+    plan = of_first_seed(experiment.plans)
+    return [
+        *rounded_shares(scenario, plan.federation, plan.cohort),
+        *noise_notes(experiment),
+        *data_warnings(scenario, plan.federation.unpooled),
     ]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from fedsim.data import Federation
 from fedsim.errors import shortened
+from fedsim.sources.image_sets import CHANNELS
 
 # Keys of `data` that change the shape of a sample, and those that change the labels.
 SHAPE_KEYS = ("shape", "features", "size", "channels", "length", "drop", "columns")
@@ -22,11 +23,13 @@ def with_samples(reason: str, section: Any, federation: Federation, is_of_output
         need.
     """
     x: Any = federation.train.x
-    shape = list(x.shape[1:])
+    shape = list(federation.given_shape)
     samples = f"samples are {x.dtype} {shape}"
     if federation.vocabulary:
         samples = f"samples are tokens {shape}, integers below {federation.vocabulary}"
-    elif len(shape) == 3:
+    elif federation.channels_first:
+        samples = f"{samples}, channels first"
+    elif len(shape) == 3 and shape[-1] in CHANNELS:
         samples = f"{samples}, channels last"
     if not is_of_outputs:
         samples = f"{samples} (apply takes a batch, an Equinox module one)"

@@ -26,6 +26,7 @@ from fedsim.assemble.programs import (
     with_adapter,
 )
 from fedsim.assemble.weights import with_weights
+from fedsim.clients.hooks import one_of_each
 from fedsim.compose.shapes import ContractError, OutputsError, reported
 from fedsim.data import Federation
 from fedsim.engine.bank import one_model
@@ -41,6 +42,8 @@ from fedsim.scenario.sections import MODELS, ModelCommon
 from fedsim.types import Bank, Model
 
 Shape: Any = jax.ShapeDtypeStruct
+
+MASKED = "give it an argument mask [B] and pass that on, as Flax's BatchNorm takes it [B, 1]"
 
 
 class Supplied(NamedTuple):
@@ -105,7 +108,10 @@ def model_of(
         remedy = "or make the targets whole numbers or text, which are classes"
         raise scenario.error(("model",), f"{text}, {remedy}")
 
-    fit = _fit_of(federation, supplied.loss)
+    # A network of the user's own gets images as the user gave them.
+    channels_first = supplied.model is not None and federation.channels_first
+    shape = federation.given_shape if channels_first else federation.train.x.shape[1:]
+    fit = _fit_of(federation, shape, supplied.loss)
     numerics = scenario.spec.numerics
     remat = local and numerics.remat
     if remat:
@@ -124,8 +130,10 @@ def model_of(
         net = with_weights(scenario, net)
         net = _partly_trained(scenario.spec.model, net, frozen, merged)
 
-    stored = federation.train.x.dtype == np.uint8 or federation.scale != 1.0
-    return stored_model(net, federation.scale) if stored else net
+    is_as_stored = federation.train.x.dtype != np.uint8 and federation.scale == 1.0
+    if is_as_stored and not channels_first:
+        return net
+    return stored_model(net, federation.scale, channels_first)
 
 
 def _require_blocks(scenario: Scenario, supplied: Any) -> None:
@@ -178,9 +186,8 @@ class _Fit(NamedTuple):
     tokens: Tokens | None  # what a model must know about samples that are tokens
 
 
-def _fit_of(federation: Federation, loss: Any) -> _Fit:
-    """What the samples demand of a model; a supplied loss takes any outputs."""
-    shape = federation.train.x.shape[1:]
+def _fit_of(federation: Federation, shape: tuple[int, ...], loss: Any) -> _Fit:
+    """What samples of a shape demand of a model; a supplied loss takes any outputs."""
     outputs = federation.classes or int(np.prod(federation.train.y.shape[1:], dtype=int))
 
     expects: dict[str, int] = {}
@@ -270,7 +277,11 @@ def _in_one_line(error: Exception, data: Any, federation: Federation | None) -> 
 
 def _file_of(model: Any) -> str:
     """The file that defines a user's network; empty where it is unknown."""
-    function = model[-1] if isinstance(model, tuple) else model
+    is_pair = isinstance(model, tuple)
+    if is_pair and not callable(model[-1]):
+        model = model[0]  # an Equinox module, beside its state
+        is_pair = False
+    function = model[-1] if is_pair else model
     code = getattr(function, "__code__", None)
     if code is not None:
         return code.co_filename
@@ -383,14 +394,13 @@ def _start_params(scenario: Scenario, bank: Bank, params: Any) -> list[Any]:
     Raises:
       ScenarioError: for a list of another length, or one model where clients are to choose.
     """
-    if isinstance(params, list | tuple) and len(params) == bank.models:
-        return list(params)
     one_for_all = bank.choice is None or bank.models == 1
     if params is None or (one_for_all and not isinstance(params, list | tuple)):
         return [params] * bank.models
-    given = f"a list of {len(params)}" if isinstance(params, list | tuple) else "one model"
-    text = f"params= is {given}, and {scenario.spec.client.kind} has {bank.models} models"
-    raise scenario.error(("model",), f"{text}; pass a list with the parameters of each")
+    try:
+        return one_of_each(params, bank.models, scenario.spec.client.kind)
+    except ValueError as error:
+        raise scenario.error(("model",), f"params= is {error}") from None
 
 
 def _start_variables(
@@ -399,20 +409,11 @@ def _start_variables(
     """Return the start variables of one model, which a key draws where `params` is None."""
     variables = net.init(key)
     if params is not None:
-        drawn = with_all_leaves(variables)["params"]
-        if _is_of_file(params) and not _is_of_file(drawn):
-            params = params["params"]
-        supplied = jax.tree.map(
-            lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params
-        )
-        try:
-            tree.stack([drawn, supplied])  # which compares structures and shapes
-        except ValueError as error:
-            raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
-        variables = with_params(variables, supplied)
+        variables = with_params(variables, _supplied_params(scenario, trained, variables, params))
 
     _require_floats(scenario, with_all_leaves(variables)["params"])
-    variables = jax.tree.map(jnp.asarray, variables)
+    # A leaf of the type of Python's numbers would change its type in the first sum.
+    variables = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), variables)
     with located_hooks(scenario, ("client",), scenario.spec.client):
         aux = trained.client.aux(trained.task, variables["params"])
 
@@ -420,6 +421,34 @@ def _start_variables(
     if trained.client.probe is not None:
         probe = {"probe": tree.zeros_like(variables["params"])}
     return {**variables, "aux": aux | probe}
+
+
+def _supplied_params(scenario: Scenario, trained: Training, variables: Any, params: Any) -> Any:
+    """Return start parameters that a Python program passed, of the model that is trained.
+
+    They are those of that model, or of the scenario's, of which the method makes it.
+
+    Raises:
+      ScenarioError: for parameters that do not fit.
+    """
+    drawn = with_all_leaves(variables)["params"]
+    if jax.tree.structure(params) != jax.tree.structure(drawn):
+        params = _without_sections(params)
+    supplied = jax.tree.map(lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params)
+    try:
+        if jax.tree.structure(supplied) != jax.tree.structure(drawn):
+            supplied = trained.client.begins(drawn, supplied)
+        tree.stack([drawn, supplied])  # which compares structures and shapes
+    except ValueError as error:
+        raise scenario.error(("model",), f"params= does not fit the model: {error}") from None
+    return supplied
+
+
+def _without_sections(params: Any) -> Any:
+    """Parameters, or a list of those of several models, without other sections of their files."""
+    if isinstance(params, list):
+        return [_without_sections(of_model) for of_model in params]
+    return params["params"] if _is_of_file(params) else params
 
 
 def _is_of_file(params: Any) -> bool:
@@ -495,9 +524,10 @@ def short_batches(scenario: Scenario, net: Model, federation: Federation, local:
     short = sizes < rows if drop_last else sizes % rows != 0
     if net.mixes_rows and local.poisson:
         text = "mixes the rows of a batch without looking at mask, and Poisson batches are not full"
-        yield ("model",), f"{text}; write client.shuffle: true and client.drop_last: true"
+        remedy = "write client.shuffle: true and client.drop_last: true"
+        yield ("model",), f"{text}; {MASKED}, or {remedy}"
     elif net.mixes_rows and short.any():
         client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)
         text = "mixes the rows of a batch without looking at mask"
         remedy = "set client.drop_last and a batch that every client can fill"
-        yield ("model",), f"{text}, and client {client} has short batches; {remedy}"
+        yield ("model",), f"{text}, and client {client} has short batches; {MASKED}, or {remedy}"

@@ -7,10 +7,11 @@ sample to be in a batch depends on it.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.hooks import training_shapes
@@ -22,8 +23,10 @@ from fedsim.data import Federation
 from fedsim.engine.frozen import bound, without_frozen
 from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort, Local
-from fedsim.privacy import sample_epsilon_after
+from fedsim.fleet.local import planned_steps
+from fedsim.privacy import least_noise, sample_epsilon_after
 from fedsim.privacy.extra import dp_accounting
+from fedsim.privacy.ranges import require_noise
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Batch, Client, Model, Rule
 
@@ -38,18 +41,83 @@ def samples_spent(scenario: Scenario, local: Local) -> Callable[[int, int], floa
 
     @functools.cache
     def spent(steps: int, samples: int) -> float:
-        if samples == 0:
-            return 0.0
-        return sample_epsilon_after(
-            steps,
-            noise_multiplier=section.noise_multiplier,
-            samples=samples,
-            rate=local.chance(samples),
-            cap=samples if local.cap is None else local.cap,
-            delta=section.delta,
-        )
+        return _spent(section, local, section.noise_multiplier, steps, samples)
 
     return spent
+
+
+def _spent(section: Any, local: Local, z: float, steps: int, samples: int) -> float:
+    """Return ε of the samples of a client after steps with noise multiplier z."""
+    if samples == 0:
+        return 0.0
+    return sample_epsilon_after(
+        steps,
+        noise_multiplier=z,
+        samples=samples,
+        rate=local.chance(samples),
+        cap=samples if local.cap is None else local.cap,
+        delta=section.delta,
+    )
+
+
+def with_noise(scenario: Scenario, local: Local, federations: Mapping[int, Federation]) -> Scenario:
+    """Return the scenario with z of `client.dp_sgd` solved for its ε, where it has one.
+
+    Raises:
+      ScenarioError: where it needs one of the two, or z is too small for the ε.
+    """
+    section = scenario.spec.client.dp_sgd
+    if section is None:
+        return scenario
+    try:
+        z = _noise_of(scenario, local, federations)
+    except PrivacyError as error:
+        raise scenario.error((*PATH, *filter(None, (error.where,))), str(error)) from None
+    client = scenario.spec.client.model_copy(
+        update={"dp_sgd": section.model_copy(update={"noise_multiplier": z})}
+    )
+    return scenario._replace(spec=scenario.spec.model_copy(update={"client": client}))
+
+
+def _noise_of(scenario: Scenario, local: Local, federations: Mapping[int, Federation]) -> float:
+    """Return z of `client.dp_sgd`: as given, or such that every sample keeps its ε.
+
+    Raises:
+      PrivacyError: naming the key.
+    """
+    section = scenario.spec.client.dp_sgd
+    z = section.noise_multiplier
+    target = section.epsilon
+    if target is None:
+        if z is None:
+            text = "is missing, and so is an epsilon that it is solved for; write one of them"
+            raise PrivacyError("noise_multiplier", text)
+        return z
+    if scenario.spec.schedule.kind != "sync":
+        text = f"under {scenario.spec.schedule.kind}, a client may train more often than once a"
+        raise PrivacyError("epsilon", f"{text} round; write noise_multiplier in its place")
+
+    sizes = np.unique(np.concatenate([each.sizes for each in federations.values()]))
+    sizes = sizes[sizes > 0]
+    all_steps = scenario.spec.rounds * planned_steps(sizes, local)
+    kinds = list(zip(all_steps.tolist(), sizes.tolist(), strict=True))
+
+    def spent(z: float, kind: tuple[int, int]) -> float:
+        return _spent(section, local, z, *kind)
+
+    if z is not None:  # of a resolved scenario, which has both
+        largest = max(spent(z, kind) for kind in kinds)
+        if largest > target:
+            text = f"is {z:g}, which spends {largest:.4g}, and epsilon is {target:g}"
+            raise PrivacyError("noise_multiplier", f"{text}; remove one of the two")
+        return z
+    # Nearly always the fewest samples; where others spend more, z rises until none does.
+    worst = kinds[0]
+    while True:
+        z = least_noise(lambda z, kind=worst: spent(z, kind), target)
+        worst = max(kinds, key=functools.partial(spent, z))
+        if spent(z, worst) <= target:
+            return z
 
 
 def poisson_keys(scenario: Scenario, client: Client) -> Findings:
@@ -82,8 +150,10 @@ def private_batches(scenario: Scenario) -> Findings:
         yield ("client", "shuffle"), f"{text}; write poisson, or remove it"
     try:
         dp_accounting()
+        if section.dp_sgd.noise_multiplier is not None:
+            require_noise(section.dp_sgd.noise_multiplier)
     except PrivacyError as error:
-        yield PATH, str(error)
+        yield (*PATH, *filter(None, (error.where,))), str(error)
 
 
 def private_method(scenario: Scenario, client: Client) -> Findings:

@@ -259,9 +259,9 @@ def narrow_model(model: Model, dtype: str) -> Model:
 
 
 @functools.lru_cache(MAX_CACHED)
-def stored_model(model: Model, scale: float) -> Model:
+def stored_model(model: Model, scale: float, channels_first: bool) -> Model:
     """A model that reads features as they are stored; cached, so that it is compiled once."""
-    return reading(model, scale)
+    return reading(model, scale, channels_first)
 
 
 @functools.lru_cache(MAX_CACHED)

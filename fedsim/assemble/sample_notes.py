@@ -1,5 +1,6 @@
 """What users may not have meant with their samples: notes and warnings, a line for each."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,20 +8,43 @@ import numpy as np
 from fedsim.data import Federation, scale_remark
 from fedsim.errors import shortened
 from fedsim.scenario.scenario import Scenario
+from fedsim.sources.remembered import TableColumn, columns_of_numbers
+from fedsim.sources.targets import is_one_hot
 
 FEW_CLASSES = 100  # up to which whole targets may be meant as classes
+MANY_CLASSES = 30  # above which whole numbers may be meant as targets
 
 
 def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
     """Return what a user may not have meant with the samples: a line for each, usually none."""
+    section = scenario.spec.data
     unused = _unused_samples(federation)
-    scales = _scale_warnings(scenario.spec.data, federation)
+    scales = _scale_warnings(section, federation)
     labels = []
     if federation.classes:
-        labels = _label_warnings(federation)
+        labels = _label_warnings(federation) or _class_warnings(section, federation)
     elif scenario.spec.model.loss is None:  # whoever names a loss has targets in mind
-        labels = _target_warnings(federation)
-    return [*unused, *labels, *scales]
+        labels = _target_warnings(section, federation)
+    columns = _column_warnings(section, federation)
+    tests = _test_warnings(section, federation)
+    return [*federation.remarks, *unused, *tests, *labels, *columns, *scales]
+
+
+def column_remarks(columns: Sequence[TableColumn], section: Any) -> list[str]:
+    """Return a line for each column that may be no feature, with the key that leaves it out.
+
+    Args:
+      columns: the columns of the samples.
+      section: the data section.
+    """
+    lines = []
+    for column in columns:
+        key = "data.features"
+        if hasattr(section, "drop"):
+            key = f"data.drop: [{column.name[:40]!a}]"
+        if column.remark:
+            lines.append(f"{column.remark} leave it out ({key})")
+    return lines
 
 
 def partition_notes(federation: Federation) -> list[str]:
@@ -50,16 +74,57 @@ def _scale_warnings(section: Any, federation: Federation) -> list[str]:
     return [remark] if remark else []
 
 
-def _target_warnings(f: Federation) -> list[str]:
-    """A line for targets that look like classes: 0.0, 1.0, 2.0 and so on."""
+def _column_warnings(section: Any, f: Federation) -> list[str]:
+    """Lines for features that may be ids, or numbers that were read as texts."""
+    x = f.train.x
+    if f.names.table is not None:
+        return column_remarks(f.names.table, section)
+    is_raw = f.statistics is None and x.ndim == 2 and not f.vocabulary
+    if section.kind != "supplied" or not is_raw:
+        return []
+    remarks = [column.remark for column in columns_of_numbers(x)]
+    return [f"{remark} leave it out of x" for remark in remarks if remark]
+
+
+def _test_warnings(section: Any, f: Federation) -> list[str]:
+    """A line for a frame that is all trained on, where the scenario does not say so."""
+    said = "test" in section.model_fields_set or f.names.table is None
+    if said or len(f.test.y) or f.test_holders.sizes.any():
+        return []
+    text = "no samples are held out to test on, as a fifth of a file would be"
+    return [f"{text}; write data.test: 0.2, or 0 for none"]
+
+
+def _target_warnings(section: Any, f: Federation) -> list[str]:
+    """A line for targets that look like classes: 0.0, 1.0, 2.0 and so on, or one-hot rows."""
     y = f.train.y
-    predicted = "so the model predicts numbers"
-    if y.ndim == 1:
-        different = np.unique(y)  # sorted
-        if 1 < len(different) <= FEW_CLASSES and (different == np.arange(len(different))).all():
-            values = f"targets are 0.0 to {different[-1]} without decimals, {predicted}"
-            return [f"{values}; if they are classes, write whole numbers (y.astype(int))"]
+    key = ", or data.task: classification" if hasattr(section, "task") else ""
+    if getattr(section, "task", None) == "regression":
+        return []
+    if is_one_hot(y):
+        predicted = f"so the model predicts {y.shape[1]} numbers"
+        remedy = f"give class numbers for classification (y.argmax(1)){key}"
+        return [f"targets look one-hot, {predicted}; {remedy}"]
+    if y.shape[1:] not in ((), (1,)):
+        return []
+    different = np.unique(y)  # sorted
+    first = different[0]
+    in_order = (different == first + np.arange(len(different))).all()
+    if 1 < len(different) <= FEW_CLASSES and first in (0, 1) and in_order:
+        values = f"targets are {first} to {different[-1]} without decimals"
+        remedy = f"if they are classes, write whole numbers (y.astype(int)){key}"
+        return [f"{values}, so the model predicts numbers; {remedy}"]
     return []
+
+
+def _class_warnings(section: Any, f: Federation) -> list[str]:
+    """A line for many classes that are whole numbers, which may be meant as such."""
+    guessed = hasattr(section, "task") and section.task is None
+    many_numbers = f.names.labels is None and f.classes > MANY_CLASSES and not f.per_token
+    if not guessed or not many_numbers:
+        return []
+    numbers = f"labels are whole numbers up to {f.classes - 1}"
+    return [f"{numbers}, learned as {f.classes} classes; to predict them, data.task: regression"]
 
 
 def _label_warnings(f: Federation) -> list[str]:

@@ -15,8 +15,9 @@ from fedsim.errors import DataError, PartitionError, ScenarioError
 from fedsim.scenario.named_files import DATA, TOKENIZER
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PARTITIONS
-from fedsim.sources import of_frame
+from fedsim.sources import is_frame, of_frame
 from fedsim.sources.arrays import is_per_token
+from fedsim.sources.image_sets import ImageSets, image_sets
 from fedsim.sources.tokenizer import Tokenizer, tokenizer
 
 
@@ -44,6 +45,11 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
         else:
             arrays = _arrays_of(scenario, data)
 
+    try:
+        images = images_of(section, arrays, data is not None)
+    except DataError as error:
+        raise (error.with_prefix(file["path"]) if file else error) from None
+    arrays = images.arrays
     names_column = _client_column(section) is not None
     by_id = is_natural(section, arrays.client is not None or names_column)
     try:
@@ -55,12 +61,34 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     except DataError as error:
         raise (error.with_prefix(file["path"]) if file else error) from None
 
-    if by_id and data is None:
+    sets = sets._replace(
+        channels_first=images.channels_first,
+        remarks=tuple(images.remarks),
+    )
+    if by_id:
         text = "leave it out, or choose a partition"
         require_count(scenario, sets.owners, f"the samples name {sets.owners}; {text}")
     single_labels = not is_per_token(sets.train.y)
     check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
     return sets, classes
+
+
+def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:
+    """Return samples with their images recognised, where the source does not know of any.
+
+    Args:
+      section: the data section.
+      arrays: the samples as they were loaded.
+      are_supplied: whether a Python program passed them.
+
+    Raises:
+      DataError: for images that can be read in two ways, and sets of different ranges.
+    """
+    knows_images = not hasattr(section, "channel_axis")
+    if knows_images and not are_supplied:
+        return ImageSets(arrays, False, [])
+    axis = getattr(section, "channel_axis", None)
+    return image_sets(arrays, axis, getattr(section, "standardize", False))
 
 
 def _tokenizer_of(scenario: Scenario, data: Any) -> dict[str, Tokenizer]:
@@ -126,6 +154,7 @@ def _prepared(
         server=section.server.samples,
         missing=getattr(section, "missing", "refuse"),
         standardize=getattr(section, "standardize", False),
+        task=getattr(section, "task", None),
     )
 
 
@@ -155,9 +184,8 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
       ScenarioError: for keys that name columns, where there are none.
     """
     section = scenario.spec.data
-    is_frame = hasattr(data, "columns") and hasattr(data, "iloc")
-    if is_frame:
-        names = ("target", "client", "missing", "drop")
+    if is_frame(data):
+        names = ("target", "client", "missing", "dates", "task", "drop")
         keys = {name: getattr(section, name) for name in names if hasattr(section, name)}
         columns: Sequence[str] = _columns(section).get("columns", ())
         return of_frame(data, **keys, columns=columns)

@@ -4,9 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
-from jax.tree_util import Partial, keystr, tree_leaves_with_path
+from jax.tree_util import Partial
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim.errors import Problem, ScenarioError
@@ -31,11 +30,7 @@ def weights_of(command: str, weights: Any, K: int) -> np.ndarray:
     """
     if weights is None:
         return np.ones(K)
-    try:
-        counts = np.asarray(weights, float)
-    except (TypeError, ValueError) as error:
-        raise argument_error(command, "weights", f"are not numbers: {error}") from None
-
+    counts = _numbers(command, "weights", weights)
     if counts.shape != (K,):
         text = f"{K} rows need {K} weights, found shape {list(counts.shape)}"
         raise argument_error(command, "weights", text)
@@ -45,6 +40,18 @@ def weights_of(command: str, weights: Any, K: int) -> np.ndarray:
         text = f"the weight of row {row} is {counts[row]}; sample counts are finite and at least 0"
         raise argument_error(command, "weights", text)
     return counts
+
+
+def _numbers(command: str, argument: str, values: Any) -> np.ndarray:
+    """Return what a caller passed for the rows in float64.
+
+    Raises:
+      ScenarioError: for what is no number.
+    """
+    try:
+        return np.asarray(values, float)
+    except (TypeError, ValueError) as error:
+        raise argument_error(command, argument, f"are not numbers: {error}") from None
 
 
 def mask_of(malicious: Any, K: int) -> np.ndarray:
@@ -74,53 +81,19 @@ def mask_of(malicious: Any, K: int) -> np.ndarray:
     return mask
 
 
-def losses_of(loss: Any, K: int) -> Any:
+def losses_of(loss: Any, K: int) -> np.ndarray | None:
     """Return the losses of K rows, if there are any.
 
     Raises:
       ScenarioError: for another number of them.
     """
-    if loss is not None and np.shape(loss) != (K,):
-        text = f"{K} rows need {K} losses, found shape {list(np.shape(loss))}"
-        raise argument_error("aggregate", "loss", text)
-    return loss
-
-
-def arrays_of(trees: Any) -> Tree:
-    """Return a nested list of numbers as an array, and PyTrees of arrays unchanged."""
-    leaves = jax.tree.leaves(trees)
-    if leaves and not any(hasattr(leaf, "dtype") for leaf in leaves):
-        return np.asarray(trees, float)
-    return trees
-
-
-def reference_of(command: str, reference: Any, stack: Tree) -> Tree | None:
-    """Return the server's own update in the dtype of a row of the stack, if there is one.
-
-    Raises:
-      ScenarioError: for one that is not like a row.
-    """
-    if reference is None:
+    if loss is None:
         return None
-    update = arrays_of(reference)
-    # [K, ...] -> [...]
-    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), stack)
-    expected = _shapes_in_words(row)
-    shapes = _shapes_in_words(update)
-    if jax.tree.structure(row) != jax.tree.structure(update) or expected != shapes:
-        text = f"must be a tree like a row of the updates, {', '.join(expected)}"
-        raise argument_error(command, "reference", f"{text}; found {', '.join(shapes)}")
-    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), update, row)
-
-
-def _shapes_in_words(tree: Tree) -> list[str]:
-    """Name and shape of every leaf; a leaf at the top has no name."""
-    words = []
-    for path, leaf in tree_leaves_with_path(tree):
-        name = keystr(path, simple=True)
-        shape = list(np.shape(leaf))
-        words.append(f"{name} {shape}".strip())
-    return words
+    losses = _numbers("aggregate", "loss", loss)
+    if losses.shape != (K,):
+        text = f"{K} rows need {K} losses, found shape {list(losses.shape)}"
+        raise argument_error("aggregate", "loss", text)
+    return losses
 
 
 @functools.lru_cache(64)

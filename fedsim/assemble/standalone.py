@@ -18,13 +18,18 @@ from fedsim.assemble.links import Link, split_at_rule
 from fedsim.assemble.programs import MAX_CACHED, HashableSection, hashable_sections
 from fedsim.assemble.stack_inputs import (
     argument_error,
-    arrays_of,
     as_server_loss,
     checked_links,
     losses_of,
     mask_of,
-    reference_of,
     weights_of,
+)
+from fedsim.assemble.stacks import (
+    as_floats,
+    in_types_of,
+    like_a_row,
+    message_bytes,
+    stack_of,
 )
 from fedsim.clients import sgd
 from fedsim.compose import fresh_rows, server_step
@@ -70,8 +75,9 @@ def aggregate(
     Args:
       server: a kind (`"median"`), a link (`{"kind": "krum", "f": 2}`), or a list of stages, one
         rule, and optimisers.
-      deltas: updates stacked on the leading axis, a PyTree with leaves `[K, ...]`, an array, or a
-        nested list.
+      deltas: updates stacked on the leading axis, a PyTree with leaves `[K, ...]` of numbers, an
+        array, or a nested list; a leaf that is None stays None. Integers and booleans are computed
+        in float64, half precision in float32.
       weights: sample counts `[K]`; 0 = did not report; 1 for everybody if left out.
       seed: the seed of rules and stages that draw.
       reference: the server's own update, a tree like a row, for rules that ask for it.
@@ -82,29 +88,33 @@ def aggregate(
         ask for it; in JAX.
 
     Returns:
-      One tree of the structure, dtype and kind (NumPy or JAX) of a row.
+      One tree of the structure, float type and kind (NumPy or JAX) of a row; of integers and
+      booleans in float64 (in JAX, float32 unless x64 is enabled).
 
     Raises:
-      ScenarioError: for a list that cannot run, fewer reporting rows than it needs, or nothing
-        where it asks for losses or for the server's own update.
+      ScenarioError: for a list that cannot run, deltas that are no stack of numbers, fewer
+        reporting rows than it needs, or nothing where it asks for losses or for the server's own
+        update.
 
     >>> aggregate("median", [[1.0], [2.0], [30.0]]).tolist()
     [2.0]
     """
     prepared = _aggregation(_hashable_sections("aggregate", "server", "server", server))
-    stack = arrays_of(deltas)
+    given = stack_of("aggregate", deltas)
+    stack = as_floats(given)
     K = tree.rows(stack)
     inputs = RoundInputs(
         stack=stack,
+        message_bytes=message_bytes(given),
         weights=weights_of("aggregate", weights, K),
         seed=seed,
-        params=params,
-        reference=reference_of("aggregate", reference, stack),
+        params=like_a_row("aggregate", "params", params, stack),
+        reference=like_a_row("aggregate", "reference", reference, stack),
         server_loss=as_server_loss(server_loss),
         lr=lr,
         loss=losses_of(loss, K),
     )
-    return _run(prepared, inputs)
+    return in_types_of(given, _run(prepared, inputs))
 
 
 def transmit(
@@ -134,8 +144,8 @@ def transmit(
       server_loss: likewise.
 
     Returns:
-      The updates as they arrive, stacked as they were, and the bytes of each client's message
-      `[K]`.
+      The updates as they arrive, stacked as they were, in the types that `aggregate` returns, and
+      the bytes of each client's message `[K]`; a codec encodes numbers of 32 bits.
 
     Raises:
       ScenarioError: for a list that cannot run, fewer reporting rows than it needs, or nothing
@@ -150,25 +160,29 @@ def transmit(
         _hashable_sections("transmit", "wire", "wire", wire),
         _hashable_sections("transmit", "server", "defence", defence),
     )
-    stack = arrays_of(deltas)
+    given = stack_of("transmit", deltas)
+    stack = as_floats(given)
     K = tree.rows(stack)
+    is_encoded = any(isinstance(link.made, Codec) for link in prepared.links)
     inputs = RoundInputs(
         stack=stack,
+        message_bytes=message_bytes(stack if is_encoded else given),
         weights=weights_of("transmit", weights, K),
         seed=seed,
-        params=params,
-        reference=reference_of("transmit", reference, stack),
+        params=like_a_row("transmit", "params", params, stack),
+        reference=like_a_row("transmit", "reference", reference, stack),
         server_loss=as_server_loss(server_loss),
         malicious=mask_of(malicious, K),
     )
-    arrived, message_bytes = _run(prepared, inputs)
-    return arrived, np.asarray(message_bytes, np.int64)
+    arrived, sent_bytes = _run(prepared, inputs)
+    return in_types_of(given, arrived), np.asarray(sent_bytes, np.int64)
 
 
 class RoundInputs(NamedTuple):
     """A stack, and what its caller passes about the round; None for what is left out."""
 
-    stack: Tree  # [K, ...]
+    stack: Tree  # [K, ...], of float32 or float64
+    message_bytes: int  # of a row before the wire
     weights: np.ndarray  # [K]
     seed: int
     params: Tree | None = None
@@ -176,7 +190,7 @@ class RoundInputs(NamedTuple):
     server_loss: ServerLoss | None = None
     malicious: np.ndarray | None = None  # [K]
     lr: float = 1.0
-    loss: Any = None  # [K]
+    loss: np.ndarray | None = None  # [K]
 
 
 class Prepared(NamedTuple):
@@ -446,7 +460,6 @@ def _updates(inputs: RoundInputs, dtype: type) -> Updates:
         loss = numpy.full(K, np.nan, dtype)
     else:
         loss = numpy.asarray(inputs.loss, dtype)
-    message_bytes = tree.payload_bytes(_zero_row(inputs.stack))
     return Updates(
         delta=inputs.stack,
         stats={},
@@ -458,7 +471,7 @@ def _updates(inputs: RoundInputs, dtype: type) -> Updates:
         steps=ones,
         effort=ones,
         memory=(),
-        bytes=numpy.full(K, message_bytes, np.int32),
+        bytes=numpy.full(K, inputs.message_bytes, np.int32),
         age=numpy.zeros(K, np.int32),
     )
 
@@ -469,7 +482,7 @@ def _context(inputs: RoundInputs, dtype: type) -> Context:
     if inputs.params is None:
         params = _zero_row(inputs.stack)
     else:
-        params = jax.tree.map(jnp.asarray, arrays_of(inputs.params))
+        params = jax.tree.map(jnp.asarray, inputs.params)
     if inputs.malicious is None:
         malicious = numpy.zeros(K, bool)
     else:

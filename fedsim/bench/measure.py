@@ -18,9 +18,13 @@ from fedsim.bench.workload import bench
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.errors import DirectoryError
+from fedsim.runs.directory import open_output_folder
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario import read
 from fedsim.scenario.shipped import shipped
+
+TABLE = "bench.csv"
+RECORDS = "bench.json"
 
 # column -> how several measurements become one; for all other numbers, the median.
 #
@@ -41,6 +45,7 @@ def measured(
     say: Announce,
     times: int = 1,
     peers: Sequence[Peer] = (),
+    force: bool = False,
 ) -> list[Record]:
     """Measure scenarios, rules, codecs and growth, and write the records to a folder.
 
@@ -52,15 +57,33 @@ def measured(
       say: called with what is measured next.
       times: how often everything is measured, of which the medians count.
       peers: other libraries that do the same.
+      force: replace earlier records in the folder.
 
     Returns:
       The records.
 
     Raises:
       ScenarioError: for a scenario that cannot run as written.
-      DirectoryError: when the folder cannot be written.
+      DirectoryError: when the folder cannot be written, or earlier records may not be replaced.
+      LockedError: when another process is writing there.
     """
-    files.make_folder(out)
+    with open_output_folder(out, (TABLE, RECORDS), force):
+        records = _medians(workloads, edits, say, times, peers)
+        devices = jax.devices()
+        machine = {"environment": numerical(devices), "surroundings": surroundings(devices)}
+        files.write(out / TABLE, tables.to_csv(records, tables.BENCH))
+        files.write(out / RECORDS, json.dumps({"records": records, **machine}, indent=2) + "\n")
+    return records
+
+
+def _medians(
+    workloads: Sequence[str],
+    edits: tuple[str, ...],
+    say: Announce,
+    times: int,
+    peers: Sequence[Peer],
+) -> list[Record]:
+    """Measure so many times -> the records, of medians."""
     ours = {name: str(file) for name, file in shipped().items() if name.startswith("bench/w")}
     if not ours and (not workloads or "codecs" in workloads):
         text = "scenarios/bench: does not come with this installation; name a scenario"
@@ -73,13 +96,7 @@ def measured(
         for name in chosen:
             records += _records(name, edits, ours, say, peers)
         passes.append(records)
-    records = [_median(same) for same in zip(*passes, strict=True)]
-
-    devices = jax.devices()
-    machine = {"environment": numerical(devices), "surroundings": surroundings(devices)}
-    files.write(out / "bench.csv", tables.to_csv(records, tables.BENCH))
-    files.write(out / "bench.json", json.dumps({"records": records, **machine}, indent=2) + "\n")
-    return records
+    return [_median(same) for same in zip(*passes, strict=True)]
 
 
 def _records(

@@ -35,9 +35,9 @@ def check_against(
     given = [f"--{name}" for name in COMPARED if arguments.pop(name)]
     if given:
         raise click.UsageError(f"--against repeats what was run; remove {', '.join(given)}")
-    from fedsim.disk import files
     from fedsim.errors import DirectoryError
     from fedsim.runs.again import Repeating
+    from fedsim.runs.lock import held
     from fedsim.runs.unpack import opened
 
     if out is not None and out.exists():
@@ -50,7 +50,7 @@ def check_against(
         content = stack.enter_context(opened(bundle))
         stack.enter_context(interrupts.heeded())
         if out is not None:
-            files.make_folder(out)
+            stack.enter_context(held(out))
         repeating = Repeating(
             folder=folder,
             data_roots=arguments["data_roots"],

@@ -75,7 +75,6 @@ def _meant_family(word: str, known: list[str]) -> str:
     from fedsim.kinds import FAMILIES
     from fedsim.scenario.expected import plural_of
     from fedsim.scenario.guesses import meant, what_is
-    from fedsim.spelling import parts
 
     if near := nearest(word, known, alike=1.0):
         return f"; did you mean '{near}'?"
@@ -85,9 +84,6 @@ def _meant_family(word: str, known: list[str]) -> str:
         return f"; did you mean '{plural_of(near) if near in FAMILIES else near}'?"
     if meaning := what_is(word):
         return f"; {meaning}"
-    for part in parts(word):
-        if remedy := meant(part, "list"):
-            return f"; {remedy}"
     return did_you_mean(word, known)
 
 

@@ -104,6 +104,7 @@ def check_command(
 
     if cells is not None:
         expected["comparison"] = cells.record()
+        expected["notes"] += cells.notes
     elif section.vary or section.tune:
         expected["notes"].append(
             "compare names no methods, and its cells were not tried; add --methods LIST"

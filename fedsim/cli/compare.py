@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--score",
-    type=click.Choice(["final", "best", "mean_last_k"]),
-    help="Which value of a run [final].",
+    type=click.Choice(["final", "best", "mean_last_k", "own"]),
+    help="Which value of a run [final]; own: on the clients' own test samples, each with the "
+    "model that it would use [with local_only as baseline].",
 )
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Run directory [reports/<name>-compare]."

@@ -16,7 +16,9 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
 from fedsim.study.repetition import Row
+from fedsim.study.summary import two_halves
 from fedsim.study.words import variation_in_words, words_of
+from fedsim.study.wrap_lines import wrap_lines
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -91,7 +93,13 @@ def table(result: Result, out: Path) -> None:
             _megabytes(last["bytes_down"]),
         )
     _print(view, 100)
-    for text in filter(None, [remark(summary), *audit_lines(summary)]):
+    texts = [
+        remark(summary),
+        two_halves(metric_of(summary)),
+        *audit_lines(summary),
+        *wrap_lines(result.records["rounds"]),
+    ]
+    for text in filter(None, texts):
         print(f"\n{text}")
     _print_private_mark(result.rounds, result.scenario)
     tables = [
@@ -113,9 +121,9 @@ def contributions(result: "Contributions", out: Path | None) -> None:
         titles.insert(2, "95 % interval")
     view = _table(titles, left=("client",))
     for row in result.records:
-        cells = [str(row["client"]), f"{row['value']:+.4f}"]
+        cells = [str(row["client"]), f"{row['value']:+z.4f}"]
         if has_interval:
-            cells.append(f"{row['low']:+.4f} to {row['high']:+.4f}")
+            cells.append(f"{row['low']:+z.4f} to {row['high']:+z.4f}")
         if has_error:
             cells.append(_score(row["standard_error"]))
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
@@ -134,7 +142,7 @@ def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
 
 
 def _score(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else f"{value:z.4f}"
 
 
 def _megabytes(size: int | None) -> str:
@@ -183,7 +191,8 @@ def verdict(comparison: Comparison, out: Path) -> None:
     _print(view, 150)
     print()
     words = words_of(comparison.scenario)
-    for sentence in [*sentences, *audit_lines(summary, words)]:
+    lines = [*audit_lines(summary, words), *wrap_lines(comparison.records["rounds"])]
+    for sentence in [*sentences, *lines]:
         print(sentence)
     _print_private_mark(comparison.rounds, comparison.scenario)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
@@ -196,8 +205,8 @@ def repetition(rows: list[Row]) -> None:
     for row in rows:
         ends = "–"
         if row.ci_low is not None and row.ci_high is not None:
-            ends = f"{row.ci_low:+.4g} to {row.ci_high:+.4g}"
-        difference = "–" if row.difference is None else f"{row.difference:+.4g}"
+            ends = f"{row.ci_low:+z.4g} to {row.ci_high:+z.4g}"
+        difference = "–" if row.difference is None else f"{row.difference:+z.4g}"
         p = "–" if row.p_adjusted is None else f"{row.p_adjusted:.3g}"
         view.add_row(
             row.method,

@@ -44,6 +44,7 @@ def _of_gtg(name: str, default: float, text: str, lowest: int = 0) -> Callable:
     type=click.Path(path_type=Path),
     help="Write table, page and figure into this folder.",
 )
+@options.force
 @click.option(
     "--draws", default=0, type=click.IntRange(0), help="Seed of the permutations of gtg. [0]"
 )

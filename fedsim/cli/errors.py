@@ -9,7 +9,7 @@ import traceback
 import click
 
 from fedsim.cli.suggestions import edit_of, meant_options
-from fedsim.errors import Failure, LostError, exhausted, exit_code, printable
+from fedsim.errors import Failure, LostError, brief, exhausted, exit_code
 from fedsim.synonyms import answer, synonym
 
 # Where JAX reads the variables JAX_* of the environment.
@@ -36,7 +36,7 @@ def print_usage(error: click.ClickException, arguments: list[str]) -> int:
         if context is not None:
             separator = "" if line.endswith("?") else ";"
             line = f"{line}{separator} see {context.command_path} --help"
-        click.echo(printable(f"fedsim: error: {line}"), err=True)
+        click.echo(brief(f"fedsim: error: {line}"), err=True)
     return 2
 
 
@@ -116,6 +116,8 @@ def print_error(error: Exception, farewell: str) -> int:
         return _print(f"fedsim: error: another process of this run is gone; {farewell}", code)
     if reason := exhausted(error):
         remedy = "lower numerics.block or client.batch, or take a smaller model"
+        if isinstance(error, ImportError):
+            remedy = "JAX itself needs about 2 GB of address space: raise ulimit -v"
         return _print(f"fedsim: error: an allocation failed ({reason}); {remedy}", 8)
     if setting := _refused_setting(error):
         return _print(f"fedsim: error: {setting}", 2)
@@ -133,7 +135,7 @@ def print_error(error: Exception, farewell: str) -> int:
 
 def _print(line: str, code: int) -> int:
     """Print a line on stderr, and return the exit code."""
-    click.echo(printable(line), err=True)
+    click.echo(brief(line), err=True)
     return code
 
 

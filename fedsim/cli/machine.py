@@ -80,8 +80,12 @@ def _clear_cache(as_json: bool) -> None:
     "this Python, or in the named one; repeatable.",
 )
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path), default=Path("reports/bench"), show_default=True
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder [reports/bench, whose records are replaced].",
 )
+@options.force
 @options.as_json("the records")
 @options.debug
 def bench_command(
@@ -89,7 +93,8 @@ def bench_command(
     edits: tuple[str, ...],
     repeat: int,
     peers: tuple[str, ...],
-    out: Path,
+    out: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Measure rounds on this machine, next to its matrix-product peak and plain JAX.
@@ -124,14 +129,15 @@ def bench_command(
     from fedsim.cli import console
     from fedsim.machine import compile_cache
 
+    folder = out or Path("reports/bench")
     with compile_cache(), console.status_line(not as_json) as say:
         found = _importable(workloads, peers) if peers else []
-        records = measured(workloads, edits, out, say, repeat, found)
+        records = measured(workloads, edits, folder, say, repeat, found, force or out is None)
     if as_json:
         click.echo(json.dumps(records))
     else:
         console.bench_table(records)
-        click.echo(f"\n{out}/  bench.csv  bench.json")
+        click.echo(f"\n{folder}/  bench.csv  bench.json")
 
 
 def _importable(workloads: tuple[str, ...], peers: tuple[str, ...]) -> list["Peer"]:

@@ -1,6 +1,5 @@
 """Options that several commands share, and the scenario that they describe."""
 
-import difflib
 import errno
 import os
 import re
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedsim.errors import ScenarioError
+from fedsim.errors import ScenarioError, nearest
 
 if TYPE_CHECKING:
     from fedsim.scenario import Scenario
@@ -37,6 +36,9 @@ def debug(command: Callable) -> Callable:
     """`--debug`, which `main` looks for on the command line itself."""
     option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
     return option(command)
+
+
+force = click.option("--force", is_flag=True, help="Replace files of the same names there.")
 
 
 def as_json(output: str) -> Callable:
@@ -220,9 +222,8 @@ def _remedy_of_missing(path: Path) -> str:
     for folder in (path.parent, Path("scenarios")):
         for file in sorted(folder.glob("*.yaml")):
             scenarios[file.stem] = file
-    near = difflib.get_close_matches(path.stem, scenarios, n=1)
-    if near:
-        return f"; did you mean {scenarios[near[0]]}?"
+    if near := nearest(path.stem, scenarios):
+        return f"; did you mean {scenarios[near]}?"
     return "; fedsim new NAME writes one to start from"
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     "-o",
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder [reports/<name>-partition].",
+    help="Folder [reports/<name>-partition, whose files are replaced].",
 )
+@options.force
 @click.option(
     "--split",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
 @options.as_json("the table")
 @options.debug
 def partition_command(
-    out: Path | None, split: Path | None, by: str | None, as_json: bool, **arguments: Any
+    out: Path | None,
+    force: bool,
+    split: Path | None,
+    by: str | None,
+    as_json: bool,
+    **arguments: Any,
 ) -> None:
     """Show which client holds what, as a table, a picture and files; trains nothing.
 
@@ -58,7 +64,7 @@ def partition_command(
     from fedsim.scenario.sections import is_graph
 
     folder = out or Path("reports") / f"{scenario.spec.name}-partition"
-    partitions, notes = write_partition(scenario, folder, split, by)
+    partitions, notes = write_partition(scenario, folder, split, by, force or out is None)
     if as_json:
         tables = {str(seed): partition.plain() for seed, partition in partitions.items()}
         click.echo(json.dumps(tables))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 import click
 
 from fedsim.errors import nearest
-from fedsim.spelling import parts
 from fedsim.synonyms import ABSENT, answer, synonym
 
 # The sections that options of other tools are mostly about, first; keys elsewhere come last.
@@ -28,24 +27,13 @@ def meant_command(words: list[str], commands: Iterable[str]) -> str:
     if name.endswith((".yaml", ".yml")):
         return f"did you mean 'run {name}'?"
     if row := row_of(name, "command"):
-        return in_words(row, name, rest=shlex.join(arguments) or _usual_argument(row.ours))
+        rest = {"rest": shlex.join(arguments)} if arguments else {}
+        return in_words(row, name, **rest)
     if near := nearest(name, commands):
         return f"did you mean '{near}'?"
     if meaning := what_is(name):
         return meaning
     return f"there are {', '.join(commands)}"
-
-
-def _usual_argument(command: str) -> str:
-    """Return the argument of a command, for one that was typed without any."""
-    directories = ("report", "export", "fork", "contributions", "unlearn", "verify", "diff")
-    names = ("new", "explain")
-    first_word = command.partition(" ")[0]
-    if first_word in directories:
-        return "DIRECTORY"
-    if first_word in names:
-        return "NAME"
-    return "PATH" if first_word == "data" else "SCENARIO"
 
 
 def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]:
@@ -84,14 +72,7 @@ def _meant_option(
         return meant
     if near := nearest(flag, long_flags, 0.7):
         return f"did you mean '{near}'?"
-    if meant := _meant_without_set(name):
-        return meant
-    for part in parts(name):
-        if meant := _by_other_name(context, flags, part, value):
-            return meant
-        if "--set" in flags and (meant := edit_of(part, value)):
-            return meant
-    return ""
+    return _meant_without_set(name)
 
 
 def _commands_with(context: click.Context, flag: str) -> list[str]:

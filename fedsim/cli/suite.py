@@ -150,9 +150,10 @@ def verify_command(
     required=True,
     help="Folder of the report.",
 )
+@options.force
 @options.open_page
 @options.debug
-def report_command(folders: tuple[Path, ...], out: Path, open_page: bool) -> None:
+def report_command(folders: tuple[Path, ...], out: Path, force: bool, open_page: bool) -> None:
     """Write tables, LaTeX and a page about all tasks of a suite.
 
     FOLDERS are what fedsim suite run wrote; methods of several of them join one table per task.
@@ -167,7 +168,7 @@ def report_command(folders: tuple[Path, ...], out: Path, open_page: bool) -> Non
     """
     from fedsim.suite.report import PAGE, write_report
 
-    written = write_report(folders, out)
+    written = write_report(folders, out, force)
     for line in written.left_out:
         click.echo(f"fedsim: left out: {line}", err=True)
     click.echo(f"{out}/  {'  '.join(written.names)}")

@@ -26,7 +26,8 @@ def dbe(
     head sees z + b_i in place of the features z, of d numbers, and m ← (1 − μ) m + μ mean z over
     the batch, from 0 in each round, the last m without a derivative. b_i begins at 0. z̄ is the mean
     of the m with which clients ended their first rounds, by their samples; until there is one, b_i
-    rests and κ is 0. The shared model has no bias. The head is a linear layer. (In the authors'
+    rests and κ is 0. The shared model begins at the start model, and has no bias. The head is a
+    linear layer. (In the authors'
     code all clients train once before the first round, and of that only z̄ is kept.)
 
     State: b_i, d numbers a client, and the m of its first round.
@@ -108,6 +109,7 @@ def dbe(
         shares=shares,
         personal=personal_model,
         model=with_bias,
+        begins=lambda drawn, params: {**drawn, "model": params},
         needs=frozenset({"classes", "features"}),
         solo=True,
     )

@@ -24,6 +24,9 @@ def fedem(components: Annotated[int, Ge(1), Le(1000)] = 3) -> Client:
     predicts Σ_m π_im p_m(y|x). The shared model is scored with π_m = 1/k: judge the method by
     `personal_accuracy` in `clients.csv` (with `data.client_test`).
 
+    The models begin at k draws, of which the first is the start model, or at those that
+    `fedsim.run(params=[...])` lists; all π_im begin at 1/k.
+
     State: π_i, k numbers a client.    Sends: k models, receives k.    Rule: `mean`.
     Costs k gradients per step, and k losses at the models that were sent.
     With `components: 1`: `sgd`.
@@ -93,6 +96,10 @@ def fedem(components: Annotated[int, Ge(1), Le(1000)] = 3) -> Client:
         pi = jnp.where(local["rows"] > 0, tree.over(local["sum"], local["rows"]), row["pi"])
         return message._replace(memory={"pi": pi})
 
+    def begins(drawn, params):
+        theta = tree.stack(hooks.one_of_each(params, components, "fedem"))
+        return {**drawn, "theta": theta}
+
     return sgd()._replace(
         memory=memory,
         start=start,
@@ -102,6 +109,7 @@ def fedem(components: Annotated[int, Ge(1), Le(1000)] = 3) -> Client:
         shares=shares,
         personal=personal_model,
         model=lambda model, x: mixture(model, components=components),
+        begins=begins,
         needs=frozenset({"classes"}),
     )
 

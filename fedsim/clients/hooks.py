@@ -57,6 +57,25 @@ def shared_model(shared: Shared, row: Tree) -> Tree:
     return {"params": shared["params"], "stats": shared["stats"]}
 
 
+def one_of_each(params: Any, models: int, kind: str) -> list[Tree]:
+    """Return start parameters that a Python program passed as a list with those of every model.
+
+    Args:
+      params: as they were passed.
+      models: how many models the method has.
+      kind: the method.
+
+    Raises:
+      ValueError: for one model, or a list of another length.
+    """
+    is_list = isinstance(params, list | tuple)
+    if is_list and len(params) == models:
+        return list(params)
+    given = f"a list of {len(params)}" if is_list else "one model"
+    text = f"{given}, and {kind} has {models} models"
+    raise ValueError(f"{text}; pass a list with the parameters of each")
+
+
 def tuning(inner: Client) -> Client:
     """Return the training before a score of a method that has one; its rows are the models.
 

@@ -22,26 +22,29 @@ Width = Annotated[int, Ge(1), Le(100_000)]
 @client
 def pfedhn(
     embedding: Width = 16,
-    hidden: Annotated[list[Width], MinLen(1)] = [100],  # noqa: B006 (never changed)
+    hidden: Annotated[list[Width], MinLen(1)] = [100, 100, 100, 100],  # noqa: B006 (never changed)
     hyper_lr: Annotated[float, Ge(0)] = 0.1,
 ) -> Client:
     """A model for every client, which a hypernetwork at the server makes of the client's embedding.
 
-    θ_i = h(v_i; φ), a multilayer perceptron with ReLU between its hidden layers, whose last layer
-    has the numbers of the model. Client i trains y ← y − η_l ∇f_i(y; batch) from y = θ_i, and sends
-    Δ_i = y − θ_i. The server has v_i ← v_i + α (∂θ_i/∂v)ᵀ Δ_i, and moves φ by the mean of
-    α (∂θ_i/∂φ)ᵀ Δ_i. (The paper has one client a round.) The last layer begins with weights of 0
-    and the start model as its bias, so that all clients begin there; the others begin as in the
-    authors' code. The shared model is that of an embedding of 0, which nobody trains from: judge
-    the method by `personal_accuracy` in `clients.csv` (with `data.client_test`).
+    θ_i = h(v_i; φ), a multilayer perceptron with ReLU between its hidden layers and none before its
+    last layer, which has the numbers of the model: with one hidden layer, h is linear. Client i
+    trains y ← y − η_l ∇f_i(y; batch) from y = θ_i, and sends Δ_i = y − θ_i. The server has
+    v_i ← v_i + α (∂θ_i/∂v)ᵀ Δ_i, and moves φ by the mean of α (∂θ_i/∂φ)ᵀ Δ_i. (The paper has one
+    client a round.) The last layer begins with weights of 0 and the start model as its bias, so
+    that all clients begin there; the others begin as in the authors' code. The shared model is that
+    of an embedding of 0, which nobody trains from: judge the method by `personal_accuracy` in
+    `clients.csv` (with `data.client_test`).
 
     State: φ, and v_i for every client, on the server.    Sends: one model.    Rule: `mean`.
     Costs a product with the derivative of h for each client of a round, and φ in its lane.
     With α = 0, all clients keep the start model.
 
     Args:
-      embedding: numbers of an embedding v_i, which begins as N(0, 1).
-      hidden: widths of the hypernetwork's hidden layers.
+      embedding: numbers of an embedding v_i, which begins as N(0, 1). (The authors' code has
+        1 + N/4 of them for N clients.)
+      hidden: widths of the hypernetwork's hidden layers; the default is that of the authors' code
+        (its `n_hidden` of 3 are the layers behind the first).
       hyper_lr: α, the step of φ and v_i.
 
     References:
@@ -97,6 +100,7 @@ def pfedhn(
         shares=shares,
         personal=personal_model,
         model=lambda model, x: hypernetwork(model, embedding=embedding, hidden=tuple(hidden)),
+        begins=lambda drawn, params: {**drawn, "last": {**drawn["last"], "b": params}},
         travels=lambda params: params["last"]["b"],
         unused=frozenset({"optimizer_state"}),
     )

@@ -25,7 +25,8 @@ class Widths(NamedTuple):
       rolls: whether the units change from round to round (FedRolex); else they are the first ones
         of the layer (HeteroFL).
       scaler: whether hidden units are divided by the width in training (HeteroFL).
-      masked_loss: whether the outputs of classes that a client lacks are 0 in training (HeteroFL).
+      masked_loss: whether the outputs of classes that a client lacks are 0 in training, and
+        its last layer counts for the others alone (HeteroFL).
     """
 
     widths: tuple[float, ...]
@@ -50,7 +51,8 @@ def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...
     The units are the first ones (HeteroFL), or those from (r − 1) mod K on in round r, past the
     last one to the first (FedRolex). With `scaler`, the values of hidden units before their ReLU
     are divided by the width w in training, and not when a model is scored. With `masked_loss`, the
-    outputs of classes that a client lacks are replaced by 0 in the loss that it minimises.
+    outputs of classes that a client lacks are replaced by 0 in the loss that it minimises, so that
+    it trains the other classes' weights and biases of the last layer alone.
     HeteroFL's static batch normalisation is not here: no model that can be cut has a normalisation.
 
     Args:
@@ -60,8 +62,9 @@ def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...
 
     References:
       Diao, Ding, Tarokh 2021, HeteroFL: Computation and Communication Efficient Federated Learning
-      for Heterogeneous Clients, arXiv:2010.01264, Algorithm 1 and section 3 (scaler and masked
-      loss, as in the authors' code); Alam et al. 2022, FedRolex:
+      for Heterogeneous Clients, arXiv:2010.01264, Algorithm 1 and section 3 (scaler, masked loss,
+      and the last layer's mean over who holds a class, as in the authors' code); Alam et al. 2022,
+      FedRolex:
       Model-Heterogeneous Federated Learning with Rolling Sub-Model Extraction, arXiv:2212.01548,
       Algorithm 1.
     """
@@ -85,7 +88,7 @@ def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...
 def in_parts(inner: Client, part: Part) -> Client:
     """Return a method whose clients each train a part of the model.
 
-    What a client does not have is zero while it trains, and left as it is.
+    What a client does not train is zero meanwhile, and left as it is.
 
     Args:
       inner: the method, whose clients remember and send nothing but the parameters.
@@ -93,7 +96,7 @@ def in_parts(inner: Client, part: Part) -> Client:
     """
 
     def cut(params: Tree, work: Work) -> Tree:
-        """The parameters, with zeros for what the client does not have."""
+        """The parameters, with zeros for what the client does not train."""
         return jax.tree.map(
             lambda leaf, has: jnp.where(has, leaf, 0), params, part.trains(params, work)
         )
@@ -160,7 +163,9 @@ def of_part(task: Task, widths: Widths, hidden: dict[str, Axes], work: Work) -> 
 
 
 def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:
-    """Return which numbers of the parameters a client has.
+    """Return which numbers of the parameters a client trains.
+
+    Under a masked loss, it has the whole last layer, and trains it for the classes that it holds.
 
     Args:
       widths: how wide the parts are.
@@ -176,11 +181,15 @@ def part_of(widths: Widths, hidden: dict[str, Axes]) -> Part:
     def trains(params: Tree, work: Work) -> Tree:
         def of_leaf(name: str, leaf: Array) -> Array:
             has = jnp.ones(leaf.shape, bool)
-            for axis, units in enumerate(hidden.get(name, ())):
+            axes = hidden.get(name, ())
+            for axis, units in enumerate(axes):
                 if units is not None:
                     positions = has_positions(units, leaf.shape[axis], work)
                     others = [other for other in range(leaf.ndim) if other != axis]
                     has &= jnp.expand_dims(positions, others)
+            is_of_outputs = bool(axes) and axes[-1] is None
+            if widths.masked_loss and is_of_outputs:
+                has &= work.labels > 0  # [..., C]
             return has
 
         return tree.map_by_name(of_leaf, params)

@@ -26,10 +26,10 @@ def superfed(
 
     With w from x and v from v_i, and ξ ~ U(0, 1) drawn for every batch, a step goes along the
     gradient by w and v of  f_i((1 − ξ) w + ξ v; batch) + μ Σ_l ‖w_l − x_l‖ + ν cos²(w, v)  over the
-    leaves l. The client sends w − x, and v_i ← v. Its own model is (1 − λ) x + λ v_i. All v_i begin
-    at a second draw of the model. (The authors mix from the first round on if their L is 0, as
-    here, score eleven λ, and mix all biases but those of normalisations alike; here all leaves are
-    mixed.)
+    leaves l. The client sends w − x, and v_i ← v. Its own model is (1 − λ) x + λ v_i. x begins at
+    the start model, and all v_i at one second draw of it. (The authors mix from the first round on
+    if their L is 0, as here, score eleven λ, and mix all biases but those of normalisations alike;
+    here all leaves are mixed.)
 
     State: v_i, one model a client.    Sends: one model.    Rule: `mean`.
     Costs one gradient a step, and both models in a lane.
@@ -90,6 +90,7 @@ def superfed(
         shares=shares,
         personal=personal_model,
         model=lambda model, x: subspace(model),
+        begins=lambda drawn, params: {**drawn, "shared": params},
     )
 
 

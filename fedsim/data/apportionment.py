@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def count_of(share: float, n: int) -> int:
+    """Return how many of n a share is: the nearest whole number, the even one of two as near."""
+    return round(share * n)
+
+
 def apportion(quota: np.ndarray, total: int) -> np.ndarray:
     """Round quotas to whole numbers that sum to `total`.
 

@@ -39,7 +39,7 @@ class Completion(NamedTuple):
 class Statistics(NamedTuple):
     """What becomes of each feature: (x, or `fill` if it is blank) less `centre`, times `factor`.
 
-    All arrays are `[F]`.
+    All arrays are `[F]`; `fill` is NaN where blanks stay blank.
     """
 
     fill: np.ndarray
@@ -140,7 +140,7 @@ def statistics_of(
     """
     flat = x.reshape(len(x), -1)  # [n, F]
     F = flat.shape[1]
-    fill = np.zeros(F)
+    fill = np.full(F, np.nan)
     centre = np.zeros(F)
     factor = np.ones(F)
     blank: list[int] = []
@@ -150,7 +150,8 @@ def statistics_of(
         if not len(known):
             blank.append(j)
             continue
-        fill[j] = np.median(known) if completion.missing == "median" else known.mean()
+        if completion.fills:
+            fill[j] = np.median(known) if completion.missing == "median" else known.mean()
 
         constant = known.min() == known.max()
         binary = np.isin(known, (0, 1)).all() and not constant

@@ -72,6 +72,8 @@ class Federation(NamedTuple):
         are scored; None: there are none.
       validation_holders: rows of each client that are scored while the run lasts; None: none are.
       statistics: what became of each feature; None: features are as they were read.
+      channels_first: whether images, which have their channels last, were read with them first.
+      remarks: what the features were changed to, and what seems wrong: a line for each.
     """
 
     train: Samples
@@ -93,6 +95,14 @@ class Federation(NamedTuple):
     adapting: Holders | None = None
     validation_holders: Holders | None = None
     statistics: Statistics | None = None
+    channels_first: bool = False
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def given_shape(self) -> tuple[int, ...]:
+        """The shape of a sample as it was read."""
+        shape = self.train.x.shape[1:]
+        return (shape[-1], *shape[:-1]) if self.channels_first else shape
 
     @property
     def per_token(self) -> bool:
@@ -173,6 +183,11 @@ class Federation(NamedTuple):
             scored += int((self.validation_holders.indices < n).sum())
         adapting = 0 if self.adapting is None else len(self.adapting.indices)
         return n - len(self.holders.indices) - adapting - scored
+
+    @property
+    def tests_own(self) -> bool:
+        """Whether any client that trains has test samples of its own."""
+        return not self.held_out[self.test_holders.owner].all()
 
     @property
     def held_out(self) -> np.ndarray:
@@ -282,6 +297,8 @@ def federate(
         scale=sets.scale,
         vocabulary=sets.vocabulary,
         statistics=sets.statistics,
+        channels_first=sets.channels_first,
+        remarks=sets.remarks,
         adapting=adapting,
     )
 

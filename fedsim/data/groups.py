@@ -12,7 +12,7 @@ from fedsim.data.partition import Assign, Pool, column_of, require_minimum
 from fedsim.data.splits import by_label
 from fedsim.errors import PartitionError
 from fedsim.limits import require_memory
-from fedsim.sources.arrays import number_ids
+from fedsim.sources.ids import number_ids
 from fedsim.sources.mapped import chunks
 
 COMPONENTS = 32  # principal components that clusters are found in

@@ -6,7 +6,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import partition
-from fedsim.data.apportionment import apportion_within
+from fedsim.data.apportionment import apportion_within, count_of
 from fedsim.data.draws import dirichlet_draw
 from fedsim.data.label_skew import dirichlet, dirichlet_client, holders_of
 from fedsim.data.partition import (
@@ -20,6 +20,7 @@ from fedsim.data.partition import (
     require_minimum,
 )
 from fedsim.data.splits import by_label
+from fedsim.errors import PartitionError
 
 Share = Annotated[float, Ge(0), Le(1)]
 
@@ -130,7 +131,7 @@ def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5) -> Assign:
         n = len(pool.y)
         require_minimum(n, clients, 1)
         order = rng.permutation(clients)
-        iid_clients, skewed_clients = np.split(order, [round(share * clients)])
+        iid_clients, skewed_clients = np.split(order, [count_of(share, clients)])
 
         sizes = even_sizes(n, clients)[iid_clients]
         iid_rows, rest = np.split(rng.permutation(n), [int(sizes.sum())])
@@ -190,7 +191,11 @@ def long_tail(
         ]
         rows = np.sort(np.concatenate(thinned))
         divide = iid() if alpha is None else dirichlet(alpha)
-        parts = divide(Pool(pool.y[rows], pool.classes), clients, rng)
+        try:
+            parts = divide(Pool(pool.y[rows], pool.classes), clients, rng)
+        except PartitionError as error:
+            kept = f"long_tail with ratio {ratio:g} keeps {len(rows)} of {len(pool.y)} samples"
+            raise PartitionError(f"{kept}; {error}", error.where) from None
         return Parts(rows[parts.indices].astype(np.int32), parts.offsets)
 
     return assign

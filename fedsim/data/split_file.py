@@ -16,11 +16,11 @@ from fedsim.compose import partition
 from fedsim.data.partition import Assign, Parts, parts_of
 from fedsim.errors import DataError, PartitionError
 from fedsim.limits import require_memory
-from fedsim.sources.arrays import number_ids
 from fedsim.sources.cells import parse_ids
 from fedsim.sources.delimited import lines_of, unpacked
 from fedsim.sources.faults import MAX_LISTED, Faults
 from fedsim.sources.files import Name, opened, require_few_lists
+from fedsim.sources.ids import number_ids
 from fedsim.sources.names import fault_of_name
 
 MAX_BYTES = 1 << 30  # of a file

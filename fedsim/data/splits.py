@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.data.apportionment import apportion
+from fedsim.data.apportionment import apportion, count_of
 from fedsim.data.completion import (
     Completion,
     Statistics,
@@ -15,8 +15,12 @@ from fedsim.data.completion import (
     without_blanks,
 )
 from fedsim.errors import DataError, PartitionError
-from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, number_ids, validate
+from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, validate
+from fedsim.sources.cells import Task
+from fedsim.sources.ids import number_ids
 from fedsim.sources.mapped import take_rows
+from fedsim.sources.remembered import TableColumn, columns_of_numbers
+from fedsim.sources.targets import with_task, without_objects
 
 # What draws by the data's seed are for; a number is never reused for another purpose.
 TEST = 1
@@ -57,6 +61,8 @@ class Sets(NamedTuple):
       held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
         there are none.
       statistics: what became of each feature; None: features are as they were read.
+      channels_first: whether images, which have their channels last, were read with them first.
+      remarks: what the features were changed to, and what seems wrong: a line for each.
     """
 
     train: Samples
@@ -74,6 +80,8 @@ class Sets(NamedTuple):
     owner_test: np.ndarray | None = None
     held_out: np.ndarray | None = None
     statistics: Statistics | None = None
+    channels_first: bool = False
+    remarks: tuple[str, ...] = ()
 
 
 class SplitSizes(NamedTuple):
@@ -118,6 +126,7 @@ def prepare(
     server: int = 0,
     missing: str = "refuse",
     standardize: bool = False,
+    task: Task = None,
 ) -> tuple[Sets, int]:
     """Check the samples and set apart what clients do not get -> (sets, classes).
 
@@ -136,18 +145,22 @@ def prepare(
         `mean` or the `median` of the samples that clients get.
       standardize: whether features are brought to one scale, by mean and standard deviation of the
         samples that clients get.
+      task: whether labels are classes or numbers; None: as their type says.
 
     Raises:
       DataError: for samples that cannot be learned from.
       PartitionError: if nothing is left to train on.
     """
     completion = Completion(missing, standardize)
+    arrays = with_task(without_objects(arrays), task)
 
     # Names, and faults that can be seen without statistics.
+    arrays = arrays._replace(scale=1.0 if arrays.scale is None else float(arrays.scale))
     if missing == "drop":
         arrays = without_blanks(arrays)
     arrays, labels = encode_labels(arrays)
     features = None if arrays.features is None else tuple(arrays.features)
+    table = _table_of(arrays)
     if completion.changes_features:
         arrays = as_numbers(arrays)
     first_dtype = np.dtype(np.float64) if completion.changes_features else dtype
@@ -175,6 +188,7 @@ def prepare(
         train = np.sort(np.concatenate([rows.train, rows.test]))
         rows = rows._replace(train=train, test=train[:0])
 
+    assert arrays.scale is not None
     are_numbers = owners.ids == list(range(len(owners.ids)))
     client_names = None if are_numbers else tuple(owners.ids)
     sets = Sets(
@@ -184,8 +198,8 @@ def prepare(
         test=_test_set(arrays, rows.test),
         validation=_samples_of(arrays, rows.validation),
         server=_samples_of(arrays, rows.server),
-        names=Names(labels, client_names, features),
-        scale=float(arrays.scale),
+        names=Names(labels, client_names, features, table),
+        scale=arrays.scale,
         vocabulary=int(arrays.vocabulary),
         columns=_columns(arrays, rows.train),
         rows_read=len(arrays.y),
@@ -196,6 +210,13 @@ def prepare(
     if len(rows.train) < len(arrays.y):
         sets = _restricted(sets, rows.train)
     return sets, classes
+
+
+def _table_of(arrays: Arrays) -> tuple[TableColumn, ...] | None:
+    """Return the columns of samples that have names."""
+    if arrays.table is None and arrays.features is not None and np.ndim(arrays.x) == 2:
+        return tuple(columns_of_numbers(np.asarray(arrays.x), arrays.features))
+    return None if arrays.table is None else tuple(arrays.table)
 
 
 def _samples_of(arrays: Arrays, rows: np.ndarray) -> Samples:
@@ -240,7 +261,7 @@ def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
         )
     order = np.random.default_rng([seed, TEST_CLIENTS]).permutation(len(present))
     candidates = order[present[order]]
-    wanted = max(round(share * count), 1)
+    wanted = max(count_of(share, count), 1)
     drawn = np.zeros(len(present), bool)
     drawn[candidates[: min(wanted, count - 1)]] = True
     return drawn
@@ -355,7 +376,7 @@ def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np
     if not share:
         return drawn
     members, counts = by_label(labels)
-    numbers = apportion(counts * share, round(len(labels) * share))
+    numbers = apportion(counts * share, count_of(share, len(labels)))
     for rows, number in zip(members, numbers, strict=True):
         drawn[rng.permutation(rows)[:number]] = True
     return drawn

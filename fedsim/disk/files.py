@@ -121,6 +121,18 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
     return digest.hexdigest()
 
 
+def publish(path: Path, content: str | bytes) -> None:
+    """Write a file that other processes may be writing, too: its draft has a name of its own.
+
+    Raises:
+      DirectoryError: when it cannot be written.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    write(draft, content)
+    with reporting_os_errors(path):
+        os.replace(draft, path)
+
+
 def write_output(path: Path, content: str | bytes) -> None:
     """Write a file whose path the user gave: links are followed, pipes and devices written to.
 
@@ -132,7 +144,7 @@ def write_output(path: Path, content: str | bytes) -> None:
     target = Path(os.path.realpath(path))
     with reporting_os_errors(path):
         if not target.exists() or stat.S_ISREG(target.stat().st_mode):
-            write(target, content)
+            publish(target, content)
         else:
             target.write_bytes(content.encode() if isinstance(content, str) else content)
 

@@ -86,7 +86,7 @@ UNLEARNING_DIFFERENCES = (
     "how", "column", "seeds", "mean", "mean_retrain", "difference", "ci_low", "ci_high",
 )  # fmt: skip
 SUMMARY = (
-    "method", "seed", "metric", "final", "best", "mean_last_k", "k",
+    "method", "seed", "metric", "final", "best", "mean_last_k", "k", "own",
     "rounds_to_target", "bytes_to_target", "virtual_seconds_to_target", "diverged",
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",

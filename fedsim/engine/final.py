@@ -38,7 +38,7 @@ def scored_rows(f: Federation) -> tuple[np.ndarray, np.ndarray]:
     """
     rows = f.test_holders.indices
     owner = f.test_holders.owner
-    if f.held_out[owner].all():  # no client that trains has test samples
+    if not f.tests_own:
         rows = np.concatenate([f.holders.indices, rows])
         owner = np.concatenate([f.holders.owner, owner])
     return rows, owner

@@ -36,6 +36,6 @@ def _of_layers(stats: Any, second: Callable[[Any, Any], Any]) -> Any:
     """Return statistics in which every layer with mean and variance has another second moment."""
     if not isinstance(stats, dict):
         return stats
-    if set(stats) == MOMENTS:
-        return {"mean": stats["mean"], "var": second(stats["mean"], stats["var"])}
+    if stats.keys() >= MOMENTS:
+        return {**stats, "var": second(stats["mean"], stats["var"])}
     return {name: _of_layers(layer, second) for name, layer in stats.items()}

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.data import Federation
-from fedsim.data.completion import completed_features
+from fedsim.data.completion import completed_features, feature_name
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.personal import Prediction, own_samples, own_variables
 from fedsim.engine.run import Run
+from fedsim.errors import DataError
+from fedsim.sources import features_of, is_frame
 
 ROWS = 1024  # samples that pass the model at a time
 
@@ -20,7 +22,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
 
     Args:
       run: a run that has ended.
-      x: samples `[n, ...]`, as the scenario's data source has them.
+      x: samples `[n, ...]`, as the scenario's data source has them; a DataFrame by its columns.
       client: whose own model is asked; None: the shared one.
 
     Returns:
@@ -44,7 +46,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     else:
         variables = with_frozen(run.server.shared, run.frozen)
 
-    x = _like_training(x, run.plan.federation)
+    x = like_training(x, run.plan.federation)
     parts = []
     for first in range(0, len(x), ROWS):
         rows = x[first : first + ROWS]
@@ -55,10 +57,21 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _like_training(x: Any, f: Federation) -> np.ndarray:
+def like_training(x: Any, f: Federation) -> np.ndarray:
     """Return samples in the type and on the scale of the training samples."""
+    names = f.names
+    if is_frame(x):
+        if names.table is None:
+            text = "the scenario's samples have no names of columns"
+            raise ValueError(f"x: {text}; give an array (frame.to_numpy()) in their order")
+        try:
+            x = features_of(x, names.table)
+        except DataError as error:
+            raise ValueError("\n".join(f"x: {line}" for line in error.lines)) from None
     x = np.asarray(x)
     expected = f.train.x
+    if f.channels_first and x.shape[1:] == f.given_shape:
+        x = np.moveaxis(x, 1, -1)
     if x.shape[1:] != expected.shape[1:] or x.ndim != expected.ndim:
         shape = ", ".join(["n", *map(str, expected.shape[1:])])
         raise ValueError(f"x: samples of the scenario are [{shape}]; found {list(x.shape)}")
@@ -70,7 +83,11 @@ def _like_training(x: Any, f: Federation) -> np.ndarray:
     if x.dtype.kind not in ("iu" if whole else "fiub"):
         raise ValueError(f"x: samples of the scenario are {expected.dtype}; found {x.dtype}")
     if f.statistics is not None:
-        return completed_features(x, f.statistics, expected.dtype)
+        x = completed_features(x, f.statistics, expected.dtype)
+    _require_finite(x, names.features)
+
+    if x.dtype == np.uint8 and x.ndim > 2 and not whole and x.max() > 1 >= np.max(expected):
+        raise ValueError("x: bytes, and samples of the scenario are floats up to 1; divide by 255")
 
     converted = x.astype(expected.dtype)
     beyond = (x < 0) | (x >= f.vocabulary) if f.vocabulary else whole & (converted != x)
@@ -78,3 +95,16 @@ def _like_training(x: Any, f: Federation) -> np.ndarray:
         largest = f.vocabulary - 1 if f.vocabulary else np.iinfo(expected.dtype).max
         raise ValueError(f"x: values of the scenario are 0 to {largest}; found {x[beyond][0]}")
     return converted
+
+
+def _require_finite(x: np.ndarray, names: tuple[str, ...] | None) -> None:
+    """Refuse features that are blank where nothing fills them, and infinite ones."""
+    if x.dtype.kind != "f" or np.isfinite(x).all():
+        return
+    row, *position = np.argwhere(~np.isfinite(x))[0].tolist()
+    where = feature_name(position[0], names) if len(position) == 1 else f"position {position}"
+    if np.isnan(x[row, *position]):
+        reason = "blank; the scenario fills none, as data.missing: mean or median would"
+    else:
+        reason = "infinite"
+    raise ValueError(f"x: row {row}, {where}: {reason}")

@@ -12,11 +12,13 @@ from jax import lax
 
 from fedsim import tree
 from fedsim.data import Holders
+from fedsim.engine.bank_scores import choices_at
 from fedsim.engine.evaluation import Scoring, labels_of
 from fedsim.engine.final import Moment, client_means, remembered
 from fedsim.engine.frozen import with_frozen, without_frozen
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
+from fedsim.engine.moves import NONE
 from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
 from fedsim.models.freezing import with_all_leaves
@@ -103,12 +105,20 @@ def personal_model(run: Run, id: int) -> Tree:
 
 
 def own_variables(run: Run, id: int) -> Tree:
-    """Return a client's own variables at the end of a run, as `personal_scores` scores them.
+    """Return a client's own variables at the end of a run, as they are scored.
+
+    Of a server with several models, they are those of the client's.
 
     Raises:
-      ValueError: for a method whose clients have no models of their own.
+      ValueError: for a method whose clients have no models of their own, and for a client without
+        training samples, which belongs to none of several.
     """
     client = run.program.server.client
+    if client.bank is not None:
+        choice = choices_at(run, Moment(run.server, run.round))[id]
+        if choice == NONE:
+            raise ValueError(f"client {id} has no training samples, and none of the models")
+        return tree.take(run.server.shared, choice)
     if client.personal is None:
         raise ValueError("clients have no models of their own under this method; leave client out")
     shared = run.program.server.sender.shown(run.server)

@@ -18,7 +18,7 @@ from fedsim.types import Client, Reducer, Updates
 class SectionSums(NamedTuple):
     """Sums over the messages of a round."""
 
-    stats: Tree
+    stats: Tree  # of leaves that are no floats, those of the first message that counts
     weight: Float[Array, ""]  # Σ of the rule's weights
     aux: dict[str, Tree]
     arrived: Float[Array, ""]  # messages
@@ -58,9 +58,15 @@ def add_rows(
     present = arrived.arrived.astype(staged.samples.dtype)
     lr_sums = (lr_sum,) if sums.lr_sum else ()
 
-    stats, weight = tree.fold(
-        (sums.stats, sums.weight), (staged.stats, jnp.ones_like(weights)), weights
+    sum_so_far, first = _apart(sums.stats)
+    averaged, taken = _apart(staged.stats)
+    summed, weight = tree.fold(
+        (sum_so_far, sums.weight), (averaged, jnp.ones_like(weights)), weights
     )
+    counts = weights > 0
+    has_first = (sums.weight > 0) | ~jnp.any(counts)
+    first = tree.select(has_first, first, tree.take(taken, jnp.argmax(counts)))
+    stats = tree.fill_leaves(summed, first)
     aux, count, lr_total = tree.fold(
         (sums.aux, sums.arrived, sums.lr_sum), (arrived.aux, present, lr_sums), present
     )
@@ -91,13 +97,31 @@ def aux_after(sums: SectionSums, aux: dict[str, Tree], client: Client, N: Array)
 def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""], client: Client) -> Tree:
     """Return the mean of the statistics, or those of all; those before where nothing counts.
 
+    Counters, masks and indices have no mean: they are those of the first message that counts.
     Clients that train alone send none.
     """
     if not jax.tree.leaves(sums.stats):
         return stats
     # Nobody may report in a round that is not skipped.
     unchanged = skipped | (sums.weight == 0)
-    mean = tree.divide(sums.stats, sums.weight)
+    averaged, first = _apart(sums.stats)
+    mean = tree.divide(averaged, sums.weight)
     if client.stats == "pooled":
         mean = about_mean(mean)
-    return tree.select(unchanged, stats, mean)
+    return tree.select(unchanged, stats, tree.fill_leaves(mean, first))
+
+
+def mixed_stats(before: Tree, stats: Tree, share: Float[Array, ""]) -> Tree:
+    """Return the statistics moved towards a client's by a share, where a schedule mixes models."""
+    averaged, first = _apart(stats)
+    averaged_before, _ = _apart(before)
+    moved = tree.scale(tree.subtract(averaged, averaged_before), share)
+    return tree.fill_leaves(tree.add(averaged_before, moved), first)
+
+
+def _apart(stats: Tree) -> tuple[Tree, Tree]:
+    """Return the leaves that have a mean, the floats, and the others; None where they are not."""
+    is_float = jax.tree.map(lambda leaf: jnp.issubdtype(leaf.dtype, jnp.floating), stats)
+    averaged = jax.tree.map(lambda leaf, is_float: leaf if is_float else None, stats, is_float)
+    others = jax.tree.map(lambda leaf, is_float: None if is_float else leaf, stats, is_float)
+    return averaged, others

@@ -37,7 +37,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Codec, Mixing, Shared, Task
+from fedsim.types import Codec, Shared, Task
 
 
 class Server:
@@ -192,7 +192,7 @@ class Server:
         aux = self._next_aux(aggregated, skipped, start)
         stats = sections.stats_after(aggregated.sections, shared["stats"], skipped, self.client)
         if start.mixing is not None:
-            stats = _mixed_stats(shared["stats"], stats, start.mixing)
+            stats = sections.mixed_stats(shared["stats"], stats, start.mixing.share)
 
         # What the host reads later.
         report = RoundReport(
@@ -238,9 +238,3 @@ class Server:
         }
         unchanged = skipped | (sums.arrived == 0)
         return {**aux, **tree.select(unchanged, before, after)}
-
-
-def _mixed_stats(before: Tree, stats: Tree, mixing: Mixing) -> Tree:
-    """Return the statistics moved towards a client's, where the schedule mixes models."""
-    moved = tree.scale(tree.subtract(stats, before), mixing.share)
-    return tree.add(before, moved)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
+from fedsim.data.apportionment import count_of
 from fedsim.fleet.streams import Draws, Stream
 
 
@@ -61,7 +62,7 @@ def slowed(
     u = np.array([draws.at(round, int(id)).random(2) for id in ids]).reshape(-1, 2)  # [m, 2]
 
     by_first_number = np.lexsort((ids, u[:, 0]))
-    unslowed = int(np.round(m * (1 - stragglers.share)))
+    unslowed = count_of(1 - stragglers.share, m)
     slow = np.ones(m, bool)
     slow[by_first_number[:unslowed]] = False
 

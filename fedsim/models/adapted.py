@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from fedsim import tree
 from fedsim.compose import tag_of
@@ -33,7 +34,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         weight has, and for weights that the adapter does not suit.
     """
     if adapter.prompt:
-        return _prompted(model, adapter.prompt)
+        return _prompted(model, adapter)
     if adapter.init is None:
         return model
     apply_leaves = adapter.apply
@@ -101,11 +102,13 @@ def merged(params: Tree, adapter: Adapter) -> Tree:
         apply_leaves = adapter.apply
         assert apply_leaves is not None
         W = apply_leaves(leaf[BASE], leaf, factored=False, key=None)
-        if not isinstance(W, jax.Array):
+        if not isinstance(W, jax.Array | np.ndarray):
             text = f"{adapter.leaves[0]} is not of another weight in place of {name}"
             raise ValueError(f"{text}, and cannot be merged; leave merged out")
         return W
 
+    if adapter.prompt:
+        raise ValueError("a prompt is no weight, and cannot be merged; leave merged out")
     return tree.map_by_name(weight, params, is_leaf=is_adapted)
 
 
@@ -115,8 +118,8 @@ def _started(adapter: Adapter, key: jax.Array, name: str, W: jax.Array) -> dict[
     return adapter.init(jax.random.fold_in(key, tag_of(name)), name, W)
 
 
-def _prompted(model: Model, vectors: int) -> Model:
-    """The model with vectors in front of every sequence."""
+def _prompted(model: Model, adapter: Adapter) -> Model:
+    """The model with the vectors of a prompt in front of every sequence."""
     start = model.prompt
     if start is None:
         raise ValueError("adapter: prompt is for a transformer; use one, or another adapter")
@@ -124,10 +127,10 @@ def _prompted(model: Model, vectors: int) -> Model:
     def init(key):
         variables = model.init(key)
         params = variables["params"]
-        prompt = start(jax.random.fold_in(key, tag_of(PROMPT)), params, vectors)
+        prompt = start(jax.random.fold_in(key, tag_of(PROMPT)), params, adapter.prompt)
         return {**variables, "params": {**params, PROMPT: prompt}}
 
-    return model._replace(init=init)
+    return model._replace(init=init, adapter=adapter)
 
 
 def _require_products(targets: set[str], products: Sequence[str]) -> None:

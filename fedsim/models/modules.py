@@ -22,18 +22,15 @@ NOT_TRAINING = ("deterministic", "inference", "use_running_average")
 def wrapped(thing: Any, example: Callable | None) -> Model | None:
     """Return a module, or a function `key -> module`, as a model; None for anything else.
 
+    An Equinox module with state is a pair, as `eqx.nn.make_with_state` returns it.
+
     Args:
       thing: perhaps a module.
       example: makes a batch of one sample; None: the samples' shape is unknown.
     """
-    library = library_of(thing)
-    if library == "flax.linen":
-        return linen(thing, example)
-    if library == "flax.nnx":
-        return nnx(thing, lambda key: thing)
-    if library == "equinox":
-        return equinox(thing, lambda key: thing)
-
+    model = _of_library(thing, lambda key: thing, example)
+    if model is not None:
+        return model
     may_make_modules = (
         callable(thing)
         and not isinstance(thing, type)
@@ -42,19 +39,29 @@ def wrapped(thing: Any, example: Callable | None) -> Model | None:
     )
     if not may_make_modules:
         return None
-    module = thing(jax.random.key(0))
+    return _of_library(thing(jax.random.key(0)), thing, example)
+
+
+def _of_library(module: Any, make: Callable, example: Callable | None) -> Model | None:
+    """Return a module as a model; None for anything else; `make`: key -> such a module."""
     library = library_of(module)
     if library == "flax.linen":
         return linen(module, example)
     if library == "flax.nnx":
-        return nnx(module, thing)
+        return nnx(module, make)
     if library == "equinox":
-        return equinox(module, thing)
+        return equinox(module, make)
     return None
 
 
 def library_of(thing: Any) -> str:
-    """Return the library whose module `thing` is an instance of, or an empty string."""
+    """Return the library whose module `thing` is an instance of, or an empty string.
+
+    That of an Equinox module and its state is Equinox.
+    """
+    if type(thing) is tuple and len(thing) == 2:
+        libraries = {library_of(part) for part in thing}
+        return "equinox" if libraries == {"equinox"} else ""
     for kind in type(thing).__mro__:
         for library in LIBRARIES:
             if kind.__module__ == library or kind.__module__.startswith(library + "."):
@@ -95,8 +102,8 @@ def linen(module: Any, example: Callable | None) -> Model:
         return outputs, {**stats, **new}
 
     collections = jax.eval_shape(init, jax.random.key(0))["stats"]
-    mixes_rows = "batch_stats" in collections and "mask" not in names
-    return Model(init, apply, mixes_rows=mixes_rows)
+    averages = _has_floats(collections.get("batch_stats"))
+    return Model(init, apply, mixes_rows=averages and "mask" not in names)
 
 
 def nnx(module: Any, make: Callable) -> Model:
@@ -153,49 +160,88 @@ def nnx(module: Any, make: Callable) -> Model:
         _, _, _, stats = split(merged)
         return outputs, pure(stats)
 
-    averages = bool(jax.tree.leaves(flax_nnx.state(module, flax_nnx.BatchStat)))
+    averages = _has_floats(flax_nnx.state(module, flax_nnx.BatchStat))
     return Model(init, apply, mixes_rows=averages and "mask" not in names)
 
 
 def equinox(module: Any, make: Callable) -> Model:
     """Return an Equinox module as a model.
 
-    Its inexact arrays are params, and the rest is fixed. It is written for one sample, and vmapped
-    over the batch.
+    Its inexact arrays are params, its state is stats, and the rest is fixed. It is written for one
+    sample, and vmapped over the batch, whose axis has the name that its batch norm asks for.
 
     Args:
-      module: the module.
-      make: key -> such a module with start values.
+      module: the module, or a pair of module and state.
+      make: key -> such a module, or pair, with start values.
 
     Raises:
-      TypeError: for modules with state, which need more than a sample.
+      TypeError: for modules that need state and come without, and those that need more than that.
     """
     import equinox as eqx  # pyright: ignore[reportMissingImports]
 
-    if required_arguments(type(module).__call__) > 2:
+    def apart(made) -> tuple[Any, Any]:
+        """A module and its state; None where it has none."""
+        return made if type(made) is tuple else (made, None)
+
+    def numbered(state: Any) -> dict[str, Any]:
+        """The leaves of a state by number, which are its names in files."""
+        return {str(i): leaf for i, leaf in enumerate(jax.tree.leaves(state))}
+
+    module, start = apart(module)
+    call = type(module).__call__
+    of_batch = 2 if start is None else 3  # self, a sample, and perhaps the state
+    if required_arguments(call) > of_batch:
         raise TypeError(
-            f"model: {type(module).__name__}.__call__ takes more than one sample (`stats`?); "
-            "wrap a function apply(params, x) with as_model(init, apply)"
+            f"model: {type(module).__name__}.__call__ takes more than one sample; if it has state, "
+            "give the pair of eqx.nn.make_with_state, else wrap a function apply(params, x) with "
+            "as_model(init, apply)"
         )
     _, fixed = eqx.partition(module, eqx.is_inexact_array)
-    names = accepted_names(type(module).__call__, 2) - {"mask"}  # one sample has none
+    structure = jax.tree.structure(start)
+    names = accepted_names(call, of_batch) - {"mask"}  # one sample has none
+    axis = _axis_of_batch(module, eqx.nn.BatchNorm)
 
     def init(key):
-        params, _ = eqx.partition(make(key), eqx.is_inexact_array)
-        return {"params": params, "stats": {}}
+        drawn, state = apart(make(key))
+        params, _ = eqx.partition(drawn, eqx.is_inexact_array)
+        return {"params": params, "stats": numbered(state)}
 
     def apply(variables, x, *, mask=None, key=None, train=False):
         combined = eqx.combine(variables["params"], fixed)
         network = eqx.nn.inference_mode(combined, value=not train)
+        stats = variables["stats"]
 
         def of_sample(row, key):
-            return network(row, **options_for(names, mask, key, train))
+            options = options_for(names, mask, key, train)
+            if start is None:
+                return network(row, **options), None
+            state = structure.unflatten([stats[str(i)] for i in range(len(stats))])
+            return network(row, state, **options)
 
         keys = None if key is None else jax.random.split(key, len(x))
-        outputs = jax.vmap(of_sample)(x, keys)
-        return outputs, variables["stats"]
+        outputs, state = jax.vmap(of_sample, out_axes=(0, None), axis_name=axis)(x, keys)
+        return outputs, numbered(state) if train else stats
 
-    return Model(init, apply)
+    return Model(init, apply, mixes_rows=axis is not None)
+
+
+def _axis_of_batch(module: Any, batch_norm: type) -> Any:
+    """Return the name of the axis over which an Equinox module normalises; None: it does not.
+
+    Raises:
+      TypeError: for several names, of which a batch has one.
+    """
+    is_norm = lambda part: isinstance(part, batch_norm)
+    norms = [part for part in jax.tree.leaves(module, is_leaf=is_norm) if is_norm(part)]
+    names = list(dict.fromkeys(norm.axis_name for norm in norms))
+    if len(names) > 1:
+        raise TypeError(f"model: batch norm over the axes {names}; a batch has one, give one name")
+    return names[0] if names else None
+
+
+def _has_floats(state: Any) -> bool:
+    """Whether a tree has floats: counters and masks of a module do not mix the rows of a batch."""
+    return any(jnp.issubdtype(leaf.dtype, jnp.floating) for leaf in jax.tree.leaves(state))
 
 
 def required_arguments(function: Callable) -> int:

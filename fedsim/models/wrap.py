@@ -41,16 +41,19 @@ def as_model(
     Plain functions are `init(key) -> params` and `apply(params, x) -> outputs [B, ...]`. An `init`
     with two arguments also gets a batch of one sample, and an `apply` whose signature has `mask`,
     `key` or `train` (or `training`, `deterministic`, `use_running_average`) gets those by name; so
-    do modules. Linen's mutable collections and nnx's other variables go to `stats` and are updated
-    while training. Equinox modules are written for one sample and are vmapped. Floats have the type
-    of the run. No library is imported unless a module of it is given.
+    do modules. Linen's mutable collections, nnx's other variables and the state of an Equinox
+    module go to `stats` and are updated while training: the server's floats are the mean of the
+    clients', and its integers and truth values those of the first client. Equinox modules are
+    written for one sample and are vmapped. Floats have the type of the run. No library is imported
+    unless a module of it is given.
 
     nnx and Equinox modules bring their parameters, so that all seeds start from them; a function
     `key -> module` in their place draws new ones for each seed.
 
     Args:
       init: the first function, or a pair `(init, apply)`, an object with both as attributes, a
-        module, a function `key -> module`, or a `Model`.
+        module, the pair `(module, state)` of `eqx.nn.make_with_state`, a function `key -> module`
+        (or `key -> (module, state)`), or a `Model`.
       apply: the second function.
       shape: shape of one sample, without the batch; linen modules and `init(key, x)` need it.
       classes: number of classes in the data, 0 = unknown; fewer outputs than that are an error.
@@ -78,7 +81,7 @@ def as_model(
         )
     expected = Outputs(classes, targets, labels)
     if isinstance(init, Model):
-        return _checked(init, expected)
+        return _checked(_in_one_type(init), expected)
 
     example = None
     if shape is not None:
@@ -151,20 +154,24 @@ def _in_one_type(model: Model) -> Model:
     return model._replace(init=lambda key: jax.tree.map(cast, model.init(key)))
 
 
-def reading(model: Model, scale: float) -> Model:
-    """Return a model for features as they are stored: it sees them as floats, times `scale`."""
+def reading(model: Model, scale: float, channels_first: bool = False) -> Model:
+    """Return a model for features as they are stored: it sees them as floats, times `scale`.
 
-    def floats(x):
+    With `channels_first`, it sees images `[B, H, W, C]` as `[B, C, H, W]`.
+    """
+
+    def seen(x):
         x = x.astype(jnp.result_type(float))
-        return x if scale == 1.0 else x * jnp.asarray(scale, x.dtype)
+        x = x if scale == 1.0 else x * jnp.asarray(scale, x.dtype)
+        return jnp.moveaxis(x, -1, 1) if channels_first else x
 
     def apply(variables, x, **options):
-        return model.apply(variables, floats(x), **options)
+        return model.apply(variables, seen(x), **options)
 
     if model.features is None:
         return model._replace(apply=apply)
     features = model.features
-    return model._replace(apply=apply, features=lambda variables, x: features(variables, floats(x)))
+    return model._replace(apply=apply, features=lambda variables, x: features(variables, seen(x)))
 
 
 def _checked(model: Model, expected: Outputs) -> Model:

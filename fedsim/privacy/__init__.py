@@ -6,6 +6,7 @@ runs. It needs dp-accounting, and jax-privacy for the noise `blt`: `pip install
 """
 
 from fedsim.privacy.accountant import epsilon_after as epsilon_after
+from fedsim.privacy.accountant import least_noise as least_noise
 from fedsim.privacy.accountant import solve_noise_multiplier as solve_noise_multiplier
 from fedsim.privacy.auditing import audited_epsilon as audited_epsilon
 from fedsim.privacy.distributed import Lattice as Lattice

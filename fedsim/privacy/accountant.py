@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from fedsim.errors import PrivacyError
+from fedsim.limits import LEAST_NOISE, MOST_NOISE
 from fedsim.privacy import distributed, gaussian, losses, renyi
 from fedsim.privacy.extra import dp_accounting
 from fedsim.privacy.records import DISTRIBUTED, Sampling, Settings
 from fedsim.privacy.refusals import require_accountable
 from fedsim.privacy.strategies import pattern_of, releases_of, squared_sensitivities
-
-MAX_NOISE_MULTIPLIER = 1e6  # beyond it nothing is left of an update
 
 
 @overload
@@ -110,12 +109,18 @@ def solve_noise_multiplier(
     if rounds == 0:
         return 0.0
     spent = _spending(section, sampling, clients, rounds, rounds)
-    return _least_noise(lambda z: spent(z, rounds), target)
+    return least_noise(lambda z: spent(z, rounds), target)
 
 
-def _least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
-    """Return the smallest z of six digits whose ε is at most a target."""
+def least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
+    """Return the smallest z of six digits whose ε is at most a target.
+
+    Raises:
+      PrivacyError: where no noise reaches it.
+    """
     too_little, enough = _bracket(epsilon_of, target)
+    if too_little == enough:
+        return enough
 
     # In logarithms, ε over z is nearly a line.
     def excess(log_z: float) -> float:
@@ -135,7 +140,7 @@ def _least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
 
 
 def _bracket(epsilon_of: Callable[[float], float], target: float) -> tuple[float, float]:
-    """Return a z whose ε is above a target, and one whose ε is not.
+    """Return a z whose ε is above a target, and one whose ε is not; twice the least if it is that.
 
     Raises:
       PrivacyError: where no noise reaches it.
@@ -146,14 +151,16 @@ def _bracket(epsilon_of: Callable[[float], float], target: float) -> tuple[float
         while epsilon > target:
             too_little = z
             z *= min(max(epsilon / target, 2.0), 1e3)
-            if z > MAX_NOISE_MULTIPLIER:
+            if z > MOST_NOISE:
                 text = f"no noise reaches {target:g} by this accountant"
                 raise PrivacyError("epsilon", f"{text}; write a larger one, or larger orders")
             epsilon = epsilon_of(z)
         return too_little, z
     while epsilon <= target:
+        if z == LEAST_NOISE:
+            return z, z
         enough = z
-        z /= 2
+        z = max(z / 2, LEAST_NOISE)
         epsilon = epsilon_of(z)
     return z, enough
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from fedsim.errors import PrivacyError
+from fedsim.privacy.ranges import require_delta, require_epsilon
 
 MAX_CLASSIC = 1.0  # the ε up to which the classic calibration is valid
 
@@ -69,8 +70,8 @@ def local_gaussian_std(
 
     Args:
       norm: the bound on the norm of a message.
-      epsilon: ε, above 0.
-      delta: δ, in (0, 1).
+      epsilon: ε.
+      delta: δ.
       calibration: which of the two.
     References:
       Balle and Wang 2018, Improving the Gaussian Mechanism for Differential Privacy,
@@ -83,7 +84,7 @@ def local_gaussian_std(
     >>> round(local_gaussian_std(0.5, 1.0, 1e-5), 4)
     3.7306
     """
-    _require_positive("epsilon", epsilon)
+    require_epsilon(epsilon)
     require_delta(delta)
     sensitivity = 2 * norm
     if calibration == "exact":
@@ -101,17 +102,17 @@ def local_laplace_scale(norm: float, epsilon: float) -> float:
 
     Args:
       norm: the bound on the L1 norm of a message; any two messages are neighbours.
-      epsilon: ε, above 0.
+      epsilon: ε.
     References:
       Dwork et al. 2006, Calibrating Noise to Sensitivity in Private Data Analysis.
 
     Raises:
-      PrivacyError: for an ε that is not positive.
+      PrivacyError: for an ε that means nothing.
 
     >>> local_laplace_scale(norm=1.0, epsilon=4.0)
     0.5
     """
-    _require_positive("epsilon", epsilon)
+    require_epsilon(epsilon)
     return 2 * norm / epsilon
 
 
@@ -157,19 +158,3 @@ def _mu_of(epsilon: float, delta: float) -> float:
     while delta_of(mu, epsilon) > delta:
         mu = math.nextafter(mu * (1 - 1e-15), 0.0)
     return mu
-
-
-def _require_positive(key: str, value: float) -> None:
-    if not value > 0:
-        raise PrivacyError(key, f"expected a number > 0, found {value:g}")
-
-
-def require_delta(delta: float) -> None:
-    """Refuse a δ that means nothing.
-
-    Raises:
-      PrivacyError: naming `delta`.
-    """
-    if not 0 < delta < 1:
-        text = f"expected a number in (0, 1), found {delta:g}; below 1/clients is usual, as 1e-5"
-        raise PrivacyError("delta", text)

@@ -72,7 +72,10 @@ def epsilon_after(noise_multiplier: float, rate: float, delta: float, releases: 
 
 @functools.lru_cache(1 << 17)
 def _epsilon_after(z: float, rate: float, delta: float, releases: int) -> float:
+    lowest, highest = _outermost(z, rate)
     interval = _least_interval(z, rate)
+    while highest - lowest > MAX_POINTS * interval:
+        interval *= 2
     while True:
         grids = [Grid(z, rate, interval, removed) for removed in (True, False)]
         windows = [_window(grid, releases) for grid in grids]
@@ -100,6 +103,12 @@ def _deviation(z: float, rate: float) -> float:
     return min(1 / z, rate * math.sqrt(math.expm1(min(1 / (z * z), 700.0))))
 
 
+def _outermost(z: float, rate: float) -> np.ndarray:
+    """Return the least and the largest loss of one release that matter."""
+    outermost = np.array([-DEVIATIONS * z, 1 + DEVIATIONS * z])
+    return np.logaddexp(math.log1p(-rate), math.log(rate) + (2 * outermost - 1) / (2 * z * z))
+
+
 @functools.lru_cache(16)
 def _one_release(grid: Grid) -> Losses:
     """Return the losses of one release.
@@ -111,8 +120,7 @@ def _one_release(grid: Grid) -> Losses:
     from scipy.special import ndtr
 
     z, q, h, removed = grid
-    outermost = np.array([-DEVIATIONS * z, 1 + DEVIATIONS * z])
-    ends = np.logaddexp(math.log1p(-q), math.log(q) + (2 * outermost - 1) / (2 * z * z)) / h
+    ends = _outermost(z, q) / h
     steps = np.arange(math.floor(ends[0]), math.ceil(ends[1]) + 1)
 
     # Where the loss is as large as at each step; −∞ where it is larger everywhere.

@@ -4,7 +4,7 @@ import math
 
 from fedsim.errors import PrivacyError
 from fedsim.privacy.distributed import require_distributed
-from fedsim.privacy.gaussian import require_delta
+from fedsim.privacy.ranges import require_delta, require_epsilon, require_noise
 from fedsim.privacy.records import DISTRIBUTED, Mechanism, Sampling, Settings
 from fedsim.privacy.strategies import MAX_BUFFERS, bands_of
 
@@ -46,10 +46,10 @@ def require_numbers(section: Settings) -> None:
     if z is not None and epsilon is not None:
         text = "is given, and epsilon, which decides it, is given as well; remove one of them"
         raise PrivacyError("noise_multiplier", text)
-    if z is not None and not 0 <= z < math.inf:
-        raise PrivacyError("noise_multiplier", f"expected a finite number >= 0, found {z:g}")
-    if epsilon is not None and not 0 < epsilon < math.inf:
-        raise PrivacyError("epsilon", f"expected a finite number > 0, found {epsilon:g}")
+    if z is not None:
+        require_noise(z)
+    if epsilon is not None:
+        require_epsilon(epsilon)
     require_delta(section.delta)
     for order in section.orders or ():
         if not 1 < order < math.inf:

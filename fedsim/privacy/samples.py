@@ -5,7 +5,7 @@ import math
 from fedsim.errors import PrivacyError
 from fedsim.privacy import gaussian, losses
 from fedsim.privacy.extra import dp_accounting
-from fedsim.privacy.gaussian import require_delta
+from fedsim.privacy.ranges import require_delta, require_noise
 
 # Share of δ up to which a cut of any batch may count as a loss of ∞: it moves ε by less than a
 # thousandth.
@@ -40,6 +40,7 @@ def sample_epsilon_after(
       PrivacyError: for numbers that mean nothing, or where dp-accounting is not installed.
     """
     require_delta(delta)
+    require_noise(noise_multiplier)
     if not 0 < rate <= 1:
         raise PrivacyError("rate", f"expected a number in (0, 1], found {rate:g}")
     if cap < 1:

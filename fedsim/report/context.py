@@ -4,8 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.report.results import Row, metric_of
-from fedsim.study.summary import in_words, is_federated, is_share, larger_is_better
+from fedsim.study.summary import (
+    OWN,
+    common_score,
+    has_score,
+    in_words,
+    is_federated,
+    is_share,
+    larger_is_better,
+)
 from fedsim.study.words import words_of
+
+NOT_FEDERATED = "not federated"
 
 
 class Context(NamedTuple):
@@ -15,10 +25,10 @@ class Context(NamedTuple):
       scenario: resolved.
       title: the scenario's name.
       metric: of the scores; empty where no run has a score.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       order: all methods, the most important first; their colours follow from it.
       words: turns a variation into words; each is read once.
-      outside: methods that are not federated.
+      outside: what is noted next to the names of methods that are not federated.
     """
 
     scenario: Mapping[str, Any]
@@ -27,7 +37,7 @@ class Context(NamedTuple):
     score: str
     order: Sequence[str]
     words: Callable[[str], str]
-    outside: frozenset[str] = frozenset()
+    outside: Mapping[str, str] = {}
 
     @property
     def rising(self) -> bool:
@@ -41,9 +51,7 @@ class Context(NamedTuple):
 
     def note_of(self, method: str) -> str:
         """What is noted next to a method's name: that it is not federated; else nothing."""
-        if method in self.outside:
-            return "not federated"
-        return ""
+        return self.outside.get(method, "")
 
     def labels(self, methods: Sequence[str]) -> list[str]:
         """The names of methods in legends, with that note."""
@@ -90,10 +98,13 @@ def context_of(
     Args:
       scenario: as in `run.json`.
       runs: rows of `summary.csv`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       order: methods, the most important first; left out: as they appear.
     """
-    outside = [str(row["method"]) for row in runs if not is_federated(row)]
+    outside = {}
+    for row in runs:
+        if not is_federated(row):
+            outside[str(row["method"])] = _note_outside(row, score)
     return Context(
         scenario=scenario,
         title=str(scenario.get("name", "")),
@@ -101,5 +112,12 @@ def context_of(
         score=score,
         order=order,
         words=words_of(scenario),
-        outside=frozenset(outside),
+        outside=outside,
     )
+
+
+def _note_outside(row: Row, score: str) -> str:
+    """What is noted next to a method that is not federated, of which this is a run."""
+    if common_score(score, [row]) != score and has_score(row, OWN):
+        return f"{NOT_FEDERATED}, scored on own test samples"
+    return NOT_FEDERATED

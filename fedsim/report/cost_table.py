@@ -26,14 +26,14 @@ def _cells(picture: CostPicture, point: Point) -> dict[str, Cell]:
     if picture.way:
         cells[""] = (str(point.number), point.number)
     cells["method"] = (point.name, point.name)
-    cells[in_words(picture.metric)] = _interval(row["mean"], row, "ci", ".3f")
+    cells[in_words(picture.metric)] = _interval(row["mean"], row, "ci", "z.3f")
     for way in axis.ways:
         cells[way] = _spent(row, way)
     if picture.way:
         cells["× fewer"] = _saving(picture, point)
         cells["front"] = ("yes", 1) if point.front else ("", 0)
     if row.get("in_time") is not None:
-        cells["in equal time"] = _interval(row["in_time"], row, "in_time", ".3f")
+        cells["in equal time"] = _interval(row["in_time"], row, "in_time", "z.3f")
     if row.get(axis.target) is not None:
         cells["reached"] = (point.arrived, row["reached"])
         cells[axis.target_title] = _interval(row[axis.target], row, "target", ".3g", axis.unit)

@@ -17,7 +17,8 @@ from fedsim.report.page.outcome import headline
 from fedsim.report.page.svg import element
 from fedsim.report.page.table import table_of
 from fedsim.report.results import Row, amount, grouped_by, rows_of
-from fedsim.study.standings import Standing, chance_levels
+from fedsim.study.guessing import chance_levels
+from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
 
 MAX_ROWS = 20  # of the table; the others are counted
@@ -110,7 +111,7 @@ def _table_of_seeds(
 def _score(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.4f}"
+    return f"{value:z.4f}"
 
 
 def _bytes(size: float | None) -> str:

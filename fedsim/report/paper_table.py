@@ -29,13 +29,15 @@ from fedsim.study.summary import (
     NOT_FEDERATED,
     NOT_RUN,
     as_loss,
+    common_score,
     distinct,
+    has_score,
     in_words,
     is_federated,
     larger_is_better,
     values_of,
 )
-from fedsim.types.client import ALONE, POOLED
+from fedsim.types.client import ALONE
 
 Row = dict[str, Any]
 
@@ -91,7 +93,7 @@ def paper_table(
     Args:
       summary: the rows of `summary.csv`.
       compare: the rows of `compare.csv`, where there is one.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       scenario: resolved, for its name and for what varies.
       spread: `sd` or `interval`.
       errors: R² and MAE by name, by variation and method; left out: of models of classes.
@@ -128,7 +130,8 @@ def paper_table(
         *_description(summary, score, scenario, spread),
         *_marks(summary, scores),
         *_order(baseline, varied),
-        *_outside(summary),
+        *_outside(summary, score),
+        *_chosen(summary),
         *_elsewhere(errors, varied),
         _fit(_points(names, blocks)),
     ]
@@ -200,7 +203,7 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
     Args:
       methods: in their order.
       rows: of `summary.csv`, under this variation.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       spread: `sd` or `interval`.
     """
     scores = []
@@ -231,7 +234,7 @@ def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str
 
 def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
     """The scores of one method."""
-    values = values_of(runs, score)
+    values = values_of(runs, common_score(score, runs))
     mean = None
     half = None
     if values:
@@ -394,17 +397,46 @@ def _order(baseline: str | None, varied: Sequence[str]) -> list[str]:
     return [f"Rows: the baseline, {plain(baseline)}, then the others by {rank}, the best first."]
 
 
-def _outside(summary: Sequence[Row]) -> list[str]:
-    """Which methods are not federated, and so neither bold nor ranked."""
-    reasons = {POOLED: "trained on pooled data", ALONE: "every client trained alone, no score"}
+def _scored_on(row: Row, score: str) -> str:
+    """On which samples the models of clients that train alone are scored."""
+    common = common_score(score, [row])
+    if not has_score(row, common):
+        return "no score"
+    if common == score:
+        return "scored like the others"
+    return "scored on its own test samples"
+
+
+def _outside(summary: Sequence[Row], score: str) -> list[str]:
+    """Which methods are not federated, and so neither bold nor ranked.
+
+    Args:
+      summary: rows of `summary.csv`.
+      score: a column of it.
+    """
     listed = {}
     for row in summary:
         if not is_federated(row):
-            reason = reasons[row[NOT_FEDERATED]]
+            reason = "trained on pooled data"
+            if row[NOT_FEDERATED] == ALONE:
+                reason = f"every client trained alone, {_scored_on(row, score)}"
             listed[row["method"]] = f"{plain(row['method'])} ({reason})"
     if not listed:
         return []
     return [f"Last, not federated methods: {', '.join(listed.values())}."]
+
+
+def _chosen(summary: Sequence[Row]) -> list[str]:
+    """Which settings of tuned methods the scores are of; nothing if variations have different ones.
+
+    The table has columns for them only where these fit.
+    """
+    chosen = {row["method"]: row["tuned"] for row in summary if row.get("tuned")}
+    settings = {(row["method"], row["tuned"]) for row in summary if row.get("tuned")}
+    if not chosen or len(settings) > len(chosen):
+        return []
+    listed = [f"{plain(method)} {plain(setting)}" for method, setting in chosen.items()]
+    return [f"Chosen on validation data: {'; '.join(listed)}."]
 
 
 def _elsewhere(errors: Errors, varied: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
     Args:
       summary: the rows of `summary.csv`.
       baseline: of a comparison; None for runs.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
 
     >>> scores = {"a": 0.5, "b": 0.9, "c": 0.7}
     >>> rows = [{"method": m, "metric": "test_accuracy", "final": s} for m, s in scores.items()]
@@ -55,7 +55,7 @@ def all_methods(
       tables: others with a column `method`, which may name more methods; None: there is no such
         table.
       baseline: of a comparison; None for runs.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     methods = order_of(summary, baseline, score)
     for table in tables:

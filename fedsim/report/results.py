@@ -14,6 +14,7 @@ from fedsim.study.standings import Standing, count_wins
 from fedsim.study.summary import (
     WITHOUT_SCORE,
     as_loss,
+    common_score,
     distinct,
     is_federated,
     larger_is_better,
@@ -29,8 +30,8 @@ EMPTY: Cell = ("", "")
 
 # title -> the column of `compare.csv` that decides whether there is a number, and its form
 DIFFERENCES = {
-    "difference": ("difference", "{difference:+.4f}"),
-    "95 %": ("ci_low", "{ci_low:+.4f} to {ci_high:+.4f}"),
+    "difference": ("difference", "{difference:+z.4f}"),
+    "95 %": ("ci_low", "{ci_low:+z.4f} to {ci_high:+z.4f}"),
     "p (Holm)": ("p_adjusted", "{p_adjusted:.3g}"),
 }
 
@@ -120,7 +121,7 @@ def results(
     Args:
       summary: the rows of `summary.csv`.
       compare: the rows of `compare.csv`, where there is one.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       variants: in their order; left out: as they appear.
       by_variation: the standings of methods, whose verdicts are a column; left out: without it.
       scenario: resolved; left out: without what virtual seconds show.
@@ -251,7 +252,7 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
 
     Scores that are infinite count: the mean is infinite then.
     """
-    values = values_of(rows, score)
+    values = values_of(rows, common_score(score, rows))
     best = values_of(rows, "best")
     bad = 0
     for row in rows:
@@ -272,7 +273,7 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
 
 
 def _number(value: float) -> Cell:
-    return f"{value:.4f}", value
+    return f"{value:z.4f}", value
 
 
 def amount(count: float) -> str:
@@ -321,7 +322,7 @@ def _wins(
       difference: the method's row of `compare.csv`; None for the baseline.
       group: the method's rows of `summary.csv`.
       runs: all rows of `summary.csv` by method and variation.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       rising: whether a larger score is better.
     """
     if difference is None:

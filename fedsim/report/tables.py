@@ -18,7 +18,7 @@ from fedsim.report.results import (
     spent_to_target,
 )
 from fedsim.study.statistics import half_width
-from fedsim.study.summary import distinct, in_words, variation_of
+from fedsim.study.summary import common_score, distinct, in_words, values_of, variation_of
 
 
 def for_paper(
@@ -36,7 +36,7 @@ def for_paper(
     Args:
       summary: the columns of `summary.csv`.
       compare: the columns of `compare.csv`, where there is one.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       spread: `sd`, or `interval`: half of Student's 95 % interval of the mean.
       rounds: the columns of `rounds.csv`; of models that predict numbers it has R² and the mean
         absolute error.
@@ -72,7 +72,8 @@ def _scores(runs: pd.DataFrame, score: str, spread: str, spent: Sequence[Spent])
     """The cells of the runs of a method: seeds, score, and what was spent to the target."""
     rows = rows_of(runs)
     metric = in_words(metric_of(rows))
-    cells: dict[str, Any] = {"seeds": len(runs), metric: _mean(list(runs[score]), spread)}
+    values = values_of(rows, common_score(score, rows))
+    cells: dict[str, Any] = {"seeds": len(runs), metric: _mean(values, spread)}
     if any(row["rounds_to_target"] is not None for row in rows):
         for entry in spent:
             cells[f"{entry.noun} to target"], _ = reached(rows, entry)
@@ -127,12 +128,11 @@ def _key(row: Any, keys: list[str]) -> tuple:
     return tuple(row[name] for name in keys if name != "tuned")
 
 
-def _mean(scores: list[float], spread: str) -> str:
+def _mean(values: list[float], spread: str) -> str:
     """The mean over the seeds that have a score ± its spread."""
-    values = [score for score in scores if not math.isnan(score)]
     if not values:
         return ""
-    mean = f"{statistics.fmean(values):.4f}"
+    mean = f"{statistics.fmean(values):z.4f}"
     if len(values) == 1 or not math.isfinite(sum(values)):
         return mean
     half = statistics.stdev(values) if spread == "sd" else half_width(values)
@@ -151,9 +151,9 @@ def _difference(row: dict[str, Any] | None, is_baseline: bool) -> dict[str, str]
         cells["difference"] = "baseline"
     if row is None or pd.isna(row["difference"]):
         return cells
-    cells["difference"] = f"{row['difference']:+.4f}"
+    cells["difference"] = f"{row['difference']:+z.4f}"
     if not pd.isna(row["ci_low"]):
-        cells["95 % interval"] = f"{row['ci_low']:+.4f} to {row['ci_high']:+.4f}"
+        cells["95 % interval"] = f"{row['ci_low']:+z.4f} to {row['ci_high']:+z.4f}"
     if not pd.isna(row["p_adjusted"]):
         cells["p (Holm)"] = f"{row['p_adjusted']:.3g}"
     return cells

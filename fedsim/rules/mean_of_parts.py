@@ -1,4 +1,4 @@
-"""The mean where clients have parts of the model: every number over those who have it."""
+"""The mean where clients have parts of the model: every number over those who train it."""
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +12,16 @@ def mean_of_parts(plain: Rule) -> Rule:
     """Return the rule that takes the place of the mean where clients train parts of the model.
 
     Δ̄ = Σ_{i∈S} w_i m_i Δ_i / Σ_{i∈S} w_i m_i, number by number, over the clients S of the round
-    that reported; m_i is 1 for the numbers that client i has, and 0 for the others. It is 0 for a
-    number that none of them has.
+    that reported; m_i is 1 for the numbers that client i trains, and 0 for the others. It is 0 for
+    a number that none of them trains.
 
     Args:
       plain: the mean, whose weights w_i count.
 
     References:
       Diao, Ding, Tarokh 2021, arXiv:2010.01264, equations 2 to 5, for sub-models within one
-      another; Alam et al. 2022, arXiv:2212.01548, Algorithm 1, for others.
+      another, and the authors' code for the last layer under a masked loss; Alam et al. 2022,
+      arXiv:2212.01548, Algorithm 1, for others.
     """
 
     def zero(updates: Updates):

@@ -21,6 +21,7 @@ from fedsim.runs.changes import reasons, same_values
 from fedsim.runs.compare import compare
 from fedsim.runs.differences import differences
 from fedsim.runs.fork import fork_again
+from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.run import Options, run_from
 from fedsim.runs.unfinished import is_comparison
 from fedsim.runs.unpack import Opened
@@ -116,7 +117,7 @@ def _repeat(
     if record["status"] in checks.UNDER_WAY:
         return [f"the run has not ended (its status is {record['status']})"]
     roots = (*map(str, opened.data_roots), *repeating.data_roots)
-    request = Request(opened.runs[name], {}, roots, repeating.device, whole=False)
+    request = Request(opened.runs[name], NOTHING_GIVEN, roots, repeating.device, whole=False)
     scenario, problems = read_again(request, record)
     if scenario is None:
         return problems.lines if isinstance(problems, Missing) else problems
@@ -159,7 +160,7 @@ def _options(record: dict[str, Any], repeating: Repeating) -> Options:
     """How a run is repeated."""
     return Options(
         started=time.monotonic(),
-        given=dict.fromkeys(("data", "model", "params", "loss")),
+        given=NOTHING_GIVEN,
         build_options={},
         calls=None,
         force=False,

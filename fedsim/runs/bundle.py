@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.disk import files
-from fedsim.errors import CheckpointError, DirectoryError
+from fedsim.errors import CheckpointError, DirectoryError, printable
 from fedsim.runs import checks, directory
 from fedsim.runs.bundle_data import data_of
 from fedsim.runs.bundle_readme import readme_of, requirements_of
-from fedsim.runs.crate import CRATE, LeftOut, Packed, PackedRun, crate_of
+from fedsim.runs.crate import CRATE, LeftOut, Packed, PackedRun, crate_of, fault_in_name
 from fedsim.runs.filenames import COMMITS, UPDATES
 from fedsim.scenario.reader import parse
 
@@ -77,7 +77,8 @@ def bundle(
       The content of the zip, its files, and what is left out, with sizes and reasons.
 
     Raises:
-      DirectoryError: where there is no run, or one that has not ended; for a link in it.
+      DirectoryError: where there is no run, or one that has not ended; for a link in it, and for a
+        name that no bundle can hold.
       CheckpointError: for a file that was changed after it was written, and for a plug-in that none
         of the runs has used.
     """
@@ -104,16 +105,21 @@ def bundle(
     packed = sorted({file.name: file for file in packed}.values())
     crate = crate_of(runs, packed, left_out, license)
     everything = [*packed, _packed(CRATE, "what this is", crate.encode())]
+    _require_names(everything)
     content = _zipped(sorted(everything))
     files.write_output(Path(out), content)
     return Bundle(content, everything, left_out)
 
 
 def _names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """A distinct name for every run directory: its own, with a number where that is taken."""
+    """A distinct name for every run directory: its own, with a number where that is taken.
+
+    A character that no name in a bundle has becomes an underscore.
+    """
     names: list[str] = []
     for path in paths:
-        stem = Path(path).resolve().name
+        letters = Path(path).resolve().name
+        stem = "".join(c if c.isprintable() and c != "\\" else "_" for c in letters)
         name = stem
         number = 2
         while name in names:
@@ -121,6 +127,18 @@ def _names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
             number += 1
         names.append(name)
     return names
+
+
+def _require_names(packed: Sequence[Packed]) -> None:
+    """Refuse a file, such as one of the data, that nobody could unpack.
+
+    Raises:
+      DirectoryError: naming it.
+    """
+    for file in packed:
+        if fault_in_name(file.name):
+            reason = "has a name that no bundle can hold; rename it, and run again"
+            raise DirectoryError(f"{printable(file.name)}: {reason}")
 
 
 def _ended_record(path: Path) -> dict[str, Any]:

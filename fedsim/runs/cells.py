@@ -13,13 +13,13 @@ from fedsim.assemble.check import check_scenario
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
+from fedsim.runs.given import Given
 from fedsim.runs.sweep import Partitioner
 from fedsim.study.cells import Cell, RefusedCell, problem_lines, without_edits
 from fedsim.study.grid import Draft
 
 MAX_SECONDS = 30.0  # of processor time in which cells are tried
 SURVEYED = 10  # rounds whose work represents that of all
-NOTHING_GIVEN = (None, None, None, None)  # data, model, params and loss of a Python program
 
 
 class Cost(NamedTuple):
@@ -52,6 +52,7 @@ class Tried(NamedTuple):
       local_steps: the cost of these runs.
       bytes_up: likewise, at most.
       bytes_down: likewise, at most.
+      notes: what to know before the comparison is run.
     """
 
     problems: list[Problem]
@@ -62,16 +63,19 @@ class Tried(NamedTuple):
     local_steps: float
     bytes_up: float
     bytes_down: float
+    notes: Sequence[str] = ()
 
     def record(self) -> dict[str, Any]:
         """The counts, as `fedsim check --json` prints them."""
-        return {name: value for name, value in self._asdict().items() if name != "problems"}
+        texts = ("problems", "notes")
+        return {name: value for name, value in self._asdict().items() if name not in texts}
 
 
 def try_cells(
     draft: Draft,
     device: str | None,
     partition: Partitioner,
+    given: Given,
     known: Sequence[Problem],
     known_lines: Sequence[str],
 ) -> Tried:
@@ -84,6 +88,7 @@ def try_cells(
       draft: the comparison, as far as it could be read.
       device: the devices to compute on.
       partition: the `cached_partition` that the base scenario has used.
+      given: what a Python program passed.
       known: problems of the base scenario.
       known_lines: problems of its data.
     """
@@ -100,9 +105,9 @@ def try_cells(
         problems = Problems(cell.scenario)
         with numerics(cell.scenario, device=device) as devices:
             if key in round_costs or cell.scenario.document.broken:
-                problems.attempt(check_scenario, cell.scenario, *NOTHING_GIVEN, partition)
+                problems.attempt(check_scenario, cell.scenario, *given, partition)
             else:
-                round_cost = problems.attempt(_round_cost, cell, devices, partition)
+                round_cost = problems.attempt(_round_cost, cell, devices, partition, given)
                 if round_cost:
                     round_costs[key] = round_cost
 
@@ -125,9 +130,12 @@ def try_cells(
     )
 
 
-def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner) -> Cost:
+def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner, given: Given) -> Cost:
     """Build a cell -> what a round of it costs."""
-    experiment: Experiment = build(cell.scenario, devices=devices[:1], partition=partition)
+    inputs = given._asdict()
+    experiment: Experiment = build(
+        cell.scenario, devices=devices[:1], partition=partition, **inputs
+    )
     plan = next(iter(experiment.plans.values()))
     rounds = list(itertools.islice(plan.survey.rounds(), SURVEYED))
     if not rounds:

@@ -119,6 +119,12 @@ CHANGES = (
         kind="monna",
         reason="monna squares distances as they are, which orders almost equal ones otherwise",
     ),
+    Change(
+        since="0.7.0",
+        section="client",
+        kind="local_only",
+        reason="local_only has the scores of its clients' models in summary.csv",
+    ),
 )
 
 # Earlier changes have no line above, so runs of earlier versions never resume.

@@ -25,7 +25,14 @@ from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
 from fedsim.study.clusters import cluster_columns
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import NOT_FEDERATED, audit_columns, columns_of_clients, summarise
+from fedsim.study.summary import (
+    NOT_FEDERATED,
+    OWN,
+    audit_columns,
+    columns_of_clients,
+    own_score,
+    summarise,
+)
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
 UNDER_WAY = ("running", "interrupted")
@@ -218,6 +225,9 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
         )
         clients = seed.tables["clients"][0]
         line |= columns_of_clients(clients, seed.end["status"], evaluate["metric"])
+        if OWN in seed.tables["summary"][0]:  # runs of earlier versions have none
+            metric = line["metric"] or evaluate["metric"]
+            line |= own_score(clients, seed.end["status"], metric)
         line |= cluster_columns(clients)
         if "canaries" in seed.tables:
             privacy = record["scenario"]["privacy"]

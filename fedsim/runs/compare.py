@@ -22,8 +22,9 @@ from fedsim.runs.environment import memory, numerical, surroundings
 from fedsim.runs.execute import Configuration, EndedRun, Listener, Progress, Watch, listener
 from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfinished_and_ended
 from fedsim.runs.filenames import RunFiles, label_of, names_of
+from fedsim.runs.given import Given
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
-from fedsim.runs.resolve import resolve_design
+from fedsim.runs.resolve import demand_own_samples, resolve_design
 from fedsim.runs.run import seed_edits, texts_of
 from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
@@ -41,6 +42,7 @@ class Options(NamedTuple):
 
     Attributes:
       started: when the comparison started, by `time.monotonic`.
+      given: what a Python program passed.
       jobs: processes on this machine.
       on: the address or client of a cluster; None: no cluster.
       device: the devices to compute on.
@@ -53,6 +55,7 @@ class Options(NamedTuple):
     """
 
     started: float
+    given: Given
     jobs: int
     on: Any
     device: str | None
@@ -92,6 +95,10 @@ def compare(
     *,
     vary: Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
     tune: Sequence[str] | Mapping[str, Sequence[Any]] | None = None,
+    data: Any = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     jobs: int = 1,
     on: Any = None,
     seeds: int | Sequence[int] | None = None,
@@ -128,6 +135,10 @@ def compare(
       tune: settings that every method is tried with, in the form of `vary`; the one with the best
         final validation metric (mean over seeds, ties to the first) is reported, on test data. Left
         out: the scenario's `compare.tune`.
+      data: instead of the scenario's data set, as `fedsim.run` takes it; so are the next three.
+      model: instead of the scenario's, of every method.
+      params: start parameters of every method.
+      loss: `f(outputs, y) -> loss per row`.
       jobs: processes that execute runs side by side, which changes no bit. A script that asks for
         more than one has to run under `if __name__ == "__main__"`, since they import it.
       on: `dask://HOST:PORT` of a scheduler (`tls://HOST:PORT` with the certificates of dask's own
@@ -139,7 +150,9 @@ def compare(
       baselines: whether `centralised` and `local_only` are compared as well, which are not
         federated methods.
       metric: the column of `rounds.csv` that decides, instead of the scenario's `evaluate.metric`.
-      score: `final` (the default), `best`, or `mean_last_k` of the metric.
+      score: `final` (the default), `best`, or `mean_last_k` of the metric; or `own` (the default if
+        the baseline is `local_only`): on the clients' own test samples, each with the final model
+        that it would use, its own or else the shared one.
       edits: `PATH=VALUE` texts, as `--set` takes them.
       data_roots: folders in which a scenario file may name data files, besides its own and the
         working directory.
@@ -173,8 +186,13 @@ def compare(
         `resume` continues.
       Interrupted: when `ask` said so.
     """
+    given = Given(data, model, params, loss)
+    if given.names and (jobs > 1 or on):
+        text = f"{given.names[0]}= is here alone, and other processes read the scenario"
+        raise ValueError(f"{text}; leave {'on' if on else 'jobs'}= out")
     options = Options(
         started=time.monotonic(),
+        given=given,
         jobs=jobs,
         on=on,
         device=device,
@@ -187,7 +205,7 @@ def compare(
     )
     overrides = CompareOverrides(methods, vary, tune, baseline, score, baselines)
     all_edits = _all_edits(edits, seeds, metric)
-    design = _read_design(scenario, all_edits, data_roots, device, overrides)
+    design = _read_design(scenario, all_edits, data_roots, device, overrides, given)
     with (
         open_run_directory(out, force, resume) as run_directory,
         progress_of(design.scenario, progress) as count,
@@ -211,13 +229,14 @@ def _read_design(
     data_roots: Sequence[str | os.PathLike[str]],
     device: str | None,
     overrides: CompareOverrides,
+    given: Given,
 ) -> Design:
     """Read the grid, or refuse it with everything that is wrong with its cells."""
-    checked = read_checked(scenario, edits, data_roots, device, overrides)
+    checked = read_checked(scenario, edits, data_roots, device, overrides, given)
     try:
         return design_of(checked, *overrides)
     except ScenarioError:
-        refuse(checked, device, overrides)
+        refuse(checked, device, overrides, given)
         raise  # `refuse` found no further problems
 
 
@@ -239,12 +258,13 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
             run_files = RunFiles(Path(folder), names_of(labels))
 
         with numerics(design.scenario, threads, options.device) as devices:
-            design = resolve_design(design, partition)
+            demand_own_samples(design, partition, options.given.data)
+            design = resolve_design(design, partition, options.given.data)
             session = Session(
                 options=options,
                 design=design,
                 run_files=run_files,
-                record=_record(design, devices),
+                record=_record(design, devices, options.given),
                 devices=devices,
                 threads=threads,
                 partition=partition,
@@ -268,7 +288,7 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
 # ---------------------------------------------------------------------------------- the record
 
 
-def _record(design: Design, devices: list) -> dict[str, Any]:
+def _record(design: Design, devices: list, given: Given) -> dict[str, Any]:
     """The content of a comparison's `run.json` before it starts."""
     scenario = design.scenario
     planned = {}
@@ -298,7 +318,7 @@ def _record(design: Design, devices: list) -> dict[str, Any]:
         "planned": planned,
         "halves": {method: " or ".join(texts) for method, texts in halves.items()},
         "hashes": {"scenario": scenario.hash(), "cells": hashes},
-        "supplied": [],
+        "supplied": given.names,
         "own_links": links,
         "environment": numerical(devices),
         "surroundings": surroundings(devices, roots_of(scenario.document)),
@@ -400,7 +420,9 @@ def _local_executor(session: Session, listen: Listener) -> Sweep:
         numerics=functools.partial(numerics, threads=threads, device=device),
         run_files=session.run_files,
         listen=listen,
-        build=functools.partial(build_cell, partition=session.partition),
+        build=functools.partial(
+            build_cell, partition=session.partition, given=session.options.given
+        ),
     )
 
 

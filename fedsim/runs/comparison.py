@@ -10,11 +10,12 @@ import pandas as pd
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.runs.filenames import RunFiles, label_of, names_of
+from fedsim.runs.lock import held
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result, State, Tables
 from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import Cell
-from fedsim.study.standings import chance_levels
+from fedsim.study.guessing import chance_levels
 from fedsim.study.summary import is_federated
 from fedsim.study.tuning import Trial, tuned
 from fedsim.study.verdict import Verdict, verdict
@@ -78,7 +79,7 @@ class Comparison(Tables):
       edges: sentences that warn of a setting at the edge of what was tried, also those that the
         verdict leaves out.
       baseline: label of the method that the others are compared with.
-      score: what is compared of a run: `final`, `best` or `mean_last_k`.
+      score: what is compared of a run: one of `SCORES`.
       outcomes: the outcome of every configuration that is reported.
       scenario: the resolved scenario without its grid.
       status: `done`, or `incomplete` where a run failed, diverged, was stopped or has not run.
@@ -250,11 +251,14 @@ class Comparison(Tables):
         """Write tables and models into a folder; a file is replaced as a whole or not at all.
 
         The folder is made if there is none.
+
+        Raises:
+          DirectoryError: when it cannot be written.
+          LockedError: when another process is writing there.
         """
-        with files.reporting_os_errors(Path(path)):
-            Path(path).mkdir(parents=True, exist_ok=True)
         labels = [label_of(outcome.cell.key_columns) for outcome in self.outcomes]
-        self.write(RunFiles(Path(path), names_of(labels)))
+        with held(Path(path)):
+            self.write(RunFiles(Path(path), names_of(labels)))
 
     def write(self, run_files: RunFiles) -> None:
         """Write tables and models to their files in a run directory."""
@@ -313,7 +317,7 @@ def verdict_of(
       partition: the columns of `partition.csv`.
       scenario: the resolved scenario.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       tuned: paths that were tuned.
     """
     metrics = (str(row["metric"]) for row in records["summary"] if row.get("metric"))
@@ -343,7 +347,7 @@ def _with_chosen_settings(
 
     Args:
       outcomes: every setting of every method and variation.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
 
     Returns:
       The outcomes with the chosen settings, and the rows of `tuning.csv`.

@@ -203,6 +203,7 @@ def left_out(
         device=ended.request.device,
         progress=False,
         ask=ask,
+        **ended.request.given._asdict(),
     )
     final = _final_scores(comparison.records["rounds"], score)
     of_seeds = []

@@ -6,6 +6,7 @@ contributions of all clients sum to the gain of the run. `leave_one_out` trains 
 client, under the same seeds.
 """
 
+import contextlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +23,10 @@ from fedsim.engine.recording import RoundUpdates
 from fedsim.errors import CheckpointError, Interrupted
 from fedsim.report.figures import QUICK, figure_of_contributions, files_of
 from fedsim.report.page.contributions import page_of_contributions
+from fedsim.runs import directory
 from fedsim.runs.contributed import OfSeed, Score, Sharing, left_out
 from fedsim.runs.ended import EndedRun, ended_run
+from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed
 from fedsim.runs.updates import require_updates, updates_in
 from fedsim.study.shapley import Truncation, require_possible
@@ -33,6 +36,9 @@ from fedsim.study.summary import in_words
 How = Literal["leave_one_out", "shapley", "gtg"]
 AS_PUBLISHED = Truncation()
 PAGE = "contributions.html"
+TABLE = "contributions.csv"
+FIGURE = "contributions"  # and its formats
+FILES = (TABLE, PAGE, *(f"{FIGURE}.{form}" for form in QUICK))
 CUT_OFF = (
     "gtg cuts off rounds and orders that gain little: the values are biased by that, and the "
     "standard error is of the orders alone"
@@ -100,7 +106,7 @@ class Contributions:
         score = in_words(self.score)
         if self.gain is None:
             return f"{score} with a client minus {score} without it; positive values help"
-        return f"shares of {self.gain:+.4f}, what {score} gained from round 0 to the last"
+        return f"shares of {self.gain:+z.4f}, what {score} gained from round 0 to the last"
 
     def plain(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -112,31 +118,45 @@ class Contributions:
             "clients": self.records,
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
         """Write table, page and figure into a folder, which is made if there is none.
 
+        Args:
+          path: the folder.
+          force: replace files of these names.
+
         Raises:
-          DirectoryError: when they cannot be written.
+          DirectoryError: when it holds a run or such a file, or cannot be written.
+          LockedError: when another process is writing there.
         """
+        with directory.open_output_folder(Path(path), FILES, force):
+            self._write(Path(path))
+
+    def _write(self, folder: Path) -> None:
+        """Write table, page and figure into a folder, which is locked."""
         notes = [self.sentence, *filter(None, self.note.split("\n"))]
         unit = f"contribution to {in_words(self.score)} (right is better)"
         figure = figure_of_contributions(self.records, self.name, unit, notes[:1])
         contents: dict[str, str | bytes] = {
-            "contributions.csv": tables.to_csv(self.records, COLUMNS),
+            TABLE: tables.to_csv(self.records, COLUMNS),
             PAGE: page_of_contributions(self.records, self.name, notes[0], unit, notes[1:]),
-            **files_of([figure], "contributions", formats=QUICK),
+            **files_of([figure], FIGURE, formats=QUICK),
         }
-        files.make_folder(Path(path))
         for name, content in contents.items():
-            files.write(Path(path) / name, content)
+            files.write(folder / name, content)
 
 
 def contributions(
     path: str | os.PathLike[str],
     *,
     how: How = "shapley",
+    data: Any = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     seeds: Sequence[int] | None = None,
     out: str | os.PathLike[str] | None = None,
+    force: bool = False,
     truncation: Truncation = AS_PUBLISHED,
     draws: int = 0,
     device: str | None = None,
@@ -152,8 +172,13 @@ def contributions(
       path: the directory of a run of one method.
       how: `shapley`, exact, for at most 8 clients a round; `gtg`, its estimate by GTG-Shapley; or
         `leave_one_out`, which trains again without each client.
+      data: what `fedsim.run` was given, if it was.
+      model: likewise.
+      params: likewise.
+      loss: likewise.
       seeds: some of the run's seeds; left out: all.
       out: write `contributions.csv`, `contributions.html` and the figure into this folder.
+      force: replace files of these names there.
       truncation: when GTG-Shapley stops.
       draws: seed of its permutations.
       device: compute on these, as `fedsim.run` takes it.
@@ -167,12 +192,32 @@ def contributions(
       ScenarioError: where a round has too many clients for exact values, and for a truncation that
         is not possible.
       DirectoryError: where there is no finished run of one method, and for `out`.
+      LockedError: when another process is writing in `out`.
       CheckpointError: where the run cannot be repeated here, or its rule makes no models of some of
         the updates.
       Interrupted: when `ask` said so.
     """
     require_possible(truncation)
-    ended = ended_run(Path(path), device, data_roots, "analyse")
+    given = Given(data, model, params, loss)
+    ended = ended_run(Path(path), device, data_roots, "contributions", given)
+    with contextlib.ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(directory.open_output_folder(Path(out), FILES, force))
+        result = _contributions(ended, how, seeds, truncation, draws, ask)
+        if out is not None:
+            result._write(Path(out))
+    return result
+
+
+def _contributions(
+    ended: EndedRun,
+    how: How,
+    seeds: Sequence[int] | None,
+    truncation: Truncation,
+    draws: int,
+    ask: Callable[[], bool],
+) -> Contributions:
+    """Say what every client contributed; see `contributions`."""
     chosen = list(ended.record["scenario"]["seeds"] if seeds is None else seeds)
     recorded_seeds = ended.recorded(chosen)
     with ended.numerics() as devices:
@@ -189,10 +234,7 @@ def contributions(
                 of_seeds.append(sharing.of_seed(experiment, recorded, rounds, score))
     clients = _clients(experiment, recorded_seeds)
     name = ended.scenario.spec.name
-    result = Contributions(name, how, score, of_seeds, clients, _note(how, ended, chosen))
-    if out is not None:
-        result.save(out)
-    return result
+    return Contributions(name, how, score, of_seeds, clients, _note(how, ended, chosen))
 
 
 def _rounds(

@@ -6,6 +6,7 @@ References:
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -31,7 +32,19 @@ MEDIA_TYPES = {
     ".yaml": "application/yaml",
 }
 INPUTS = ("data/", "plugins/")  # folders of what runs read
+MAX_NAME = 400  # characters
+DRIVE = re.compile(r"[A-Za-z]:")
 OTHER_TYPE = "application/octet-stream"
+
+
+def fault_in_name(name: str) -> str:
+    """What is wrong with the name of a file in a bundle; empty where anybody can unpack it."""
+    parts = name.removesuffix("/").split("/")
+    if len(name) > MAX_NAME or not name.isprintable() or "\\" in name or DRIVE.match(name):
+        return "is not the name of a file of a bundle"
+    if {"", ".", ".."} & {*parts}:
+        return "leads out of the bundle"
+    return ""
 
 
 class Packed(NamedTuple):

@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 
 from fedsim.assemble.links import factory_of, locate_link_errors
+from fedsim.assemble.sample_notes import column_remarks
+from fedsim.assemble.samples import images_of
 from fedsim.errors import DataError
 from fedsim.scenario import Scenario, read
 from fedsim.sources import sha256_of_data
@@ -85,9 +88,12 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     section |= guessed
 
     problems: list[str] = []
+    about_samples: list[str] = []
     try:
         scenario, arrays, has_blanks = _read_samples(section, edits)
-        counted = describe_arrays(arrays)
+        images = images_of(scenario.spec.data, arrays, are_supplied=False)
+        counted = describe_arrays(images.arrays)
+        about_samples = [*images.remarks, *_about_samples(arrays, scenario.spec.data)]
     except DataError as error:
         if summary is None:
             raise
@@ -97,7 +103,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         has_blanks = False
 
     section |= scenario.document.values["data"]
-    notes = _notes(section, guessed)
+    notes = [*_notes(section, guessed), *about_samples]
     if summary is not None and summary.note:
         notes.append(summary.note)
     if problems and summary is not None and section["kind"] == "csv":
@@ -121,6 +127,18 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         "yaml": text,
         "notes": notes,
     }
+
+
+def _about_samples(arrays: Any, section: Any) -> list[str]:
+    """What was decided about the target, and columns that may be no features."""
+    notes = []
+    y = np.asarray(arrays.y)
+    if arrays.table is not None and section.task is None and arrays.labels is None:
+        if y.dtype.kind in "iu":
+            notes.append("target: whole numbers are classes; task: regression predicts numbers")
+        elif y.dtype.kind == "f" and (np.floor(y) == y).all():
+            notes.append("target: 1.0 is a number to predict; task: classification makes a class")
+    return [*notes, *column_remarks(arrays.table or (), section)]
 
 
 def _about_text(summary: Summary, section: dict[str, Any]) -> list[str]:
@@ -170,15 +188,20 @@ def _path_in_scenario(path: str) -> str:
     return os.path.normpath(path) if relative.startswith("..") else relative
 
 
-def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, str]:
+def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, Any]:
     """Keys of the section that are guessed, without those that the user gives."""
     if summary is None:
         return {}
     given = {edit.partition("=")[0] for edit in edits}
     ids = {column["name"] for column in summary.columns if column["distinct"] == summary.rows}
-    guessed = guess_columns([column["name"] for column in summary.columns], ids)
+    names = [column["name"] for column in summary.columns]
+    guessed: dict[str, Any] = {**guess_columns(names, ids)}
     if summary.decimal_comma:
         guessed["decimal"] = ","
+    dates = [column["name"] for column in summary.columns if column["type"] == "dates"]
+    dates = [name for name in dates if name not in guessed.values()]
+    if dates and "dates" not in given:
+        guessed["drop"] = dates
     return {key: value for key, value in guessed.items() if key not in given}
 
 
@@ -215,6 +238,9 @@ def _notes(section: dict[str, Any], guessed: Iterable[str]) -> list[str]:
     for key in ("target", "client"):
         if key in guessed:
             notes.append(f"{key}: {section[key]} is guessed from its name")
+    if "drop" in guessed:
+        listed = ", ".join(section["drop"])[:120]
+        notes.append(f"dates are left out ({listed}); dates: ordinal makes days since 1970 of them")
     if "decimal" in guessed:
         notes.append("decimal: ',' is guessed from the cells")
     path = section["path"]

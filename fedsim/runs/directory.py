@@ -18,7 +18,7 @@ from safetensors import numpy as safetensors
 from fedsim.disk import files
 from fedsim.errors import DataError, DirectoryError
 from fedsim.runs.filenames import RunFiles, names_in, names_of
-from fedsim.runs.lock import FOLDER, LOCK, demand_free, lock
+from fedsim.runs.lock import LOCK, demand_free, held
 from fedsim.runs.record_form import malformed
 from fedsim.runs.untrusted import demand_plausible_size, demand_regular_files
 from fedsim.sources.files import require_few_lists
@@ -128,34 +128,38 @@ def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | 
       DirectoryError: when it holds something that may not be replaced, or cannot be written.
       LockedError: when another process is writing there.
     """
-    with files.reporting_os_errors(path):
-        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     _admitted(path, force, resume)
-    with contextlib.ExitStack() as stack:
-        for folder in reversed(missing):
-            files.make_folder(folder)
-            with files.reporting_os_errors(folder):
-                stack.callback(_remove_if_empty, folder, os.open(folder, FOLDER))
-        lock(path, stack)
+    with held(path):
         # Checked again: another process may have written there before the lock.
         record = _admitted(path, force, resume)
         yield record if resume else None
 
 
-def _remove_if_empty(path: Path, descriptor: int) -> None:
-    """Remove a folder if it is empty and still the one that was made; close its descriptor."""
-    try:
-        with contextlib.suppress(OSError):  # the error that led here has been reported already
-            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor)):
-                os.rmdir(path)
-    finally:
-        os.close(descriptor)
+@contextlib.contextmanager
+def open_output_folder(path: Path, names: Iterable[str], force: bool) -> Iterator[None]:
+    """Lock a folder that is no run while files are written there, which replace nobody's.
+
+    Args:
+      path: the folder.
+      names: of the files.
+      force: replace files of these names.
+
+    Raises:
+      DirectoryError: when it holds a run or, without `force`, such a file; or cannot be written.
+      LockedError: when another process is writing there.
+    """
+    if (path / RECORD).exists():
+        raise DirectoryError(f"{path}: is a run, which stays as it is; choose another --out")
+    with held(path), files.reporting_os_errors(path):
+        for name in names:
+            if os.path.lexists(path / name) and not force:
+                ways = "--force (in Python force=True) replaces it, or choose another --out"
+                raise DirectoryError(f"{path / name}: already exists; {ways}")
+        yield
 
 
 def _admitted(path: Path, force: bool, resume: bool) -> dict[str, Any] | None:
     """Check without a change that a run may be written into a directory -> its record, if any."""
-    if path.exists() and not path.is_dir():
-        raise DirectoryError(f"{path}: is not a directory; choose another --out")
     with files.reporting_os_errors(path):
         names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
     has_record = RECORD in names

@@ -10,10 +10,18 @@ from fedsim.assemble import Experiment
 from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs import checks, directory
+from fedsim.runs.given import NOTHING_GIVEN, Given
 from fedsim.runs.replay import RecordedSeed
 from fedsim.runs.unfinished import is_comparison
 from fedsim.runs.verify import Missing, Request, build_again, read_again
 from fedsim.scenario import Scenario
+
+VERBS = {  # what a function does with a run
+    "contributions": "analyse",
+    "fork": "fork",
+    "unlearn": "unlearn clients of",
+    "updates_of": "read the updates of",
+}
 
 
 class EndedRun(NamedTuple):
@@ -76,7 +84,8 @@ def ended_run(
     path: Path,
     device: str | None,
     data_roots: Iterable[str | os.PathLike[str]],
-    verb: str,
+    function: str,
+    given: Given = NOTHING_GIVEN,
     forks: bool = False,
 ) -> EndedRun:
     """Return the run in a directory, which has ended and is what its record says.
@@ -85,12 +94,14 @@ def ended_run(
       path: the directory.
       device: the devices to compute on.
       data_roots: folders that the record may name data files in.
-      verb: what is done with the run, for messages: `fork`.
+      function: the function of fedsim that was called with it.
+      given: what a Python program passed.
       forks: whether it may be a fork, which has no start of its own.
 
     Raises:
       DirectoryError: where it is not.
     """
+    verb = VERBS[function]
     record = directory.sound_record(path)
     if is_comparison(record):
         raise DirectoryError(f"{path}: is a comparison; {verb} a run of one method")
@@ -99,8 +110,14 @@ def ended_run(
     if "fork" in record and not forks:
         raise DirectoryError(f"{path}: is a fork itself; {verb} its original")
 
-    given: dict[str, Any] = dict.fromkeys(("data", "model", "params", "loss"))
-    request = Request(path, given, tuple(data_roots), device, whole=False)
+    request = Request(
+        path=path,
+        given=given,
+        data_roots=tuple(data_roots),
+        device=device,
+        whole=False,
+        function=function,
+    )
     scenario, problems = read_again(request, record)
     if scenario is None:
         lines = problems.lines if isinstance(problems, Missing) else problems

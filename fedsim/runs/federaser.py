@@ -23,6 +23,7 @@ from fedsim.engine.run import Run
 from fedsim.engine.server_records import ServerState
 from fedsim.errors import CheckpointError
 from fedsim.fleet import Plan
+from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.scenario import Scenario
 from fedsim.stages.calibration import Norms, calibration
@@ -92,6 +93,7 @@ def erase(
     first: int,
     norms_by_round: Mapping[int, np.ndarray],
     settings: Calibration,
+    given: Given,
 ) -> Erased:
     """Calibrate a run without some clients (inside `numerics`).
 
@@ -103,6 +105,7 @@ def erase(
       norms_by_round: norms of the recorded updates `[N, leaves]`, as `leaf_norms` returns them, of
         every calibrated round.
       settings: how it trains.
+      given: what a Python program passed.
 
     Raises:
       CheckpointError: where the recorded rows do not come out again.
@@ -114,7 +117,7 @@ def erase(
         return Erased(begun.server, steps=0, reason=begun.reason)
 
     shorter = _with_fewer_steps(experiment.scenario, plan, settings.ratio)
-    short = build(shorter, before=(calibration(settings.norms),))
+    short = build(shorter, before=(calibration(settings.norms),), **given._asdict())
     run = _run_in_vain(short, number, clients)
     stages = begun.server.state["stages"]
     run.server = begun.server

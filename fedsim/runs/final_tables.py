@@ -19,7 +19,7 @@ from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.clusters import cluster_columns
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import audit_columns, columns_of_clients, summarise
+from fedsim.study.summary import audit_columns, columns_of_clients, own_score, summarise
 
 GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 
@@ -48,6 +48,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
         run.program.server.client.not_federated,
     )
     line |= columns_of_clients(clients, run.status, evaluate.metric)
+    if run.plan.federation.unpooled.tests_own:
+        line |= own_score(clients, run.status, line["metric"] or evaluate.metric)
     line |= cluster_columns(clients)
     privacy = spec.privacy
     if privacy is not None and privacy.audit is not None:

@@ -19,6 +19,7 @@ from fedsim.engine.run import Run
 from fedsim.errors import CheckpointError
 from fedsim.runs.ended import EndedRun, demand, ended_run
 from fedsim.runs.execute import Beginning, Watch
+from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.runs.result import Result
 from fedsim.runs.run import Options, run_from, seed_edits, texts_of
@@ -46,6 +47,10 @@ def fork(
     *,
     round: int,
     out: str | os.PathLike[str],
+    data: Any = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     edits: str | Sequence[str] = (),
     method: Any = None,
     seeds: int | Sequence[int] | None = None,
@@ -68,6 +73,10 @@ def fork(
       path: the directory of the original, one run of one method.
       round: the last round that both have in common, from 1 to the one before the original's last.
       out: the directory of the fork.
+      data: what `fedsim.run` was given, if it was.
+      model: likewise.
+      params: likewise.
+      loss: likewise.
       edits: one or several `PATH=VALUE` texts, as `--set` takes them: another rule, attack, cohort,
         codec ...
       method: a method that replaces what it owns.
@@ -98,7 +107,8 @@ def fork(
     if unknown:
         raise ValueError(f"fresh: expected server; found {', '.join(sorted(map(str, unknown)))}")
 
-    original = ended_run(Path(path), device, data_roots, "fork")
+    given = Given(data, model, params, loss)
+    original = ended_run(Path(path), device, data_roots, "fork", given)
     last = original.record["scenario"]["rounds"]
     if not 1 <= round < last:
         raise CheckpointError(f"{path}: round {round}: a fork begins after round 1 to {last - 1}")
@@ -107,7 +117,7 @@ def fork(
     scenario = confined(scenario, original.path, data_roots)
     options = Options(
         started=started,
-        given=original.request.given,
+        given=given,
         build_options={},
         calls=None,
         force=force,
@@ -143,7 +153,7 @@ def fork_again(
     Raises:
       CheckpointError: as `fork`.
     """
-    original = ended_run(path, options.device, data_roots, "fork")
+    original = ended_run(path, options.device, data_roots, "fork", options.given)
     point = Point(entry["round"], tuple(entry.get("fresh", ())))
     return _go_on(original, scenario, point, out, options, progress=False)
 

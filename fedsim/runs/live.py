@@ -1,6 +1,5 @@
 """The page of a run that another process is writing, made from what the run has committed."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ def show(path: Path, refresh: int = 0) -> Path:
       path: the run directory, which is not locked.
       refresh: as `page_of_runs` takes it.
     """
-    _publish(path / LIVE, page_of_runs([path], refresh))
+    files.publish(path / LIVE, page_of_runs([path], refresh))
     return path / LIVE
 
 
@@ -55,7 +54,7 @@ def follow(
     shown = False
     while any(map(in_use, paths)):
         began = time.monotonic()
-        _publish(page, page_of_runs(paths, SECONDS))
+        files.publish(page, page_of_runs(paths, SECONDS))
         if not shown:
             say(page)
             shown = True
@@ -77,17 +76,9 @@ def _wait(until: float, ask: Callable[[], bool]) -> None:
 def _publish_last(paths: Sequence[Path], out: Path | None) -> None:
     """Write the page of runs that have ended; a page in a run directory leads to `report.html`."""
     if out is not None:
-        _publish(out, page_of_runs(paths))
+        files.publish(out, page_of_runs(paths))
         return
     path = paths[0]
     if not is_complete(sound_record(path)) or not (path / PAGE).is_file():
         rebuild(path)
-    _publish(path / LIVE, REDIRECT.encode())
-
-
-def _publish(page: Path, content: bytes) -> None:
-    """Write a page, which other processes may be writing, too: its draft has a unique name."""
-    draft = page.with_name(f"{page.name}.{os.getpid()}")
-    files.write(draft, content)
-    with files.reporting_os_errors(page):
-        os.replace(draft, page)
+    files.publish(path / LIVE, REDIRECT.encode())

@@ -1,4 +1,4 @@
-"""The lock of a run directory: one process at a time writes there."""
+"""The lock of a folder: one process at a time writes there."""
 
 import contextlib
 import fcntl
@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from fedsim.disk import files
@@ -14,6 +15,39 @@ from fedsim.errors import DirectoryError, LockedError
 
 LOCK = ".lock"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # how a folder is opened
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Lock a folder while something is written there; every command that writes a folder does so.
+
+    It is made if there is none, and removed at the end if it is empty then.
+
+    Raises:
+      DirectoryError: when it is no folder, or cannot be written.
+      LockedError: when another process is writing there.
+    """
+    if path.exists() and not path.is_dir():
+        raise DirectoryError(f"{path}: is not a directory; choose another --out")
+    with files.reporting_os_errors(path):
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    with contextlib.ExitStack() as stack:
+        for folder in reversed(missing):
+            files.make_folder(folder)
+            with files.reporting_os_errors(folder):
+                stack.callback(_remove_if_empty, folder, os.open(folder, FOLDER))
+        lock(path, stack)
+        yield
+
+
+def _remove_if_empty(path: Path, descriptor: int) -> None:
+    """Remove a folder if it is empty and still the one that was made; close its descriptor."""
+    try:
+        with contextlib.suppress(OSError):  # the error that led here has been reported already
+            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(descriptor)):
+                os.rmdir(path)
+    finally:
+        os.close(descriptor)
 
 
 def lock(path: Path, stack: contextlib.ExitStack) -> None:

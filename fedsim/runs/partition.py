@@ -18,6 +18,7 @@ from fedsim.disk import files, tables
 from fedsim.errors import DataError
 from fedsim.report import figures
 from fedsim.report.context import context_of
+from fedsim.runs.directory import open_output_folder
 from fedsim.scenario import Scenario
 from fedsim.study.label_skew import Heterogeneity, column_counts, heterogeneity
 
@@ -37,7 +38,11 @@ class WrittenPartitions(NamedTuple):
 
 
 def write_partition(
-    scenario: Scenario, folder: Path, split: Path | None = None, by: str | None = None
+    scenario: Scenario,
+    folder: Path,
+    split: Path | None = None,
+    by: str | None = None,
+    force: bool = False,
 ) -> WrittenPartitions:
     """Partition the samples for every seed; write `partition.csv` and a figure of the first seed.
 
@@ -48,11 +53,13 @@ def write_partition(
         the first seed.
       by: a column whose values the figure shows instead of labels; None: for `domains` the column
         that it names, else labels.
+      force: replace files of the same names in the folder.
 
     Raises:
       ScenarioError: when the samples cannot be partitioned as asked.
       DataError: for samples that cannot be learned from.
-      DirectoryError: when nothing can be written there.
+      DirectoryError: when nothing can be written there, or nothing may be replaced.
+      LockedError: when another process is writing there.
     """
     scenario, by = _with_column(scenario, by)
     samples = partitioned_samples(scenario, None, np.dtype(scenario.spec.numerics.dtype))
@@ -71,12 +78,12 @@ def write_partition(
     picture = figures.figure_of_partition(
         partitions[first].counts, context, first if several else None
     )
-    figure_files = figures.files_of([picture], "partition")
     table = tables.to_csv([partition.rows for partition in partitions.values()], tables.PARTITION)
 
-    files.make_folder(folder)
-    for name, content in {"partition.csv": table, **figure_files}.items():
-        files.write(folder / name, content)
+    contents = {"partition.csv": table, **figures.files_of([picture], "partition")}
+    with open_output_folder(folder, contents, force):
+        for name, content in contents.items():
+            files.write(folder / name, content)
     if split is not None:
         as_json = split.suffix == ".json"
         files.write_output(split, split_text(samples.parts[first], samples.sets.rows, as_json))

@@ -25,7 +25,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
     Args:
       experiment: what is run.
       devices: the devices that it trains on.
-      supplied: names of what a Python program passed, and has to pass again to repeat the run.
+      supplied: `Given.names`.
     """
     scenario = experiment.scenario
     width = experiment.program.width
@@ -47,7 +47,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
             "partition": partition_hashes,
             "start": start_hashes,
         },
-        "supplied": sorted(supplied),
+        "supplied": list(supplied),
         "own_links": plugin_links(scenario.spec),
         "lanes": width.lanes,
         "block": width.block,

@@ -1,17 +1,22 @@
 """Everything that is wrong with a scenario, at all stages, found before anything is trained."""
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.assemble.check import check_scenario
+from fedsim.assemble.components import not_federated_of
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.problems import Problems
 from fedsim.errors import DataError, Problem, ScenarioError
 from fedsim.runs.cells import Tried, try_cells
-from fedsim.runs.sweep import cached_partition
+from fedsim.runs.given import NOTHING_GIVEN, Given
+from fedsim.runs.resolve import demand_own_samples, has_own_samples
+from fedsim.runs.sweep import Partitioner, cached_partition
 from fedsim.scenario import Scenario, read
-from fedsim.study.grid import Axes, draft_of
+from fedsim.study.cautions import few_seeds
+from fedsim.study.grid import Axes, Design, draft_of
+from fedsim.types.client import ALONE
 
 Refusal = ScenarioError | DataError
 
@@ -33,7 +38,7 @@ def read_checked(
     data_roots: Iterable[Any] = (),
     device: str | None = None,
     overrides: CompareOverrides | None = None,
-    given: Mapping[str, Any] | None = None,
+    given: Given = NOTHING_GIVEN,
     method: Any = None,
 ) -> Scenario:
     """Read a scenario; one that is refused is refused with the problems of all later stages, too.
@@ -44,14 +49,14 @@ def read_checked(
       data_roots: as `read` takes them.
       device: the devices to compute on.
       overrides: of its comparison, whose cells are tried as well; None: no cell is tried.
-      given: `data`, `model`, `params` and `loss` of a Python program.
+      given: what a Python program passed.
       method: a method in place of the scenario's.
 
     Raises:
       ScenarioError: with every problem.
     """
     try:
-        return read(source, edits, method, data_roots=data_roots)
+        return read(given.beside(source), edits, method, data_roots=data_roots)
     except ScenarioError as error:
         raise with_later_problems(error, device, overrides, given) from None
 
@@ -60,7 +65,7 @@ def with_later_problems(
     error: ScenarioError,
     device: str | None = None,
     overrides: CompareOverrides | None = None,
-    given: Mapping[str, Any] | None = None,
+    given: Given = NOTHING_GIVEN,
 ) -> Refusal:
     """A refusal together with those of the later stages; for arguments see `read_checked`."""
     if error.mended is None:
@@ -79,7 +84,7 @@ def refuse(
     scenario: Scenario,
     device: str | None = None,
     overrides: CompareOverrides | None = None,
-    given: Mapping[str, Any] | None = None,
+    given: Given = NOTHING_GIVEN,
     before: ScenarioError | None = None,
 ) -> Tried | None:
     """Refuse a scenario with everything that is wrong with it and with the cells of its comparison.
@@ -101,10 +106,9 @@ def refuse(
     problems = Problems(scenario)
     if before is not None:
         problems.add(before)
-    inputs = {"data": None, "model": None, "params": None, "loss": None, **(given or {})}
     partition = cached_partition()
     with numerics(scenario, device=device):
-        problems.attempt(check_scenario, scenario, *inputs.values(), partition)
+        problems.attempt(check_scenario, scenario, *given, partition)
 
     tried = None
     if overrides is not None and (scenario.spec.compare.methods or any(overrides)):
@@ -113,11 +117,35 @@ def refuse(
             problems.add(ScenarioError(draft.problems, scenario.document.file))
         known = _problems_of_scenario(problems.errors)
         known_lines = _lines_of_data(problems.errors)
-        tried = try_cells(draft, device, partition, known, known_lines)
+        tried = try_cells(draft, device, partition, given, known, known_lines)
+        if draft.design is not None and not tried.problems:
+            problems.attempt(demand_own_samples, draft.design, partition, given.data)
+            notes = _notes_on_seeds(draft.design, partition, given.data)
+            tried = tried._replace(notes=notes)
         if tried.problems:
             problems.add(ScenarioError(tried.problems, scenario.document.file))
     problems.raise_all()
     return tried
+
+
+def _notes_on_seeds(design: Design, partition: Partitioner, data: Any) -> list[str]:
+    """Whether a comparison has too few seeds for any significant difference: a note, or none.
+
+    Comparisons that turn out to have equal scores are one test, so there may be fewer of them.
+
+    Args:
+      design: the comparison.
+      partition: a `cached_partition`.
+      data: what a Python program passed.
+    """
+    tests = set()
+    for cell in design.cells:
+        is_alone = not_federated_of(cell.scenario.spec) == ALONE
+        is_scored = not is_alone or has_own_samples(design, partition, data)
+        if cell.method != design.baseline and is_scored:
+            tests.add((cell.method, cell.variant))
+    text = few_seeds(len(design.scenario.spec.seeds), len(tests))
+    return [text] if tests and text else []
 
 
 def _problems_of_scenario(errors: Iterable[Refusal]) -> list[Problem]:

@@ -6,14 +6,13 @@ A comparison has many runs, so some of them are chosen by who calls this.
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.errors import CheckpointError, DataError, ScenarioError
 from fedsim.runs.changes import reasons
 from fedsim.runs.filenames import label_of, run_files_of
-from fedsim.runs.record import identity, record_of
+from fedsim.runs.record import identity
 from fedsim.runs.replay import recorded_run, replayed
-from fedsim.runs.sweep import Partitioner, cached_partition
+from fedsim.runs.sweep import Partitioner, build_cell, cached_partition
 from fedsim.runs.verify import (
     Check,
     Missing,
@@ -91,8 +90,7 @@ def _replay(
       devices: the devices to compute on.
       partition: makes the federation.
     """
-    experiment = build(cell.scenario, devices=devices, partition=partition)
-    expected = {**record_of(experiment, devices, []), "method": cell.method}
+    experiment, expected = build_cell(cell, devices, partition, request.given)
     recorded = recorded_run(
         run_files_of(request.path, record), who, identity(expected, who["seed"])
     )

@@ -11,6 +11,7 @@ from fedsim.assemble.weights import resolved_model
 from fedsim.runs.sweep import Partitioner, data_key
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell, Design
+from fedsim.study.summary import OWN
 
 
 class ResolvedSections(NamedTuple):
@@ -20,7 +21,7 @@ class ResolvedSections(NamedTuple):
     model: Any
 
 
-def resolve_design(design: Design, partition: Partitioner) -> Design:
+def resolve_design(design: Design, partition: Partitioner, data: Any = None) -> Design:
     """Fill the sections `data` and `model` of a comparison's scenario in.
 
     Where configurations differ, keys on which they agree are filled in, and the others stay as they
@@ -29,8 +30,9 @@ def resolve_design(design: Design, partition: Partitioner) -> Design:
     Args:
       design: the comparison.
       partition: a `cached_partition`.
+      data: samples that a Python program passed.
     """
-    resolved = _resolved_sections(design.cells, partition)
+    resolved = _resolved_sections(design.cells, partition, data)
     if not resolved:
         return design
     spec = design.scenario.spec
@@ -50,7 +52,32 @@ def resolve_design(design: Design, partition: Partitioner) -> Design:
     return design._replace(scenario=design.scenario._replace(spec=spec))
 
 
-def _resolved_sections(cells: Sequence[Cell], partition: Partitioner) -> list[ResolvedSections]:
+def demand_own_samples(design: Design, partition: Partitioner, data: Any) -> None:
+    """Refuse a comparison on the clients' own test samples if no client that trains has any.
+
+    Args:
+      design: the comparison.
+      partition: a `cached_partition`.
+      data: what a Python program passed.
+
+    Raises:
+      ScenarioError: with what would give them some.
+    """
+    if design.score == OWN and not has_own_samples(design, partition, data):
+        text = "clients keep no test samples of their own, on which own compares methods"
+        raise design.scenario.error(("compare", "score"), f"{text}; set data.client_test=0.2")
+
+
+def has_own_samples(design: Design, partition: Partitioner, data: Any) -> bool:
+    """Whether any client that trains has test samples of its own; arguments as above."""
+    scenario = design.cells[0].scenario
+    federations = partition(scenario, data, np.dtype(scenario.spec.numerics.dtype))
+    return next(iter(federations.values())).tests_own
+
+
+def _resolved_sections(
+    cells: Sequence[Cell], partition: Partitioner, data: Any
+) -> list[ResolvedSections]:
     """The resolved sections of all configurations, equal ones once.
 
     A configuration that cannot be run has none: it fails later. The first one comes last, under all
@@ -67,13 +94,13 @@ def _resolved_sections(cells: Sequence[Cell], partition: Partitioner) -> list[Re
             seeds = seeds[:1]
         under_seeds = scenario._replace(spec=scenario.spec.model_copy(update={"seeds": seeds}))
         try:
-            federations = partition(under_seeds, None, np.dtype(scenario.spec.numerics.dtype))
+            federations = partition(under_seeds, data, np.dtype(scenario.spec.numerics.dtype))
             federation = next(iter(federations.values()))
-            data = resolved_data(scenario, None, federation)
+            data_section = resolved_data(scenario, data, federation)
             model = resolved_model(scenario, model_section(scenario, federation))
         except Exception:
             continue
-        resolved.append(ResolvedSections(data, model))
+        resolved.append(ResolvedSections(data_section, model))
     return resolved
 
 

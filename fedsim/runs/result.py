@@ -23,6 +23,8 @@ from fedsim.models.adapted import merged as merged_params
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
+from fedsim.runs.lock import held
+from fedsim.study.guessing import chance_note
 from fedsim.study.summary import growth
 
 if TYPE_CHECKING:
@@ -174,7 +176,8 @@ class Result(Tables):
       method: the content of the `method` column.
       status: `done`, `diverged`, `stopped`, or `not_run`: no round was aggregated.
       reasons: why, for every seed that did not end as `done`.
-      notes: what to know of seeds that did: a loss that grows without bound.
+      notes: what to know of seeds that did: a loss that grows without bound, an accuracy that
+        guessing would have, too.
       experiment: what was built from the scenario: plans, start models, the program.
       records: the rows of the frames by name.
       who: the first columns of every row.
@@ -235,8 +238,8 @@ class Result(Tables):
         Args:
           method: as in the `method` column; may be left out where there is only one.
           seed: may be left out where there is only one.
-          client: the number of a client, whose own model is returned: the one behind its
-            `personal_accuracy` in `clients.csv`.
+          client: the number of a client, whose own model is returned, or that of its cluster: the
+            one behind its `personal_accuracy` in `clients.csv`.
           merged: merge an adapter into its weights: the structure is that of the model without it.
 
         Returns:
@@ -269,7 +272,8 @@ class Result(Tables):
 
         Args:
           x: samples `[n, ...]`, as the scenario's data source has them: features are filled in and
-            brought to one scale where the scenario does so (`missing`, `standardize`).
+            brought to one scale where the scenario does so (`missing`, `standardize`). Of a
+            DataFrame, columns are looked up by name, in any order; the target may be among them.
           method: as in the `method` column; may be left out where there is only one.
           seed: may be left out where there is only one.
           client: the number of a client, whose own model is asked, as in `model`.
@@ -280,7 +284,8 @@ class Result(Tables):
 
         Raises:
           KeyError: when that run is not part of the result.
-          ValueError: for samples of another shape or type, and where there is no such model.
+          ValueError: for samples of another shape or type, naming columns that are missing or
+            unknown, and blanks that nothing fills; and where there is no such model.
 
         >>> import fedsim
         >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": "digits"})
@@ -312,17 +317,25 @@ class Result(Tables):
 
     @property
     def notes(self) -> dict[int, str]:
-        """What to know of seeds that ended as `done`: a loss that grows without bound."""
+        """What to know of seeds that ended as `done`: a growing loss, a score of guessing."""
         rounds: dict[int, list[Record]] = {}
         for row in self.records["rounds"]:
             rounds.setdefault(row["seed"], []).append(row)
         notes = {}
         for seed, rows in rounds.items():
             if seed not in self.reasons:
-                note = growth(rows)
+                note = growth(rows) or self._chance_note(seed)
                 if note:
                     notes[seed] = note
         return notes
+
+    def _chance_note(self, seed: int) -> str:
+        """Whether a seed's final accuracy is that of guessing, in a sentence."""
+        run = next((row for row in self.records["summary"] if row["seed"] == seed), {})
+        partition = self.partition
+        if "seed" in partition:
+            partition = partition.loc[partition["seed"] == seed]
+        return chance_note(run, partition)
 
     def _only(
         self, by_run: dict[tuple[str, int], Any], method: str | None, seed: int | None
@@ -362,11 +375,14 @@ class Result(Tables):
         """Write tables and models into a folder; a file is replaced as a whole or not at all.
 
         The folder is made if there is none.
+
+        Raises:
+          DirectoryError: when it cannot be written.
+          LockedError: when another process is writing there.
         """
-        with files.reporting_os_errors(Path(path)):
-            Path(path).mkdir(parents=True, exist_ok=True)
         labels = [self._label(method) for method, _ in self._models]
-        self.write(RunFiles(Path(path), names_of(labels)))
+        with held(Path(path)):
+            self.write(RunFiles(Path(path), names_of(labels)))
 
     def write(self, run_files: RunFiles) -> None:
         """Write tables and models to their files in a run directory."""

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from fedsim import tree
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import updates_bytes
-from fedsim.assemble.sample_notes import data_warnings
+from fedsim.assemble.forecast import remarks, updates_bytes
 from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
 from fedsim.runs import derive, directory, trackers
@@ -33,6 +32,7 @@ from fedsim.runs.execute import (
     listener,
 )
 from fedsim.runs.filenames import RunFiles
+from fedsim.runs.given import Given
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
 from fedsim.runs.result import Result
@@ -50,7 +50,7 @@ class Options(NamedTuple):
 
     Attributes:
       started: when the run started, by `time.monotonic`.
-      given: `data`, `model`, `params` and `loss`, as they were given.
+      given: what a Python program passed.
       build_options: further arguments of `build`.
       calls: device calls per block.
       force: whether an earlier run is replaced.
@@ -67,7 +67,7 @@ class Options(NamedTuple):
     """
 
     started: float
-    given: dict[str, Any]
+    given: Given
     build_options: dict[str, Any]
     calls: int | None
     force: bool
@@ -112,10 +112,10 @@ def run(
       seeds: instead of the scenario's: a number n (the seeds 0 to n − 1) or a sequence.
       data: instead of the scenario's data set: `fedsim.Arrays`, `(x, y)`, or a pandas DataFrame,
         which is read by the keys of the data section (`target`, `client`, `missing`,
-        `standardize`, `drop`).
+        `standardize`, `dates`, `task`, `drop`). Without `data.test` all of it is trained on.
       model: a `Model`, a pair `(init, apply)`, or an object with both, instead of the scenario's.
-      params: start parameters, a PyTree that fits the model; for methods with clusters, a list with
-        those of every model.
+      params: start parameters, a PyTree that fits the model; for methods with several models
+        (clusters, `fedem`), a list with those of each.
       loss: `f(outputs, y) -> loss per row`.
       method: a method that replaces what it owns of the scenario: `"fedprox(mu=0.1)"`, or a
         mapping.
@@ -160,7 +160,7 @@ def run(
     _require_build_options(build_options)
     options = Options(
         started=time.monotonic(),
-        given={"data": data, "model": model, "params": params, "loss": loss},
+        given=Given(data, model, params, loss),
         calls=build_options.pop("calls", None),
         build_options=build_options,
         force=force,
@@ -172,8 +172,6 @@ def run(
         trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
     )
-    if data is not None:
-        scenario = _with_supplied_data(scenario)
     all_edits = (*texts_of(edits), *seed_edits(seeds))
     checked = read_checked(
         scenario, all_edits, data_roots, device, given=options.given, method=method
@@ -229,16 +227,6 @@ def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
     return (f"seeds={seeds}",)
 
 
-def _with_supplied_data(scenario: Any) -> Any:
-    """A scenario as a dictionary with the kind of data that a Python program supplies."""
-    if not isinstance(scenario, dict):
-        return scenario
-    section = scenario.get("data") or {}
-    if not isinstance(section, str):
-        section = {"kind": "supplied", **section}
-    return {**scenario, "data": section}
-
-
 def _run_checked(
     scenario: Scenario, run_directory: RunDirectory | None, options: Options
 ) -> Result:
@@ -249,10 +237,11 @@ def _run_checked(
     within = functools.partial(numerics, scenario, threads, options.device)
     with contextlib.ExitStack() as stack:
         with within() as devices:
-            experiment = build(scenario, devices=devices, **options.given, **options.build_options)
-            _warn_of_data(experiment, scenario)
-            supplied = [name for name, value in options.given.items() if value is not None]
-            record = record_of(experiment, devices, supplied)
+            given = options.given
+            inputs = {**given._asdict(), **options.build_options}
+            experiment = build(scenario, devices=devices, **inputs)
+            _warn(experiment)
+            record = record_of(experiment, devices, given.names)
 
             run_files = None
             log = None
@@ -311,10 +300,9 @@ def _beginnings(
     return beginnings
 
 
-def _warn_of_data(experiment: Experiment, scenario: Scenario) -> None:
-    """Warn of what is remarkable about the samples, at the line that called `run`."""
-    plan = next(iter(experiment.plans.values()))
-    for remark in data_warnings(scenario, plan.federation.unpooled):
+def _warn(experiment: Experiment) -> None:
+    """Warn of what is remarkable about samples, shares and noise, at the line that called `run`."""
+    for remark in remarks(experiment):
         warnings.warn(remark, stacklevel=4)
 
 

@@ -25,6 +25,7 @@ from fedsim.runs.comparison import Outcome
 from fedsim.runs.execute import Listener, PlannedExperiment, execute
 from fedsim.runs.executor import RunKey, Runs, execute_all, keys_of
 from fedsim.runs.filenames import RunFiles, label_of
+from fedsim.runs.given import NOTHING_GIVEN, Given
 from fedsim.runs.record import record_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.recorded_paths import roots_of, with_relative_paths
@@ -204,16 +205,20 @@ def run_sweep(
     return reasons
 
 
-def build_cell(cell: Cell, devices: list, partition: Partitioner) -> Built:
+def build_cell(
+    cell: Cell, devices: list, partition: Partitioner, given: Given = NOTHING_GIVEN
+) -> Built:
     """Build a cell (call it inside `numerics`).
 
     Args:
       cell: the cell.
       devices: the devices to compute on.
       partition: a `cached_partition`.
+      given: what a Python program passed.
     """
-    experiment = build(cell.scenario, devices=devices, partition=partition)
-    record = {**record_of(experiment, devices, []), "method": cell.method}
+    inputs = given._asdict()
+    experiment = build(cell.scenario, devices=devices, partition=partition, **inputs)
+    record = {**record_of(experiment, devices, given.names), "method": cell.method}
     return experiment, record
 
 

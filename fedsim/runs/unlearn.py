@@ -21,6 +21,8 @@ from fedsim.runs import directory
 from fedsim.runs.ended import ended_run
 from fedsim.runs.federaser import Calibration, unsupported
 from fedsim.runs.forgetting import differences_of, scored
+from fedsim.runs.given import Given
+from fedsim.runs.lock import LOCK, held
 from fedsim.runs.without import (
     FEDERASER,
     ORIGINAL,
@@ -61,6 +63,10 @@ def unlearn(
     *,
     clients: int | Iterable[int],
     out: str | os.PathLike[str],
+    data: Any = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     how: str | Sequence[str] = WAYS,
     every: int = 2,
     ratio: float = 0.5,
@@ -86,6 +92,10 @@ def unlearn(
       path: the directory of the original, one run of one method.
       clients: numbers of the clients to forget.
       out: a directory for the tables, the models, and the runs behind them.
+      data: what `fedsim.run` was given, if it was.
+      model: likewise.
+      params: likewise.
+      loss: likewise.
       how: ways besides retraining: `rewind`, `federaser`.
       every: Δt of FedEraser: rounds from one calibrated round to the next.
       ratio: r of FedEraser: the share of the local steps that a client takes in one.
@@ -104,10 +114,12 @@ def unlearn(
 
     Raises:
       DirectoryError: where there is no run that can be repeated, and for an `out` that is taken.
+      LockedError: when another process is writing in `out`.
       CheckpointError: for clients and seeds that the run does not have, for a way that it does not
         support, and where it cannot be repeated here.
     """
-    original = ended_run(Path(path), device, data_roots, "unlearn clients of")
+    given = Given(data, model, params, loss)
+    original = ended_run(Path(path), device, data_roots, "unlearn", given)
     task = Task(
         original=original,
         clients=_numbers(clients),
@@ -117,37 +129,56 @@ def unlearn(
         progress=progress,
         ask=ask,
     )
-    with original.numerics() as devices:
-        experiment = original.build(devices)
-        _require_clients(task, experiment)
-        by_seed = seeds_of(task, experiment, _seeds(experiment, seeds))
-        _require_ways(task, experiment, by_seed)
+    with held(task.out):
+        entries = _replaceable(task.out, force, resume)
+        with original.numerics() as devices:
+            experiment = original.build(devices)
+            _require_clients(task, experiment)
+            by_seed = seeds_of(task, experiment, _seeds(experiment, seeds))
+            _require_ways(task, experiment, by_seed)
+        _begin(task, by_seed, entries, resume)
+        rows, models = _scores(task, experiment, by_seed)
+        differences = differences_of(rows)
+        _write(task.out, rows, differences, models)
 
-    _prepare(task, by_seed, force, resume)
-    runs = runs_without(task, by_seed)
-    rows = []
-    models = {}
-    with original.numerics():
-        for number, seed in by_seed.items():
-            made = made_of_seed(task, experiment, seed, runs)
-            of_seed, of_ways = scored(experiment.run(number), made, task.clients)
-            for row in of_seed:
-                rows.append({"seed": number, "first_round": seed.first, **row})
-            models |= {(way, number): variables for way, variables in of_ways.items()}
-
-    for (way, number), variables in models.items():
-        if way != ORIGINAL:
-            directory.write_model(task.out / f"model.{way}.{number}.safetensors", variables)
-    differences = differences_of(rows)
-    files.write(task.out / f"{TABLE}.csv", tables.to_csv(rows, tables.UNLEARNING))
-    table = tables.to_csv(differences, tables.UNLEARNING_DIFFERENCES)
-    files.write(task.out / f"{DIFFERENCES}.csv", table)
     return Unlearned(
         table=tables.frame(rows, tables.UNLEARNING),
         differences=tables.frame(differences, tables.UNLEARNING_DIFFERENCES),
         models=models,
         notes=_notes(task, by_seed, rows),
     )
+
+
+def _scores(
+    task: Task, experiment: Experiment, by_seed: Mapping[int, Seed]
+) -> tuple[list[Record], dict[tuple[str, int], Any]]:
+    """Make the models of all ways -> the rows of `unlearning.csv`, the models by way and seed."""
+    runs = runs_without(task, by_seed)
+    rows = []
+    models = {}
+    with task.original.numerics():
+        for number, seed in by_seed.items():
+            made = made_of_seed(task, experiment, seed, runs)
+            of_seed, of_ways = scored(experiment.run(number), made, task.clients)
+            for row in of_seed:
+                rows.append({"seed": number, "first_round": seed.first, **row})
+            models |= {(way, number): variables for way, variables in of_ways.items()}
+    return rows, models
+
+
+def _write(
+    out: Path,
+    rows: Sequence[Record],
+    differences: Sequence[Record],
+    models: Mapping[tuple[str, int], Any],
+) -> None:
+    """Write models and tables."""
+    for (way, number), variables in models.items():
+        if way != ORIGINAL:
+            directory.write_model(out / f"model.{way}.{number}.safetensors", variables)
+    files.write(out / f"{TABLE}.csv", tables.to_csv(rows, tables.UNLEARNING))
+    table = tables.to_csv(differences, tables.UNLEARNING_DIFFERENCES)
+    files.write(out / f"{DIFFERENCES}.csv", table)
 
 
 # ------------------------------------------------------------------------------ what is asked for
@@ -233,22 +264,28 @@ def _require_ways(task: Task, experiment: Experiment, by_seed: Mapping[int, Seed
             raise CheckpointError(f"{path}: {way}: {reasons[way]}; choose {others}")
 
 
-def _prepare(task: Task, by_seed: Mapping[int, Seed], force: bool, resume: bool) -> None:
-    """Make the directory, and write into it what is unlearned.
+def _replaceable(out: Path, force: bool, resume: bool) -> list[Path]:
+    """What is in the directory, which is locked; nothing is changed yet.
 
     Raises:
-      DirectoryError: where it holds something that may not be replaced.
+      DirectoryError: where that may not be replaced.
     """
-    out = task.out
-    if out.exists() and not out.is_dir():
-        raise DirectoryError(f"{out}: is not a directory; choose another --out")
     with files.reporting_os_errors(out):
-        entries = sorted(out.iterdir()) if out.exists() else []
+        entries = [entry for entry in sorted(out.iterdir()) if entry.name != LOCK]
     if entries and (force or resume) and not (out / RECORD).exists():
         raise DirectoryError(f"{out}: holds nothing of fedsim unlearn; choose another --out")
     if entries and not (force or resume):
         ways = "--resume continues what was interrupted, --force replaces it"
         raise DirectoryError(f"{out}: already exists; {ways}, or choose another --out")
+    return entries
+
+
+def _begin(task: Task, by_seed: Mapping[int, Seed], entries: Sequence[Path], resume: bool) -> None:
+    """Write into the directory what is unlearned, in place of entries unless that resumes.
+
+    Raises:
+      DirectoryError: where what resumes was begun otherwise.
+    """
     record = {
         "original": task.original.record["hashes"]["scenario"],
         "clients": task.clients,
@@ -257,13 +294,13 @@ def _prepare(task: Task, by_seed: Mapping[int, Seed], force: bool, resume: bool)
         **task.settings._asdict(),
     }
     text = json.dumps(record, indent=2) + "\n"
-    if entries and resume and (out / RECORD).read_text(encoding="utf-8") != text:
-        raise DirectoryError(f"{out}: was begun with other clients or options; --force replaces it")
-    if force:
+    if not resume:
         for entry in entries:
             files.remove(entry)
-    files.make_folder(out)
-    files.write(out / RECORD, text)
+    elif entries and (task.out / RECORD).read_text(encoding="utf-8") != text:
+        reason = "was begun with other clients or options; --force replaces it"
+        raise DirectoryError(f"{task.out}: {reason}")
+    files.write(task.out / RECORD, text)
 
 
 def _notes(task: Task, by_seed: Mapping[int, Seed], rows: Sequence[Record]) -> list[str]:

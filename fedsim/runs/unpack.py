@@ -6,7 +6,6 @@ taken for a bundle of one run.
 
 import contextlib
 import json
-import re
 import stat
 import tempfile
 import unicodedata
@@ -21,16 +20,14 @@ from fedsim.errors import CorruptError, DataError, DirectoryError, printable, sh
 from fedsim.runs import directory
 from fedsim.runs.bundle import RUNS
 from fedsim.runs.bundle_data import FOLDER as DATA
-from fedsim.runs.crate import CRATE
+from fedsim.runs.crate import CRATE, fault_in_name
 from fedsim.runs.untrusted import demand_regular_files
 from fedsim.sources.files import require_few_lists
 from fedsim.sources.zips import require_short_list, require_small
 
-MAX_NAME = 400  # characters
 MAX_CRATE_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 20
 ENCRYPTED = 1  # a flag of a member
-DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class Opened(NamedTuple):
@@ -128,12 +125,8 @@ def _require_sound(members: list[zipfile.ZipInfo]) -> None:
 
 def _fault(member: zipfile.ZipInfo) -> str:
     """What is wrong with a member; empty where nothing is."""
-    name = member.orig_filename
-    parts = name.removesuffix("/").split("/")
-    if len(name) > MAX_NAME or not name.isprintable() or "\\" in name or DRIVE.match(name):
-        return "is not the name of a file of a bundle"
-    if {"", ".", ".."} & {*parts}:
-        return "leads out of the bundle"
+    if fault := fault_in_name(member.orig_filename):
+        return fault
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         return "is a link or a device"

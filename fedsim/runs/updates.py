@@ -2,8 +2,9 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from fedsim.assemble import Experiment
 from fedsim.engine.loop import events
@@ -11,6 +12,7 @@ from fedsim.engine.recording import RoundUpdates, why_unrecorded
 from fedsim.engine.run import CommitPoint, Run
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import EndedRun, ended_run
+from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed, differences_of_row, temporary_run
 
 EVERY_ROUND = lambda round: True
@@ -20,6 +22,10 @@ def updates_of(
     path: str | os.PathLike[str],
     *,
     seed: int | None = None,
+    data: Any = None,
+    model: Any = None,
+    params: Any = None,
+    loss: Callable[[Any, Any], Any] | None = None,
     device: str | None = None,
     data_roots: Iterable[str | os.PathLike[str]] = (),
 ) -> Iterator[RoundUpdates]:
@@ -31,6 +37,10 @@ def updates_of(
     Args:
       path: the directory of a run of one method.
       seed: one of its seeds; may be left out where there is only one.
+      data: what `fedsim.run` was given, if it was.
+      model: likewise.
+      params: likewise.
+      loss: likewise.
       device: compute on these, as `fedsim.run` takes it.
       data_roots: folders that the record may name data files in, besides the working directory.
 
@@ -44,7 +54,8 @@ def updates_of(
       CheckpointError: where the server receives no updates of single clients, and where the run
         cannot be repeated here.
     """
-    ended = ended_run(Path(path), device, data_roots, "read the updates of", forks=True)
+    given = Given(data, model, params, loss)
+    ended = ended_run(Path(path), device, data_roots, "updates_of", given, forks=True)
     (recorded,) = ended.recorded([only_seed(ended, seed)])
     with ended.numerics() as devices:
         experiment = ended.build(devices)

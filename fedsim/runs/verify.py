@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
-from fedsim.data import Arrays
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs import checks, directory
 from fedsim.runs.changes import reasons, same_values
 from fedsim.runs.differences import differences
 from fedsim.runs.environment import numerical
+from fedsim.runs.given import Given
 from fedsim.runs.record import record_of
 from fedsim.runs.replay import RecordedSeed, replayed
 from fedsim.runs.unfinished import is_comparison
@@ -89,23 +89,25 @@ class Request(NamedTuple):
 
     Attributes:
       path: the run directory.
-      given: `data`, `model`, `params` and `loss` of a Python program.
+      given: what a Python program passed.
       data_roots: folders that the record may name data files in.
       device: the devices to compute on.
       whole: whether every round is replayed.
+      function: the function of fedsim that was called, for messages.
     """
 
     path: Path
-    given: dict[str, Any]
+    given: Given
     data_roots: Iterable[str | os.PathLike[str]]
     device: str | None
     whole: bool
+    function: str = "verify"
 
 
 def verify(
     path: str | os.PathLike[str],
     *,
-    data: Arrays | None = None,
+    data: Any = None,
     model: Any = None,
     params: Any = None,
     loss: Callable[[Any, Any], Any] | None = None,
@@ -142,7 +144,7 @@ def verify(
     demand_regular_files(Path(path))
     request = Request(
         path=Path(path),
-        given={"data": data, "model": model, "params": params, "loss": loss},
+        given=Given(data, model, params, loss),
         data_roots=data_roots,
         device=device,
         whole=whole,
@@ -265,7 +267,7 @@ def _checks_of_replay(
 
 def read_again(request: Request, record: dict[str, Any]) -> tuple[Scenario | None, Problems]:
     """Read the recorded scenario again; everything it needs from outside has to be here."""
-    missing = _missing_links(record) + _missing_inputs(record, request.given)
+    missing = _missing_links(record) + _missing_inputs(request, record)
     if missing:
         return None, Missing(missing)
     if "extends" in record["scenario"]:
@@ -291,14 +293,14 @@ def _missing_links(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _missing_inputs(record: dict[str, Any], given: dict[str, Any]) -> list[str]:
+def _missing_inputs(request: Request, record: dict[str, Any]) -> list[str]:
     """A line about what a Python program supplied, and is not given now."""
-    missing = [name for name in record["supplied"] if given.get(name) is None]
+    missing = request.given.missing(record)
     if not missing:
         return []
     call = ", ".join(f"{name}=..." for name in missing)
     source = f"came from a Python program: {', '.join(missing)}"
-    return [f"{source}; give it again, fedsim.verify(path, {call})"]
+    return [f"{source}; give it again, fedsim.{request.function}(path, {call})"]
 
 
 def of_environment(record: dict[str, Any], devices: list[Any]) -> Problems:
@@ -320,7 +322,7 @@ def build_again(
 ) -> tuple[Experiment | None, Problems]:
     """Build the experiment again -> the experiment, and how it differs from the recorded one."""
     try:
-        experiment = build(scenario, devices=devices, **request.given)
+        experiment = build(scenario, devices=devices, **request.given._asdict())
     except ScenarioError as error:
         return None, _of_refusal(record, error)
     except DataError as error:
@@ -328,8 +330,7 @@ def build_again(
     except OSError as error:
         return None, Missing(str(error).splitlines())
 
-    supplied = [name for name, value in request.given.items() if value is not None]
-    again = record_of(experiment, devices, supplied)
+    again = record_of(experiment, devices, request.given.names)
     problems = []
     for field, old, new in differences(_repeated(record), _repeated(again)):
         problems.append(f"{field}: {old}, now {new}")

@@ -181,6 +181,7 @@ def _rewound(task: Task, number: int, round: int) -> RunWithout:
         original.path,
         round=round,
         out=folder,
+        **original.request.given._asdict(),
         edits=_edit(task),
         seeds=[number],
         resume=_has_begun(folder),
@@ -251,7 +252,8 @@ def _calibrated(task: Task, experiment: Experiment, of_seed: RecordedSeed, first
                 norms[updates.round] = leaf_norms(updates, plan.federation.N)
             if updates.round == rounds[-1]:
                 break
-    erased = erase(of_seed, experiment, task.clients, first, norms, task.settings)
+    given = task.original.request.given
+    erased = erase(of_seed, experiment, task.clients, first, norms, task.settings, given)
     return Made(
         server=erased.server,
         from_round=first - 1,

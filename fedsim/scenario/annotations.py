@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic.fields import FieldInfo
 
-from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section, is_union
+from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section, is_union, per_registry
 
 
 def kinds_of(annotation: Any) -> AllowedKinds | None:
@@ -91,11 +91,16 @@ def nested_in(section: Any) -> dict[str, Any]:
 
     Of a kind these are only the keys that all kinds have, which needs no model of the kind.
     """
-    model = section.common if isinstance(section, KindSchema) else section
-    annotations = {name: annotation_of(field) for name, field in model.model_fields.items()}
     if isinstance(section, KindSchema):
-        return {name: inner for name, inner in annotations.items() if _has_kinds(inner)}
-    return annotations
+        return _nested_in_all(section.common)
+    return {name: annotation_of(field) for name, field in section.model_fields.items()}
+
+
+@per_registry
+def _nested_in_all(common: Any) -> dict[str, Any]:
+    """Return what `nested_in` does of the keys that all kinds of a section have."""
+    annotations = {name: annotation_of(field) for name, field in common.model_fields.items()}
+    return {name: inner for name, inner in annotations.items() if _has_kinds(inner)}
 
 
 def _has_kinds(annotation: Any) -> bool:

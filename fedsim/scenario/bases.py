@@ -6,13 +6,12 @@ replaced as a whole. Another kind in a section drops the parameters of the base'
 drops what it replaces, as on the command line.
 """
 
-import difflib
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import MissingFileError, ScenarioError
+from fedsim.errors import MissingFileError, ScenarioError, nearest
 from fedsim.scenario.annotations import kinds_of, section_for
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.expected import value_in_words
@@ -127,9 +126,8 @@ def _similar(name: str, folder: Path) -> str:
     known = {name: name for name in shipped()}
     for file in sorted(folder.glob("*.y*ml"))[:1000]:
         known |= {file.stem: file.name, file.name: file.name}
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        return f"; did you mean {known[near[0]]}?"
+    if near := nearest(name, known):
+        return f"; did you mean {known[near]}?"
     return f"; write the path of a file in the scenario's folder, or {SHIPPED}"
 
 

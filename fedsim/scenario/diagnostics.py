@@ -3,6 +3,7 @@
 Every message says what was found, what is allowed, and what to do.
 """
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -33,10 +34,10 @@ from fedsim.scenario.expected import (
     with_article,
 )
 from fedsim.scenario.guesses import belonging, families_with, in_words, meant, row_of, what_is
+from fedsim.scenario.keys import is_common
 from fedsim.scenario.reader import NOWHERE, Document, KeyPath, value_at
 from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section
 from fedsim.scenario.shorthand import CALL, meant_as_call, short_keys
-from fedsim.spelling import parts
 from fedsim.synonyms import ABSENT, PARAMETER, Synonym, parameters_like, synonym
 
 PLUGIN = "; to use one of your own, add --plugin"
@@ -245,7 +246,9 @@ def _remedy_of_value(spot: Spot, value: Any) -> str:
 
 
 def _word_for(value: Any) -> str:
-    """Return the word that the table has for a value: itself, or what kind of thing it is."""
+    """Return the word that the table has for a value: itself, its kind, or what it is."""
+    if isinstance(value, dict):
+        return str(value.get("kind", "mapping"))
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -348,11 +351,6 @@ def guess_of_kind(name: str, kinds: AllowedKinds) -> str:
         return f"; {remedy}"
     if near := nearest(word, known):
         return f"; did you mean '{near}'?"
-    for part in parts(word):
-        if row := row_of(part, *wheres, "kind"):
-            return f"; {in_words(row, part)}"
-        if near := nearest(part, known, alike=1.0):
-            return f"; perhaps {near}"
     return ""
 
 
@@ -424,42 +422,22 @@ def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
         return _remedy_by_row(row, path, known)
     if key.endswith(")"):
         return "; it is the end of a call that a comma cut off: write the call in quotes"
-    if below := list(_holders(section, key, path[:-1])):
+    if below := dict(_holders(section, key, path[:-1])):
         return _belongs_in(below)
     if near := nearest(key, known):
         return f"; did you mean '{near}'?"
 
     relatives = _relatives(section, key, root)
     if relatives and section.name not in relatives:
-        listed = ", ".join(relatives[:3])
-        if len(relatives) > 3:
-            listed += " ..."
-        return f" of {section.name}; it is a key of {listed}"
+        return f" of {section.name}; it is a key of {_some(relatives)}"
 
-    elsewhere = list(_holders(root, key)) if is_section(root) else []
-    in_this_section = [holder for holder in elsewhere if holder.split(".")[0] == path[0]]
+    elsewhere = dict(_holders(root, key)) if is_section(root) else {}
     if elsewhere:
+        in_this_section = {p: kinds for p, kinds in elsewhere.items() if p.split(".")[0] == path[0]}
         return _belongs_in(in_this_section or elsewhere)
-    if kind := what_is(key):
-        return f"; {kind}"
-    return _remedy_of_parts(path, section, root) or did_you_mean(key, known)
-
-
-def _remedy_of_parts(path: KeyPath, section: Any, root: Any) -> str:
-    """Return what one of the words of an unknown key was meant as, the first of them that is known.
-
-    `attack_ratio` is about attacks, and `train_lr` about how clients train.
-    """
-    for part in parts(str(path[-1])):
-        part_path = (*path[:-1], part.lower())
-        if part.lower() in names_of(section):
-            return f"; perhaps {dotted(part_path)}"
-        if row := _row_of_key(part_path, section):
-            return _remedy_by_row(row, part_path, names_of(section))
-        holders = list(_holders(root, part.lower())) if is_section(root) else []
-        if holders:
-            return f"; perhaps {f'{holders[0]}.{part.lower()}'.strip('.')}"
-    return ""
+    if remedy := what_is(key) or meant(key, "kind"):
+        return f"; {remedy}"
+    return did_you_mean(key, known)
 
 
 def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
@@ -488,19 +466,35 @@ def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
 
 
 def _remedy_by_row(row: Synonym, path: KeyPath, known: Collection[str]) -> str:
+    *section, key = path
     name = row.ours.rpartition(".")[2]
-    sibling = dotted((*path[:-1], name))
-    # The key that is meant may also be in this section.
-    if row.where != ABSENT and name in known and row.ours != sibling:
+    sibling = dotted((*section, name))
+    # The key that is meant may also be in this section; at the top there are only sections.
+    if section and row.where != ABSENT and name in known and row.ours != sibling:
         remark = f" ({row.remark})" if "." not in row.ours and row.remark else ""
         return f"; write {sibling}{remark}"
-    return f"; {in_words(row, str(path[-1]))}"
+    return f"; {in_words(row, str(key))}"
 
 
-def _belongs_in(holders: list[str]) -> str:
-    """Return that a key belongs in the first of these sections, the empty path being the top."""
-    places = [f"in {holder}" if holder else "at the top level" for holder in holders[:2]]
-    return f"; it belongs {' or '.join(places)}"
+def _belongs_in(holders: dict[str, list[str]]) -> str:
+    """Return that a key belongs in the first of these sections, and which kinds have it.
+
+    Sections that have it whatever their kind come before those that have it with a kind.
+
+    Args:
+      holders: path -> the kinds that have it, as of `_holders`; the empty path is the top.
+    """
+    of_any_kind = {place: kinds for place, kinds in holders.items() if not kinds}
+    holders = of_any_kind or holders
+    places = [f"in {holder}" if holder else "at the top level" for holder in list(holders)[:2]]
+    kinds = dict.fromkeys(itertools.chain(*holders.values()))
+    of_kinds = f", a key of {_some(list(kinds))}" if kinds else ""
+    return f"; it belongs {' or '.join(places)}{of_kinds}"
+
+
+def _some(names: list[str]) -> str:
+    """Return the first three names, and whether there are more."""
+    return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
 
 
 def _relatives(section: Any, key: str, root: Any) -> list[str]:
@@ -513,11 +507,17 @@ def _relatives(section: Any, key: str, root: Any) -> list[str]:
 
 def _holders(
     annotation: Any, key: str, path: KeyPath = (), depth: int = MAX_DEPTH
-) -> Iterator[str]:
-    """Yield the dotted paths of sections, at and below an annotation, that have a key."""
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the sections, at and below an annotation, that have a key.
+
+    Yields:
+      the dotted path; and the kinds that have it as a parameter, none if all kinds have it.
+    """
     sections = list(sections_in(annotation))
-    if any(key in names_of(section) for section in sections):
-        yield dotted(path)
+    having = [section for section in sections if key in names_of(section)]
+    if having:
+        is_of_all = any(is_common(section, key) for section in having)
+        yield dotted(path), [] if is_of_all else [section.name for section in having]
     if depth == 0:
         return
 
@@ -560,6 +560,6 @@ def meant_paths(path: KeyPath, root: Any, value: Any) -> set[KeyPath]:
     if near := nearest(key, names_of(section)):
         return {(*above, near)}
 
-    holders = list(_holders(section, key, above)) or list(_holders(root, key))
+    holders = dict(_holders(section, key, above)) or dict(_holders(root, key))
     paths = [f"{holder}.{key}".strip(".") for holder in holders]
     return {tuple(dotted_path.split(".")) for dotted_path in paths}

@@ -11,22 +11,33 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.errors import EXIT_CODES, Problem, ScenarioError, did_you_mean, nearest
+from fedsim.errors import EXIT_CODES, Problem, ScenarioError, nearest, shortened
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.kinds.claims import ranges_of
 from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import aliases_of, catalogue, family_named
 from fedsim.scenario.docs import docs_of
-from fedsim.scenario.expected import SECTIONS_OF, list_command, plural_of, type_in_words
+from fedsim.scenario.expected import SECTIONS_OF, joined, list_command, plural_of, type_in_words
 from fedsim.scenario.fragments import fragment_of, links_of, ranges_of_method
-from fedsim.scenario.guesses import meant, what_is
+from fedsim.scenario.guesses import in_words, row_of, what_is
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
 from fedsim.scenario.meanings import meanings, meanings_of_column
+from fedsim.scenario.schema import per_registry
 from fedsim.scenario.sections import Spec
-from fedsim.spelling import parts
+from fedsim.spelling import words_of
+from fedsim.synonyms import Synonym, parameters_like
 
 WIDTH = 122  # wider than any line of a docstring, which stays as it is
+
+# Keys whose values other tools have names for.
+EXPLAINED_VALUES = ("model.loss", "evaluate.metric")
+
+MAX_ALIKE = 6  # names that share a word with one that means nothing
+WHERE_TO_LOOK = (
+    "fedsim list has all kinds, fedsim explain client the keys of a section, "
+    "docs/coming_from.md the names of other tools"
+)
 
 Line = tuple[bool, str]  # whether it is a heading, and its text
 
@@ -52,7 +63,9 @@ def explanations(
     family, _, word = name.rpartition("/")
     explained = _meanings_of_kind(family, word)
     if family in ("", "key"):
-        explained += _meanings_of_key(word, with_parameters=not explained)
+        explained += _meanings_of_key(word)
+    if family in ("", "parameter") and not explained:
+        explained += _meanings_as_parameter(word)
     if family in ("", "file"):
         explained += _meanings_of_file(word)
     if name == "rules":
@@ -67,26 +80,45 @@ def explanations(
 
 
 def _remedy(word: str, known: Iterable[str]) -> str:
-    """Return what a name without a meaning was probably meant as."""
+    """Return what a name without a meaning was probably meant as, and else where to look."""
     known = sorted(known)
-    if spelled := nearest(word, known, alike=1.0):
-        return f"; did you mean '{spelled}'?"
+    if near := nearest(word, known, alike=1.0):
+        return f"; did you mean '{near}'?"
     kinds = [f"kind:{family}" for family in FAMILIES]
-    in_a_scenario = ("key", "key:top", "kind", *kinds, "column", "value:evaluate.metric")
-    key = word.rpartition(".")[2]
-    for wheres in (in_a_scenario, ("list", "command")):
-        if remedy := meant(key, *wheres, value=word, rest="SCENARIO"):
-            return f"; {remedy}"
-    near = nearest(word, known)
-    if near is None and (meaning := what_is(word.partition(".")[0])):
+    values = [f"value:{path}" for path in EXPLAINED_VALUES]
+    in_a_scenario = ("key", "key:top", "kind", *kinds, "column", *values)
+    row = row_of(word, *in_a_scenario) or row_of(word, "list", "command")
+    if row is not None:
+        return f"; {_place_of(row)}{in_words(row, word)}"
+    if rows := parameters_like(word):
+        parameters = [name for row in rows for name in row.ours.split()]
+        return f"; of a kind: write {joined(parameters)} (fedsim explain {parameters[0]})"
+    if near := nearest(word, known, alike=0.75):
+        return f"; did you mean '{near}'?"
+    if meaning := what_is(word.partition(".")[0]):
         return f"; {meaning}"
-    if near is None:
-        for part in parts(word):
-            if remedy := meant(part, *in_a_scenario, "list", value=part):
-                return f"; {remedy}"
-    return did_you_mean(word, known)
+    if near := nearest(word, key_names(), alike=0.75):
+        return f"; did you mean '{near}'?"
+    if alike := [name for name in known if _shares_a_word(word, name)]:
+        return f"; names with a word of it: {', '.join(alike[:MAX_ALIKE])}"
+    return f", and nothing is like it; {WHERE_TO_LOOK}"
 
 
+def _place_of(row: Synonym) -> str:
+    """Return for which section or key a row counts, before a colon; empty if for all."""
+    where, _, place = row.where.partition(":")
+    if where not in ("kind", "value") or not place:
+        return ""
+    return f"{SECTIONS_OF.get(place, place)}: "
+
+
+def _shares_a_word(one: str, other: str) -> bool:
+    """Whether a word of at least four letters is in both names, whatever section they are in."""
+    last = other.rpartition(".")[2]
+    return any(len(word) > 3 for word in words_of(one) & words_of(last))
+
+
+@per_registry
 def names() -> set[str]:
     """Return everything that can be explained, except commands."""
     known = {"exit", "rules", *ALIASES}
@@ -148,20 +180,42 @@ def _explain_link(section: str, family: str, link: dict[str, Any]) -> dict[str, 
     }
 
 
-def _meanings_of_key(name: str, with_parameters: bool) -> list[dict[str, Any]]:
-    """Return the meanings of a key by its path, of a section, or of a key wherever it is.
-
-    Args:
-      name: the name or the path of a key.
-      with_parameters: whether parameters of kinds count, for a name without a path.
-    """
+def _meanings_of_key(name: str) -> list[dict[str, Any]]:
+    """Return the meanings of a key by its path, of a section, or of a key wherever it is."""
     is_path = "." in name or "[" in name
     if not is_path and name not in key_names():
         return []
     matches = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
-    if not with_parameters and "." not in name:
+    if not is_path:
         matches = [key for key in matches if not key.kinds]
     return [_explain_key(key) for key in matches]
+
+
+def _meanings_as_parameter(word: str) -> list[dict[str, Any]]:
+    """Return the kinds that have a parameter of a name, with what it is to each in a line."""
+    entries: dict[str, str] = {}
+    for family, factories in FAMILIES.items():
+        if family == "method":  # whose parameters are those of their links
+            continue
+        for kind, factory in factories.items():
+            parameter = inspect.signature(factory, eval_str=True).parameters.get(word)
+            if parameter is not None:
+                name = f"{family}/{kind}"
+                line = _default_and_text(factory, parameter)
+                entries[name] = shortened(line, WIDTH - len(f"  {name}: "))
+    if not entries:
+        return []
+    about = "A parameter of these kinds; `fedsim explain KIND` has all of it."
+    explained = {"family": "parameter", "kind": word, "summary": about, "parameters": []}
+    return [{**explained, "entries": entries}]
+
+
+def _default_and_text(factory: Callable, parameter: inspect.Parameter) -> str:
+    """Return the default of a parameter, if it has one, and what it is."""
+    text = " ".join(docs_of(factory).args.get(parameter.name, "").split())
+    if parameter.default is inspect.Parameter.empty:
+        return text
+    return f"{parameter.name} = {as_value(parameter.default)}; {text}"
 
 
 def _explain_key(key: Key) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def in_words(row: Synonym, word: str, **values: str) -> str:
     """Return what to write for a word, by its row, or by what exists since the row was written."""
     for name in new_names(row, word):
         return what_is(name)
-    values = {"value": word, "typed": word, **values}
+    values = {"value": word, "typed": word, "rest": _usual_argument(row.ours), **values}
     if row.where in ("command", "list") and row.ours:
         row = row._replace(ours=f"fedsim {row.ours}")
     if row.where != ABSENT:
@@ -42,6 +42,18 @@ def in_words(row: Synonym, word: str, **values: str) -> str:
     reason = f"; {row.remark}" if row.remark else ""
     names = f"{joined(nearest)} (fedsim explain {nearest[0]})"
     return f"it does not exist in fedsim; nearest: {names}{reason}"
+
+
+def _usual_argument(command: str) -> str:
+    """Return the argument of a command, for one that was typed without any."""
+    directories = ("report", "export", "fork", "contributions", "unlearn", "verify", "diff")
+    names = ("new", "explain")
+    first_word = command.partition(" ")[0]
+    if first_word in directories:
+        return "DIRECTORY"
+    if first_word in names:
+        return "NAME"
+    return "PATH" if first_word == "data" else "SCENARIO"
 
 
 def new_names(row: Synonym, word: str) -> list[str]:

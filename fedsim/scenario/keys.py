@@ -36,7 +36,7 @@ def keys() -> dict[tuple[str, ...], list[Key]]:
     """Return path -> its keys: first the common one, then one for each meaning of it to kinds."""
     keys_of_path: dict[tuple[str, ...], list[Key]] = {}
     for path, section, field in _walk(Spec, (), set()):
-        kinds = () if _is_common(section, path[-1]) else (section.name,)
+        kinds = () if is_common(section, path[-1]) else (section.name,)
         _add(keys_of_path.setdefault(path, []), Key(path, field, kinds))
     for name in CLIENT_SGD:
         path = ("client", name)
@@ -77,7 +77,7 @@ def _walk(
             yield from _walk(annotation_of(field), (*path, name), seen)
 
 
-def _is_common(section: Any, name: str) -> bool:
+def is_common(section: Any, name: str) -> bool:
     """Whether a section has this key whatever its kind."""
     if not isinstance(section, KindSchema):
         return True

@@ -297,6 +297,11 @@ def _nothing_to_set(document: Document, holder: Any, path: KeyPath, edit: str) -
         holder_in_words = f"a list of {len(holder)}, numbered from 0"
     elif isinstance(holder, list):
         holder_in_words = "a list; write [0], [1] ..."
-    text = f"there is no '{key}' to set; found {holder_in_words} (--set {shortened(edit, 60)})"
+    option = f"--set {shortened(edit, 60)}"
+    if not isinstance(holder, list | dict):
+        value = edit.partition("=")[2]
+        replacement = shortened(f"{dotted(path[:-1])}={{{key}: {value}}}", 60)
+        option = f"{option}; --set '{replacement}' replaces it"
+    text = f"there is no '{key}' to set; found {holder_in_words} ({option})"
     problem = problem_at(document, path[:-1], text)
     return ScenarioError([problem._replace(where=dotted(path))], document.file)

@@ -536,7 +536,7 @@ def dfedsam() -> None:
 
 @composed(SAMPLES, client="local_only", sections=WITHOUT_MESSAGES)
 def local_only() -> None:
-    """A baseline, not a federated method: every client trains alone; no shared model, no score."""
+    """A baseline, not a federated method: every client trains alone; no shared model."""
 
 
 def centralised(steps: Literal["client", "cohort"] = "client") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from fedsim.limits import MAX_INTEGER
+from fedsim.limits import MAX_INTEGER, Delta, Epsilon, NoiseMultiplier
 from fedsim.scenario.expected import InWords
 from fedsim.scenario.ranges import range_of
 from fedsim.scenario.schema import (
@@ -120,15 +120,19 @@ class DpSgd(Section):
 
     clip: Annotated[float, Gt(0)]
     """C, the longest gradient of a sample that passes unchanged; longer ones are shortened."""
-    noise_multiplier: Annotated[float, Ge(0)]
-    """z, the deviation of the noise on the sum of a batch's gradients over C."""
+    noise_multiplier: NoiseMultiplier | None = None
+    """z, the deviation of the noise on the sum of a batch's gradients over C. Either z or
+    `epsilon`."""
+    epsilon: Epsilon | None = None
+    """ε, for which z is solved: that of no sample is larger at the end, even where its client takes
+    part in all rounds; the resolved scenario has both."""
     microbatch: Count | None = None
     """Samples whose gradients are held at a time, which changes memory and speed alone; by default
     all of a batch. Every sample's gradient is clipped by itself, whatever stands here."""
     cap: Count | None = None
     """Samples of a batch at most: of a larger one, as many are drawn. At least `client.batch` b; by
     default b + 8 √b + 8, rounded up, which hardly any batch reaches."""
-    delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
+    delta: Delta = 1e-5
     """δ of the ε in `clients.csv`; below 1 / samples of a client."""
 
 
@@ -147,7 +151,8 @@ class SubModels(Section):
     scaler: bool = False
     """Whether a client divides the values of hidden units by its width in training (HeteroFL)."""
     masked_loss: bool = False
-    """Whether the outputs of classes that a client lacks are 0 in training (HeteroFL)."""
+    """Whether the outputs of classes that a client lacks are 0 in training, and the mean of the
+    last layer is over those who hold the class (HeteroFL)."""
 
 
 class Ranks(Section):
@@ -278,7 +283,7 @@ class Malicious(Section):
     """`fleet.malicious` as a mapping."""
 
     share: Share | None = None
-    """A share of all clients."""
+    """A share of all clients, as the nearest number of them; of two as near, the even one."""
     count: Index | None = None
     """A number of clients."""
     ids: list[Index] | None = None
@@ -373,12 +378,12 @@ class Privacy(Section):
     clip: Annotated[Annotated[float, Gt(0)] | AdaptiveClip, ByForm()]
     """C, the longest update that passes unchanged; longer ones are shortened, last before the rule.
     Or a bound that follows a quantile of the lengths, `{kind: adaptive}`."""
-    noise_multiplier: Annotated[float, Ge(0)] | None = None
+    noise_multiplier: NoiseMultiplier | None = None
     """z, the deviation of the noise on the sum of the updates over C; that on their mean over m
     expected clients is z C / m. Either z or `epsilon`."""
-    epsilon: Annotated[float, Gt(0)] | None = None
+    epsilon: Epsilon | None = None
     """ε after all rounds, for which z is solved; the resolved scenario has both."""
-    delta: Annotated[float, Gt(0), Lt(1)]
+    delta: Delta
     """δ of (ε, δ)-differential privacy; usually below 1 / clients."""
     accountant: Literal["pld", "rdp"] = "pld"
     """How ε is counted: by the privacy loss distribution, or by Rényi divergences."""
@@ -440,13 +445,15 @@ class Evaluate(Section):
         "train_loss",
         "attack_success",
         "client_accuracy_mean",
+        "client_mae_mean",
         "personal_accuracy_mean",
+        "personal_mae_mean",
     ] = "test_accuracy"
     """The metric of `summary.csv`; `test_loss` where there is no accuracy. R² and MAE are for
     regression, perplexity for samples in which every token has a label, `attack_success` for
-    attacks on data. The last two are means over clients, of the
-    shared model and of the clients' own ones (of the shared one where they have none), with
-    `personal`; their final score is on the clients' test samples."""
+    attacks on data. `client_...` and `personal_...` are means over clients, of the shared model and
+    of the clients' own ones (of the shared one where they have none), with `personal`; `final` is
+    on other test samples of the clients than `best` and `mean_last_k`."""
     target: float | None = None
     """Value of the metric to reach."""
     diagnostics: bool = False
@@ -546,8 +553,10 @@ class Compare(Section):
     baseline: str | None = None
     """The method that the others are compared with; by default `fedavg` if it is compared, else the
     first one."""
-    score: Literal["final", "best", "mean_last_k"] = "final"
-    """Which score of a run's metric is compared."""
+    score: Literal["final", "best", "mean_last_k", "own"] = "final"
+    """Which score of a run's metric is compared. `own` is that of the clients' own test samples at
+    the end, the mean over clients of the model that each would use: its own or else the shared one;
+    it takes the place of `final` where the baseline is `local_only`, which has no shared model."""
     margin: Annotated[float, Ge(0), Le(MAX_INTEGER)] | None = None
     """How much worse a score may be and still count as the same where fewer bytes or seconds are
     reported; by default 0.01 for scores between 0 and 1, else 1 % of the baseline's mean."""

@@ -5,24 +5,26 @@ import re
 import stat
 import zipfile
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.errors import DataError
+from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays, encode_labels, validate
+from fedsim.sources.cells import Task
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import MAX_BYTES, Name, opened
+from fedsim.sources.image_sets import ChannelAxis
 from fedsim.sources.mapped import MIN_MAPPED_BYTES
+from fedsim.sources.targets import with_task
 from fedsim.sources.zips import require_short_list, require_small
 
 MAX_HEADER_BYTES = 10_000  # of an array's header
 LOCAL_HEADER_BYTES = 30  # of a zip's member, before its name and extra field
 NUMBERS = {"scale": float, "vocabulary": int}  # members that are a single number
 FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
-MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns"))
+MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns", "table"))
 KINDS = {  # kinds of dtype that an array may have; other members hold numbers
     "client": "biufSU",
     "client_test": "biufSU",
@@ -37,6 +39,8 @@ def npz(
     path: Name,
     missing: Missing = "refuse",
     standardize: bool = False,
+    channel_axis: ChannelAxis = None,
+    task: Task = None,
     columns: list[str] = [],  # noqa: B006 (read, never changed)
     sha256: str | None = None,
 ) -> Arrays:
@@ -49,11 +53,17 @@ def npz(
     needs them. Archives that hold Python objects, unpack to more than 8 GiB or to more than 200
     times their size, or lie about sizes are refused.
 
+    Images are bytes `[n, height, width]`, or have an axis of 1, 3 or 4 channels, which becomes the
+    last; bytes are divided by 255 unless there is a `scale`.
+
     Args:
       path: the file, in the scenario's folder, the working directory or a `--data-root`; files
         elsewhere are not read.
       missing: what happens to features that are NaN, as in `csv`.
       standardize: as in `csv`.
+      channel_axis: where images `[n, a, b, c]` have their channels; left out: the axis of 1, 3 or
+        4, which is asked for where both could be it.
+      task: as in `csv`.
       columns: further arrays `[n]`, of numbers or text, for partitions; the one that the partition
         names need not be listed.
       sha256: the file's hash; another file is refused (filled in by the resolved scenario).
@@ -61,7 +71,7 @@ def npz(
     Raises:
       DataError: naming the file, if it is not such an archive.
     """
-    del standardize  # done by `prepare`, which knows the training samples
+    del standardize, channel_axis  # done later, when the training samples are known
     with opened(path, sha256, math.inf) as file:
         names = dict.fromkeys((*MEMBERS, *columns))
         members: dict[str, Any] = arrays_in(file, names, required=("x", "y", *columns))
@@ -73,7 +83,7 @@ def npz(
         for name in dict.fromkeys(columns):
             extra[name] = members[name] if name in MEMBERS else members.pop(name)
         arrays = Arrays(**members, columns=extra)
-        encoded, _ = encode_labels(arrays)
+        encoded, _ = encode_labels(with_task(arrays, task))
         validate(encoded, None, blanks=missing != "refuse")
         return arrays
 
@@ -120,9 +130,8 @@ def _members(
         if name not in by_name:
             raise DataError(f"no array '{name}'; {_content(by_name)}")
     for name in by_name.keys() - set(names):
-        matches = get_close_matches(name, list(names), 1, 0.8)
-        if matches:
-            raise DataError(f"array {name!a} has no meaning here; did you mean '{matches[0]}'?")
+        if near := nearest(name, names, 0.8):
+            raise DataError(f"array {name!a} has no meaning here; did you mean '{near}'?")
     return {name: by_name[name] for name in names if name in by_name}
 
 

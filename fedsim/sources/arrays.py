@@ -7,8 +7,10 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.classes import fault_of_classes
+from fedsim.sources.ids import require_ids
 from fedsim.sources.mapped import Mapped, chunks, is_memmap
 from fedsim.sources.names import require_sound
+from fedsim.sources.remembered import TableColumn
 
 MAX_CLASSES = 1_000_000
 NO_LABEL = -1  # the label of a token that has none
@@ -22,22 +24,27 @@ class Arrays(NamedTuple):
 
     Args:
       x: features `[n, ...]`; stored as floats, except bytes (uint8) and the integers of tokens.
+        Images have an axis of 1, 3 or 4 channels, the last or the first, which then becomes the
+        last for all but a network of your own.
       y: labels `[n]` (integers: classes 0, 1, ...; text: class names, numbered in sorted order;
         floats: regression targets `[n, ...]`), or `[n, T]` integers: a label for each of T tokens,
         −1 where there is none.
       client: optional natural partition `[n]`: any ids that can be sorted. Tables show the ids;
         wherever a scenario refers to clients by number, client k has the k-th smallest id.
-      x_test: optional test features; without them the share `data.test` of the samples is held out.
+      x_test: optional test features; without them the share `data.test` of the samples is held out,
+        where the scenario writes one.
       y_test: optional test labels.
       client_test: optional ids of the clients that the test samples belong to: under the natural
         partition they are the client's own test samples, and together they are the test set. An id
         may occur here only.
-      scale: the factor that turns x into features: 1/255 for the bytes of images.
+      scale: the factor that turns x into features; left out: 1/255 for the bytes of images,
+        `[n, height, width]` or `[n, height, width, channels]` in uint8, else 1.
       vocabulary: if positive, x holds tokens `[n, T]`, integers from 0 to vocabulary − 1. Integer x
         and y of the same shape `[n, T]` are tokens without it.
       labels: optional names of classes 0, 1, ...
       features: optional names of the columns of x `[n, F]`.
       columns: optional further columns `[n]` by name, for partitions.
+      table: of a table, its columns as they were read, which `Result.predict` looks up by name.
 
     >>> import fedsim
     >>> ids = np.array(["b", "a", "b", "a"])
@@ -53,11 +60,12 @@ class Arrays(NamedTuple):
     x_test: np.ndarray | None = None
     y_test: np.ndarray | None = None
     client_test: np.ndarray | None = None
-    scale: float = 1.0
+    scale: float | None = None
     vocabulary: int = 0
     labels: Sequence[str] | None = None
     features: Sequence[str] | None = None
     columns: Mapping[str, np.ndarray] | None = None
+    table: Sequence[TableColumn] | None = None
 
 
 class Names(NamedTuple):
@@ -66,6 +74,7 @@ class Names(NamedTuple):
     labels: tuple[str, ...] | None = None  # by class
     clients: tuple[Any, ...] | None = None  # by client number: text, or increasing integers
     features: tuple[str, ...] | None = None  # by column of x
+    table: tuple[TableColumn, ...] | None = None  # of all columns that a table has
 
 
 class _Layout(NamedTuple):
@@ -116,7 +125,9 @@ def validate(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tu
     regression = bool(np.issubdtype(y.dtype, np.floating))
     if y.ndim == 2 and not regression and y.shape != x.shape[:2]:
         expected = "integer labels [n], or [n, T] for sequences of length T"
-        raise DataError(f"y: expected {expected}; found {y.dtype} {y.shape} for x {x.shape}")
+        remedy = "y.ravel()" if y.shape[1] == 1 else "y.argmax(1) if they are one-hot"
+        found = f"found {y.dtype} {y.shape} for x {x.shape}; write {remedy}"
+        raise DataError(f"y: expected {expected}; {found}")
 
     layout = _Layout(
         x_shape=x.shape[1:],
@@ -141,10 +152,10 @@ def validate(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tu
 
     client_test = arrays.client_test
     if client_test is not None:
-        client_test = _ids("client_test", client_test, len(x_test))
+        client_test = require_ids("client_test", client_test, len(x_test))
     client = arrays.client
     if client is not None:
-        client = _ids("client", client, len(x))
+        client = require_ids("client", client, len(x))
 
     arrays = arrays._replace(
         x=x,
@@ -200,24 +211,6 @@ def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
     if classes > MAX_CLASSES:
         raise DataError(f"y: {classes:,} classes; at most {MAX_CLASSES:,}, numbered without gaps")
     return max(classes, names, arrays.vocabulary if tokens else 0)
-
-
-def number_ids(ids: np.ndarray) -> tuple[np.ndarray, list[Any]]:
-    """Number clients by their sorted ids `[n]` -> (client number of every row, names by number).
-
-    Client k has the k-th smallest id.
-
-    Raises:
-      DataError: for ids that cannot be sorted.
-    """
-    try:
-        unique_ids, numbers = np.unique(ids, return_inverse=True)
-    except TypeError as error:
-        raise DataError(f"client: ids that cannot be sorted: {error}") from None
-    if unique_ids.dtype.kind == "S":
-        unique_ids = np.char.decode(unique_ids, "utf-8")
-    names = [name if isinstance(name, int | float) else str(name) for name in unique_ids.tolist()]
-    return numbers.astype(np.int32), names
 
 
 def encode_labels(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
@@ -452,16 +445,3 @@ def _finite_in_file(name: str, values: np.ndarray, dtype: np.dtype | None) -> An
                 raise DataError(f"{name}: row {row} is not finite, or does not fit {mapped.dtype}")
             first += len(chunk)
     return mapped
-
-
-def _ids(name: str, client: np.ndarray, rows: int) -> np.ndarray:
-    """Return the ids of clients `[n]`, one for each sample."""
-    ids = np.asarray(client)
-    if ids.ndim != 1:
-        raise DataError(f"{name}: expected one id per sample, found an array of shape {ids.shape}")
-    if len(ids) != rows:
-        raise DataError(f"{name}: {len(ids)} ids for {rows} samples")
-    if ids.dtype.kind == "f" and not np.isfinite(ids).all():
-        row = int((~np.isfinite(ids)).argmax())
-        raise DataError(f"{name}: row {row} has no id")
-    return ids

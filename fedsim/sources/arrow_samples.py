@@ -22,10 +22,11 @@ from fedsim.sources.arrow_columns import (
     require_sound_texts,
 )
 from fedsim.sources.cells import BLANK
-from fedsim.sources.columns import Missing
+from fedsim.sources.columns import Reading
 from fedsim.sources.frame import of_frame
 from fedsim.sources.names import require_sound
 from fedsim.sources.pictures import SCALE, decoded
+from fedsim.sources.remembered import TableColumn
 
 UNLABELLED = -1  # the class that `datasets` gives a row without a label
 IGNORED = -100  # the label that `datasets` gives a token without one
@@ -180,7 +181,7 @@ def of_one_column(
         x=x,
         y=np.concatenate(labels),
         client=np.concatenate(ids) if ids else None,
-        scale=SCALE if roles.form == "images" else 1.0,
+        scale=SCALE if roles.form == "images" else None,
         labels=roles.classes.get(roles.target),
         columns=_extra_columns(train, roles),
     )
@@ -189,14 +190,14 @@ def of_one_column(
     return arrays
 
 
-def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, missing: Missing) -> Arrays:
+def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, reading: Reading) -> Arrays:
     """Return samples that are rows of numbers, dates and texts, by the rules of tables.
 
     Args:
       splits: the files of the training split, and of the test split if there is one.
       schema: the columns of all files.
       roles: the roles of the columns.
-      missing: what happens to blanks.
+      reading: what is decided about cells.
 
     Raises:
       DataError: naming columns, and rows; rows of the test split are counted after the others.
@@ -226,14 +227,20 @@ def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, missing: Miss
     frame = table.to_pandas(split_blocks=True, self_destruct=True)
     del table
 
-    if missing == "drop":
+    if reading.missing == "drop":
         complete = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()  # [n]
         complete_train = complete[:train_rows]
         columns = {name: values[complete_train] for name, values in columns.items()}
+        target = frame[roles.target]
+        beside_blanks = target.dtype.kind == "f" and target.isna().any()
+        if beside_blanks and (target.dropna() % 1 == 0).all():
+            frame[roles.target] = target.astype("Int64")  # the blanks are gone from here on
         frame = frame[complete]
         train_rows = int(complete_train.sum())
-    arrays = of_frame(frame, roles.target, roles.client, missing)
-    arrays = arrays._replace(labels=classes, columns=columns)
+    arrays = of_frame(frame, roles.target, roles.client, *reading)
+    others = [TableColumn(str(name)) for name in schema.names if name not in roles.used]
+    known = [*(arrays.table or ()), *others]
+    arrays = arrays._replace(labels=classes, columns=columns, table=known)
     if len(splits) > 1:
         return with_test_set(arrays, train_rows)
     return arrays

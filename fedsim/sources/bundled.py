@@ -8,8 +8,10 @@ import numpy as np
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.columns import Missing
+from fedsim.sources.cells import Task
+from fedsim.sources.columns import Dates, Missing
 from fedsim.sources.files import Name
+from fedsim.sources.image_sets import ChannelAxis
 
 
 @dataset
@@ -91,8 +93,11 @@ def supplied(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
+    channel_axis: ChannelAxis = None,
 ) -> Arrays:
     """Samples from a Python program: `fedsim.run(..., data=...)` takes arrays or a DataFrame.
 
@@ -104,13 +109,16 @@ def supplied(
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, NaN in arrays; as in `csv`.
       standardize: as in `csv`.
+      dates: as in `csv`.
+      task: as in `csv`; of arrays, too.
       drop: columns that are left out.
       columns: columns of a DataFrame, as in `csv`.
+      channel_axis: where images have their channels, as in `npz`.
 
     Raises:
       DataError: always on the command line, since a scenario file holds no samples.
     """
-    del target, client, missing, standardize, drop, columns
+    del target, client, missing, standardize, dates, task, drop, columns, channel_axis
     raise DataError(
         "data.kind: supplied: these samples came from a Python program; "
         "pass them as fedsim.run(..., data=)"

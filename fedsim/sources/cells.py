@@ -2,22 +2,29 @@
 
 import contextlib
 import math
+import re
 from array import array
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
 from fedsim.sources.dates import as_days
 from fedsim.sources.faults import WHOLE_COLUMN, Faults
+from fedsim.sources.ids import BLANK as BLANK
+from fedsim.sources.ids import sortable
 
-BLANK = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"))  # cells without a value
 DECIDING_ROWS = 1000  # the first rows, which decide whether a column holds numbers, dates or text
+MAX_LABEL = 2**63 - 1  # of whole numbers
 MAX_CATEGORIES = 100  # texts of a column that become features
 WRITE_COMMA = "has a decimal comma; write decimal: ',', or decimals with a point"
+WRITE_PLAIN = "has a comma between thousands, or a decimal one; write 1234, or decimal: ','"
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 NO_DATE = (
     "not a date, but most cells of the column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
 )
 
+Task = Literal["classification", "regression"] | None
 Cells = Sequence[str] | np.ndarray  # of a column: texts, or floats with NaN for blanks
 
 # A stripped cell -> a number; NaN for a blank, None for other text.
@@ -78,6 +85,12 @@ class Features:
         self.cells.frombytes(block.data.cast("B"))
         self.row_numbers.extend(row_numbers)
 
+    @property
+    def kinds(self) -> list[str]:
+        """What each column holds: `numbers`, `dates` or `text`."""
+        kinds: dict[Parser | None, str] = {None: "text", parse_date: "dates"}
+        return [kinds.get(parser, "numbers") for parser in self.parsers]
+
     def table(self) -> np.ndarray:
         """Return the values of all cells `[n, columns]`."""
         return np.frombuffer(self.cells).reshape(len(self.row_numbers), len(self.columns))
@@ -107,9 +120,7 @@ class Features:
         for column, cells, parser in zip(self.columns, chunk, self.parsers, strict=True):
             if parser is not None:
                 continue
-            cell = decimal_comma_in(cells)
-            if cell is not None:
-                self.faults.add(WHOLE_COLUMN, column, f"{cell[:40]!a} {WRITE_COMMA}")
+            self.faults.add_to_column(column, fault_of_commas(cells))
 
 
 def is_blank(cell: str) -> bool:
@@ -179,6 +190,16 @@ def decimal_comma_in(cells: Cells) -> str | None:
     return None
 
 
+def fault_of_commas(cells: Cells) -> str | None:
+    """Return what is wrong with a column of text whose cells are numbers with commas."""
+    comma_cell = decimal_comma_in(cells)
+    if comma_cell is None:
+        return None
+    with_commas = [cell for cell in _first_values(list(cells)) if "," in cell]
+    thousands = all(map(THOUSANDS.fullmatch, with_commas))
+    return f"{comma_cell[:40]!a} {WRITE_PLAIN if thousands else WRITE_COMMA}"
+
+
 def parse_labels(
     cells: Sequence[str],
     row_numbers: Sequence[int],
@@ -186,10 +207,12 @@ def parse_labels(
     faults: Faults,
     drop: bool,
     parse: Parser = parse_number,
+    task: Task = None,
 ) -> np.ndarray:
     """The labels of a target column `[n]`.
 
     Whole numbers are classes, other numbers are regression targets, texts are names of classes.
+    Next to blanks 1.0 is a whole number too, since pandas writes whole numbers there like that.
 
     Args:
       cells: the texts.
@@ -198,6 +221,7 @@ def parse_labels(
       faults: collects what is wrong.
       drop: whether the rows of blanks are dropped later; until then, blanks are 0 or empty names.
       parse: makes numbers of cells, as in `Features`.
+      task: what the labels are instead.
     """
     cells = [cell.strip() for cell in cells]
     if not drop:
@@ -206,9 +230,9 @@ def parse_labels(
 
     if not mostly_numbers(cells, parse):
         if parse is parse_number:
-            comma_cell = decimal_comma_in(cells)
-            if comma_cell is not None:
-                faults.add(WHOLE_COLUMN, column, f"{comma_cell[:40]!a} {WRITE_COMMA}")
+            faults.add_to_column(column, fault_of_commas(cells))
+        if task == "regression":
+            faults.add(WHOLE_COLUMN, column, "texts, which are no numbers to predict; remove task")
         return np.array(_fill_blanks(cells, ""))
 
     has_text = False
@@ -222,17 +246,22 @@ def parse_labels(
         return np.zeros(len(cells), np.int64)
 
     filled = _fill_blanks(cells, "0")
-    try:
-        y = np.array(list(map(int, filled)), np.int64)
-        wrong = y < 0
-        reason = ": classes are 0, 1, 2, ..."
-    except (ValueError, OverflowError):
-        y = np.array([parse(cell) for cell in filled], np.float64)
+    y = np.array([parse(cell) for cell in filled], np.float64)
+    whole = np.isfinite(y) & (np.floor(y) == y)
+    beside_blanks = filled != cells
+    remedy = ""
+    if task is None and (all(map(_is_integer, filled)) or (beside_blanks and whole.all())):
+        task = "classification"
+        remedy = "; task: regression predicts numbers"
+    if task != "classification":
         wrong = ~np.isfinite(y)
         reason = " cannot be a target"
+    else:
+        wrong = ~whole | (y < 0) | (y > MAX_LABEL)
+        reason = f": classes are 0, 1, 2, ...{remedy}"
     for i in np.flatnonzero(wrong).tolist():
-        faults.add(row_numbers[i], column, f"{y[i]}{reason}")
-    return y
+        faults.add(row_numbers[i], column, f"{filled[i]}{reason}")
+    return y.astype(np.int64) if task == "classification" and not wrong.any() else y
 
 
 def parse_ids(
@@ -243,9 +272,7 @@ def parse_ids(
     noun: str = "client id",
     row: str = "sample",
 ) -> np.ndarray:
-    """Client ids `[n]`: integers if all cells are whole numbers in their usual form, else texts.
-
-    As integers, 10 is sorted behind 9; 007 is a text.
+    """Client ids `[n]`, as `sortable` has them.
 
     Args:
       cells: the texts.
@@ -257,13 +284,7 @@ def parse_ids(
     """
     cells = [cell.strip() for cell in cells]
     _add_faults_of_blanks(cells, row_numbers, column, faults, f"a {row} without a {noun}")
-    try:
-        numbers = list(map(int, cells))
-        if all(str(number) == cell for number, cell in zip(numbers, cells, strict=True)):
-            return np.array(numbers, np.int64)
-    except (ValueError, OverflowError):
-        pass
-    return np.array(cells)
+    return sortable(cells)
 
 
 def _add_faults_of_blanks(
@@ -273,6 +294,14 @@ def _add_faults_of_blanks(
     for cell, row_number in zip(cells, row_numbers, strict=True):
         if cell in BLANK:
             faults.add(row_number, column, fault)
+
+
+def _is_integer(cell: str) -> bool:
+    """Whether a cell is written as a whole number of 64 bits."""
+    try:
+        return abs(int(cell)) <= MAX_LABEL
+    except ValueError:
+        return False
 
 
 def _fill_blanks(cells: Sequence[str], filler: str) -> list[str]:

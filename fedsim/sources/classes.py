@@ -8,7 +8,7 @@ FEW = 10_000  # classes that any number of samples may have; more need two sampl
 MAX_SINGLES = 100  # samples that may each have a label of their own
 CENTURY = (978_307_200, 4_102_444_800)  # the years 2001 to 2099, in seconds since 1970
 UNITS = (1, 10**3, 10**6, 10**9)  # of timestamps, per second
-REMEDY = "name the column of the labels as target; for regression, write decimals (5.0)"
+REMEDY = "name the column of the labels as target; for regression, write task: regression"
 
 
 def fault_of_classes(labels: np.ndarray) -> str | None:

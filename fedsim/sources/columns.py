@@ -2,19 +2,32 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import MAX_CATEGORIES, Features, Parser, is_blank, parse_ids, parse_labels
+from fedsim.sources.cells import (
+    MAX_CATEGORIES,
+    Features,
+    Parser,
+    Task,
+    is_blank,
+    parse_ids,
+    parse_labels,
+)
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.faults import WHOLE_COLUMN, Faults
+from fedsim.sources.remembered import (
+    BLANK_CATEGORY,
+    TableColumn,
+    remark_on_numbers,
+    remark_on_texts,
+)
 
 Missing = Literal["refuse", "mean", "median", "drop"]
-BLANK_CATEGORY = "(blank)"
+Dates = Literal["ordinal"] | None
 Chunk = tuple[list[list[str]], list[int]]  # rows of texts, and the numbers of their lines or rows
 
 
@@ -31,6 +44,20 @@ class Roles(NamedTuple):
         """The columns that are read."""
         client = [] if self.client is None else [self.client]
         return {self.target, *client, *self.features, *self.extra}
+
+
+class Reading(NamedTuple):
+    """What a scenario decides about the cells of a table.
+
+    Attributes:
+      missing: what happens to blanks.
+      dates: whether dates may be features, as days since 1970.
+      task: whether labels are classes or numbers; None: as they are written.
+    """
+
+    missing: Missing = "refuse"
+    dates: Dates = None
+    task: Task = None
 
 
 class Table(NamedTuple):
@@ -141,7 +168,7 @@ def read_table(chunks: Iterable[Chunk], roles: Roles, faults: Faults, parse: Par
     )
 
 
-def arrays_of(table: Table, missing: Missing) -> Arrays:
+def arrays_of(table: Table, reading: Reading) -> Arrays:
     """Return the samples of a table that was read.
 
     With `mean` and `median`, blanks among numbers stay NaN: their replacements are statistics of
@@ -149,7 +176,7 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
 
     Args:
       table: the table.
-      missing: what happens to blanks.
+      reading: what is decided about its cells.
 
     Raises:
       DataError: with a line for everything that is wrong.
@@ -161,12 +188,11 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
         faults.raise_any()
         raise DataError("no samples")
 
-    drop = missing == "drop"
-    y = parse_labels(table.target, row_numbers, roles.target, faults, drop, table.features.parse)
+    drop = reading.missing == "drop"
+    parse = table.features.parse
+    y = parse_labels(table.target, row_numbers, roles.target, faults, drop, parse, reading.task)
     if roles.target not in faults.columns:
-        fault = fault_of_classes(y)
-        if fault is not None:
-            faults.add(WHOLE_COLUMN, roles.target, fault)
+        faults.add_to_column(roles.target, fault_of_classes(y))
 
     client = None
     if roles.client is not None:
@@ -175,7 +201,7 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
     for column, cells in zip(roles.extra, table.extra, strict=True):
         columns[roles.names[column]] = parse_ids(cells, row_numbers, column, faults, "value")
     x = table.features.table()
-    _add_faults_of_features(x, table, missing)
+    _add_faults_of_features(x, table, reading)
     faults.raise_any()
 
     arrays = Arrays(x, y, client, columns=columns)
@@ -183,8 +209,7 @@ def arrays_of(table: Table, missing: Missing) -> Arrays:
         arrays = _without_blanks(arrays, table.target)
     if not len(arrays.y):
         raise DataError("every sample has a blank")
-    names = [roles.names[column] for column in roles.features]
-    return _one_hot(arrays, names, table.features.codes)
+    return _one_hot(arrays, _described(arrays.x, table), table.features.codes)
 
 
 def _require_different(names: list[str]) -> None:
@@ -201,22 +226,21 @@ def _require_different(names: list[str]) -> None:
 def _suggestion(name: str, names: Sequence[str]) -> str:
     """A column whose name is similar to the requested one, or the first columns."""
     candidates = [column for column in names[:1000] if len(column) < 60]
-    matches = get_close_matches(name[:40], candidates, 1, 0.6)
-    if matches:
-        return f"did you mean {matches[0]!a}?"
+    if near := nearest(name, candidates):
+        return f"did you mean {near!a}?"
     listed = ", ".join(ascii(column[:40]) for column in names[:6])
     if len(names) > 6:
         listed += " ..."
     return f"there are {listed}"
 
 
-def _add_faults_of_features(x: np.ndarray, table: Table, missing: Missing) -> None:
-    """Add infinite numbers, blanks where they are refused, and columns of too many texts.
+def _add_faults_of_features(x: np.ndarray, table: Table, reading: Reading) -> None:
+    """Add infinite numbers, blanks and dates where they are refused, and columns of many texts.
 
     Args:
       x: the values of the feature columns `[n, columns]`; NaN for blanks.
       table: the table.
-      missing: what happens to blanks.
+      reading: what is decided about its cells.
     """
     faults = table.faults
     columns = table.roles.features
@@ -224,8 +248,15 @@ def _add_faults_of_features(x: np.ndarray, table: Table, missing: Missing) -> No
     for row, j in np.argwhere(~np.isfinite(x)):
         if np.isinf(x[row, j]):
             faults.add(row_numbers[row], columns[j], f"{x[row, j]} cannot be a feature")
-        elif missing == "refuse":
+        elif reading.missing == "refuse":
             faults.add(row_numbers[row], columns[j], "blank; write missing: mean, median or drop")
+
+    for column, kind in zip(columns, table.features.kinds, strict=True):
+        if kind == "dates" and reading.dates is None:
+            name = ascii(table.roles.names[column][:40])
+            problem = "dates, which say when a row was written more often than what is in it"
+            remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"
+            faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
 
     for column, codes in zip(columns, table.features.codes, strict=True):
         if codes is None or len(codes) <= MAX_CATEGORIES:
@@ -251,35 +282,56 @@ def _without_blanks(arrays: Arrays, target: Sequence[str]) -> Arrays:
     return arrays._replace(client=arrays.client[complete])
 
 
+def _described(x: np.ndarray, table: Table) -> list[TableColumn]:
+    """All columns of a table, with the categories that occur in its rows.
+
+    Args:
+      x: the values of its feature columns `[n, columns]`: numbers, and codes of texts.
+      table: the table.
+    """
+    features = table.features
+    columns = [TableColumn(name) for name in table.roles.names]
+    for j, (column, kind) in enumerate(zip(table.roles.features, features.kinds, strict=True)):
+        name = table.roles.names[column]
+        categories: tuple[str, ...] = ()
+        remark = ""
+        if kind == "numbers":
+            remark = remark_on_numbers(name, x[:, j])
+        elif kind == "text":
+            codes = features.codes[j] or {}
+            present = set(x[:, j].tolist())
+            categories = tuple(sorted(text for text, code in codes.items() if code in present))
+            remark = remark_on_texts(name, categories, len(x), features.parse)
+            if np.isnan(x[:, j]).any():
+                categories += (BLANK_CATEGORY,)
+        columns[column] = TableColumn(name, kind, categories, remark)
+    return columns
+
+
 def _one_hot(
-    arrays: Arrays, names: Sequence[str], codes: Sequence[dict[str, int] | None]
+    arrays: Arrays, columns: Sequence[TableColumn], codes: Sequence[dict[str, int] | None]
 ) -> Arrays:
-    """Replace each column of text by a column for each of its texts, sorted: 1 where it occurs.
+    """Replace each column of text by a column for each of its categories: 1 where it occurs.
 
     Args:
       arrays: samples whose features are numbers, and codes of texts.
-      names: the names of their columns.
-      codes: by column: text -> code; None where the column holds numbers.
+      columns: all columns of the table.
+      codes: by feature column: text -> code; None where the column holds numbers.
     """
+    features = [column for column in columns if column.kind]
+    titles = [title for column in features for title in column.titles]
+    arrays = arrays._replace(features=tuple(titles), table=tuple(columns))
     if all(column_codes is None for column_codes in codes):
-        return arrays._replace(features=tuple(names))
+        return arrays
 
     blocks: list[np.ndarray] = []
-    titles: list[str] = []
-    for j, (name, column_codes) in enumerate(zip(names, codes, strict=True)):
+    for j, (column, column_codes) in enumerate(zip(features, codes, strict=True)):
         values = arrays.x[:, j : j + 1]  # [n, 1]
         if column_codes is None:
             blocks.append(values)
-            titles.append(name)
             continue
-
-        blank = np.isnan(values)
-        present = set(values[~blank].tolist())
-        categories = sorted(text for text, code in column_codes.items() if code in present)
-        blocks.append(values == np.array([column_codes[text] for text in categories]))
-        titles += [f"{name}={text}" for text in categories]
-        if blank.any():
-            blocks.append(blank)
-            titles.append(f"{name}={BLANK_CATEGORY}")
-    x = np.concatenate(blocks, axis=1, dtype=np.float64)
-    return arrays._replace(x=x, features=tuple(titles))
+        texts = [text for text in column.categories if text in column_codes]
+        blocks.append(values == np.array([column_codes[text] for text in texts]))
+        if len(texts) < len(column.categories):
+            blocks.append(np.isnan(values))
+    return arrays._replace(x=np.concatenate(blocks, axis=1, dtype=np.float64))

@@ -9,9 +9,9 @@ from fedsim.sources.arrays import (
     class_count,
     encode_labels,
     is_per_token,
-    number_ids,
     vocabulary_of,
 )
+from fedsim.sources.ids import number_ids
 from fedsim.sources.mapped import Mapped, chunks, is_memmap
 
 
@@ -45,7 +45,7 @@ def describe_arrays(arrays: Arrays) -> dict[str, Any]:
         "test_rows": test_rows,
         "shape": list(x.shape[1:]),
         "type": str(x.dtype),
-        "scale": float(arrays.scale),
+        "scale": 1.0 if arrays.scale is None else float(arrays.scale),
         "vocabulary": arrays.vocabulary or None,
         "features": names,
         "target": _target(np.asarray(arrays.y), labels),

@@ -54,6 +54,11 @@ class Faults:
         if self.count >= MAX_PROBLEMS:
             self.raise_any()
 
+    def add_to_column(self, column: int, fault: str | None) -> None:
+        """Add a problem of a whole column, if there is one."""
+        if fault is not None:
+            self.add(WHOLE_COLUMN, column, fault)
+
     def add_unreadable(self, number: int, column: int, fault: str) -> None:
         """Add the problem of a cell that could not be read; that it is blank is then no other."""
         self.add(number, column, fault)

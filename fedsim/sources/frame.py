@@ -8,10 +8,11 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import Features
-from fedsim.sources.columns import Missing, Table, arrays_of, assign_roles
+from fedsim.sources.cells import BLANK, Features, Task, parse_date
+from fedsim.sources.columns import Dates, Missing, Reading, Table, arrays_of, assign_roles
 from fedsim.sources.dates import days_of
-from fedsim.sources.faults import Faults
+from fedsim.sources.faults import MAX_LISTED, Faults
+from fedsim.sources.remembered import BLANK_CATEGORY, TableColumn
 
 NESTED = (list, tuple, dict, set, bytes, np.ndarray)
 CHUNK_ROWS = 1 << 16  # copied at a time
@@ -22,12 +23,14 @@ def of_frame(
     target: str = "y",
     client: str | None = None,
     missing: Missing = "refuse",
+    dates: Dates = None,
+    task: Task = None,
     drop: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> Arrays:
     """Return the samples of a pandas DataFrame, one for each row; its index does not count.
 
-    Columns of numbers and truth values are features as they are; timestamps become days since
+    Columns of numbers and truth values are features as they are; timestamps are days since
     1970-01-01 UTC (UTC where they have no time zone), durations become days; all other columns are
     read as text. In the target, whole numbers are classes and floats are regression targets (whole
     floats next to blanks are classes: pandas has no other way to hold them).
@@ -37,6 +40,8 @@ def of_frame(
       target: the column of the labels.
       client: the column of the ids; None: `client`, if there is such a column.
       missing: what happens to blanks.
+      dates: whether dates may be features.
+      task: what the target is, whatever its numbers look like.
       drop: columns that are left out.
       columns: columns for partitions, which are not features.
 
@@ -52,6 +57,10 @@ def of_frame(
         values = [feature(chunk.iloc[:, column]) for column in roles.features]
         features.read(values, range(first, first + len(chunk)))
 
+    for j, column in enumerate(roles.features):
+        if frame.dtypes.iloc[column].kind == "M" and len(frame):
+            features.parsers[j] = parse_date  # what its cells were, which are days by now
+
     table = Table(
         roles=roles,
         features=features,
@@ -60,7 +69,76 @@ def of_frame(
         extra=[_cells(frame.iloc[:, column]) for column in roles.extra],
         faults=faults,
     )
-    return arrays_of(table, missing)
+    return arrays_of(table, Reading(missing, dates, task))
+
+
+def is_frame(x: Any) -> bool:
+    """Whether samples are a DataFrame, whose columns have names."""
+    return hasattr(x, "columns") and hasattr(x, "iloc")
+
+
+def features_of(frame: Any, columns: Sequence[TableColumn]) -> np.ndarray:
+    """Return the features `[n, F]` of a DataFrame by the columns of an earlier table; NaN: blank.
+
+    Its columns may be in any order. Those that are no features may be there or not.
+
+    Raises:
+      DataError: naming columns that are missing or unknown, and rows, counted from 0, with cells
+        that the earlier table could not have had.
+    """
+    names = [str(name).strip() for name in frame.columns]
+    if any(column.name == "" for column in columns):  # which pandas calls by its position
+        names = ["" if name == f"Unnamed: {j}" else name for j, name in enumerate(names)]
+    _require_columns(names, columns)
+    faults = Faults("row", names)
+    blocks: list[np.ndarray] = []
+    for column in columns:
+        if column.kind:
+            position = names.index(column.name)
+            values = frame.iloc[:, position]
+            encode = _one_hot if column.kind == "text" else _numbers
+            blocks.append(encode(values, column, position, faults))
+    if faults.count:
+        raise DataError(*faults.by_column().values())
+    return np.concatenate(blocks, axis=1)
+
+
+def _require_columns(names: list[str], columns: Sequence[TableColumn]) -> None:
+    """Refuse a frame without all feature columns, or with columns that the table did not have."""
+    known = [column.name for column in columns]
+    missing = [column.name for column in columns if column.kind and column.name not in names]
+    unknown = [name for name in names if name not in known]
+    problems = [f"no column {name[:40]!a}, which is a feature" for name in missing]
+    problems += [f"column {name[:40]!a} is unknown; leave it out" for name in unknown]
+    problems += [f"two columns are called {n[:40]!a}" for n in known if names.count(n) > 1]
+    if problems:
+        raise DataError(*problems[:MAX_LISTED])
+
+
+def _numbers(values: Any, column: TableColumn, position: int, faults: Faults) -> np.ndarray:
+    """A column of numbers or dates `[n, 1]`."""
+    cells = feature(values)
+    if isinstance(cells, np.ndarray):
+        return cells[:, None]
+    reader = Features([position], faults, parse_date if column.kind == "dates" else None)
+    reader.parsers = [reader.parse]
+    reader.codes = [None]
+    reader.read([cells], range(len(cells)))
+    return reader.table()
+
+
+def _one_hot(values: Any, column: TableColumn, position: int, faults: Faults) -> np.ndarray:
+    """A column of text as a feature for each of its categories `[n, categories]`."""
+    cells = np.array([cell.strip() for cell in _cells(values)])
+    blank = np.isin(cells, list(BLANK))
+    if BLANK_CATEGORY in column.categories:
+        cells = np.where(blank, BLANK_CATEGORY, cells)
+        blank[:] = False
+    for row in np.flatnonzero(~np.isin(cells, column.categories)).tolist():
+        fault = "blank" if blank[row] else f"{str(cells[row])[:40]!a} is unknown"
+        listed = ", ".join(ascii(text[:20]) for text in column.categories[:6])
+        faults.add(row, position, f"{fault}; the texts that were trained on are {listed}")
+    return (cells[:, None] == np.array(column.categories)).astype(np.float64)
 
 
 def feature(column: Any) -> np.ndarray | list[str]:
@@ -77,11 +155,6 @@ def feature(column: Any) -> np.ndarray | list[str]:
 
 def _cells(column: Any) -> list[str]:
     """The cells that a text file would have for a column."""
-    if column.dtype.kind == "f":
-        present = column.dropna()
-        if len(present) < len(column) and (present % 1 == 0).all():
-            column = column.astype("Int64")
-
     values = column.tolist()
     if any(isinstance(value, NESTED) for value in values):
         raise DataError(

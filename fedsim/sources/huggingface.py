@@ -7,9 +7,11 @@ from fedsim.compose import alias, dataset
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import require_pyarrow, sound
-from fedsim.sources.columns import Missing
+from fedsim.sources.cells import Task
+from fedsim.sources.columns import Dates, Missing, Reading
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
+from fedsim.sources.image_sets import ChannelAxis
 from fedsim.sources.pictures import Channels, Size
 from fedsim.sources.snapshots import WHERE as WHERE
 from fedsim.sources.snapshots import declared_columns, splits_of
@@ -31,6 +33,9 @@ def huggingface(
     channels: Channels = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    channel_axis: ChannelAxis = None,
+    dates: Dates = None,
+    task: Task = None,
     sha256: str | None = None,
     length: Length = 80,
     tokenizer: Tokenizer | None = None,
@@ -65,6 +70,9 @@ def huggingface(
       channels: 1: grey; 3: colour; left out: 1 where all images are grey.
       missing: what happens to blanks among columns of numbers and text, as in `csv`.
       standardize: as in `csv`.
+      channel_axis: as in `npz`, for lists.
+      dates: as in `csv`.
+      task: as in `csv`, of columns of numbers and text.
       sha256: the common hash of all files; others are refused (filled in by the resolved scenario).
       length: with a tokenizer, the number of tokens of a sequence.
       tokenizer: what makes tokens of texts.
@@ -73,7 +81,7 @@ def huggingface(
       DataError: for a folder without such files, files that lie about sizes, unsound images, and
         columns that do not exist or cannot be learned from.
     """
-    del standardize  # done by `prepare`, which knows the training samples
+    del standardize, channel_axis  # done later, when the training samples are known
     require_pyarrow("huggingface")  # the import below needs it
     with folder_files(path, sha256) as files, sound("set"):
         splits = splits_of(files)
@@ -97,5 +105,5 @@ def huggingface(
         declarations = declared_columns(files, schema.metadata)
         roles = roles_of(schema, declarations, target, features, client)
         if roles.form == "table":
-            return of_table(used, schema, roles, missing)
+            return of_table(used, schema, roles, Reading(missing, dates, task))
         return of_one_column(used, schema, roles, size, channels)

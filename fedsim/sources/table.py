@@ -10,8 +10,8 @@ from fedsim.errors import DataError, OutOfMemoryError
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import require_pyarrow, require_size, text_columns
-from fedsim.sources.cells import parse_number
-from fedsim.sources.columns import Missing, arrays_of, assign_roles, read_table
+from fedsim.sources.cells import Task, parse_number
+from fedsim.sources.columns import Dates, Missing, Reading, arrays_of, assign_roles, read_table
 from fedsim.sources.delimited import PARSERS, Dialect, chunks_of, table_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import Name, opened
@@ -28,6 +28,8 @@ def csv(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
     delimiter: Name = "auto",
@@ -36,13 +38,14 @@ def csv(
 ) -> Arrays:
     """A table in UTF-8 with a header, plain or gzipped: a row per sample, with a target column.
 
-    Target: whole numbers are classes 0, 1, ...; with any other number among them (even `1.0`) all
-    are regression targets; texts are names of classes, which are numbered in sorted order.
-    Timestamps, dates and ids as classes are refused, recognised by their number.
+    Target: whole numbers are classes 0, 1, ...; with any other number among them (even `1.0`,
+    unless there are blanks among them) all are regression targets; texts are names of classes,
+    which are numbered in sorted order. Timestamps, dates and ids as classes are refused, recognised
+    by their number.
 
     Features: a column holds numbers where at least half of its cells in the first 1,000 rows, not
     counting blanks, are numbers; else dates, where at least half are ISO dates (`2024-05-01`,
-    `2024-05-01T12:30:00`, optionally followed by `Z` or `+02:00`), which become days since
+    `2024-05-01T12:30:00`, optionally followed by `Z` or `+02:00`), which are refused, or days since
     1970-01-01 UTC, with times as fractions of a day, in UTC unless they have an offset; any other
     cell in such a column is refused. Any other column is text: each of its texts, at most 100,
     becomes a feature, in sorted order, that is 1 where the column holds it.
@@ -61,6 +64,9 @@ def csv(
         label is refused except with `drop`.
       standardize: subtract each feature's mean and divide by its standard deviation, both over the
         training samples; features that are 0 or 1 stay, constant ones become 0.
+      dates: columns of dates are refused, or, with `ordinal`, features.
+      task: what the target is, whatever its numbers look like: `classification`, with whole numbers
+        as classes, or `regression`.
       drop: columns that are left out.
       columns: columns for partitions, which are not features; the one that the partition names need
         not be listed.
@@ -79,7 +85,8 @@ def csv(
         roles = assign_roles(header, target, client, drop, columns)
         faults = Faults("line", header)
         chunks = chunks_of(rows, len(header), faults)
-        return arrays_of(read_table(chunks, roles, faults, PARSERS[decimal]), missing)
+        table = read_table(chunks, roles, faults, PARSERS[decimal])
+        return arrays_of(table, Reading(missing, dates, task))
 
 
 @dataset
@@ -89,14 +96,17 @@ def parquet(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
     sha256: str | None = None,
 ) -> Arrays:
     """A Parquet table: a row per sample, with a target column; otherwise as `csv`.
 
-    Columns of numbers and truth values are features as they are; dates and timestamps become days
-    since 1970-01-01 UTC (UTC where the type has no time zone), durations become days; text becomes
+    Columns of numbers and truth values are features as they are; dates and timestamps are
+    refused, or days since 1970-01-01 UTC (UTC where the type has no time zone), durations become
+    days; text becomes
     features as in `csv`. A file that unpacks to more than 200 times its size is refused. Needs
     pyarrow: `pip install 'fedsim-jax[parquet]'`.
 
@@ -107,6 +117,8 @@ def parquet(
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
+      dates: as in `csv`.
+      task: as in `csv`.
       drop: columns that are left out.
       columns: as in `csv`.
       sha256: the file's hash; another file is refused (filled in by the resolved scenario).
@@ -118,7 +130,8 @@ def parquet(
     require_pyarrow("parquet")
     with opened(path, sha256) as file:
         frame = _read_parquet(file, drop)
-        return of_frame(frame, target, client, missing, drop, columns)
+        reading = Reading(missing, dates, task)
+        return of_frame(frame, target, client, *reading, drop, columns)
 
 
 @dataset
@@ -128,6 +141,8 @@ def xlsx(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    dates: Dates = None,
+    task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
     columns: list[str] = [],  # noqa: B006
     sheet: Annotated[int, Ge(0)] | Name = 0,
@@ -155,6 +170,8 @@ def xlsx(
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
+      dates: as in `csv`.
+      task: as in `csv`.
       drop: columns that are left out.
       columns: as in `csv`.
       sheet: the sheet's name, or its number from 0.
@@ -171,7 +188,8 @@ def xlsx(
             raise DataError(*error.lines, *filter(None, [table.about_others()])) from None
         faults = Faults("row", table.names)
         chunks = table.chunks(faults, roles.used())
-        return arrays_of(read_table(chunks, roles, faults, parse_number), missing)
+        read = read_table(chunks, roles, faults, parse_number)
+        return arrays_of(read, Reading(missing, dates, task))
 
 
 def _read_parquet(file: BinaryIO, drop: list[str]) -> Any:

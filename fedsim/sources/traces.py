@@ -7,11 +7,11 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.arrays import number_ids
 from fedsim.sources.cells import parse_ids, parse_number
 from fedsim.sources.delimited import Dialect, chunks_of, table_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
+from fedsim.sources.ids import number_ids
 
 MAX_BYTES = 1 << 30  # of a file
 MAX_NUMBER = 2**31 - 1  # of a client or a round

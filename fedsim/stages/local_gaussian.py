@@ -3,10 +3,11 @@
 from typing import Annotated, Literal
 
 import jax.numpy as jnp
-from annotated_types import Gt, Lt
+from annotated_types import Gt
 
 from fedsim import tree
 from fedsim.compose import stage
+from fedsim.limits import Delta, Epsilon
 from fedsim.privacy import local_gaussian_std
 from fedsim.types import Context, RowStage, Updates
 
@@ -14,8 +15,8 @@ from fedsim.types import Context, RowStage, Updates
 @stage
 def local_gaussian(
     norm: Annotated[float, Gt(0)],
-    epsilon: Annotated[float, Gt(0)],
-    delta: Annotated[float, Gt(0), Lt(1)],
+    epsilon: Epsilon,
+    delta: Delta,
     calibration: Literal["exact", "classic"] = "exact",
 ) -> RowStage:
     """Shortens every update to a bound and adds Gaussian noise: each message is (ε, δ)-private.

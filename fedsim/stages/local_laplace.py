@@ -8,13 +8,14 @@ import jax.numpy as jnp
 from annotated_types import Gt
 
 from fedsim.compose import stage
+from fedsim.limits import Epsilon
 from fedsim.privacy import local_laplace_scale
 from fedsim.tree import Tree
 from fedsim.types import Context, RowStage, Updates
 
 
 @stage
-def local_laplace(norm: Annotated[float, Gt(0)], epsilon: Annotated[float, Gt(0)]) -> RowStage:
+def local_laplace(norm: Annotated[float, Gt(0)], epsilon: Epsilon) -> RowStage:
     """Shortens every update to a bound and adds Laplace noise: each message is ε-private.
 
     x_i ← x_i · min(1, C / ‖x_i‖₁) + Laplace(2C/ε) in every coordinate, with the L1 norm over the

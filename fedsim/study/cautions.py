@@ -57,9 +57,23 @@ def few_seeds_lines(findings: Findings) -> list[Sentence]:
     It is about the number of seeds alone: it holds whatever the scores are.
     """
     seeds = max((row["seeds"] for row in findings.compared), default=0)
-    if seeds == 0 or not too_few(seeds, findings.tests):
-        return []
-    tests = max(findings.tests, 1)
+    text = few_seeds(seeds, findings.tests)
+    return [Sentence(text, Priority.CAUTION)] if text else []
+
+
+def few_seeds(seeds: int, tests: int) -> str:
+    """Return that no difference could be significant, and how many seeds it takes; else nothing.
+
+    Args:
+      seeds: how many seeds the methods have in common.
+      tests: how many tests Holm's adjustment runs over.
+
+    >>> few_seeds(6, 1), few_seeds(0, 1)
+    ('', '')
+    """
+    if seeds == 0 or not too_few(seeds, tests):
+        return ""
+    tests = max(tests, 1)
     comparisons = "one comparison" if tests == 1 else f"{tests} comparisons"
     text = FEW_SEEDS.format(
         seeds=count(seeds, "seed"),
@@ -70,6 +84,5 @@ def few_seeds_lines(findings: Findings) -> list[Sentence]:
     # may be no number that is enough.
     for enough in range(2, MAX_SEEDS):
         if not too_few(enough, tests):
-            text += ENOUGH_SEEDS.format(enough=enough)
-            break
-    return [Sentence(text, Priority.CAUTION)]
+            return text + ENOUGH_SEEDS.format(enough=enough)
+    return text

@@ -375,7 +375,7 @@ def _counted(group: Group) -> str:
 def _score(group: Group, value: float) -> str:
     if is_share(group.metric):
         return f"{value:.3f}"
-    return f"{value:.3g}"
+    return f"{value:z.3g}"
 
 
 def _difference(numbers: Paired | None) -> str:

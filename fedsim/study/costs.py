@@ -15,11 +15,11 @@ from fedsim.study.summary import (
     as_loss,
     distinct,
     grouped,
-    has_score,
     larger_is_better,
     metric_of,
     values_of,
     variation_of,
+    with_score,
     worst,
 )
 from fedsim.study.words import path_and_value, variation_in_words
@@ -57,7 +57,7 @@ def runs_of(summary: Iterable[Record], rounds: Iterable[Record]) -> Runs:
     """
     return Runs(
         summary=grouped(
-            filter(has_score, summary),
+            with_score(summary, "final"),
             key=lambda run: (run["method"], variation_of(run)),
         ),
         rounds=grouped(
@@ -88,7 +88,7 @@ def cost_rows(
       axis: what is counted.
       summary: rows of `summary.csv`.
       rounds: rows of `rounds.csv`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       varied: the paths that vary.
     """
     runs = runs_of(summary, rounds)
@@ -317,7 +317,7 @@ def _row(
       axis: what is counted.
       runs: its rows of `summary.csv`.
       courses: the rows of `rounds.csv` of each of these runs.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       varied: the paths that vary.
     """
     spent = []

@@ -31,7 +31,7 @@ class Findings(NamedTuple):
         `seconds` and `tuning` if there are any; `outside` has the rows of `summary` of methods that
         are not federated, which the others lack.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       scenario: the scenario, as in `run.json`.
       metric: the metric that is compared; empty if no run has one.
       words: returns a variation in words.
@@ -88,7 +88,7 @@ class Findings(NamedTuple):
             return "∞"
         if is_share(self.metric):
             return f"{mean:.3f}"
-        return f"{mean:.3g}"
+        return f"{mean:z.3g}"
 
     def claim(self, standing: Standing, variation: str) -> Claim:
         """Return the claim that a method differs from the baseline."""
@@ -116,7 +116,7 @@ def findings_of(
     Args:
       tables: rows by table, as in `Findings`.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       scenario: the scenario, as in `run.json`, which gives names to what varies; without it, paths
         are shown as they are.
       chance: the score of guessing by variation (`chance_levels`); without it, no method is found
@@ -138,7 +138,7 @@ def findings_of(
             ranked[variation] = ranked_group
 
     # No validation score chooses the setting of a method without a shared model.
-    alone = {row["method"] for row in outside_rows if not has_score(row)}
+    alone = {row["method"] for row in outside_rows if not has_score(row, score)}
 
     summary = _without(unranked, tables["summary"])
     ranked_tables = dict(tables)
@@ -173,7 +173,7 @@ def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
 
     Args:
       summary: rows of `summary.csv`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     first: dict[Hashable, str] = {}
     repeats = {}

@@ -98,7 +98,7 @@ def fork_lines(
     Args:
       forks: the forks.
       summaries: rows of `summary.csv` by name.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     pairs = [_scores(summaries[fork.name], summaries[fork.other], score) for fork in forks]
     tests = []
@@ -153,7 +153,7 @@ def _scores(
     one: Sequence[Record], other: Sequence[Record], score: str
 ) -> tuple[str, np.ndarray, np.ndarray]:
     """The metric, and the scores of two runs under the seeds that both have, `[n]` each."""
-    by_seed = [{row["seed"]: row for row in rows if has_score(row)} for rows in (one, other)]
+    by_seed = [{row["seed"]: row for row in rows if has_score(row, score)} for rows in (one, other)]
     seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
     metric = str(one[0]["metric"]) if one else ""
     scores = []

@@ -29,6 +29,7 @@ from fedsim.study.methods import (
     entries_of,
     methods_of,
     problems_of_ranges,
+    score_against,
     text_of,
     texts_of_axis,
     values_of_axis,
@@ -61,7 +62,7 @@ class Design(NamedTuple):
       scenario: the base scenario, with all that is compared in its section `compare`.
       cells: the cells of the grid.
       baseline: label of the method that the others are compared with.
-      score: what of a run is compared, `final`, `best` or `mean_last_k`.
+      score: what of a run is compared, one of `SCORES`.
     """
 
     scenario: Scenario
@@ -173,7 +174,7 @@ def draft_of(
       vary: the axes of the grid.
       tune: the axes of what every method is tried with.
       baseline: the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       baselines: whether `BASELINES` are compared as well.
     """
     # Read all of the comparison, and collect what is wrong with them.
@@ -207,6 +208,10 @@ def draft_of(
     if grid.methods:
         wanted = baseline or section.baseline
         baseline = reader.attempt("baseline", baseline_of, grid.methods, wanted)
+    if baseline and not reader.problems:
+        method = grid.methods[grid.labels.index(baseline)]
+        metric = scenario.spec.evaluate.metric
+        compared_score = reader.attempt("score", score_against, method, metric, compared_score)
     cells = reader.cells(grid) if few_runs else []
 
     # Of a comparison with problems, the cells that are left are checked further.
@@ -228,7 +233,7 @@ def _with_comparison(scenario: Scenario, grid: Grid, baseline: str, score: Any) 
       scenario: the base scenario.
       grid: the methods, and the values that vary or are tuned.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     resolved = {
         "methods": [method.entry for method in grid.methods],

@@ -39,8 +39,8 @@ BY_INTERVAL = "{against} ({gain}; {seeds}; by the 95 % interval, but not after H
 NOT_SIGNIFICANT = "{against}, but not significantly ({gain}; {seeds})"
 NOT_SIGNIFICANT_IN_SHORT = "{against}, but not significantly"
 
-GAIN = "{benefit:.3g} better, 95 % CI {low:.3g} to {high:.3g}"
-GAIN_WITHOUT_INTERVAL = "{benefit:.3g} better"
+GAIN = "{benefit:z.3g} better, 95 % CI {low:z.3g} to {high:z.3g}"
+GAIN_WITHOUT_INTERVAL = "{benefit:z.3g} better"
 OTHERS_WORSE = "{others} significantly worse"
 
 

@@ -29,7 +29,7 @@ def holds(
       summary: rows of `summary.csv`.
       method: label of the method.
       variation: the variation of the attack, as in the column `variant`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       start: by variation, the score of the untrained model, or of guessing.
       rivals: how many methods there are under the variation.
     """

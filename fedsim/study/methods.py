@@ -11,11 +11,13 @@ from fedsim.scenario.methods import BASELINES
 from fedsim.scenario.ranges import is_range, range_of
 from fedsim.scenario.reader import scalar
 from fedsim.scenario.shorthand import split_at_commas
+from fedsim.study.summary import OF_OWN_MODELS, OF_ROUNDS, OWN
 from fedsim.study.words import call_of, path_and_value
 
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever is in the brackets
 KEYS = ("method", "label", "set", "tune")  # of an entry of `compare.methods` that is a mapping
 DEFAULT_BASELINE = "fedavg"
+TUNED = "tuned"  # what labels say in place of several values
 
 
 class ComparedMethod(NamedTuple):
@@ -91,14 +93,14 @@ def entries_of(methods: str | Sequence[Any] | None) -> list[Any]:
 def _method(entry: Any) -> ComparedMethod:
     """The method of an entry."""
     if not isinstance(entry, dict) or "method" not in entry:
-        return ComparedMethod(entry, label_of(entry))
+        return ComparedMethod(entry, _label(entry))
     _demand_form(entry)
     changes = entry.get("set") or {}
     grid = entry.get("tune") or {}
 
     label = entry.get("label")
     if not label:
-        label = label_of(entry["method"])
+        label = _label(entry["method"])
         for path, value in changes.items():
             label += f"[{path}={_in_short(value)}]"
 
@@ -108,6 +110,20 @@ def _method(entry: Any) -> ComparedMethod:
     for path, values in grid.items():
         tune[str(path)] = texts_of_axis(values)
     return ComparedMethod(entry["method"], str(label), tuple(edits), tune)
+
+
+def _label(method: Any) -> str:
+    """The name of a method: its text without spaces, and `tuned` for what several values are tried.
+
+    The values that are chosen are in the column `tuned`; they may differ between variations.
+
+    >>> _label("fedadam(lr=0.01|0.1, tau=0.1)"), _label("fedprox(mu=log(1e-3, 1))")
+    ('fedadam(lr=tuned,tau=0.1)', 'fedprox(mu=tuned)')
+    """
+    if not isinstance(method, str):
+        return label_of(method)
+    tuned = {f"method.{name}": TUNED for name in alternatives(method)}
+    return label_of(_with_setting(method, tuned))
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
@@ -227,22 +243,44 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
       wanted: a label, or a method in another form; None if it is not given.
 
     Raises:
-      ScenarioError: if there is no such method, or if it has no score.
+      ScenarioError: if there is no such method.
     """
     labels = [method.label for method in methods]
     if wanted is None:
         if DEFAULT_BASELINE in labels:
             return DEFAULT_BASELINE
         wanted = _first_federated(methods)
-    label = wanted if wanted in labels else label_of(wanted)
+    label = wanted if wanted in labels else _label(wanted)
     if label not in labels:
         problem = Problem("", f"no method '{label}' is compared{did_you_mean(label, labels)}")
         raise ScenarioError([problem], "--baseline")
-    if kind_of(methods[labels.index(label)]) == "local_only":
-        text = "trains no shared model, and without a score nothing can be compared with it"
-        problem = Problem("", f"{label} {text}; name another method")
-        raise ScenarioError([problem], "--baseline")
     return label
+
+
+def score_against(baseline: ComparedMethod, metric: str, score: str) -> str:
+    """Return the score that is compared: with clients that train alone, it is that of own models.
+
+    Args:
+      baseline: the method that the others are compared with.
+      metric: the metric of the scenario.
+      score: the column of `summary.csv` that is asked for, or its default.
+
+    Raises:
+      ScenarioError: if the baseline has no such score.
+
+    >>> (alone,) = methods_of("local_only")
+    >>> score_against(alone, "test_accuracy", "final")
+    'own'
+    >>> score_against(alone, "personal_accuracy_mean", "final")
+    'final'
+    """
+    is_scored = kind_of(baseline) != "local_only" or metric in OF_OWN_MODELS
+    if is_scored or score == OWN:
+        return score
+    if score != OF_ROUNDS[0]:
+        text = f"{baseline.label} trains no shared model, which {score} {metric} is about"
+        raise ScenarioError([Problem("", f"{text}; write {OWN}")], "--score")
+    return OWN
 
 
 def _first_federated(methods: Sequence[ComparedMethod]) -> str:

@@ -9,26 +9,28 @@ from collections.abc import Sequence
 from fedsim.study.claims import Priority, Sentence
 from fedsim.study.findings import Findings
 from fedsim.study.standings import Standing
-from fedsim.study.summary import NOT_FEDERATED, Record, distinct, values_of, variation_of
+from fedsim.study.summary import NOT_FEDERATED, OWN, Record, distinct, in_words, values_of
 from fedsim.study.words import difference_in_words
 from fedsim.types.client import ALONE, POOLED
-
-MEDIAN = "client_accuracy_p50"
 
 REMARKS = {
     POOLED: "{method} is a baseline, not a federated method: it trains on the pooled samples.",
     ALONE: "{method} is a baseline, not a federated method: every client trains alone, and "
     "{scored}.",
 }
-SCORED = "clients.csv has the scores of their models"
+SCORED = "on their own test samples their models have {metric} {own:.4g}"
 NOT_SCORED = "data.client_test would score their models"
 
 ON_POOLED_DATA = "{method} trains on pooled data and is not a federated method: {metric} {scores}."
 DIFFERENCE = "{score} (against {baseline}: {difference})"
 RANGE = "{lowest} to {highest}"
+OF_OWN_MODELS = (
+    "{method} trains every client alone and is not a federated method: {metric} {scores}{where}."
+)
+ON_OWN_SAMPLES = (
+    "; {which} means over clients of the model that each would use, on its own test samples"
+)
 NO_SCORE = "{method} trains every client alone, without a shared model, and so has no score"
-OWN_MEDIAN = "; the median client's own model has accuracy {own:.3g} on its test samples"
-SHARED_MEDIAN = ", and the shared model of {baseline} {shared:.3g}"
 UNSCORED = "; data.client_test would score its clients' own models"
 
 
@@ -45,7 +47,10 @@ def remark(summary: Sequence[Record]) -> str:
     kind = first.get(NOT_FEDERATED)
     if not kind or len(distinct(summary, "method")) > 1:
         return ""
-    scored = NOT_SCORED if _median(summary) is None else SCORED
+    scored = NOT_SCORED
+    own = values_of(summary, OWN)
+    if own:
+        scored = SCORED.format(metric=in_words(first["metric"]), own=statistics.fmean(own))
     return REMARKS[kind].format(method=first["method"], scored=scored)
 
 
@@ -61,13 +66,36 @@ def outside_lines(findings: Findings) -> list[Sentence]:
 
     lines = []
     for method, standings in by_method.items():
+        text = ""
+        scores = _scores(standings, findings)
+        fields = {"method": method, "metric": findings.metric_name, "scores": scores}
         if standings[0].not_federated == ALONE:
-            text = NO_SCORE.format(method=method) + _own_models(method, findings) + "."
-            lines.append(Sentence(text, Priority.OUTSIDE))
-        elif scores := _scores(standings, findings):
-            text = ON_POOLED_DATA.format(method=method, metric=findings.metric_name, scores=scores)
+            text = _of_clients_alone(standings[0], fields, findings)
+        elif scores:
+            text = ON_POOLED_DATA.format(**fields)
+        if text:
             lines.append(Sentence(text, Priority.OUTSIDE))
     return lines
+
+
+def _of_clients_alone(standing: Standing, fields: Record, findings: Findings) -> str:
+    """What the models of clients that train alone reach, and on which samples.
+
+    Args:
+      standing: of the method, under one of its variations.
+      fields: of the sentence.
+      findings: the comparison.
+    """
+    if fields["scores"]:
+        where = ""
+        if findings.score == OWN:
+            where = ON_OWN_SAMPLES.format(which="all scores are")
+        elif standing.row is not None and standing.row["score"] == OWN:
+            where = ON_OWN_SAMPLES.format(which="both are")
+        return OF_OWN_MODELS.format(**fields, where=where)
+    data = (findings.scenario or {}).get("data", {})
+    unscored = "" if data.get("client_test", True) else UNSCORED
+    return f"{NO_SCORE.format(**fields)}{unscored}."
 
 
 def _scores(standings: Sequence[Standing], findings: Findings) -> str:
@@ -88,34 +116,3 @@ def _scores(standings: Sequence[Standing], findings: Findings) -> str:
         return lowest
     difference = difference_in_words(row["difference"], row["ci_low"], row["ci_high"])
     return DIFFERENCE.format(score=lowest, difference=difference, baseline=findings.baseline)
-
-
-def _own_models(method: str, findings: Findings) -> str:
-    """How the clients' own models do on their test samples, under a single variation."""
-    runs = [row for row in findings.rows("outside") if row["method"] == method]
-    median = _median(runs)
-    if median is None:
-        data = (findings.scenario or {}).get("data", {})
-        if data.get("client_test", True):
-            return ""
-        return UNSCORED
-    if len(set(map(variation_of, runs))) > 1:
-        return ""
-
-    runs_of_baseline = []
-    for row in findings.rows("summary"):
-        if row["method"] == findings.baseline:
-            runs_of_baseline.append(row)
-    shared = _median(runs_of_baseline)
-    text = OWN_MEDIAN.format(own=median)
-    if shared is not None:
-        text += SHARED_MEDIAN.format(shared=shared, baseline=findings.baseline)
-    return text
-
-
-def _median(runs: Sequence[Record]) -> float | None:
-    """The mean over seeds of the median client's accuracy; None if no client was scored."""
-    medians = values_of(runs, MEDIAN)
-    if not medians:
-        return None
-    return statistics.fmean(medians)

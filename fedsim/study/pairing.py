@@ -18,13 +18,15 @@ from fedsim.study.statistics import (
 )
 from fedsim.study.summary import (
     NOT_RUN,
-    SCORES,
+    OF_ROUNDS,
     Record,
+    common_score,
     distinct,
     grouped,
     has_score,
     larger_is_better,
     variation_of,
+    with_score,
     worst,
 )
 
@@ -55,7 +57,7 @@ def against(
     Args:
       summary: rows of `summary.csv`; runs that failed or have not run have no score.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       varied: columns that distinguish variations, in addition to `variant`.
     """
     groups = grouped(summary, key=lambda row: (variation_of(row), row["method"]))
@@ -71,7 +73,7 @@ def against(
         row |= _row(rows, base, baseline, score)
         table.append(row)
         p_values.append(row["p_value"])
-        tests.append((same_runs(rows, score), same_runs(base, score)))
+        tests.append(test_of(rows, base, score))
 
     for row, p_adjusted in zip(table, holm(p_values, tests), strict=True):
         row["p_adjusted"] = p_adjusted
@@ -92,10 +94,22 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
     """
     scores = []
     for run in runs:
-        if has_score(run):
-            values = [run.get(column) for column in (score, *SCORES)]
+        if has_score(run, score):
+            values = [run.get(column) for column in (score, *OF_ROUNDS)]
             scores.append((run["seed"], *values, bool(run.get("diverged"))))
     return frozenset(scores)
+
+
+def test_of(runs: Sequence[Record], base: Sequence[Record], score: str) -> Hashable:
+    """Return what is equal for comparisons of the same scores with the same ones of the baseline.
+
+    Args:
+      runs: rows of `summary.csv` of a method.
+      base: those of the baseline.
+      score: a column of `summary.csv`.
+    """
+    score = common_score(score, runs, base)
+    return same_runs(runs, score), same_runs(base, score)
 
 
 def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict[str, float | None]:
@@ -107,9 +121,9 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
     Args:
       rows: rows of `summary.csv` of one variation.
       reference: label of a method.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
-    groups = grouped(filter(has_score, rows), key=lambda row: row["method"])
+    groups = grouped(with_score(rows, score), key=lambda row: row["method"])
     pairs = list(combinations(groups, 2))
     p_values = []
     tests = []
@@ -151,24 +165,25 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
       rows: the method's rows of `summary.csv` under one variation.
       base: those of the baseline; the same list if the method is the baseline.
       baseline: the label of the baseline.
-      score: `final`, `best` or `mean_last_k`.
+      score: a column of `summary.csv`.
     """
-    with_score = list(filter(has_score, rows))
-    base_with_score = list(filter(has_score, base))
-    seeds = _seeds(with_score) & _seeds(base_with_score)
+    score = common_score(score, rows, base)
+    scored_rows = with_score(rows, score)
+    scored_base = with_score(base, score)
+    seeds = _seeds(scored_rows) & _seeds(scored_base)
     metric = None
-    if with_score:
-        metric = with_score[0]["metric"]
+    if scored_rows:
+        metric = scored_rows[0]["metric"]
 
     numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
     if seeds:
         worst_score = worst(metric or "")
-        scores = _scores(with_score, seeds, score, worst_score)
+        scores = _scores(scored_rows, seeds, score, worst_score)
         numbers["mean"] = float(scores.mean())
         if len(scores) > 1 and np.isfinite(scores).all():
             numbers["sd"] = float(scores.std(ddof=1))
         if rows is not base:
-            base_scores = _scores(base_with_score, seeds, score, worst_score)
+            base_scores = _scores(scored_base, seeds, score, worst_score)
             tests = paired(scores, base_scores, larger_is_better(metric or ""))._asdict()
             for name in TESTS:
                 numbers[name] = tests[name]
@@ -193,7 +208,7 @@ def _scores(rows: list[Record], seeds: set[int], score: str, worst_score: float)
     Args:
       rows: rows of `summary.csv`.
       seeds: the seeds.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       worst_score: the score of a diverged run.
     """
     values = []
@@ -243,16 +258,16 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
 
     Args:
       summary: rows of `summary.csv`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     methods = distinct(summary, "method")
     variations = list(dict.fromkeys(map(variation_of, summary)))
-    with_score = list(filter(has_score, summary))
-    metric = with_score[0]["metric"] if with_score else ""
+    scored_rows = with_score(summary, score)
+    metric = scored_rows[0]["metric"] if scored_rows else ""
     worst_score = worst(metric)
 
     by_seed: dict[tuple[str, str], dict[int, float]] = {}
-    for row in with_score:
+    for row in scored_rows:
         (value,) = scored([row[score]], [bool(row["diverged"])], worst_score).tolist()
         by_seed.setdefault((row["method"], variation_of(row)), {})[row["seed"]] = value
     if len(variations) < 2 or not by_seed:
@@ -286,7 +301,7 @@ def across(scores: Scores | None, score: str) -> list[Record]:
 
     Args:
       scores: as of `scores_of`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     if scores is None:
         return []
@@ -321,7 +336,7 @@ def profiles(scores: Scores | None, score: str) -> list[Record]:
 
     Args:
       scores: as of `scores_of`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     if scores is None or not np.isfinite(scores.table).any():
         return []

@@ -14,7 +14,7 @@ PRICE = (
     "{baseline}, the baseline, has the best mean in {which} variations, {metric} {score}: "
     "with {worst}, {next_worst}; with {best}, {next_best}."
 )
-NEXT = "{method} comes next, {loss:.3g} worse{certainty}"
+NEXT = "{method} comes next, {loss:z.3g} worse{certainty}"
 SIGNIFICANT = " (95 % CI {low:.3g} to {high:.3g}; p = {p:.2g} after Holm)"
 INTERVAL = " (95 % CI {low:.3g} to {high:.3g}), but not significantly"
 

@@ -14,9 +14,9 @@ from fedsim.study.statistics import holm, paired, scored, smallest_p
 from fedsim.study.summary import (
     Record,
     grouped,
-    has_score,
     larger_is_better,
     variation_of,
+    with_score,
     worst,
 )
 
@@ -69,11 +69,11 @@ def repetition(recorded: Sequence[Record], repeated: Sequence[Record], score: st
     Args:
       recorded: one of them.
       repeated: the other one.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     key = lambda row: (row["method"], variation_of(row))
-    before = grouped(filter(has_score, recorded), key)
-    after = grouped(filter(has_score, repeated), key)
+    before = grouped(with_score(recorded, score), key)
+    after = grouped(with_score(repeated, score), key)
     rows = []
     tests = []
     for who, runs in before.items():

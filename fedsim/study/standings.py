@@ -1,34 +1,29 @@
 """The standing of every method under every variation: its score against that of the baseline."""
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL, same_runs, without_baseline
+from fedsim.study.guessing import is_at_chance
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, test_of, without_baseline
 from fedsim.study.statistics import differences, scored, smallest_p
 from fedsim.study.summary import (
     NOT_FEDERATED,
     NOT_RUN,
     Record,
     as_loss,
+    common_score,
     grouped,
-    has_score,
     larger_is_better,
     metric_of,
     variation_of,
+    with_score,
     worst,
 )
 from fedsim.study.words import count
 from fedsim.types.client import ALONE, POOLED
-
-# A score is at chance level if it is above guessing by at most this much, and at most this
-# fraction of it.
-NEAR_CHANCE = 0.02
-NEAR_SHARE = 0.25
 
 # Outcomes of the comparison with the baseline, as they are in the column `verdict`.
 SIGNIFICANTLY_BETTER = "significantly better"
@@ -46,8 +41,10 @@ NOT_COMPARED = ""
 # Baselines that are not federated methods: they are measured, and neither win nor lose.
 OUTSIDE = {
     POOLED: "pooled data, not federated",
-    ALONE: "no score: trains no shared model",
+    ALONE: "every client alone, not federated",
 }
+ON_OWN_SAMPLES = "every client alone, on its own test samples"  # the others on all test samples
+NO_OWN_SCORE = "no score: trains no shared model"
 
 CHANCE = "at chance level"  # follows an outcome in the column
 
@@ -172,7 +169,7 @@ def standings(
       compared: rows of `compare.csv`, with or without those of the baseline.
       summary: rows of `summary.csv`.
       baseline: label of the method that the others are compared with.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       chance: the score of guessing by variation, see `chance_levels`.
     """
     rows = {(variation_of(row), row["method"]): row for row in without_baseline(compared)}
@@ -190,13 +187,13 @@ def standings(
             rising=rising,
         )
         if rising and chance:
-            guessing = _at_chance(standing.mean, method_runs, chance.get(variation))
+            guessing = is_at_chance(standing.mean, method_runs, chance.get(variation))
             standing = standing._replace(chance=guessing)
         by_variation.setdefault(variation, []).append(standing)
 
     def rank(standing: Standing) -> float:
-        """A number that is smaller for better means; methods without a mean are last."""
-        if standing.mean is None:
+        """A number that is smaller for better means; those on other samples, or none, are last."""
+        if standing.mean is None or standing.outcome == ON_OWN_SAMPLES:
             return math.inf
         return as_loss(standing.mean, rising)
 
@@ -206,7 +203,7 @@ def standings(
         baseline_guesses = any(s.chance and s.method == baseline for s in group)
         judged = []
         for standing in group:
-            outcome = _outcome(standing, baseline_guesses, tests)
+            outcome = _outcome(standing, baseline_guesses, tests, score)
             judged.append(standing._replace(outcome=outcome))
         ranked[variation] = sorted(judged, key=rank)
     return ranked
@@ -227,7 +224,7 @@ def _standing(
       row: its row of `compare.csv`; None for the baseline.
       runs: its runs.
       base: the runs of the baseline.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       rising: whether a larger score is better.
     """
     better = 0
@@ -240,23 +237,10 @@ def _standing(
         row=row,
         better=better,
         tied=tied,
-        test=(same_runs(runs, score), same_runs(base, score)),
+        test=test_of(runs, base, score),
         not_run=all(run.get("status") == NOT_RUN for run in runs),
         not_federated=str(runs[0].get(NOT_FEDERATED) or ""),
     )
-
-
-def _at_chance(mean: float | None, runs: Sequence[Record], level: float | None) -> bool:
-    """Whether a mean score is about that of guessing; never if a run diverged.
-
-    Args:
-      mean: the mean score.
-      runs: its runs.
-      level: the score of guessing.
-    """
-    if mean is None or level is None or any(run.get("diverged") for run in runs):
-        return False
-    return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
 
 
 def count_tests(by_variation: Mapping[str, Sequence[Standing]]) -> int:
@@ -282,20 +266,21 @@ def too_few(seeds: int, tests: int) -> bool:
     return smallest_p(seeds) * max(tests, 1) >= SIGNIFICANCE_LEVEL
 
 
-def _outcome(standing: Standing, baseline_guesses: bool, tests: int) -> str:
+def _outcome(standing: Standing, baseline_guesses: bool, tests: int, score: str) -> str:
     """The outcome of comparing a method with the baseline.
 
     Args:
       standing: the method.
       baseline_guesses: whether the baseline is at chance level.
       tests: how many tests Holm's adjustment runs over.
+      score: the column that is compared.
     """
     if standing.not_run:
         return NOT_ANY_RUN
-    if standing.not_federated == ALONE:
-        return OUTSIDE[ALONE]
     if standing.mean is None:
-        return FAILED
+        return NO_OWN_SCORE if standing.not_federated == ALONE else FAILED
+    if standing.row is not None and standing.row["score"] != score:
+        return ON_OWN_SAMPLES
     if standing.not_federated:
         return OUTSIDE[standing.not_federated]
     if standing.row is None or not standing.row["seeds"]:
@@ -335,6 +320,7 @@ def count_wins(
     >>> count_wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
     (1, 1)
     """
+    score = common_score(score, runs, base)
     scores, base_scores = shared_scores(seed_scores(runs, score), seed_scores(base, score))
     d = differences(scores, base_scores)
     better = d > 0 if rising else d < 0
@@ -344,17 +330,19 @@ def count_wins(
 def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
     """Return the scores of runs by seed; a diverged run has the worst score there is.
 
-    Runs that failed or have not run are left out.
+    Runs that failed or have not run are left out, and so are scores that the method has not.
     """
+    score = common_score(score, runs)
     seeds = []
     values = []
     diverged = []
-    for run in filter(has_score, runs):
+    scored_runs = with_score(runs, score)
+    for run in scored_runs:
         seeds.append(run["seed"])
         values.append(run.get(score))
         diverged.append(bool(run.get("diverged")))
 
-    scores = scored(values, diverged, worst(metric_of(filter(has_score, runs))))
+    scores = scored(values, diverged, worst(metric_of(scored_runs)))
     return dict(zip(seeds, scores.tolist(), strict=True))
 
 
@@ -385,36 +373,3 @@ def shared_scores(
     first = np.array([one[seed] for seed in seeds], float)
     second = np.array([other[seed] for seed in seeds], float)
     return first, second
-
-
-def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:
-    """Return the accuracy of guessing by variation: the share of the most frequent label.
-
-    Args:
-      partition: the columns of `partition.csv`, the samples of clients by label.
-      metric: the metric that is compared; only accuracies have a chance level.
-
-    >>> table = pd.DataFrame({"client": [0, 0, 1], "label": [0, 1, 1], "samples": [4, 2, 4]})
-    >>> chance_levels(table, "test_accuracy")
-    {'': 0.6}
-    """
-    if partition is None or not metric.endswith("accuracy"):
-        return {}
-    if partition["label"].isna().to_numpy().any():
-        return {}
-
-    if "variant" in partition:
-        variations = partition["variant"].fillna("")
-    else:
-        variations = [""] * len(partition)
-    samples: dict[str, Counter[str]] = {}
-    rows = zip(variations, partition["label"], partition["samples"], strict=True)
-    for variation, label, number in rows:
-        samples.setdefault(str(variation), Counter())[str(label)] += int(number)
-
-    levels = {}
-    for variation, by_label in samples.items():
-        total = sum(by_label.values())
-        if total:
-            levels[variation] = max(by_label.values()) / total
-    return levels

@@ -15,7 +15,11 @@ from fedsim.types.client import ALONE
 
 Record = dict[str, Any]
 
-SCORES = ("final", "best", "mean_last_k")  # columns of `summary.csv` that runs are compared by
+# Columns of `summary.csv` that runs are compared by. `own` is the mean over clients of the final
+# model that each would use, its own or else the shared one, on its own test samples.
+OF_ROUNDS = ("final", "best", "mean_last_k")
+OWN = "own"
+SCORES = (*OF_ROUNDS, OWN)
 TO_TARGET = ("rounds_to_target", "bytes_to_target", "virtual_seconds_to_target")
 
 NOT_RUN = "not_run"  # the status of a run in which no round was aggregated
@@ -24,10 +28,15 @@ WITHOUT_SCORE = ("failed", NOT_RUN)
 NOT_FEDERATED = "not_federated"  # the column that marks baselines, and says what they do
 
 # Metrics of all clients -> the scores of `clients.csv` that they are the means of at the end.
-OF_CLIENTS = {
+OF_SHARED_MODEL = {
     "client_accuracy_mean": ("global_accuracy",),
-    "personal_accuracy_mean": ("personal_accuracy", "global_accuracy"),
+    "client_mae_mean": ("global_mae",),
 }
+OF_OWN_MODELS = {
+    "personal_accuracy_mean": ("personal_accuracy", "global_accuracy"),
+    "personal_mae_mean": ("personal_mae", "global_mae"),
+}
+OF_CLIENTS = {**OF_SHARED_MODEL, **OF_OWN_MODELS}
 
 WORDS = {"r2": "R²", "mae": "MAE"}  # parts of metric names that are not words themselves
 GROWN = 1000  # a run is reported as growing if its last loss is this many times its first one
@@ -38,10 +47,11 @@ def larger_is_better(metric: str) -> bool:
 
     >>> [larger_is_better(name) for name in ("test_accuracy", "test_r2", "test_mae", "test_loss")]
     [True, True, False, False]
-    >>> larger_is_better("attack_success")
-    False
+    >>> larger_is_better("attack_success"), larger_is_better("personal_mae_mean")
+    (False, False)
     """
-    return not metric.endswith(("loss", "mae", "perplexity", "attack_success"))
+    name = metric.removesuffix("_mean")
+    return not name.endswith(("loss", "mae", "perplexity", "attack_success"))
 
 
 def as_loss(value: float, rising: bool) -> float:
@@ -58,7 +68,21 @@ def as_loss(value: float, rising: bool) -> float:
 
 def is_share(metric: str) -> bool:
     """Return whether a metric lies between 0 and 1."""
-    return metric.endswith(("accuracy", "attack_success")) or metric in OF_CLIENTS
+    return metric.removesuffix("_mean").endswith(("accuracy", "attack_success"))
+
+
+def two_halves(metric: str) -> str:
+    """Return on which samples the scores of a run are, if these are not the same; else nothing.
+
+    >>> two_halves("test_accuracy")
+    ''
+    """
+    if metric not in OF_CLIENTS:
+        return ""
+    return (
+        "The final score is on one half of the clients' test samples; the best and the mean of the "
+        "last rounds are on the other half, as the curves."
+    )
 
 
 def in_words(metric: str) -> str:
@@ -83,18 +107,57 @@ def worst(metric: str) -> float:
     return 0.0
 
 
-def has_score(row: Record) -> bool:
-    """Return whether the run of a row of `summary.csv` has a score: it neither failed nor idled.
+def has_score(row: Record, score: str) -> bool:
+    """Return whether the run of a row of `summary.csv` has a score; one that diverged has.
 
-    A run idled, with the status `not_run`, if it aggregated no round. One in which every client
-    trains alone has no score either.
+    One that failed has none, nor one that idled, with the status `not_run`: it aggregated no round.
+    One in which every client trains alone has those of the clients' own models.
 
-    >>> [has_score({"status": status}) for status in (None, "failed", "not_run")]
+    Args:
+      row: the row.
+      score: a column, of `SCORES`.
+
+    >>> [has_score({"status": status}, "final") for status in (None, "failed", "not_run")]
     [True, False, False]
-    >>> [has_score({"not_federated": kind}) for kind in ("pooled", "alone")]
-    [True, False]
+    >>> alone = {"not_federated": "alone", "metric": "test_accuracy", "own": 0.5}
+    >>> has_score(alone, "final"), has_score(alone, "own")
+    (False, True)
     """
-    return row.get("status") not in WITHOUT_SCORE and row.get(NOT_FEDERATED) != ALONE
+    if row.get("status") in WITHOUT_SCORE:
+        return False
+    if score == OWN:
+        return row.get(OWN) is not None or bool(row.get("metric") and row.get("diverged"))
+    return not _has_only_own_scores(row)
+
+
+def with_score(rows: Iterable[Record], score: str) -> list[Record]:
+    """Return the rows of `summary.csv` that have a score, as of `has_score`."""
+    return [row for row in rows if has_score(row, score)]
+
+
+def common_score(score: str, *runs: Iterable[Record]) -> str:
+    """Return the score by which the runs of methods are compared with each other.
+
+    It is the one that is asked for or, where clients of one of the methods train alone and the
+    metric is that of a shared model, `own`: then all are scored on the same samples, those of the
+    clients.
+
+    Args:
+      score: a column, of `SCORES`.
+      *runs: rows of `summary.csv` of every method.
+
+    >>> alone = [{"not_federated": "alone", "metric": "test_accuracy"}]
+    >>> common_score("final", [{"metric": "test_accuracy"}], alone)
+    'own'
+    """
+    if any(_has_only_own_scores(row) for rows in runs for row in rows):
+        return OWN
+    return score
+
+
+def _has_only_own_scores(row: Record) -> bool:
+    """Whether a run has no shared model, and its metric is that of one."""
+    return row.get(NOT_FEDERATED) == ALONE and row.get("metric") not in OF_OWN_MODELS
 
 
 def is_federated(row: Record) -> bool:
@@ -160,8 +223,8 @@ def summarise(
 ) -> Record:
     """Return the row of `summary.csv` of one run.
 
-    A run that diverged has no score at its end; one that has not run, or has no shared model, has
-    no score at all.
+    A run that diverged has no score at its end; one that has not run has no score at all, and one
+    without a shared model only those of its clients' own models.
 
     Args:
       rounds: its evaluated rounds, as in `rounds.csv`.
@@ -172,7 +235,8 @@ def summarise(
       reason: why it did not end as `done`; empty if it did.
       not_federated: why its method is no federated one, as in the column; empty if it is.
     """
-    if all(row.get(metric) is None for row in rounds):
+    is_evaluated = any(row.get(metric) is not None for row in rounds)
+    if not is_evaluated:
         metric = _loss_of(rounds)
     evaluated = [row for row in rounds if row.get(metric) is not None]
     values = [row[metric] for row in evaluated]
@@ -209,13 +273,13 @@ def summarise(
         row["reason"] = reason
     if status == NOT_RUN:
         # What was evaluated is the initial model, which is not a result.
-        row |= dict.fromkeys((*SCORES, *TO_TARGET))
+        row |= dict.fromkeys((*OF_ROUNDS, *TO_TARGET))
         row["status"] = status
     if not_federated:
         row[NOT_FEDERATED] = not_federated
-    if not_federated == ALONE:
+    if not_federated == ALONE and not (is_evaluated and metric in OF_OWN_MODELS):
         # The clients' losses are not those of one model.
-        row |= dict.fromkeys(("metric", *SCORES, *TO_TARGET))
+        row |= dict.fromkeys(("metric", *OF_ROUNDS, *TO_TARGET))
     return row
 
 
@@ -322,6 +386,32 @@ def columns_of_clients(clients: Record, status: str, metric: str) -> Record:
         if scores and status not in ("diverged", NOT_RUN):
             return {**columns, "final": float(np.mean(scores))}
     return columns
+
+
+def own_score(clients: Record, status: str, metric: str) -> Record:
+    """Return the score on the clients' own test samples, and its metric, as in `summary.csv`.
+
+    Each client is scored with the final model that it would use, its own or else the shared one,
+    and all count the same. Empty for a run without such a score, and for metrics that are no means
+    over samples.
+
+    Args:
+      clients: rows of `clients.csv`, stacked; they are scored on test samples.
+      status: how the run ended.
+      metric: the metric of the run, or the scenario's if it has none.
+
+    >>> own_score({"global_mae": [0.5, 1.0], "global_loss": [1.0, 2.0]}, "done", "test_mae")
+    {'metric': 'test_mae', 'own': 0.75}
+    """
+    _, _, name = metric.removesuffix("_mean").rpartition("_")
+    if name == "accuracy" and not {"personal_accuracy", "global_accuracy"} & clients.keys():
+        # As the metric of a run of models that predict numbers.
+        metric, name = "test_loss", "loss"
+    for model in ("personal", "global"):
+        scores = [value for value in clients.get(f"{model}_{name}", ()) if value is not None]
+        if scores and status not in ("diverged", NOT_RUN):
+            return {"metric": metric, OWN: float(np.mean(scores))}
+    return {}
 
 
 def fairness_columns(clients: Record, status: str) -> Record:

@@ -13,10 +13,10 @@ from fedsim.study.summary import (
     Record,
     distinct,
     grouped,
-    has_score,
     larger_is_better,
     values_of,
     variation_of,
+    with_score,
     worst,
 )
 
@@ -92,7 +92,7 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     Args:
       trials: one method under one variation, with each of its settings.
       metric: a metric on test data.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     column = validation_of(metric)
     worst_score = worst(metric)
@@ -144,7 +144,7 @@ def _validation_scores(trial: Trial, column: str, worst_score: float) -> dict[in
     seeds = []
     values = []
     diverged = []
-    for row in filter(has_score, trial.summary):
+    for row in with_score(trial.summary, "final"):  # which it has on validation data as well
         seeds.append(row["seed"])
         values.append(last[row["seed"]])
         diverged.append(bool(row["diverged"]))
@@ -155,7 +155,7 @@ def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
     values = []
     diverged = []
-    for row in filter(has_score, trial.summary):
+    for row in with_score(trial.summary, score):
         values.append(row[score])
         diverged.append(bool(row["diverged"]))
     return scored(values, diverged, worst_score)

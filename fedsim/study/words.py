@@ -165,10 +165,10 @@ def difference_in_words(difference: float, low: float | None, high: float | None
     >>> difference_in_words(0.113, 0.103, 0.123), difference_in_words(0.25, 0.25, 0.25)
     ('+0.113, 95 % CI +0.103 to +0.123', '+0.25')
     """
-    text = f"{difference:+.3g}"
+    text = f"{difference:+z.3g}"
     if low is None or low == high:
         return text
-    return f"{text}, 95 % CI {low:+.3g} to {high:+.3g}"
+    return f"{text}, 95 % CI {low:+z.3g} to {high:+z.3g}"
 
 
 def for_display(section: Mapping[str, Any]) -> dict[str, Any]:

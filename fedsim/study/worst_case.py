@@ -81,7 +81,7 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
 
     Args:
       summary: rows of `summary.csv`.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     settings = by_attack(summary)
     p_values = _p_of_pairs(settings, score)
@@ -177,7 +177,7 @@ def _row(method: str, rest: str, attack: str, attacks: ByAttack, score: str) -> 
       rest: what varies apart from the attack.
       attack: the method's worst attack.
       attacks: the method's runs by attack.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
     """
     runs = attacks[attack]
     values = score_array(runs, score)

@@ -1,6 +1,5 @@
 """Adding a comparison of somebody's method to the results of a suite."""
 
-import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.differences import differences
 from fedsim.runs.filenames import names_of
-from fedsim.runs.lock import lock
+from fedsim.runs.lock import held
 from fedsim.runs.unfinished import is_complete
 from fedsim.runs.verify import verify
 from fedsim.study.pairing import same_runs
@@ -53,11 +52,10 @@ def add(folder: Path, runs: Sequence[Path]) -> list[Added]:
       CheckpointError: for a comparison that is not what its record says.
       LockedError: when another process adds something.
     """
-    with contextlib.ExitStack() as stack:
+    if not task_folders(folder):
+        raise DirectoryError(f"{folder}: no task of a suite; fedsim suite run writes them")
+    with held(folder):
         tasks = task_folders(folder)
-        if not tasks:
-            raise DirectoryError(f"{folder}: no task of a suite; fedsim suite run writes them")
-        lock(folder, stack)
         files.remove(folder / INCOMING)  # of a process that was killed
 
         added: list[Added] = []

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from fedsim.errors import DirectoryError
 from fedsim.runs import directory
+from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.replay_cells import replay_cells
 from fedsim.runs.verify import Check, Request, Verification, check_of, verify
 from fedsim.suite.board import runs_in, task_folders
-
-NOTHING_GIVEN: dict[str, Any] = dict.fromkeys(("data", "model", "params", "loss"))
 
 
 class Drawn(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from fedsim.errors import Failure, exit_code
 from fedsim.runs.compare import compare
 from fedsim.runs.directory import RECORD
+from fedsim.runs.lock import held
 from fedsim.scenario import Scenario
 
 
@@ -46,17 +47,23 @@ def run_suite(
 
     Raises:
       Interrupted: when `ask` said so.
+      LockedError: when another process is writing in `out`.
     """
-    for task in tasks:
-        name = task.spec.name
-        folder = out / name
-        goes_on = resume and (folder / RECORD).exists()
-        try:
-            comparison = compare(task, out=folder, resume=goes_on, ask=ask, **options)
-        except Failure as failure:
-            yield Ended(name, folder, " ".join(str(failure).split()), exit_code(failure))
-            continue
-        code = 0
-        if comparison.status != "done":
-            code = 8 if any(outcome.large for outcome in comparison.outcomes) else 5
-        yield Ended(name, folder, comparison.verdict[0], code)
+    with held(out):
+        for task in tasks:
+            folder = out / task.spec.name
+            goes_on = resume and (folder / RECORD).exists()
+            yield _ended(task, folder, resume=goes_on, ask=ask, **options)
+
+
+def _ended(task: Scenario, folder: Path, **options: Any) -> Ended:
+    """Run the comparison of a task."""
+    name = task.spec.name
+    try:
+        comparison = compare(task, out=folder, **options)
+    except Failure as failure:
+        return Ended(name, folder, " ".join(str(failure).split()), exit_code(failure))
+    code = 0
+    if comparison.status != "done":
+        code = 8 if any(outcome.large for outcome in comparison.outcomes) else 5
+    return Ended(name, folder, comparison.verdict[0], code)

@@ -165,7 +165,7 @@ def _grid(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[Any, list[Sh
         cells = []
         for task in analysis.tasks:
             mean = by_place.get((method, task.name))
-            text = "" if mean is None else f"{mean:.4f}"
+            text = "" if mean is None else f"{mean:z.4f}"
             framed = worst.get(method) == task.name
             cells.append(Shaded(text, shades.get((method, task.name), 0), framed))
         grid.append((breakable(method), cells))

@@ -112,10 +112,10 @@ def _apart(row: Record) -> Mark:
     if row["difference"] is None:
         return empty_mark(row["note"] or "no difference")
     p = row["p_adjusted"]
-    text = f"{row['difference']:+.3f}"
+    text = f"{row['difference']:+z.3f}"
     title = text
     if row["ci_low"] is not None:
-        title += f" ({row['ci_low']:+.4f} to {row['ci_high']:+.4f})"
+        title += f" ({row['ci_low']:+z.4f} to {row['ci_high']:+z.4f})"
     if p is not None:
         title += f", p = {p:.2g} after Holm"
     return Mark(

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from fedsim.disk import files
 from fedsim.disk import tables as columns
 from fedsim.disk.tables import Record, frame, to_csv
-from fedsim.errors import DirectoryError
 from fedsim.report.paper_table import AGAIN, paper_table
 from fedsim.report.tables import latex
-from fedsim.runs.directory import RECORD
+from fedsim.runs.directory import open_output_folder
 from fedsim.suite import costs, tables
 from fedsim.suite.analysis import Analysis, analysed, as_variations
 from fedsim.suite.page import page_of
@@ -46,20 +45,19 @@ class Written(NamedTuple):
     left_out: list[str]
 
 
-def write_report(folders: Sequence[Path], out: Path) -> Written:
+def write_report(folders: Sequence[Path], out: Path, force: bool = False) -> Written:
     """Write the report of the tasks in some folders.
 
     Args:
       folders: what `fedsim suite run` wrote.
       out: the folder of the report.
+      force: replace files of the same names there.
 
     Raises:
-      DirectoryError: for folders that cannot be reported together, and an `out` that is a run.
+      DirectoryError: for folders that cannot be reported together, and an `out` that is a run or,
+        without `force`, has such a file.
+      LockedError: when another process is writing in `out`.
     """
-    if (out / RECORD).exists():
-        raise DirectoryError(
-            f"{out}: is a run, whose files a report would replace; give another --out"
-        )
     tasks, left_out = read_tasks(folders)
     analysis = analysed(tasks)
     rows = tables_of(analysis)
@@ -72,10 +70,10 @@ def write_report(folders: Sequence[Path], out: Path) -> Written:
         contents[f"tables/{name}.tex"] = latex(shown)
     contents[PAGE] = page_of(analysis, rows, left_out)
 
-    files.make_folder(out)
-    files.make_folder(out / "tables")
-    for name, content in contents.items():
-        files.write_output(out / name, content)
+    with open_output_folder(out, contents, force):
+        files.make_folder(out / "tables")
+        for name, content in contents.items():
+            files.write(out / name, content)
     return Written(headline(analysis), list(contents), left_out)
 
 

@@ -2,7 +2,7 @@
 
 A run that failed, or in which no round was aggregated, counts like one that diverged: its score is
 the worst that there is. So a method gains nothing by not finishing. Clients that train alone have
-no shared model, and no score.
+no shared model, and a score only under a metric about own models.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ from fedsim.study.summary import (
     NOT_FEDERATED,
     WITHOUT_SCORE,
     Record,
+    common_score,
     distinct,
     grouped,
     metric_of,
@@ -37,7 +38,7 @@ class Task(NamedTuple):
     Attributes:
       name: of the task, with its variation if something varies.
       metric: the metric that is scored; empty if no run has a score.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       baseline: the method that the others are compared with.
       tables: the rows of `summary`, `compare`, `rounds`, `timing` and `tuning`; in `summary`, runs
         without a score have `diverged` set.
@@ -61,8 +62,8 @@ class Task(NamedTuple):
     def scores(self, method: str) -> dict[int, float]:
         """The scores of a method by seed; empty if it has none."""
         runs = [row for row in self.tables["summary"] if row["method"] == method]
-        if all(row.get(NOT_FEDERATED) == ALONE for row in runs):
-            return {}
+        if common_score(self.score, runs) != self.score:
+            return {}  # on other samples than those of the other methods
         return seed_scores(runs, self.score)
 
     def why_outside(self, method: str) -> str:

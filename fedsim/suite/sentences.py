@@ -19,7 +19,8 @@ NOT_COMPARED = "No two methods have scores in all tasks under a common seed, so 
 NO_SCORE = (
     "{method} has no score and is not ranked: scores are those of a shared model on all test "
     "samples, and {method} trains a model for each client alone. In tasks with data.client_test, "
-    "clients.csv of the task scores each of these models on test samples of its client."
+    "compare.csv of the task compares these models with the baseline on the clients' own test "
+    "samples."
 )
 NOT_EQUAL = "Methods that are not told apart may still differ: the intervals say by how much."
 
@@ -85,7 +86,7 @@ def notes(analysis: Analysis) -> list[str]:
     for method, tasks in analysis.missing.items():
         lines.append(f"{method} is not compared over tasks: no score in {', '.join(tasks)}.")
     for method, reason in analysis.outside.items():
-        if reason == ALONE:
+        if reason == ALONE and not any(task.scores(method) for task in analysis.tasks):
             lines.append(NO_SCORE.format(method=method))
         else:
             lines.append(f"{method} is not ranked ({OUTSIDE[reason]}).")

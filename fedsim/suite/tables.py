@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedsim.study.pairing import THRESHOLDS
-from fedsim.study.standings import OUTSIDE
+from fedsim.study.standings import NO_OWN_SCORE, OUTSIDE
 from fedsim.study.statistics import iqm, profile, stratified
 from fedsim.study.summary import (
     Record,
@@ -14,6 +14,7 @@ from fedsim.study.summary import (
 from fedsim.suite.analysis import Analysis
 from fedsim.suite.results import Task
 from fedsim.suite.statistics import Pair, all_pairs, rank_intervals
+from fedsim.types.client import ALONE
 
 OUTCOMES = {1: "better", 0: "open", -1: "worse"}  # of a test, after Holm
 NO_SCORE_IN = "no score in {tasks}"
@@ -191,7 +192,7 @@ def _note(task: Task, method: str, seeds: int) -> str:
     """What is said of a method in a task: that it is not federated, or how many runs are lost."""
     outside = task.why_outside(method)
     if outside:
-        return OUTSIDE[outside]
+        return _note_outside(outside, seeds)
     if task.lost.get(method):
         return LOST.format(number=task.lost[method], runs=seeds)
     return ""
@@ -200,10 +201,22 @@ def _note(task: Task, method: str, seeds: int) -> str:
 def _note_across(analysis: Analysis, method: str) -> str:
     """Why a method is not ranked; empty if it is."""
     if method in analysis.outside:
-        return OUTSIDE[analysis.outside[method]]
+        return _note_outside(analysis.outside[method], _tasks_of(analysis, method))
     if method in analysis.missing:
         return NO_SCORE_IN.format(tasks=", ".join(analysis.missing[method]))
     return ""
+
+
+def _note_outside(reason: str, scores: int) -> str:
+    """What is said of a method that is not federated.
+
+    Args:
+      reason: as in the column `not_federated`.
+      scores: how many scores it has.
+    """
+    if reason == ALONE and not scores:
+        return NO_OWN_SCORE
+    return OUTSIDE[reason]
 
 
 def _tasks_of(analysis: Analysis, method: str) -> int:

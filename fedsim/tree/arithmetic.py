@@ -65,8 +65,10 @@ def fold(total: Tree, stacked: Tree, weight: Float[Array, " K"]) -> Tree:
 
     A sequential left fold, so that a sum cut into blocks has the bits of the full sum. Rows of
     weight 0 or less are left out by `where`, never by multiplication: whatever an absent row holds
-    (NaN too) cannot leak. Integers wrap, which is exact for whole weights: a sum modulo 2³² in
-    leaves of 32 bits, whatever the order. Cost: O(K·D), as fast as a `tensordot`.
+    (NaN too) cannot leak. The sum has the type of `total`, float32 or wider: what is narrower is
+    widened where it enters, and not here, where it would depend on the blocks. Integers wrap, which
+    is exact for whole weights: a sum modulo 2³² in leaves of 32 bits, whatever the order. Cost:
+    O(K·D), as fast as a `tensordot`.
     """
 
     def add(k, total):

@@ -168,9 +168,10 @@ class Part(NamedTuple):
     """The part of the model that ONE client trains and sends, of a few sizes (`work.level`).
 
     Attributes:
-      trains: (params, work) -> a bool for every number of params, whether the client has it.
-      kept: params (arrays or shapes) -> for every leaf, how many of its numbers a client has, by
-        level: a NumPy array `[levels]`, equal in all rounds.
+      trains: (params, work) -> a bool for every number of params, whether the client trains it: the
+        mean of a number is over those who do.
+      kept: params (arrays or shapes) -> for every leaf, how many of its numbers a client receives
+        and sends, by level: a NumPy array `[levels]`, equal in all rounds.
     """
 
     trains: Callable[[Tree, Work], Tree]
@@ -215,7 +216,8 @@ class Client(NamedTuple):
       shares: params (names, shapes) -> a bool per leaf, whether it travels; None: all do.
       stats: what happens to running statistics: the server's are the mean of the clients', weighted
         as the rule does; or their variance is that of all clients' values together, by the same
-        weights; or every client keeps its own, and none travel.
+        weights; or every client keeps its own, and none travel. Integers and truth values are those
+        of the first client whose update counts.
       personal: (shared, memory row) -> the client's personal variables.
       tuning: how the client's personal variables are trained before they are scored; None: they
         are scored as they are.
@@ -240,6 +242,8 @@ class Client(NamedTuple):
         makes `Message.delta`. None: the shared leaves travel.
       model: (the scenario's model, shapes of a batch of one sample) -> the model that is trained
         and scored in its place; the same one for the same model.
+      begins: (drawn parameters of that model, start parameters of the scenario's model as a Python
+        program passes them) -> those that the run begins with. ValueError: for others.
       gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
       resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
         this round; None: all leaves are trained in every round.
@@ -271,6 +275,7 @@ class Client(NamedTuple):
     models_sent: int = 1
     travels: Callable[[Tree], Tree] | None = None
     model: Callable[[Model, ShapeDtypeStruct], Model] | None = None
+    begins: Callable[[Tree, Any], Tree] = lambda drawn, params: params
     gossip: Gossip | None = None
     resting: Callable[[Shared, Tree], Tree] | None = None
     part: Part | None = None

@@ -46,8 +46,10 @@ class Updates(Columns):
               TypeError: for `weight`, which is computed.
             """
             if "weight" in changes:
-                text = "updates.weight is arrived · samples"
-                raise TypeError(f"{text}: replace `arrived` (Bool) or `samples` (Float)")
+                raise TypeError(
+                    "updates.weight is arrived · samples: "
+                    "replace `arrived` (Bool) or `samples` (Float)"
+                )
             return super()._replace(**changes)
 
 
@@ -100,6 +102,6 @@ class Context(NamedTuple):
     # messages of each client that a round has on average; 0: unknown
     share: Float[Array, " K"] | float = 0.0
     canary: Bool[Array, " K"] | None = None  # clients by which privacy is audited
-    # [K, ...] for every number of a row, whether its client has it; None: all clients have all
+    # [K, ...] for every number of a row, whether its client trains it; None: all train all
     trained: Tree | None = None
     scale: float = 1.0  # of A B, in a model with pairs

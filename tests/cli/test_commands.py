@@ -16,6 +16,7 @@ from conftest import some
 
 from fedsim.cli import cli, main
 from fedsim.cli.entry import COMMANDS, MODULES
+from fedsim.errors import MAX_CHARACTERS
 from fedsim.scenario.expected import plural_of
 
 OLD = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "1"}
@@ -323,3 +324,15 @@ def test_the_shell_completes_commands_options_and_names(tmp_path):
     assert "trimmed_mean" in completed("fedsim explain trim") and completed("fedsim list att") == [
         "attacks"
     ]
+
+
+@pytest.mark.parametrize("line", ["check", "explain", "report", "run iid --seeds", "run iid --set"])
+def test_no_quoted_text_makes_a_line_long(line, tmp_path, monkeypatch, capsys):
+    """Nor does that of a base, whose file could not even be looked for."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.yaml").write_text(f"extends: {'x' * 5000}\nname: a\n")
+    word = "a.yaml" if line == "check" else "x" * 5000
+    with pytest.raises(SystemExit) as end:
+        main([*line.split(), word])
+    assert end.value.code in (2, 4)
+    assert max(map(len, capsys.readouterr().err.splitlines())) <= 2 * MAX_CHARACTERS + 3

@@ -17,7 +17,7 @@ from fedsim.disk.tables import read_table, to_csv
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
-from fedsim.study.standings import OUTSIDE
+from fedsim.study.standings import ON_OWN_SAMPLES, OUTSIDE
 
 SIZES = problems.SIZES  # with clients without samples, in front, in the middle, and at the end
 SAMPLES = [{"kind": "mean", "weights": "samples"}]
@@ -434,7 +434,7 @@ def test_a_comparison_marks_baselines_and_ranks_them_nowhere(compared):
     assert comparison.status == "done" and comparison.baseline == "fedprox(mu=0.1)"
     outcomes = {s.method: s.outcome for s in comparison.standings[""]}
     assert outcomes["centralised"] == OUTSIDE["pooled"]
-    assert outcomes["local_only"] == OUTSIDE["alone"]
+    assert outcomes["local_only"] == ON_OWN_SAMPLES
     assert list(outcomes)[-2:] == ["centralised", "local_only"]
 
     # The same partition, start model and test set.
@@ -454,7 +454,7 @@ def test_a_comparison_marks_baselines_and_ranks_them_nowhere(compared):
     row = comparison.table.set_index("method").loc["centralised"]
     assert np.isfinite(row["difference"]) and row["seeds"] == 7
     row = comparison.table.set_index("method").loc["local_only"]
-    assert row["seeds"] == 0 and np.isnan(row["mean"])
+    assert row["seeds"] == 7 and row["score"] == "own" and np.isfinite(row["difference"])
     for name in ("bytes", "seconds"):
         rows = comparison.records[name]
         assert {row["method"] for row in rows} <= {"fedprox(mu=0.1)", "scaffold"}
@@ -463,10 +463,9 @@ def test_a_comparison_marks_baselines_and_ranks_them_nowhere(compared):
     assert "centralised" not in headline and "local_only" not in headline
     text = " ".join(lines)
     assert "centralised trains on pooled data and is not a federated method" in text
-    own = comparison.summary.set_index("method").loc["local_only", "client_accuracy_p50"].mean()
-    assert f"the median client's own model has accuracy {own:.3g}" in text
+    assert f"not a federated method: test accuracy {row['mean']:.3f} (against fedprox" in text
     personal = comparison.clients.set_index("method").loc["local_only", "personal_accuracy"]
-    assert abs(own - personal.groupby(np.repeat(range(7), 8)).median().mean()) < 1e-9
+    assert abs(row["mean"] - personal.groupby(np.repeat(range(7), 8)).mean().mean()) < 1e-9
 
 
 @pytest.mark.long
@@ -477,10 +476,10 @@ def test_the_files_of_a_comparison_say_the_same_again(compared, pictures):
     record = json.loads((folder / "run.json").read_text())
     assert record["verdict"] == comparison.verdict
     page = (folder / "report.html").read_text()
-    assert "not federated" in page and OUTSIDE["alone"] in page
+    assert "not federated" in page and ON_OWN_SAMPLES in page
     paper = (folder / "tables" / "summary.tex").read_text()
     assert "Last, not federated methods: centralised (trained on pooled data)" in paper
-    assert "no score" in paper and "\\textbf" not in next(
+    assert "scored on its own test samples" in paper and "\\textbf" not in next(
         line for line in paper.splitlines() if line.startswith("centralised")
     )
 
@@ -505,12 +504,6 @@ def test_the_others_against_pooled_training_and_an_attack_that_is_not_theirs():
     # The partition that is listed is that of methods whose samples are poisoned.
     changed = comparison.partition.groupby("variant")["attack/label_flip"].sum()
     assert changed["fleet.malicious=0"] == 0 and changed["fleet.malicious=0.5"] > 0
-
-
-@pytest.mark.long
-def test_a_comparison_without_a_score_of_its_baseline_is_refused():
-    with pytest.raises(ScenarioError, match="local_only trains no shared model"):
-        fedsim.compare(written(), "fedavg,local_only", baseline="local_only")
 
 
 @pytest.mark.long

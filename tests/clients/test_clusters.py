@@ -13,10 +13,12 @@ from reference.scenarios import consecutive
 from test_readme import block
 
 import fedsim
+from fedsim import tree
 from fedsim.clients.cfl import second_part
 from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
+from fedsim.models import mlp
 from fedsim.report.context import context_of
 from fedsim.report.page.fairness import fairness
 from fedsim.report.page.moves import moves
@@ -258,6 +260,36 @@ def test_tables_tell_the_models_apart(shifted):
     seed = shifted.summary["seed"][found]
     own = clients[clients["seed"] == seed]
     assert own["personal_accuracy"].mean() > 0.7 and "global_accuracy" not in clients
+
+
+@long
+def test_a_client_s_model_is_that_of_its_cluster(shifted):
+    """As the server has it, and as it is scored."""
+    models = shifted.model(seed=1)
+    clients = shifted.clients.query("seed == 1")
+    for client, cluster in zip(clients["client"], clients["cluster"], strict=True):
+        own = shifted.model(seed=1, client=client)
+        jax.tree.map(np.testing.assert_array_equal, own, tree.take(models, cluster))
+
+    federation = shifted.experiment.plans[1].federation
+    held = federation.test_holders
+    rows = held.indices[held.owner == 3]
+    x = np.concatenate([federation.train.x, federation.test.x])
+    y = np.concatenate([federation.train.y, federation.test.y])
+    right = shifted.predict(x[rows], seed=1, client=3).argmax(1) == y[rows]
+    assert right.mean() == pytest.approx(clients["personal_accuracy"].iloc[3])
+
+
+@long
+@pytest.mark.parametrize("kind", ["cfl", "fedgroup", "ifca"])
+def test_a_client_of_a_group_has_the_model_of_the_group(kind):
+    result = played([ALL], client={"kind": kind})[1]
+    clients = result.clients
+    models = result.model()
+    for client, cluster in zip(ALL, clients["cluster"]):
+        np.testing.assert_array_equal(result.model(client=client), models[int(cluster)])
+    with pytest.raises(ValueError, match="client 6 has no training samples"):
+        result.model(client=6)
 
 
 @long
@@ -573,10 +605,43 @@ def test_what_knows_a_single_model_is_refused(sections, text):
     assert text in str(error.value) and "; " in str(error.value)
 
 
+SCARCE = {"name": "scarce", "data": {"kind": "gaussian_blobs", "samples": 60, "clients": 3}}
+START = {"W": np.zeros((20, 10)), "b": np.zeros(10)}
+MAKING_MODELS = [
+    name for name, factory in FAMILIES["client"].items() if factory().model is not None
+]
+
+
+@pytest.mark.parametrize("kind", ["ifca(clusters=2)", "fedem(components=2)"])
+@pytest.mark.parametrize(("params", "given"), [(START, "one model"), ([START] * 3, "a list of 3")])
+def test_start_models_are_as_many_as_clusters(kind, params, given):
+    name, _, _ = kind.partition("(")
+    with pytest.raises(ScenarioError, match=f"{given}, and {name} has 2 models; pass a list"):
+        fedsim.run({**SCARCE, "method": kind}, params=params)
+
+
+@pytest.mark.parametrize("kind", MAKING_MODELS)
+def test_a_method_that_makes_its_model_begins_at_the_start_model_that_is_passed(kind):
+    """As at that of the scenario's model, or at several: all other leaves are as they are drawn."""
+    client = FAMILIES["client"][kind]()
+    model = mlp([4])((5,), 3)
+    net = client.model(model, jax.ShapeDtypeStruct((1, 5), jnp.float32))
+    drawn = net.init(jax.random.key(0))["params"]
+    passed = model.init(jax.random.key(7))["params"]
+
+    begun = client.begins(drawn, [passed] * 3 if kind == "fedem" else passed)
+    assert jax.tree.structure(begun) == jax.tree.structure(drawn)
+    from_drawn = {id(leaf) for leaf in jax.tree.leaves(drawn)}
+    others = [leaf for leaf in jax.tree.leaves(begun) if id(leaf) not in from_drawn]
+    for leaf, expected in zip(others, jax.tree.leaves(passed), strict=True):
+        np.testing.assert_array_equal(leaf, np.broadcast_to(expected, leaf.shape))
+
+
 @long
-def test_start_models_are_as_many_as_clusters():
-    with pytest.raises(ScenarioError, match="params= is one model, and ifca has 2 models; pass a"):
-        played([ALL], params=np.zeros(D), client={"kind": "ifca", "clusters": 2})
+def test_fedem_begins_at_the_models_of_a_list():
+    models = [fedsim.run(digits(rounds=0), seeds=[seed]).model() for seed in (5, 6)]
+    begun = fedsim.run(digits(rounds=0), method="fedem(components=2)", params=models).model()
+    jax.tree.map(np.testing.assert_array_equal, begun["theta"], tree.stack(models))
 
 
 def test_divisions_agree_by_chance_about_0():

@@ -102,7 +102,8 @@ def trained_alone(layers: list, client: int, **pieces) -> list:
 def by_hand(layers: list, widths: list[float], window: str, pieces: bool = False) -> list:
     """A loop over rounds and clients: cut out a small network, train it, put it back.
 
-    With `pieces`, it has HeteroFL's scaler and masked loss.
+    With `pieces`, it has HeteroFL's scaler and masked loss, and of the outputs a client puts back
+    those of its classes.
     """
     for r, cohort in enumerate(COHORTS, start=1):
         sums = [(np.zeros_like(W), np.zeros_like(b)) for W, b in layers]
@@ -114,12 +115,16 @@ def by_hand(layers: list, widths: list[float], window: str, pieces: bool = False
             places = [(np.ix_(i, o), o) for i, o in itertools.pairwise(units)]
             small = [(W[w], b[o]) for (W, b), (w, o) in zip(layers, places)]
             more = {"scale": widths[client], "masked": True} if pieces else {}
-            for number, after in enumerate(trained_alone(small, client, **more)):
+            trained = trained_alone(small, client, **more)
+            held = np.unique(Y[OWNER == client]) if pieces else np.arange(CLASSES)
+            for number, after in enumerate(trained):
+                counted = held if number == len(HIDDEN) else np.arange(len(units[number + 1]))
                 for part in (0, 1):
+                    has = np.zeros_like(after[part])
+                    has[..., counted] = SIZES[client]
                     place = places[number][part]
-                    change = after[part] - small[number][part]
-                    sums[number][part][place] += SIZES[client] * change
-                    weights[number][part][place] += SIZES[client]
+                    sums[number][part][place] += has * (after[part] - small[number][part])
+                    weights[number][part][place] += has
         layers = [
             tuple(
                 leaf + SERVER_LR * np.where(n > 0, total / np.maximum(n, 1), 0)
@@ -173,6 +178,23 @@ def test_heterofl_is_the_mean_over_those_who_have_a_number(widths):
 def test_the_scaler_and_the_masked_loss_are_those_of_heterofl():
     assert any(len(set(Y[OWNER == i])) < CLASSES for i in (0, 1, 3, 4))  # who lacks a class
     check(WIDTHS, "first", pieces=True)
+
+
+@pytest.mark.long
+def test_the_mean_of_an_output_is_over_the_clients_that_hold_its_class():
+    """HeteroFL's `combine`: from zeros, a step moves every bias by 1/2 − 1/3, whoever holds it."""
+    width = {**listed([1.0, 1.0]), "scaler": True, "masked_loss": True}
+    client = {"lr": 1.0, "batch": "full", "steps": 1, "width": width}
+    scenario = {
+        "name": "classes",
+        "rounds": 1,
+        "data": {"test": 0.0},
+        "model": {"kind": "mlp", "hidden": [2]},
+        "client": client,
+    }
+    data = fedsim.Arrays(np.zeros((4, 1)), np.array([0, 1, 0, 2]), client=np.array([0, 0, 1, 1]))
+    output = fedsim.run(scenario, data=data).model()["layer1"]
+    np.testing.assert_allclose(output["b"], [1 / 6, 1 / 6, 1 / 6], rtol=1e-6)
 
 
 @pytest.mark.long
@@ -274,6 +296,16 @@ def test_what_a_client_keeps_is_what_it_trains(model, shape):
     last = dict(zip(tree.leaf_names(params), kept, strict=True))[made.hidden[-1][0]]
     assert last[1] == 3  # the biases of the outputs
     assert sum(leaf[1] for leaf in kept) < sum(sizes) / 2
+
+
+def test_under_a_masked_loss_a_client_trains_the_outputs_of_its_classes():
+    made = mlp([4])((5,), 3)
+    params = jax.eval_shape(made.init, jax.random.key(0))["params"]
+    part = part_of(Widths((0.5,), masked_loss=True), dict(made.hidden))
+    has = part.trains(params, work_of(0)._replace(labels=jnp.array([3.0, 0, 1])))
+    np.testing.assert_array_equal(has["layer1"]["b"], [True, False, True])
+    np.testing.assert_array_equal(has["layer1"]["W"].sum(1), [2, 2, 0, 0])
+    assert np.asarray(has["layer0"]["W"])[:, :2].all()
 
 
 def test_who_has_which_width():

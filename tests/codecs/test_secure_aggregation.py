@@ -10,6 +10,7 @@ import fedsim
 from fedsim import tree
 from fedsim.codecs.modular import Integers, centred, modular, wraps
 from fedsim.errors import ScenarioError
+from fedsim.study.wrap_lines import wrap_lines
 
 SCENARIO = {
     "name": "summed",
@@ -108,12 +109,14 @@ def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
 def test_wraps_are_counted_where_bits_are_few():
     wrapped = run({**LINK, "bits": 6})
     assert wrapped.rounds[WRAPPED].iloc[1:].min() > 0
+    (line,) = wrap_lines(wrapped.records["rounds"])
+    assert line.startswith("secure_aggregation: in ")
 
 
 @pytest.mark.long
 def test_an_attack_happens_before_and_sees_what_it_saw():
     """A stack of rows that an attack reads has the same sum as one that is folded."""
-    edits = ["fleet.malicious=0.2"]
+    edits = ["fleet.malicious={count: 2}"]
     link = {"kind": "little_is_enough"}
     fine = {**LINK, "bits": 32, "scale": 2.0**24}
     attacked = run(wire=[link, fine], rounds=1, edits=edits)

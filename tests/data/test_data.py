@@ -1,6 +1,7 @@
 """Checks, splits and federations: faults named by row, sets that never overlap, the right seeds."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from fedsim.data.splits import Samples, stratified
 from fedsim.errors import DataError, PartitionError
 from fedsim.scenario import read
 from fedsim.sources import digits
+from fedsim.sources.ids import number_ids
 
 F32 = np.dtype("float32")
 
@@ -51,9 +53,10 @@ def numbers(x: np.ndarray) -> set[int]:
             "client: row 1 has no id",
         ),
         (
-            Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["a", 1], object)),
-            "cannot be sorted",
+            Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["a", None], object)),
+            "client: row 1 has no id",
         ),
+        (Arrays(np.zeros((2, 2)), np.zeros(2, int), np.array(["", "a"])), "row 0 has no id"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), x_test=np.zeros((2, 2))), "without y_test"),
         (Arrays(np.zeros((2, 2)), np.zeros(2, int), y_test=np.zeros(2, int)), "without x_test"),
         (
@@ -210,6 +213,53 @@ def test_ids_decide_unless_a_partition_is_asked_for():
         of({"partition": "natural"})
 
 
+WAYS = {  # to write the clients 10, 2 and 9
+    "integers": [10, 2, 9, 2],
+    "floats": [10.0, 2.0, 9.0, 2.0],
+    "texts": ["10", "2", "9", "2"],
+    "texts of floats": ["10.0", "2.0", "9.0", "2.0"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("form", ["array", "objects", "frame", "csv", "parquet"])
+def test_ids_that_are_numbers_sort_as_numbers_in_every_form(way, form, tmp_path):
+    frame = pd.DataFrame({"a": np.arange(4) / 8, "client": WAYS[way], "y": [0, 1, 0, 1]})
+    data, section = None, {"test": 0}
+    if form in ("csv", "parquet"):
+        path = tmp_path / f"t.{form}"
+        {"csv": frame.to_csv, "parquet": frame.to_parquet}[form](path, index=False)
+        section |= {"kind": form, "path": str(path)}
+    elif form == "frame":
+        data, section = frame, {"kind": "supplied", "test": 0}
+    else:
+        ids = np.array(WAYS[way], object if form == "objects" else None)
+        data = Arrays(frame[["a"]].to_numpy(), frame["y"].to_numpy(), ids)
+    f = of(section, (0,), data)[0]
+    assert f.client_names.tolist() == [2, 9, 10] and f.sizes.tolist() == [2, 1, 1]
+
+
+def test_ids_in_the_usual_form_alone_are_numbers():
+    assert number_ids(["2.5", "10"])[1] == [2.5, 10.0]
+    assert number_ids(["10", "007"])[1] == ["007", "10"]
+    assert number_ids(np.array([1, "b"], object))[1] == ["1", "b"]
+
+
+@pytest.mark.parametrize("form", ["arrays", "frame", "csv"])
+def test_a_number_of_clients_beside_ids_is_refused(form, tmp_path):
+    frame = pd.DataFrame({"a": np.arange(6) / 8, "client": [3, 4] * 3, "y": [0, 1] * 3})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    data = {"arrays": Arrays(np.eye(6), np.arange(6) % 2, np.arange(6) % 2), "frame": frame}
+    section = {"kind": "csv", "path": str(tmp_path / "t.csv")} if form == "csv" else {}
+    if form == "frame":
+        section = {"kind": "supplied"}
+    with pytest.raises(
+        fedsim.ScenarioError, match=r"data\.clients: 5 clients, but the samples name 2"
+    ):
+        of({**section, "clients": 5}, arrays=data.get(form))
+    assert of({**section, "clients": 2, "test": 0}, arrays=data.get(form))[0].N == 2
+
+
 def test_samples_from_python_are_tested_on_only_when_asked():
     arrays = numbered_samples(60)
     assert len(of({"clients": 4}, arrays=arrays)[0].test.x) == 0
@@ -222,7 +272,8 @@ def test_samples_from_python_are_tested_on_only_when_asked():
 @pytest.mark.parametrize("ids", [None, np.repeat([2, 1], 30)])
 def test_the_settled_section_reads_the_same(data, ids):
     arrays = numbered_samples(60, 3, ids)
-    scenario = read({"name": "s", "data": {"kind": "digits", "clients": 6, **data}})
+    clients = {} if ids is not None and "partition" not in data else {"clients": 6}
+    scenario = read({"name": "s", "data": {"kind": "digits", **clients, **data}})
     f = federations_of(scenario, arrays, F32)[0]
     settled = resolved_data(scenario, arrays, f)
     again = read({"name": "s", "data": settled.model_dump(mode="json")})

@@ -456,3 +456,9 @@ def test_apportion_within_bounds(rows, place):
     total = int(low.sum() + np.floor(place * room.sum()))
     whole = apportion_within(weight, total, low, high)
     assert whole.sum() == total and (whole >= low).all() and (whole <= high).all()
+
+
+def test_long_tail_says_how_many_samples_it_keeps():
+    samples = Pool(np.repeat(np.arange(10), [2, *[100] * 9]), 10)
+    with pytest.raises(PartitionError, match="long_tail with ratio 100 keeps 11 of 902 samples"):
+        long_tail()(samples, 20, np.random.default_rng(0))

@@ -42,7 +42,12 @@ def test_a_model_passed_from_python_is_counted_before_it_is_made(monkeypatch):
         fedsim.run(TINY, model=(huge, applied))
 
 
-@pytest.mark.parametrize("error", [RuntimeError(FULL), MemoryError("Unable to allocate 64. GiB")])
+UNMAPPED = ImportError("libjax_common.so: failed to map segment from shared object")
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError(FULL), MemoryError("Unable to allocate 64. GiB"), UNMAPPED]
+)
 def test_a_failed_allocation_is_one_line_with_the_forecast(error):
     scenario = read(TINY)
     counted = {"stack": 3 * 10**9, "server": 10**6}

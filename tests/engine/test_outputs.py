@@ -1,9 +1,13 @@
 """What a final model says of new samples: the outputs that its scores are made of."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedsim
+from fedsim.assemble.federation import federations_of
+from fedsim.engine.outputs import like_training
+from fedsim.scenario import read
 from fedsim.sources.bundled import breast_cancer
 
 BLOBS = {"kind": "gaussian_blobs", "samples": 300, "clients": 4, "test": 0.2}
@@ -64,6 +68,7 @@ def test_a_client_s_own_model_answers_for_it():
         (np.zeros(20), r"found \[20\]"),
         (np.zeros((0, 20)), "no samples"),
         (np.full((1, 20), "a"), "samples of the scenario are float32; found <U1"),
+        (pd.DataFrame(np.zeros((3, 20))), "samples have no names of columns; give an array"),
     ],
 )
 def test_samples_of_another_kind_are_refused(result, x, text):
@@ -87,3 +92,102 @@ def test_pixels_that_do_not_fit_are_refused():
 def test_a_client_without_a_model_is_refused(result, client, text):
     with pytest.raises(ValueError, match=text):
         result.predict(np.zeros((1, 20)), client=client)
+
+
+PEOPLE = pd.DataFrame(
+    {
+        "age": np.tile([20.0, 30, 41, 52, 60], 8),
+        "town": np.tile(["ulm", "bern", "linz", "ulm"], 10),
+        "ward": np.arange(40) % 4,
+        "dose": np.linspace(-1, 1, 40),
+        "ill": np.where(np.arange(40) % 3 > 0, "yes", "no"),
+    }
+)
+WRITE = {"csv": "to_csv", "parquet": "to_parquet", "xlsx": "to_excel"}
+
+
+def on_people(form, folder, frame=PEOPLE, **keys):
+    """The scenario and the data of a table in a file, of the frame, or of arrays with names."""
+    section = {"kind": "supplied", "test": 0.2, "standardize": True, **keys}
+    if form != "arrays":
+        section |= {"target": "ill", "client": "ward"}
+    data = frame
+    if form in WRITE:
+        path = folder / f"people.{form}"
+        getattr(frame, WRITE[form])(path, index=False)
+        section |= {"kind": form, "path": str(path)}
+        data = None
+    elif form == "arrays":
+        names = ["age", "dose"]
+        data = fedsim.Arrays(frame[names].to_numpy(), frame["ill"].to_numpy(), features=names)
+        section["clients"] = 4
+    return {**SMALL, "rounds": 1, "data": section}, data
+
+
+def read_people(form, folder, frame=PEOPLE, **keys):
+    """How the samples of new frames are read."""
+    scenario, data = on_people(form, folder, frame, **keys)
+    f = federations_of(read(scenario), data, np.dtype("float32"))[0]
+    return lambda new: like_training(new, f)
+
+
+@pytest.mark.parametrize("form", ["frame", "arrays", *WRITE])
+def test_a_frame_is_read_by_the_names_of_its_columns(form, tmp_path):
+    read_frame = read_people(form, tmp_path)
+    frame = PEOPLE[["age", "dose"]] if form == "arrays" else PEOPLE
+    expected = read_frame(frame)
+    assert expected.shape == (40, 2 if form == "arrays" else 5)
+
+    reversed_columns = frame[frame.columns[::-1]]
+    features = frame.drop(columns=["ill", "ward"], errors="ignore")
+
+    np.testing.assert_array_equal(read_frame(reversed_columns), expected)
+    np.testing.assert_array_equal(read_frame(features), expected)
+    with pytest.raises(ValueError, match="x: no column 'dose', which is a feature"):
+        read_frame(frame.drop(columns="dose"))
+    with pytest.raises(ValueError, match="x: column 'fee' is unknown; leave it out"):
+        read_frame(frame.assign(fee=1.0))
+
+
+def test_the_column_without_a_name_is_that_of_pandas(tmp_path):
+    PEOPLE.to_csv(tmp_path / "t.csv")  # with its index
+    keys = {"kind": "csv", "path": str(tmp_path / "t.csv"), "target": "ill", "client": "ward"}
+    scenario = {**SMALL, "data": {**keys, "drop": [""]}}
+    f = federations_of(read(scenario), None, np.dtype("float32"))[0]
+    assert like_training(pd.read_csv(tmp_path / "t.csv"), f).shape == (40, 5)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("town", "rome", "row 0, column 'town': 'rome' is unknown; .* are 'bern', 'linz', 'ulm'"),
+        ("town", None, "row 0, column 'town': blank; the texts"),
+        ("age", "old", "row 0, column 'age': 'old' is not a number .and 39 more"),
+        ("age", np.nan, "row 0, column 'age': blank; the scenario fills none"),
+    ],
+)
+def test_cells_that_training_had_not_are_named(column, value, text, tmp_path):
+    with pytest.raises(ValueError, match=text):
+        read_people("frame", tmp_path)(PEOPLE.assign(**{column: value}))
+
+
+def test_a_frame_with_blanks_is_filled_as_the_training_samples_were(tmp_path):
+    frame = PEOPLE.copy()
+    frame.loc[3, "age"] = np.nan
+    frame.loc[4, "town"] = None
+    read_frame = read_people("frame", tmp_path, frame, missing="mean")
+
+    x = read_frame(frame)
+
+    assert np.isfinite(x).all() and x[3, 0] == pytest.approx(0, abs=1e-6)  # the mean, standardised
+    others = frame.index != 3
+    np.testing.assert_array_equal(x[others], read_frame(frame.fillna({"age": 50}))[others])
+
+
+@pytest.mark.long
+def test_the_training_frame_can_be_predicted_as_it_is(tmp_path):
+    scenario, data = on_people("frame", tmp_path, test=0)
+    result = fedsim.run(scenario, data=data)
+    outputs = result.predict(PEOPLE.sample(frac=1, axis=1, random_state=0))
+    x = result.experiment.plans[0].federation.train.x
+    np.testing.assert_allclose(outputs, by_hand(result.model(), x), rtol=1e-5, atol=1e-5)

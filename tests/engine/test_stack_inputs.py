@@ -1,12 +1,134 @@
-"""What `fedsim.aggregate` and `fedsim.transmit` refuse: meaningless weights, losses and masks."""
+"""What `fedsim.aggregate` and `fedsim.transmit` make of any type, and what they refuse."""
 
+import jax
+import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from test_conform import ARGUMENTS
 
 import fedsim
+from fedsim.kinds import FAMILIES
+from fedsim.laws import rules, stages
+from fedsim.laws.rows import D, K, Stack
+from fedsim.laws.subjects import subjects_of
 
 ROWS = [[1.0], [2.0], [3.0]]
 NAN = float("nan")
+HALVES = [np.float16, ml_dtypes.bfloat16]
+LINKS = [
+    f"{kind}({ARGUMENTS[kind]})" if kind in ARGUMENTS else kind
+    for family in ("rule", "stage", "attack", "codec")
+    for kind, factory in FAMILIES[family].items()
+    if factory.__module__.startswith("fedsim.")
+]
+
+
+@pytest.mark.quick(60)
+@pytest.mark.parametrize("call", LINKS)
+@pytest.mark.usefixtures("quickly_compiled")
+def test_any_type_gives_the_bits_of_floats(call):
+    (subject,) = subjects_of((call,), (), 0)
+    play = (rules if subject.family == "rule" else stages).of_subject(subject)
+    ones = np.ones(K)
+    result = lambda rows: play(Stack(rows, ones, ones))
+
+    rows = np.random.default_rng(1).integers(0, 256, (K, D))
+    for whole in (rows, rows.astype(np.uint8), rows * 2**40, rows > 100):
+        of_floats = result(whole.astype(np.float64))
+        assert_array_equal(result(whole), of_floats, strict=True)
+    of_floats = result(rows.astype(np.float32))
+    for half in HALVES:
+        with np.errstate(over="ignore"):
+            actual = result(rows.astype(half))
+            rounded = of_floats.astype(half)
+        assert actual.dtype == half
+        assert_array_equal(actual.astype(np.float32), rounded.astype(np.float32))
+
+
+@pytest.mark.parametrize("server", ["trimmed_mean(trim=1)", ["clip(norm=1.0)", "mean"]])
+@pytest.mark.parametrize("dtype", [*HALVES, np.uint8, np.int64])
+def test_a_thousand_rows_of_any_type_are_added_without_loss(server, dtype):
+    rows = np.full((1000, 2), 250).astype(dtype)
+    expected = fedsim.aggregate(server, rows.astype(np.float64)).astype(np.float32)
+    actual = fedsim.aggregate(server, rows)
+    assert actual.dtype == (dtype if dtype in HALVES else np.float64)
+    np.testing.assert_allclose(actual.astype(np.float32), expected, rtol=2**-8)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_an_array_of_jax_gives_the_float_type_that_jax_is_set_to(x64):
+    for call in (fedsim.aggregate, lambda *inputs: fedsim.transmit(*inputs)[0][0]):
+        with jax.enable_x64(x64):
+            for whole in (jnp.array([[1, 2], [2, 2]]), jnp.ones((2, 2), bool)):
+                step = call("mean" if call is fedsim.aggregate else [], whole)
+                assert isinstance(step, jax.Array)
+                assert step.dtype == (jnp.float64 if x64 else jnp.float32)
+        half = call("mean" if call is fedsim.aggregate else [], jnp.ones((2, 2), jnp.bfloat16))
+        assert isinstance(half, jax.Array) and half.dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        ([[1, 2], [2, 4]], {(): [1.5, 3.0]}),
+        ([[True], [False]], {(): [0.5]}),
+        (np.array([[1], [2]], object), {(): [1.5]}),
+        ([[2**70], [2**70]], {(): [2.0**70]}),
+        ({"a": [[1], [2]], "b": np.ones((2, 1), np.float32)}, {"a": [1.5], "b": [1.0]}),
+        ({"a": None, "b": np.array([[1.0], [2.0]])}, {"a": None, "b": [1.5]}),
+        (np.array([[1.0], [2.0]], ">f4"), {(): [1.5]}),
+    ],
+)
+def test_lists_objects_and_empty_leaves_are_read(deltas, expected):
+    step = fedsim.aggregate("mean", deltas)
+    leaves = step if isinstance(step, dict) else {(): step}
+    assert {
+        name: leaf if leaf is None else leaf.tolist() for name, leaf in leaves.items()
+    } == expected
+
+
+@pytest.mark.parametrize(
+    ("deltas", "why"),
+    [
+        ([], "there are no rows; pass at least one update"),
+        (np.zeros((0, 3)), "there are no rows"),
+        (None, "there are no rows"),
+        ({"a": None}, "there are no rows"),
+        (3.0, "is a scalar; a stack has clients on its leading axis"),
+        ({"a": np.ones((2, 1)), "b": np.ones((3, 1))}, "b'] has 3 rows, leaf ['a'] has 2"),
+        ([[1.0], [None]], "is no array of numbers: a value is None"),
+        ([None, [1.0]], "is no array of numbers: "),
+        ([[1.0, 2.0], [3.0]], "is no array of numbers: "),
+        ({"a": {"b": [["x"]]}}, "is no array of numbers: its type is <U1"),
+        (np.ones((2, 2), complex), "is no array of numbers: its type is complex128"),
+        (np.ma.array([[1.0]], mask=[[True]]), "is no array of numbers: it is masked"),
+    ],
+)
+def test_what_is_no_stack_of_numbers_gets_one_line(deltas, why):
+    for call, links in ((fedsim.aggregate, "mean"), (fedsim.transmit, [])):
+        with pytest.raises(fedsim.ScenarioError) as raised:
+            call(links, deltas)
+        assert str(raised.value).startswith(f"{call.__name__}: deltas: ") and why in str(
+            raised.value
+        )
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("argument", ["params", "reference"])
+def test_a_tree_of_the_caller_is_like_a_row(argument):
+    rows = np.array([[1], [2]], np.uint8)
+    assert fedsim.aggregate("mean", rows, **{argument: [1]}).tolist() == [1.5]
+    with pytest.raises(fedsim.ScenarioError, match=f"{argument}: must be a tree like a row"):
+        fedsim.aggregate("mean", rows, **{argument: [1, 2]})
+
+
+def test_a_message_of_half_precision_takes_two_bytes_a_number_until_it_is_encoded():
+    rows = np.ones((2, 3), np.float16)
+    assert fedsim.transmit([], rows)[1].tolist() == [6, 6]
+    encoded = fedsim.transmit("drive", rows)[1]
+    assert_array_equal(encoded, fedsim.transmit("drive", rows.astype(np.float32))[1])
 
 
 @pytest.mark.parametrize(
@@ -30,6 +152,11 @@ def test_another_number_of_losses_is_refused():
     message = r"loss: 3 rows need 3 losses, found shape \[2\]"
     with pytest.raises(fedsim.ScenarioError, match=message):
         fedsim.aggregate("q_fair", ROWS, loss=[1.0, 2.0])
+
+
+def test_losses_that_are_no_numbers_are_refused():
+    with pytest.raises(fedsim.ScenarioError, match="loss: are not numbers"):
+        fedsim.aggregate("q_fair", ROWS, loss=["a", "b", "c"])
 
 
 @pytest.mark.parametrize("malicious", [[3], [-1], [0.5], [True, False], ["a"]])

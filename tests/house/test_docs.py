@@ -28,6 +28,7 @@ EXECUTED = {
     "python",
     "own",
     "networks",
+    "given",
     "frame",
     "rounding",
     "bytes",

@@ -258,6 +258,17 @@ def test_updates_block(root, tmp_path, capsys):
 
 
 @pytest.mark.long
+def test_given_block(root, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(
+        compile(block(text_of(root), "given"), "docs/python.md", "exec"),
+        {"__name__": "python_page"},
+    )
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == "[0, 1, 2, 3, 4, 5, 6, 7, 8] True"
+
+
+@pytest.mark.long
 @pytest.mark.usefixtures("own_kinds")
 def test_networks_block(root, monkeypatch, capsys):
     monkeypatch.chdir(root)

@@ -7,6 +7,7 @@ import pytest
 
 import fedsim
 from fedsim import tree
+from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.models import (
     as_model,
@@ -20,7 +21,7 @@ from fedsim.models import (
     transformer,
     vera,
 )
-from fedsim.models.adapted import adapted
+from fedsim.models.adapted import adapted, merged
 from fedsim.models.cnn import cnn
 from fedsim.models.dense import product
 from fedsim.models.tokens import Tokens
@@ -216,6 +217,26 @@ def test_a_prompt_is_tokens_in_front(every):
     start = np.asarray(prompted["params"]["prompt"])
     rows = np.asarray(params["embedding"]["W"])
     assert all((rows == vector).all(1).any() for vector in start)
+
+
+@pytest.mark.parametrize("kind", sorted(FAMILIES["adapter"]))
+def test_a_merged_model_is_one_without_the_adapter_or_refused(kind):
+    """Parameters are NumPy arrays, as `result.model(merged=True)` has them."""
+    factory = FAMILIES["adapter"][kind]
+    model, x = networks()["transformer" if kind == "prompt" else "mlp"]
+    changed = factory()
+    net = adapted(model, changed)
+    start = net.init(jax.random.key(0))["params"]
+    params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, start)
+    if kind in ("bottleneck", "prompt"):
+        with pytest.raises(ValueError, match="cannot be merged; leave merged out"):
+            merged(params, changed)
+        return
+    plain = merged(params, changed)
+    assert jax.tree.structure(plain) == jax.tree.structure(model.init(jax.random.key(0))["params"])
+    got, _ = model.apply({"params": plain, "stats": {}}, x)
+    expected, _ = net.apply({"params": params, "stats": {}}, x)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
 # --------------------------------------------------------------------------------------- the runs

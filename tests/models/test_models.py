@@ -351,6 +351,15 @@ def test_a_pair_an_object_and_a_model_are_one():
         assert jnp.all(model.apply(model.init(KEY), jnp.ones((3, 2)))[0] == 1)
 
 
+@pytest.mark.parametrize("half", [jnp.bfloat16, jnp.float16])
+def test_a_model_of_half_precision_starts_in_the_float_type_of_the_run(half):
+    variables = {"params": jnp.ones(2, half), "stats": {"seen": jnp.zeros((), jnp.int32)}}
+    own = Model(lambda key: variables, lambda variables, x, **options: (x, variables["stats"]))
+    for model in (as_model(own), as_model(lambda key: variables["params"], lambda params, x: x)):
+        assert model.init(KEY)["params"].dtype == jnp.float32
+    assert as_model(own).init(KEY)["stats"]["seen"].dtype == jnp.int32
+
+
 def test_a_class_in_place_of_its_object_is_named():
     class Net:
         def init(self, key):

@@ -4,12 +4,16 @@ import itertools
 import json
 import math
 import sys
+from inspect import signature
 
 import pytest
 from conftest import TESTS
 
 import fedsim
+from fedsim.limits import LEAST_NOISE, Delta, Epsilon, NoiseMultiplier
 from fedsim.privacy import gaussian
+from fedsim.scenario.sections import DpSgd, Privacy
+from fedsim.stages import local_gaussian, local_laplace
 
 pytest.importorskip("dp_accounting")
 
@@ -193,13 +197,40 @@ def test_a_clip_changes_no_epsilon_and_may_be_left_out():
     assert fedsim.epsilon(without, POISSON, clients=100, rounds=10) == adaptive
 
 
+def test_where_hardly_any_noise_is_asked_for_it_is_the_least():
+    """Under δ = 0.4, a sample of one in a hundred is private without any."""
+    rare = {"kind": "poisson", "rate": 0.01}
+    asked = {"clip": 1.0, "epsilon": 1.0, "delta": 0.4}
+    assert fedsim.noise_multiplier(asked, rare, clients=100, rounds=1) == LEAST_NOISE
+
+
+def test_every_epsilon_delta_and_noise_of_privacy_has_a_range():
+    """Wherever one is written: a section, or a stage of the clients."""
+    ranges = {"epsilon": Epsilon, "delta": Delta, "noise_multiplier": NoiseMultiplier}
+    for section in (Privacy, DpSgd):
+        for name in ranges.keys() & section.model_fields.keys():
+            assert section.__annotations__[name] in (ranges[name], ranges[name] | None)
+    for stage in (local_gaussian, local_laplace):
+        for name in ranges.keys() & signature(stage).parameters.keys():
+            assert signature(stage).parameters[name].annotation == ranges[name]
+
+
 REFUSED = {
     "both": ({"epsilon": 1.0}, "privacy.noise_multiplier: is given, and epsilon.*remove one"),
     "neither": ({"z": None}, "privacy.noise_multiplier: is needed, or an epsilon"),
-    "no delta": ({"delta": None}, "privacy.delta: should be a number above 0 and below 1"),
-    "delta of 1": ({"delta": 1.0}, "privacy.delta: should be .* above 0 and below 1, found 1"),
-    "delta of 0": ({"delta": 0.0}, "privacy.delta: should be .* above 0 and below 1, found 0"),
-    "less than no noise": ({"z": -0.1}, "privacy.noise_multiplier: should be .* at least 0"),
+    "no delta": ({"delta": None}, "privacy.delta: should be a number from 1e-12 to 0.5"),
+    "delta of 1": ({"delta": 1.0}, "privacy.delta: should be .* to 0.5, found 1"),
+    "delta of 0": ({"delta": 0.0}, "privacy.delta: should be .* to 0.5, found 0"),
+    "less than no noise": ({"z": -0.1}, "privacy.noise_multiplier: should be .* from 0"),
+    "hardly any noise": ({"z": 1e-6}, "expected 0, or a number from 0.001 to 1e[+]06; found 1e-06"),
+    "an epsilon of nothing": (
+        {"z": None, "epsilon": 1e-300},
+        "privacy.epsilon: should be a number from 0.0001 to 10000, found 1e-300",
+    ),
+    "an epsilon of everything": (
+        {"z": None, "epsilon": 1e9},
+        "privacy.epsilon: should be a number from 0.0001 to 10000, found 1000000000",
+    ),
     "an order of 1": ({"orders": [2.0, 1.0]}, r"privacy.orders\[1\]: should be .* above 1"),
     "no orders": ({"orders": []}, "privacy.orders: "),
     "a decay alone": (

@@ -9,9 +9,13 @@ from reference.scenarios import consecutive
 from scipy import stats
 
 import fedsim
+from fedsim.assemble import Experiment, build
+from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import epsilon_of_samples
+from fedsim.assemble.noise_notes import noise_notes
 from fedsim.clients import sgd
 from fedsim.errors import ScenarioError
+from fedsim.scenario import read
 
 SIZES = (5, 0, 9, 1)
 PRIVATE = {"clip": 1.5, "noise_multiplier": 0.0, "cap": 3, "microbatch": 2}
@@ -295,7 +299,7 @@ REFUSED = {
     ),
     "a delta of 1": (
         {"client": {"dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1.0}}},
-        "client.dp_sgd.delta: should be a number above 0 and below 1",
+        "client.dp_sgd.delta: should be a number from 1e-12 to 0.5",
     ),
     "a bound of 0": (
         {"client": {"dp_sgd": {"clip": 0.0, "noise_multiplier": 1.0}}},
@@ -374,3 +378,61 @@ def test_what_is_foretold_is_what_a_client_spends_that_always_comes():
     result = fedsim.run({**SMALL, "cohort": "all"})
     foretold = epsilon_of_samples(result.experiment)
     assert foretold["epsilon"] == result.clients["epsilon"].max()
+
+
+FOR_EPSILON = {"clip": 1.0, "epsilon": 3.0}
+
+
+def small(keys: dict) -> dict:
+    return {**SMALL["client"], "dp_sgd": keys}
+
+
+def built(**changes) -> Experiment:
+    scenario = read({**SMALL, **changes})
+    with numerics(scenario):
+        return build(scenario)
+
+
+@pytest.mark.long
+def test_an_epsilon_has_the_least_noise_under_which_no_sample_spends_more():
+    """Under clients of unequal sizes, who all take part in all rounds."""
+    skewed = {**SMALL["data"], "partition": {"kind": "quantity", "distribution": "lognormal"}}
+    case = {**SMALL, "data": skewed, "cohort": "all", "client": small(FOR_EPSILON)}
+    result = fedsim.run(case)
+    solved = result.scenario["client"]["dp_sgd"]
+    spent = result.clients["epsilon"].max()
+    assert 0.99 * 3.0 < spent <= 3.0 == solved["epsilon"]
+    assert fedsim.run(result.scenario).records["clients"] == result.records["clients"]
+
+    less = {**solved, "epsilon": None, "noise_multiplier": solved["noise_multiplier"] * 0.999}
+    more = fedsim.run({**case, "client": small(less)}).clients["epsilon"].max()
+    assert more > 3.0
+
+
+@pytest.mark.parametrize(
+    ("keys", "sections", "text"),
+    [
+        ({"clip": 1.0}, {}, "noise_multiplier: is missing, and so is an epsilon"),
+        ({**FOR_EPSILON, "noise_multiplier": 0.1}, {}, "noise_multiplier: is 0.1, which spends"),
+        ({"clip": 1.0, "noise_multiplier": 1e-6}, {}, "noise_multiplier: expected 0, or a number"),
+        (
+            FOR_EPSILON,
+            {"schedule": {"kind": "fedasync"}},
+            "epsilon: under fedasync, a client may train more often",
+        ),
+    ],
+)
+def test_an_epsilon_that_cannot_be_solved_for_is_refused(keys, sections, text):
+    with pytest.raises(ScenarioError, match=text):
+        built(client=small(keys), **sections)
+
+
+def test_noise_that_drowns_everything_is_said():
+    """That of samples, and that of clients; and what is plain is not."""
+    (line,) = noise_notes(built(client=small({"clip": 1.0, "noise_multiplier": 100.0})))
+    assert line.startswith("client.dp_sgd: over the run, noise takes the model about ")
+    few = {"clip": 1.0, "epsilon": 0.2, "delta": 1e-5}
+    server = [{"kind": "mean", "weights": "uniform", "denominator": "expected"}]
+    (line,) = noise_notes(built(privacy=few, cohort="all", server=server))
+    assert line.startswith("privacy: over the run, noise takes the model about ")
+    assert noise_notes(built(client=small({"clip": 1.0, "noise_multiplier": 1.0}))) == []

@@ -148,3 +148,10 @@ def test_dp_accounting_says_the_same(z, q, releases):
     )
     epsilon = theirs.self_compose(releases).get_epsilon_for_delta(DELTA)
     assert losses.epsilon_after(z, q, DELTA, releases) == pytest.approx(epsilon, abs=1e-6)
+
+
+def test_the_grid_of_one_release_is_bounded_as_that_of_a_sum_is(monkeypatch):
+    """Else hardly any noise would take gigabytes; ε is about that of the mean loss."""
+    monkeypatch.setattr(losses, "MAX_POINTS", 1 << 12)
+    epsilon = losses._epsilon_after.__wrapped__(1e-6, 0.1, DELTA, 3)
+    assert epsilon == pytest.approx(3 / (2 * 1e-6**2), rel=0.01)

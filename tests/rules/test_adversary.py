@@ -1,10 +1,13 @@
 """Who the attacker controls: shares, numbers and ids, for a run or anew in every round."""
 
+import warnings
+
 import numpy as np
 import pytest
 from conftest import if_whole
 
 import fedsim
+from fedsim.assemble.forecast import notes
 from fedsim.fleet import Adversary
 from fedsim.fleet.streams import Stream, generator
 from fedsim.study.words import variation_in_words
@@ -49,6 +52,43 @@ def test_a_million_clients_are_drawn_from_in_little_memory():
 def test_refusals_are_a_line(form, line):
     with pytest.raises(fedsim.ScenarioError, match=line):
         fedsim.run({**SCENARIO, "fleet": {"malicious": form}})
+
+
+@pytest.mark.parametrize(
+    ("path", "section", "least"),
+    [
+        ("fleet.malicious", {"fleet": {"malicious": 0.05}}, "0.1"),
+        ("fleet.malicious.share", {"fleet": {"malicious": {"share": 0.05}}}, "0.1"),
+        (
+            "fleet.stragglers.share",
+            {"fleet": {"stragglers": {"share": 0.08, "work": "drop"}}},
+            "0.17",
+        ),
+        (
+            "data.partition.share",
+            {"data": {**SCENARIO["data"], "partition": {"kind": "mixed", "share": 0.05}}},
+            "0.1",
+        ),
+    ],
+)
+def test_a_share_of_nobody_is_refused(path, section, least):
+    m = 6 if "stragglers" in path else 10
+    line = f"{path}: 0.0[58] of {m} clients is nobody; write at least {least}, or 0"
+    with pytest.raises(fedsim.ScenarioError, match=line):
+        fedsim.run({**SCENARIO, **section})
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.2, 2), (0.06, 1), (0.25, 2), (0.35, 4)])
+def test_a_share_is_the_nearest_number_of_clients_and_run_and_check_say_which(share, count):
+    said = [f"fleet.malicious: {share:g} of 10 clients is {count}"]
+    if share * 10 == count:
+        said = []
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        result = fedsim.run({**SCENARIO, "rounds": 0, "fleet": {"malicious": share}})
+    (plan,) = result.experiment.plans.values()
+    assert plan.malicious.sum() == count
+    assert [str(each.message) for each in caught] == said
+    assert [note for note in notes(result.experiment) if "malicious:" in note] == said
 
 
 def test_in_words():

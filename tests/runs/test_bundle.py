@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from directories import tiny, written
 
 import fedsim
@@ -86,6 +87,24 @@ def test_the_same_run_gives_the_same_bytes_and_everything_is_in_it(study, packed
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", ["line\nbreak", "tab\tand\\", "bell\x07", "C:", "r\u00e9\u2028"])
+def test_a_run_directory_of_any_name_makes_a_bundle_that_opens(name, study, tmp_path):
+    shutil.copytree(study / "run", tmp_path / name)
+    bundle([tmp_path / name], tmp_path / "b.zip", data_roots=[study])
+    with opened(tmp_path / "b.zip") as content:
+        assert len(content.runs) == 1
+
+
+def test_a_file_that_nobody_could_unpack_is_refused_before_it_is_packed(study, tmp_path):
+    scenario = yaml.safe_load((study / "mine.yaml").read_text())
+    data = {**scenario["data"], "path": str(tmp_path / "w\n.npz")}
+    shutil.copy(study / "w.npz", data["path"])
+    fedsim.run({**scenario, "data": data}, out=tmp_path / "run", pictures=False)
+    with pytest.raises(DirectoryError, match=r"w.*npz: has a name that no bundle can hold"):
+        bundle([tmp_path / "run"], tmp_path / "b.zip", data_roots=[tmp_path])
+    assert not (tmp_path / "b.zip").exists()
+
+
 def test_large_data_and_commits_are_left_out_and_named(study, tmp_path):
     made = bundle([study / "run"], tmp_path / "b.zip", limit_mb=0.005, data_roots=[study])
     left_out = {item.name: item for item in made.left_out}

@@ -1,17 +1,21 @@
 """A directory that is renamed or replaced while a run holds it: others' files are left alone."""
 
 import os
+import sys
 import threading
+from pathlib import Path
 
+import click
 import pytest
-from directories import tiny
+from directories import tiny, written
 
 import fedsim
 from fedsim.cli import interrupts
+from fedsim.cli.entry import cli, main
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
 from fedsim.runs.directory import claimed
-from fedsim.runs.lock import LOCK
+from fedsim.runs.lock import LOCK, held
 
 
 def test_a_lock_is_freed_in_a_renamed_directory(tmp_path):
@@ -107,3 +111,116 @@ def test_a_run_whose_directory_is_replaced_stops_and_resumes_in_the_renamed_one(
     assert [path.name for path in x.iterdir()] == ["thesis.txt"] and not (y / LOCK).exists()
     again = fedsim.run(scenario, out=y, resume=True)
     assert again.rounds.equals(fedsim.run(scenario).rounds)
+
+
+# What is put before -o FOLDER, of every command that writes files into a folder.
+INTO_FOLDERS = {
+    "run": "run {scenario} --force",
+    "compare": "compare {scenario} --methods fedavg --seeds 1 --force",
+    "suite run": "suite run {task}",
+    "suite report": "suite report {suite} --force",
+    "check": "check --against {run}",
+    "partition": "partition {scenario} --force",
+    "fork": "fork {run} --round 1 --force",
+    "unlearn": "unlearn {run} --client 3 --force",
+    "contributions": "contributions {run} --force",
+    "bench": "bench {scenario} --force",
+}
+
+# Commands whose -o FILE is replaced as a whole or not at all; nothing else is written there.
+INTO_FILES = ("report", "export", "bundle", "schema")
+
+
+def commands() -> dict[str, click.Command]:
+    """Every command with an option --out, by name."""
+    context = click.Context(cli)
+    found = {}
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        inner = {name: command}
+        if isinstance(command, click.Group):
+            inner = {f"{name} {part}": each for part, each in command.commands.items()}
+        for label, each in inner.items():
+            if any("--out" in option.opts for option in each.params):
+                found[label] = each
+    return found
+
+
+def test_every_command_that_writes_is_tried():
+    assert {*commands()} == {*INTO_FOLDERS, *INTO_FILES}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory) -> dict[str, Path]:
+    """A scenario, a run of it, and a task of a suite with its comparison."""
+    folder = tmp_path_factory.mktemp("desk")
+    scenario = tiny(seeds=[0], rounds=2, method="fedavg", evaluate={"every": 1})
+    task = {**scenario, "compare": {"methods": ["fedavg", "fedprox"], "suite": 1}}
+    del task["method"]
+    fedsim.run(scenario, out=folder / "run", pictures=False)
+    paths = {name: folder / name for name in ("run", "suite")}
+    paths["scenario"] = written(scenario, folder / "scenario.yaml")
+    paths["task"] = written(task, folder / "task.yaml")
+    main_ends(f"suite run {paths['task']} -o {paths['suite']}", 0)
+    return paths
+
+
+def main_ends(line: str, code: int) -> None:
+    """Assert that a command ends with an exit code."""
+    with pytest.raises(SystemExit) as end:
+        main(line.split())
+        sys.exit(0)
+    assert (end.value.code or 0) == code
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in INTO_FOLDERS if name != "check"])
+def test_whatever_writes_into_a_folder_holds_its_lock(name, desk, tmp_path, capsys):
+    """The command ends with 6 where another holds it, and touches nothing; check takes new ones."""
+    out = tmp_path / "out"
+    with held(out):
+        before = contents(out)
+        main_ends(f"{INTO_FOLDERS[name].format(**desk)} -o {out}", 6)
+        assert contents(out) == before
+    assert "in use by process" in capsys.readouterr().err
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files in a folder by name."""
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["contributions", "suite report", "partition", "bench"])
+def test_files_of_somebody_are_replaced_only_by_force(name, desk, tmp_path, capsys):
+    """They are said before anything is computed or written, and a run stays as it is."""
+    line = INTO_FOLDERS[name].format(**desk).removesuffix(" --force")
+    file = {"suite report": "scores.csv"}.get(name, f"{name}.csv")
+    (tmp_path / file).write_text("years of work\n")
+    main_ends(f"{line} -o {tmp_path}", 4)
+    assert f"{file}: already exists; --force" in capsys.readouterr().err
+    assert contents(tmp_path) == {file: b"years of work\n"}
+
+    before = contents(desk["run"])
+    main_ends(f"{line} --force -o {desk['run']}", 4)
+    assert "is a run, which stays as it is" in capsys.readouterr().err
+    assert contents(desk["run"]) == before
+
+
+def test_two_processes_may_write_one_file(tmp_path, monkeypatch):
+    """Neither takes the other's draft for its own; the file is one of both."""
+    file = tmp_path / "page.html"
+    (tmp_path / "page.html.tmp").write_text("of somebody else")
+    replace = os.replace
+
+    def meanwhile(draft, target):
+        monkeypatch.setattr(files.os, "replace", replace)
+        monkeypatch.setattr(files.os, "getpid", lambda: 0)
+        files.write_output(file, "second")
+        assert file.read_text() == "second"
+        replace(draft, target)
+
+    monkeypatch.setattr(files.os, "replace", meanwhile)
+    files.write_output(file, "first")
+    assert file.read_text() == "first"
+    assert contents(tmp_path) == {"page.html": b"first", "page.html.tmp": b"of somebody else"}

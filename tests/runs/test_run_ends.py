@@ -11,6 +11,7 @@ from test_commands import fedsim as typed
 from test_lanes import X64, ragged
 
 import fedsim
+from fedsim.study.guessing import chance_levels, is_at_chance
 from fedsim.study.summary import growth
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -270,3 +271,15 @@ def test_growth_is_measured_against_the_first_loss_and_only_where_it_lasts():
         and not growth(rows(1.0))
         and not growth([])
     )
+
+
+def test_a_run_is_said_to_guess_where_a_comparison_would_say_so():
+    """Labels that nothing predicts, nine tenths of which are the same."""
+    y = (np.arange(90) % 10 == 9).astype(int)
+    result = run(
+        rounds=1, data=fedsim.Arrays(0 * X, y, client=np.arange(90) % 3, x_test=0 * X, y_test=y)
+    )
+    level = chance_levels(result.partition, "test_accuracy")[""]
+    assert is_at_chance(result.summary["final"].item(), result.records["summary"], level)
+    said = "final test accuracy 0.9 is at chance level: always answering '0' would score about 0.9"
+    assert result.notes == {0: said}

@@ -14,6 +14,7 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.runs import cells
 from fedsim.runs.refusals import CompareOverrides, refuse, with_later_problems
 from fedsim.scenario import read
+from fedsim.study.cautions import few_seeds
 
 SOUND = {
     "name": "sound",
@@ -214,6 +215,7 @@ def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
         4,
         8,
     ) and tried.bytes_up > 0
+    assert tried.notes == [few_seeds(seeds=1, tests=2)]  # as the page would say after the runs
     monkeypatch.setattr(cells, "MAX_SECONDS", -1.0)
     assert (
         tried := refuse(read(SOUND), None, CompareOverrides())

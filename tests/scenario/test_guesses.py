@@ -23,7 +23,7 @@ from fedsim.cli.catalogue import NOT_KINDS
 from fedsim.cli.entry import MODULES, cli
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.disk import tables
-from fedsim.errors import EXIT_CODES, ScenarioError
+from fedsim.errors import EXIT_CODES, ScenarioError, nearest
 from fedsim.rules.sgd import sgd
 from fedsim.scenario import read
 from fedsim.scenario.annotations import annotation_of
@@ -37,7 +37,7 @@ from fedsim.scenario.meanings import meanings
 from fedsim.scenario.reader import parse
 from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import call_of
-from fedsim.spelling import plain
+from fedsim.spelling import plain, spellings, words_of
 from fedsim.synonyms import Synonym, synonyms
 
 GUESSES = list(csv.DictReader((TESTS / "guesses.csv").read_text(encoding="utf-8").splitlines(True)))
@@ -122,6 +122,57 @@ def test_every_word_of_other_tools_leads_to_ours(where, desk):  # noqa: F811
     assert {
         typed: answers for typed, answers in answers_by_word.items() if not is_led(*answers)
     } == {}
+
+
+def test_a_word_that_is_not_explained_leads_to_ours():
+    answers: dict[str, str] = {}
+    for guess in WORDS:
+        if guess["typed"].startswith("explain ") and "--" not in guess["typed"]:
+            with pytest.raises(ScenarioError) as refused:
+                explanations(guess["typed"].removeprefix("explain "))
+            if not is_led(guess["answer"], str(refused.value)):
+                answers[guess["typed"]] = str(refused.value)
+    assert answers == {}
+
+
+def test_a_guess_shares_most_letters_or_a_whole_word_with_what_was_typed():
+    """Whatever is typed: words of other tools, names with wrong letters, letters at random."""
+    rng = np.random.default_rng(0)
+    known = sorted(names())
+    letters = list("abcdefghijklmnopqrstuvwxyz_")
+    typed = [name for guess in WORDS for name in re.findall(r"\w{3,}", guess["typed"])]
+    typed += ["focal", "smote", "auroc", "consent", "centre", "linen", "dice", "fedjax", "npv"]
+    typed += ["".join(rng.choice(letters, size=n)) for n in range(3, 13) for _ in range(8)]
+    for name in rng.choice(known, size=60):
+        wrong = list(name)
+        for i in rng.integers(len(name), size=rng.integers(1, 4)):
+            wrong[i] = rng.choice(letters)
+        typed.append("".join(wrong))
+    guesses = {word: nearest(word, known) for word in rng.permutation(typed)[:400]}
+    guessed = {word: name for word, name in guesses.items() if name is not None}
+    assert len(guessed) > 30
+    assert {word: name for word, name in guessed.items() if not is_like(word, name)} == {}
+
+
+def is_like(word: str, name: str) -> bool:
+    """Whether two names are the same but for spelling, share a word, or two letters in three."""
+    if plain(name) in spellings(word) or words_of(word) & words_of(name):
+        return True
+    word, name = word.lower(), name.lower()
+    in_common = [[0] * (len(name) + 1) for _ in range(len(word) + 1)]
+    for i, letter in enumerate(word):
+        for j, theirs in enumerate(name):
+            longest = max(in_common[i][j + 1], in_common[i + 1][j])
+            in_common[i + 1][j + 1] = in_common[i][j] + 1 if letter == theirs else longest
+    return in_common[-1][-1] >= 2 / 3 * max(len(word), len(name))
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [("focal", "final"), ("consent", "constant"), ("centre", "centralised"), ("smote", "score")],
+)
+def test_a_word_that_only_looks_alike_is_no_guess(typed, name):
+    assert nearest(typed, [name]) is None
 
 
 def is_led(answer: str, line: str) -> bool:
@@ -245,6 +296,7 @@ def is_link(text: str, family: str) -> bool:
 
 # What remarks say: `kind(a=1)`, `fedsim command`, `--option`, `section.key`.
 CALLED = re.compile(r"(?<![\w.])([a-z]\w+)\(((?:[a-z_]+=[^,()]*(?:, )?)+)\)")
+ARGUMENTS = re.compile(r"fedsim\.(\w+)\(([^()]*)\)")
 PYTHON = {"run", "load_model", "as_model", "savez"}
 
 
@@ -258,6 +310,11 @@ def test_the_names_in_remarks_exist():
             factories = [kinds[kind] for kinds in FAMILIES.values() if kind in kinds]
             given = {part.partition("=")[0].strip() for part in arguments.split(",")}
             assert any(given <= set(parameters(factory)) for factory in factories), (kind, synonym)
+        for function, arguments in ARGUMENTS.findall(text):
+            known = parameters(getattr(package, function))
+            assert set(re.findall(r"(\w+)=", arguments)) <= set(known), synonym
+        for page in re.findall(r"docs/[a-z_/]+\.md", text):
+            assert (TESTS.parent / page).is_file(), synonym
         for command in re.findall(r"fedsim ([a-z]+)", text):
             assert command in MODULES or command in ("alone",), synonym
         for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text):

@@ -5,7 +5,7 @@ import pytest
 
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
-from fedsim.scenario.explain import explanations
+from fedsim.scenario.explain import explanations, lines_of
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.plugins import enable
 
@@ -61,9 +61,10 @@ WORDS = {
     "fed prox": "did you mean 'fedprox'?",
     "Krum": "did you mean 'krum'?",
     "learning_rate": "write client.lr",
-    "dropout_rate": "write fleet.dropout (a probability)",
-    "attack_ratio_of": "with fleet.malicious for who is malicious",
-    "zzqq": "known: ",
+    "dropout_rate": "write fleet.dropout (a probability that a client drops out",
+    "attack_ratio": "with fleet.malicious for who is malicious",
+    "latex": "write fedsim export DIRECTORY --format latex",
+    "attack_ratio_of": "names with a word of it: attack, ",
 }
 
 
@@ -73,6 +74,20 @@ def test_a_word_that_is_not_explained(word):
         explanations(word)
     answer = str(refused.value)
     assert f"nothing is called '{word}'; " in answer and WORDS[word] in answer
+
+
+def test_a_word_that_nothing_is_like_is_told_where_to_look():
+    with pytest.raises(ScenarioError, match="'zzqq', and nothing is like it; fedsim list has all"):
+        explanations("zzqq")
+
+
+def test_a_parameter_of_many_kinds_is_a_line_for_each():
+    (scale,) = explanations("scale")
+    assert {"codec/sign", "codec/rand_k", "client/knn_per"} <= set(scale["entries"])
+    for name in ("scale", "eps", "alpha", "f", "iterations"):
+        (parameter,) = (e for e in explanations(name) if e["family"] == "parameter")
+        lines = [line for _, line in lines_of(parameter)]
+        assert len(lines) == 3 + len(parameter["entries"])  # its name, a blank line, a sentence
 
 
 def test_advice_on_rules_names_every_rule_with_what_it_resists():

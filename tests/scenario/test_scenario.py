@@ -17,6 +17,17 @@ from fedsim.scenario.reader import parse
 MINIMAL = {"name": "x", "data": {"kind": "digits"}}
 
 
+@pytest.mark.parametrize("path", ["data.test.clients", "client.lr.kind", "fleet.malicious.count"])
+def test_setting_a_key_of_a_number_says_how_to_replace_it(path):
+    holder, _, key = path.rpartition(".")
+    section, _, name = holder.partition(".")
+    written = {"name": "s", section: {name: 0.2}}
+    with pytest.raises(
+        ScenarioError, match=f"found 0.2 .*--set '{holder}={{{key}: 0.3}}' replaces"
+    ):
+        read(written, (f"{path}=0.3",))
+
+
 def error_lines(text: str, *edits: str) -> list[str]:
     with pytest.raises(ScenarioError) as error:
         read(parse(text, "s.yaml"), edits)

@@ -120,6 +120,11 @@ def test_a_missing_file_is_missing_in_one_line(places):
         built(read(written(places, "stady.npz")))
 
 
+def test_a_scenario_is_no_guess_for_a_missing_data_file(places):
+    with pytest.raises(ScenarioError, match=r"no file 's\.npz'; write its path relative to"):
+        built(read(written(places, "s.npz")))
+
+
 # -------------------------------------------------------------------------- the same file elsewhere
 
 

@@ -57,9 +57,9 @@ def test_every_way_to_hold_dates_gives_the_same_features(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     days = np.array([19844, 19782, np.nan, -165.0])
     for got in (
-        of_frame(frame, missing="mean"),
-        csv(str(tmp_path / "t.csv"), missing="mean"),
-        parquet(str(tmp_path / "t.parquet"), missing="mean"),
+        of_frame(frame, missing="mean", dates="ordinal"),
+        csv(str(tmp_path / "t.csv"), missing="mean", dates="ordinal"),
+        parquet(str(tmp_path / "t.parquet"), missing="mean", dates="ordinal"),
     ):
         np.testing.assert_array_equal(got.x, np.repeat(days[:, None], 4, 1))
         assert tuple(got.features) == ("text", "naive", "aware", "objects")
@@ -70,8 +70,29 @@ def test_blank_dates_are_blank_numbers(tmp_path):
     with pytest.raises(
         DataError, match="line 3, column 'when': blank; write missing: mean, median or drop"
     ):
-        csv(str(tmp_path / "t.csv"))
-    assert csv(str(tmp_path / "t.csv"), missing="drop").x.tolist() == [[19844], [19846]]
+        csv(str(tmp_path / "t.csv"), dates="ordinal")
+    got = csv(str(tmp_path / "t.csv"), missing="drop", dates="ordinal")
+    assert got.x.tolist() == [[19844], [19846]]
+
+
+def test_dates_are_features_only_where_asked_for(tmp_path):
+    texts = pd.DataFrame({"when": ["2024-05-01", "2024-05-03"], "a": [1.0, 2.5], "y": [0, 1]})
+    frame = texts.assign(when=pd.to_datetime(texts["when"]))
+    texts.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    readers = {
+        "texts": lambda **keys: of_frame(texts, **keys),
+        "frame": lambda **keys: of_frame(frame, **keys),
+        "csv": lambda **keys: csv(str(tmp_path / "t.csv"), **keys),
+        "parquet": lambda **keys: parquet(str(tmp_path / "t.parquet"), **keys),
+    }
+    for read in readers.values():
+        with pytest.raises(
+            DataError, match=r"column 'when': dates, .*write dates: ordinal .*or drop"
+        ):
+            read()
+        assert read(dates="ordinal").features == ("when", "a")
+        assert read(drop=["when"]).features == ("a",)
 
 
 def test_durations_and_units():

@@ -141,9 +141,9 @@ def as_leaf(folder):
 FORMS = {
     "npz": (as_npz, "npz", {"clients": None}),
     "medmnist": (as_medmnist, "medmnist", {"clients": 8}),
-    "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "clients": None}),
-    "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4}),
-    "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "clients": None}),
+    "csv": (as_csv, "csv", {"target": "Label", "client": "user_id", "drop": ["seen"]}),
+    "parquet": (as_parquet, "parquet", {"target": "wage", "clients": 4, "drop": ["seen"]}),
+    "xlsx": (as_xlsx, "xlsx", {"target": "Label", "client": "site", "drop": ["seen"]}),
     "idx": (as_mnist, "idx", {"clients": 4}),
     "cifar10": (as_cifar10, "cifar10", {"clients": 3}),
     "cifar100": (as_cifar100, "cifar100", {"clients": 3}),
@@ -195,7 +195,10 @@ def test_counts(tmp_path):
     }
     told = describe(made("parquet", tmp_path))
     assert told["target"] == {"kind": "numbers", "shape": [], "least": 1.0, "most": 2.0}
-    assert told["features"] == ["seen", "age", "ward"] or told["features"][:2] == ["seen", "age"]
+    assert told["features"][0] == "age" and told["data"]["drop"] == ["seen"]
+    assert (
+        "dates are left out (seen); dates: ordinal makes days since 1970 of them" in told["notes"]
+    )
 
 
 def test_blanks_are_counted_and_filled(tmp_path):
@@ -259,7 +262,7 @@ def test_the_columns_of_a_table_are_summarised(tmp_path, form):
         table.assign(seen=pd.to_datetime(table["seen"], format="ISO8601")).to_parquet(
             tmp_path / "t.parquet"
         )
-    told, columns = summary(tmp_path / f"t.{form}", "drop=[none]")
+    told, columns = summary(tmp_path / f"t.{form}", "drop=[none]", "dates=ordinal")
     assert told["problems"] == [] and told["rows"] == 4 and told["missing"]["share"] == 1
     assert {name: counts(column) for name, column in columns.items()} == {
         "whole": ["whole numbers", 0, 3, -1, 3],

@@ -158,7 +158,7 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
         {"sex": classes("f", "m"), "ill": classes("no", "yes")},
     )
     path = saved_splits({"train": table.slice(0, 3), "test": table.slice(3)}, tmp_path)
-    arrays = huggingface(path, target="ill")
+    arrays = huggingface(path, target="ill", dates="ordinal")
     assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]] and list(arrays.labels) == [
         "no",
         "yes",

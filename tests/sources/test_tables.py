@@ -474,7 +474,9 @@ def test_scales_that_differ_by_orders_get_a_remark():
         (np.arange(12) % 3 + 1, "labels run from 1 to 3, and the model has a class 0 as well"),
         (np.arange(12) % 3 * 1.0, "targets are 0.0 to 2.0 without decimals"),
         (np.arange(12) % 3 + 3.0, ""),  # grades are numbers
-        (np.eye(3)[np.arange(12) % 3], ""),  # squared errors of one-hot rows are a loss
+        (np.eye(3)[np.arange(12) % 3], "targets look one-hot, so the model predicts 3 numbers"),
+        (np.arange(12)[:, None] % 2 * 1.0, "targets are 0.0 to 1.0 without decimals"),
+        (np.arange(12) % 3 + 1.0, "targets are 1.0 to 3.0 without decimals"),
         (np.ones((12, 2)), ""),
     ],
 )
@@ -484,3 +486,132 @@ def test_targets_that_look_like_classes_get_a_remark(y, remark):
     remarks = data_warnings(scenario, f)
     assert len(remarks) == bool(remark)
     assert all(text.startswith(remark) for text in remarks)
+
+
+# ------------------------------------------------------------------- what may not be meant, is said
+
+
+def remarks_on(form: str, frame: pd.DataFrame, folder, **keys) -> list[str]:
+    """What is said of a table before training, read as a frame or from a file."""
+    section = {"clients": 2, "test": 0.2, **keys}
+    if form == "frame":
+        section["kind"] = "supplied"
+    else:
+        path = folder / f"t.{form}"
+        {"csv": frame.to_csv, "parquet": frame.to_parquet}[form](path, index=False)
+        section |= {"kind": form, "path": str(path)}
+    scenario = read({"name": "s", "data": section})
+    federations = federations_of(scenario, frame if form == "frame" else None, F32)
+    return data_warnings(scenario, federations[0])
+
+
+SUSPECT = {
+    "id": (
+        np.random.default_rng(0).permutation(40) + 500,
+        "has another whole number in each of 40",
+    ),
+    "name": ([f"p{row}" for row in range(40)], "has another text in each of 40 rows"),
+    "Unnamed: 0": (np.arange(40), "counts the rows, as the index that pandas writes"),
+    "price": (
+        ["$1.23", "$4", "$1.5", "7"] * 10,
+        "holds numbers with signs or separators ('$1.23')",
+    ),
+    "rate": (["4.2%", "3%"] * 20, "holds numbers with signs or separators ('3%')"),
+    "sum": (["1,234.5", "2,000.1"] * 20, "holds numbers with signs or separators ('1,234.5')"),
+}
+
+
+@pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
+@pytest.mark.parametrize("name", SUSPECT)
+def test_columns_that_may_be_no_features_are_said_with_the_key(form, name, tmp_path):
+    cells, said = SUSPECT[name]
+    frame = pd.DataFrame({name: cells, "a": np.arange(40) % 7 / 8, "y": np.arange(40) % 2})
+    (line,) = remarks_on(form, frame, tmp_path, standardize=True)
+    assert line.startswith(f"column {name!r} {said}")
+    assert line.endswith(f"leave it out (data.drop: [{name!r}])")
+    assert remarks_on(form, frame, tmp_path, drop=[name]) == []
+
+
+def test_ordinary_columns_get_no_remark(tmp_path):
+    rows = np.arange(40)
+    frame = pd.DataFrame(
+        {
+            "age": 20 + rows % 30,
+            "size": rows / 7,
+            "tag": [f"{row % 9}cm" for row in rows],
+            "y": rows % 2,
+        }
+    )
+    assert remarks_on("csv", frame, tmp_path) == []
+
+
+def test_thousands_are_not_taken_for_decimals(tmp_path):
+    rows = 'a,n,y\n1,"1,234",0\n2,"2,000",1\n'
+    (line,) = refused(table, tmp_path, rows)
+    assert line.startswith("column 'n': '1,234' has a comma between thousands, or a decimal one;")
+
+
+def test_a_frame_without_test_samples_is_told():
+    frame = pd.DataFrame({"a": np.arange(12) % 5 / 4, "y": np.arange(12) % 2})
+    scenario = read({"name": "s", "data": {"kind": "supplied", "clients": 2}})
+    (line,) = data_warnings(scenario, federations_of(scenario, frame, F32)[0])
+    assert line.startswith("no samples are held out to test on") and "data.test: 0.2" in line
+    assert not data_warnings(*federation(frame, clients=2))  # test: 0 is written
+
+
+def test_many_whole_numbers_are_said_to_be_classes():
+    wages = Arrays(np.eye(93), np.arange(93) % 31)
+    (line,) = data_warnings(*federation(wages, clients=2))
+    assert line.startswith("labels are whole numbers up to 30, learned as 31 classes")
+    assert line.endswith("data.task: regression")
+    for task in ("classification", "regression"):
+        assert data_warnings(*federation(wages, clients=2, task=task)) == []
+
+
+TARGETS = {  # cells -> whether they are classes without `task`
+    "whole": (["0", "1", "2", "1"], True),
+    "decimals": (["0.0", "1.0", "2.0", "1.0"], False),
+    "beside blanks": (["0.0", "1.0", "", "1.0"], True),
+    "halves": (["0.5", "1.0", "2.0", "1.0"], False),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("task", [None, "classification", "regression"])
+def test_a_target_is_the_same_in_every_format(name, task, tmp_path):
+    cells, is_class = TARGETS[name]
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{row / 8},{cell}\n" for row, cell in enumerate(cells)))
+    frame = pd.read_csv(path)
+    frame.to_parquet(tmp_path / "t.parquet")
+    keys = {"missing": "drop", "task": task}
+    readers = (
+        lambda: csv(str(path), **keys),
+        lambda: of_frame(frame, **keys),
+        lambda: parquet(str(tmp_path / "t.parquet"), **keys),
+    )
+    if task == "classification" and name == "halves":
+        for read_it in readers:
+            with pytest.raises(DataError, match=r"column 'y': 0\.5: classes are 0, 1, 2"):
+                read_it()
+        return
+    expected = {None: is_class, "classification": True, "regression": False}[task]
+    for read_it in readers:
+        y = read_it().y
+        assert y.dtype.kind == ("i" if expected else "f")
+        assert y.tolist() == [float(cell) for cell in cells if cell]
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "classes"),
+    [
+        (np.array([0, 1, 1, 0], object), None, 2),
+        (np.array([0.5, 1, 1, 0], object), None, 0),
+        (np.eye(2)[[0, 1, 1, 0]], "classification", 2),
+        (np.array([[0.0], [1.0], [1.0], [0.0]]), "classification", 2),
+        (np.array([-1, 1, 1, 0]), "regression", 0),
+    ],
+)
+def test_labels_of_arrays_are_what_the_task_says(y, task, classes):
+    _, f = federation((np.eye(4).astype(object), y), clients=2, task=task)
+    assert f.classes == classes and f.train.x.dtype == F32

@@ -55,7 +55,7 @@ def test_other_values_than_bytes_stay_numbers(tmp_path):
     whole, odd = emnist(2), emnist(2, 1)
     odd["pixels"][0, 0, 0] = 0.5001
     arrays = read(written(tmp_path / "a.h5", {"a": whole, "b": odd}))
-    assert arrays.x.dtype == np.float32 and arrays.scale == 1.0
+    assert arrays.x.dtype == np.float32 and arrays.scale is None
     np.testing.assert_allclose(
         arrays.x[..., 0], np.concatenate([whole["pixels"], odd["pixels"]]), atol=1e-6
     )

@@ -61,7 +61,7 @@ def test_a_sheet_is_read_as_the_same_table_in_csv(tmp_path):
     frame["ill"] = frame["ill"].map({True: "TRUE", False: "FALSE"})
     frame["seen"] = [moment.isoformat() for moment in frame["seen"]]
     frame.to_csv(tmp_path / "t.csv", index=False)
-    keys = {"missing": "mean", "drop": ["whole"], "columns": ["ward"]}
+    keys = {"missing": "mean", "drop": ["whole"], "columns": ["ward"], "dates": "ordinal"}
     one = xlsx(str(tmp_path / "t.xlsx"), sheet="data", **keys)
     two = csv(str(tmp_path / "t.csv"), **keys)
     assert one.features == two.features and one.x.tobytes() == two.x.tobytes()
@@ -190,7 +190,7 @@ def test_a_sheet_is_described_column_by_column(tmp_path):
         [i, f"w{i % 3}", DAY + dt.timedelta(days=i), None if i else 3.5, i % 2] for i in range(40)
     ]
     book(path, [["n", "ward", "seen", "gap", "label"], *rows], before=["notes"])
-    told = describe(str(path), ["sheet=data", "drop=[gap]"])
+    told = describe(str(path), ["sheet=data", "drop=[gap]", "dates=ordinal"])
     assert told["kind"] == "xlsx" and told["rows"] == 40 and told["problems"] == []
     assert [(c["type"], c["blanks"], c["distinct"]) for c in told["summary"]] == [
         ("whole numbers", 0, 40), ("text", 0, 3), ("dates", 0, 40), ("numbers", 39, 1),

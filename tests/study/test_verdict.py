@@ -12,8 +12,9 @@ from fedsim.study.cautions import few_seeds_lines
 from fedsim.study.claims import BETTER as BETTER_OR_WORSE
 from fedsim.study.claims import claims_of
 from fedsim.study.findings import findings_of
+from fedsim.study.guessing import chance_levels
 from fedsim.study.pairing import against
-from fedsim.study.standings import chance_levels, standings
+from fedsim.study.standings import standings
 from fedsim.study.verdict import verdict
 
 BASE = [0.50, 0.52, 0.48, 0.51, 0.49, 0.50, 0.53]

@@ -39,12 +39,12 @@ def cut_across(axes: "Axes", rows: Sequence[Sequence[float]], fixed: Sequence[fl
     if max(rows[row]) > high:
         text = "axis cut"
         if is_beyond:
-            text += f": {number:+.3g}"
+            text += f": {number:+z.3g}"
         axes.text(0.995, row, f"{text} {ARROWS['right']}", ha="right", **look)
     if min(rows[row]) < low:
         text = "axis cut"
         if is_beyond:
-            text = f"{number:+.3g}, {text}"
+            text = f"{number:+z.3g}, {text}"
         axes.text(0.005, row, f"{ARROWS['left']} {text}", ha="left", **look)
 
 

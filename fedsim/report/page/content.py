@@ -37,6 +37,7 @@ from fedsim.report.page.table import table_of, times_of
 from fedsim.report.pictures.looks import STRONG, curve_classes
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
+from fedsim.study.summary import two_halves
 from fedsim.study.worst_case import by_attack
 
 FEW = 4  # further pictures that are shown at once; more are folded away
@@ -86,6 +87,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "forks": forked,
         "forests": pictures.differences(result.compared, context),
         "table": table,
+        "halves": two_halves(context.metric),
         "spreads": pictures.spreads(clients, context),
         "client_tables": clients_page.tables(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],

@@ -59,9 +59,9 @@ def _picture(rows: Sequence[Row], unit: str) -> Strips:
 
 
 def _mark(row: Row) -> Mark:
-    title = f"{row['value']:+.6g}"
+    title = f"{row['value']:+z.6g}"
     if row["low"] is not None:
-        title += f" ({row['low']:+.4g} to {row['high']:+.4g})"
+        title += f" ({row['low']:+z.4g} to {row['high']:+z.4g})"
     return Mark(row["value"], row["low"], row["high"], [], True, number(row["value"]), title)
 
 

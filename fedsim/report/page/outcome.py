@@ -34,7 +34,7 @@ def headline(
       summary: the rows of `summary.csv`.
       rounds: the rows of `rounds.csv`.
       names: methods in the order of the result.
-      score: `final`, `best` or `mean_last_k`.
+      score: one of `SCORES`.
       chance: the accuracy of guessing.
       over: whether the runs have ended.
     """

@@ -28,7 +28,12 @@ from fedsim.study.statistics import interval
 from fedsim.study.summary import is_share, larger_is_better
 from fedsim.study.words import count
 
-SCORES = {"final": "{}", "best": "best {}", "mean_last_k": "{}, mean of the last {k} evaluations"}
+SCORES = {
+    "final": "{}",
+    "best": "best {}",
+    "mean_last_k": "{}, mean of the last {k} evaluations",
+    "own": "{} on the clients' own test samples",
+}
 
 Standings = Mapping[str, Sequence[Standing]]
 """the standings of methods by variation"""
@@ -177,7 +182,7 @@ def _score_mark(
 
     if standing.row and standing.row["difference"] is not None:
         difference = standing.row["difference"]
-        title += f"; {difference:+.3g} against {baseline}, {standing.seeds_in_words}"
+        title += f"; {difference:+z.3g} against {baseline}, {standing.seeds_in_words}"
     return Mark(
         at=mean,
         low=low,
@@ -211,7 +216,7 @@ def _brief(value: float, sign: str = "") -> str:
     form = ".3f" if abs(value) < 1000 else ".3g"
     if sign and abs(value) < 0.0005:
         form = ".1g"
-    return f"{value:{sign}{form}}"
+    return f"{value:{sign}z{form}}"
 
 
 def differences(compared: Sequence[Row], context: Context) -> Split:
@@ -252,7 +257,7 @@ def _difference_mark(row: Difference) -> Mark:
     text = _brief(row.mean, sign="+")
     title = text
     if row.low is not None:
-        title += f", 95 % {row.low:+.4g} to {row.high:+.4g}, p = {row.p:.2g} after Holm"
+        title += f", 95 % {row.low:+z.4g} to {row.high:+z.4g}, p = {row.p:.2g} after Holm"
     return Mark(
         at=row.mean,
         low=row.low,

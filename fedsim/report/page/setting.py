@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.scenario.sections import TopologyCommon
-from fedsim.study.methods import text_of
+from fedsim.study.methods import TUNED, methods_of, texts_of_axis
 from fedsim.study.words import (
     axis_name,
     call_of,
@@ -70,7 +70,11 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("machines", machines))
     if "schedule" in scenario:
         steps.append(("schedule", call(scenario["schedule"])))
-    client = scenario["client"]
+    client = {**scenario["client"]}
+    for path in compare.get("tune") or {}:
+        section, _, key = path.partition(".")
+        if section == "client" and key in client:
+            client[key] = TUNED
     steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
     if client.get("dp_sgd"):
         steps.append(("privacy of samples", _dp_sgd(client)))
@@ -95,9 +99,10 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("server", _chain(scenario["server"])))
     if scenario.get("privacy"):
         steps.append(("privacy", _privacy(scenario["privacy"])))
-    for path, values in vary.items():
-        listed = ", ".join(map(value_in_short, values))
-        steps.append(("varied", f"{axis_name(path, scenario)} ({path}): {listed}"))
+    for title, axes in (("varied", vary), (TUNED, compare.get("tune") or {})):
+        for path, values in axes.items():
+            listed = ", ".join(map(value_in_short, texts_of_axis(values)))
+            steps.append((title, f"{axis_name(path, scenario)} ({path}): {listed}"))
     return steps
 
 
@@ -111,20 +116,14 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
     has_server = not topology or "inner" in topology
     halves = record.get("halves") or {}
     texts = []
-    for method in scenario["compare"]["methods"]:
-        if isinstance(method, str):
-            name = method
-            changed = {}
-        else:
-            name = str(method.get("label", method.get("method")))
-            changed = method.get("set") or {}
-
-        text = name
-        if has_server and name in halves:
-            text += f": {halves[name]}"
-        for path, value in changed.items():
-            words = variation_in_words(f"{path}={text_of(value)}", scenario)
-            text += f", {words}"
+    for method in methods_of(scenario["compare"]["methods"]):
+        text = method.label
+        if has_server and method.label in halves:
+            text += f": {halves[method.label]}"
+        for edit in method.edits:
+            text += f", {variation_in_words(edit, scenario)}"
+        for path, values in method.grid.items():
+            text += f", {path.removeprefix('method.')} of {', '.join(values)}"
         texts.append(text)
     return texts
 

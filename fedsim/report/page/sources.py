@@ -12,7 +12,8 @@ from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, metric_of, rows_of
 from fedsim.study.cost_axes import AXES
 from fedsim.study.findings import findings_of
-from fedsim.study.standings import Standing, chance_levels, standings
+from fedsim.study.guessing import chance_levels
+from fedsim.study.standings import Standing, standings
 from fedsim.study.verdict import verdict
 
 

@@ -52,4 +52,4 @@ def number(value: float) -> str:
     >>> number(0.01234), number(-1234.5), number(0.0)
     ('+0.0123', '-1.23e+03', '+0')
     """
-    return f"{value:+.3g}"
+    return f"{value:+z.3g}"

@@ -68,7 +68,7 @@ def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
       context: what is shown.
     """
     drawn = []
-    scored = [row for row in without_baseline(compared) if not _trains_no_shared_model(row)]
+    scored = [row for row in without_baseline(compared) if not _has_no_score(row)]
     for (variant,), group in grouped_by(scored, "variant").items():
         rows = {row["method"]: row for row in group}
         forest = Forest(
@@ -82,8 +82,11 @@ def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
     return drawn
 
 
-def _trains_no_shared_model(row: Row) -> bool:
-    """Whether a method has no score by its nature, as `local_only`; not because its runs failed."""
+def _has_no_score(row: Row) -> bool:
+    """Whether a method has none by its nature, as `local_only` where clients keep no test samples.
+
+    Methods whose runs failed have none by accident.
+    """
     return not row["metric"] and not row.get("failed") and not row.get("not_run")
 
 

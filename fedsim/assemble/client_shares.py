@@ -1,0 +1,80 @@
+"""Shares of clients that a scenario asks for, as numbers of clients."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fedsim.assemble.problems import Findings
+from fedsim.data import Federation
+from fedsim.data.apportionment import count_of
+from fedsim.errors import dotted
+from fedsim.fleet import Cohort
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import Malicious, TestClients
+
+
+class _Share(NamedTuple):
+    """A share of some clients.
+
+    Attributes:
+      path: where it is written.
+      share: from 0 to 1.
+      clients: how many it is a share of.
+      count: how many it is.
+    """
+
+    path: tuple[str, ...]
+    share: float
+    clients: int
+    count: int
+
+
+def shares_of_nobody(scenario: Scenario, federation: Federation, cohort: Cohort) -> Findings:
+    """Positive shares of the clients that come to no client."""
+    for path, share, clients, count in _shares(scenario, federation, cohort):
+        if share > 0 and count == 0:
+            text = f"{share:g} of {clients:,} clients is nobody"
+            yield path, f"{text}; write at least {1 / clients:.2g}, or 0"
+
+
+def rounded_shares(scenario: Scenario, federation: Federation, cohort: Cohort) -> list[str]:
+    """Return a line for every share that is not a whole number of clients."""
+    lines = []
+    for path, share, clients, count in _shares(scenario, federation, cohort):
+        if abs(share * clients - count) > 1e-9 * clients:
+            lines.append(f"{dotted(path)}: {share:g} of {clients:,} clients is {count:,}")
+    return lines
+
+
+def _shares(scenario: Scenario, federation: Federation, cohort: Cohort) -> Iterator[_Share]:
+    """The shares of clients that a scenario asks for.
+
+    Args:
+      scenario: as read.
+      federation: who holds which samples.
+      cohort: the clients of a round.
+    """
+    fleet = scenario.spec.fleet
+    data = scenario.spec.data
+    federation = federation.unpooled
+    N = federation.N
+
+    path = ("fleet", "malicious")
+    if isinstance(fleet.malicious, float):
+        yield _Share(path, fleet.malicious, N, count_of(fleet.malicious, N))
+    elif isinstance(fleet.malicious, Malicious) and fleet.malicious.share is not None:
+        share = fleet.malicious.share
+        yield _Share((*path, "share"), share, N, count_of(share, N))
+
+    if fleet.stragglers is not None:
+        share = fleet.stragglers.share
+        m = cohort.nominal(N)
+        yield _Share(("fleet", "stragglers", "share"), share, m, m - count_of(1 - share, m))
+
+    if data.partition.kind == "mixed":
+        share = data.partition.share
+        yield _Share(("data", "partition", "share"), share, N, count_of(share, N))
+
+    if isinstance(data.test, TestClients) and federation.held_out.any():
+        drawn = int(federation.held_out.sum())
+        trained = int((federation.sizes > 0).sum())
+        yield _Share(("data", "test", "clients"), data.test.clients, drawn + trained, drawn)

@@ -1,0 +1,84 @@
+"""Guessing: the accuracy of the most frequent label, and scores that are hardly above it."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pandas as pd
+
+from fedsim.study.summary import Record, in_words
+
+# A score is at chance level if it is above guessing by at most this much, and at most this
+# fraction of it.
+NEAR_CHANCE = 0.02
+NEAR_SHARE = 0.25
+
+
+def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:
+    """Return the accuracy of guessing by variation: the share of the most frequent label.
+
+    Args:
+      partition: the columns of `partition.csv`, the samples of clients by label.
+      metric: the metric that is compared; only accuracies have a chance level.
+
+    >>> table = pd.DataFrame({"client": [0, 0, 1], "label": [0, 1, 1], "samples": [4, 2, 4]})
+    >>> chance_levels(table, "test_accuracy")
+    {'': 0.6}
+    """
+    if partition is None or not metric.endswith("accuracy"):
+        return {}
+    if partition["label"].isna().to_numpy().any():
+        return {}
+
+    if "variant" in partition:
+        variations = partition["variant"].fillna("")
+    else:
+        variations = [""] * len(partition)
+    samples: dict[str, Counter[str]] = {}
+    rows = zip(variations, partition["label"], partition["samples"], strict=True)
+    for variation, label, number in rows:
+        samples.setdefault(str(variation), Counter())[str(label)] += int(number)
+
+    levels = {}
+    for variation, by_label in samples.items():
+        total = sum(by_label.values())
+        if total:
+            levels[variation] = max(by_label.values()) / total
+    return levels
+
+
+def is_at_chance(mean: float | None, runs: Sequence[Record], level: float | None) -> bool:
+    """Return whether a mean score is about that of guessing; never if a run diverged.
+
+    Args:
+      mean: the mean score.
+      runs: its runs.
+      level: the score of guessing.
+    """
+    if mean is None or level is None or any(run.get("diverged") for run in runs):
+        return False
+    return mean <= level + min(NEAR_CHANCE, NEAR_SHARE * level)
+
+
+def chance_note(run: Record, partition: pd.DataFrame) -> str:
+    """Return a sentence if the final accuracy of a run is about that of guessing; else nothing.
+
+    Args:
+      run: its row of `summary.csv`.
+      partition: its rows of `partition.csv`.
+
+    >>> table = pd.DataFrame({"client": [0, 0], "label": ["ill", "well"], "samples": [1, 3]})
+    >>> run = {"metric": "test_accuracy", "final": 0.75}
+    >>> chance_note(run, table)
+    "final test accuracy 0.75 is at chance level: always answering 'well' would score about 0.75"
+    """
+    metric = run.get("metric") or ""
+    level = chance_levels(partition, metric).get("")
+    final = run.get("final")
+    if not is_at_chance(final, [run], level):
+        return ""
+    samples: Counter[str] = Counter()
+    for label, number in zip(partition["label"], partition["samples"], strict=True):
+        samples[str(label)] += int(number)
+    (largest, _), *_ = samples.most_common(1)
+    guess = f"always answering {largest[:40]!a} would score about {level:.3g}"
+    return f"final {in_words(metric)} {final:.3g} is at chance level: {guess}"

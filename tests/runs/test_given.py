@@ -1,0 +1,94 @@
+"""What a Python program passes in place of parts of a scenario, wherever it may."""
+
+import inspect
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.errors import CheckpointError, DirectoryError, ScenarioError
+from fedsim.runs.given import Given
+
+X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+DATA = fedsim.Arrays(X, (X[:, 0] > 0).astype(int), client=np.arange(60) % 3)
+OTHER = DATA._replace(x=X + 1)
+SCENARIO = {"name": "mine", "rounds": 3, "data": {"test": 0.2}, "client": {"lr": 0.1, "batch": 8}}
+MODEL = (lambda key: {"w": jnp.zeros((4, 1))}, lambda params, x: x @ params["w"])
+EVERYTHING = {
+    "data": DATA,
+    "model": MODEL,
+    "params": {"w": np.ones((4, 1), np.float32)},
+    "loss": lambda outputs, y: (outputs[:, 0] - y) ** 2,
+}
+
+
+def functions():
+    """The public functions that run a scenario, or a recorded run again."""
+    for name in dir(fedsim):
+        value = getattr(fedsim, name)
+        if not inspect.isfunction(value):
+            continue
+        if {"device", "data_roots"} <= inspect.signature(value).parameters.keys():
+            yield name, value
+
+
+def test_whatever_runs_takes_what_a_program_has():
+    assert {"run", "compare", "fork", "unlearn", "contributions"} <= dict(functions()).keys()
+    for name, function in functions():
+        parameters = inspect.signature(function).parameters
+        assert [*Given._fields] == [each for each in parameters if each in Given._fields], name
+        for each in Given._fields:
+            assert f"\n      {each}: " in (function.__doc__ or ""), (name, each)
+
+
+@pytest.mark.parametrize("more", [{"jobs": 2}, {"on": "dask://localhost:1"}])
+def test_other_processes_have_nothing_of_a_program(more):
+    with pytest.raises(ValueError, match=r"data= is here alone.*; leave (jobs|on)= out"):
+        fedsim.compare(SCENARIO, ["fedavg"], data=DATA, **more)
+
+
+@pytest.mark.long
+def test_methods_are_compared_as_they_run(tmp_path):
+    labels = ["fedavg", "fedprox(mu=0.1)"]
+    comparison = fedsim.compare(SCENARIO, labels, out=tmp_path, **EVERYTHING)
+    for label in labels:
+        alone = fedsim.run(SCENARIO, method=label, **EVERYTHING)
+        jax.tree.map(np.testing.assert_array_equal, comparison.model(label, 0), alone.model())
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert record["supplied"] == ["data", "loss", "model", "params"]
+    assert record["scenario"]["data"]["clients"] == 3
+    assert fedsim.verify(tmp_path).equal
+
+    more = fedsim.compare(SCENARIO, [*labels, "fedavgm"], out=tmp_path, resume=True, **EVERYTHING)
+    assert len(more.table) == 3
+    with pytest.raises(CheckpointError, match=r"hashes.data: "):
+        fedsim.compare(SCENARIO, labels, out=tmp_path, resume=True, **{**EVERYTHING, "data": OTHER})
+    with pytest.raises(ScenarioError, match="data: needs a kind"):
+        fedsim.compare(SCENARIO, labels, out=tmp_path, resume=True)
+
+
+@pytest.mark.long
+def test_recorded_runs_are_built_again_with_the_same_and_nothing_else(tmp_path):
+    path = tmp_path / "run"
+    whole = fedsim.run(SCENARIO, out=path, **EVERYTHING)
+    again = {
+        "contributions": lambda **given: fedsim.contributions(path, **given),
+        "contributions, left out": lambda **given: fedsim.contributions(
+            path, how="leave_one_out", **given
+        ),
+        "fork": lambda **given: fedsim.fork(path, round=1, out=tmp_path / "fork", **given),
+        "unlearn": lambda **given: fedsim.unlearn(path, clients=1, out=tmp_path / "left", **given),
+        "updates_of": lambda **given: [*fedsim.updates_of(path, **given)],
+    }
+    for name, call in again.items():
+        function, _, _ = name.partition(",")
+        with pytest.raises(DirectoryError, match=rf"give it again, fedsim.{function}\(path, data="):
+            call()
+        with pytest.raises(CheckpointError, match=r"hashes.data: "):
+            call(**{**EVERYTHING, "data": OTHER})
+        made = call(**EVERYTHING)
+        if name == "fork":
+            jax.tree.map(np.testing.assert_array_equal, made.model(), whole.model())

@@ -1,0 +1,224 @@
+"""Images from arrays: channels wherever they are, bytes or floats, are one set of samples."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.forecast import notes
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError, Failure
+from fedsim.runs.describe_data import describe
+from fedsim.scenario import read
+from fedsim.sources.image_sets import image_sets
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (24, 9, 8, 3), np.uint8)  # channels last
+LABELS = np.arange(24) % 3
+FLOATS = (PIXELS / 255).astype(np.float32)
+FIRST = np.moveaxis(PIXELS, -1, 1)
+SCENARIO = {"name": "images", "rounds": 1, "data": {"clients": 3, "test": 0.25}}
+TURNED = "images [3, 9, 8] have their channels first, and are kept as [9, 8, 3]"
+DIVIDED = "images are bytes and are divided by 255"
+
+
+def built(data, model="mlp", network=None, **section):
+    section = {"kind": "supplied", **SCENARIO["data"], **section}
+    scenario = read({**SCENARIO, "model": model, "data": section})
+    return build(scenario, data=data, model=network)
+
+
+def in_archive(folder, **arrays):
+    path = folder / "images.npz"
+    np.savez(path, **arrays)
+    return {"kind": "npz", "path": str(path)}
+
+
+def in_lists(folder, x, y):
+    datasets = pytest.importorskip("datasets")
+    lists = datasets.Value(str(x.dtype))
+    for _ in x.shape[1:]:
+        lists = datasets.Sequence(lists)
+    features = datasets.Features({"image": lists, "label": datasets.Value("int64")})
+    rows = {"image": x.tolist(), "label": list(y)}
+    datasets.Dataset.from_dict(rows, features=features).save_to_disk(folder / "set")
+    return {"kind": "huggingface", "path": str(folder / "set"), "features": ["image"]}
+
+
+@pytest.mark.parametrize("pixels", [PIXELS, FLOATS], ids=["bytes", "floats"])
+@pytest.mark.parametrize("form", ["pair", "mapping", "Arrays", "npz", "huggingface"])
+def test_channels_first_are_channels_last_in_every_form(tmp_path, form, pixels):
+    first = np.ascontiguousarray(np.moveaxis(pixels, -1, 1))
+    data, section = None, {}
+    if form == "npz":
+        section = in_archive(tmp_path, x=first, y=LABELS)
+    elif form == "huggingface":
+        section = in_lists(tmp_path, first, LABELS)
+    elif form == "mapping":
+        data = {"x": first, "y": LABELS}
+    else:
+        data = (first, LABELS) if form == "pair" else fedsim.Arrays(first, LABELS)
+    experiment = built(data, **section)
+    expected = built((pixels, LABELS)).plans[0].federation
+    got = experiment.plans[0].federation
+    for name in ("train", "test"):
+        for mine, theirs in zip(getattr(got, name), getattr(expected, name), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    is_bytes = pixels is PIXELS
+    assert got.scale == expected.scale == (1 / 255 if is_bytes else 1.0)
+
+    said = notes(experiment)
+    assert sum(line.startswith(TURNED) for line in said) == 1
+    assert sum(line.startswith(DIVIDED) for line in said) == is_bytes
+    if section.get("kind") == "npz":
+        described = describe(section["path"])
+        assert described["shape"] == [9, 8, 3] and described["scale"] == got.scale
+        assert got.remarks and set(got.remarks) <= set(described["notes"])
+
+
+def image_models():
+    """Every model that takes images."""
+    kinds = []
+    for kind, factory in FAMILIES["model"].items():
+        if factory.__module__.startswith("fedsim.models."):
+            kinds.append(kind)
+    sequences = {"char_lstm", "char_gru", "transformer"}
+    return [
+        kind if kind == "mlp" else pytest.param(kind, marks=pytest.mark.long)
+        for kind in sorted(set(kinds) - sequences)
+    ]
+
+
+@pytest.mark.parametrize("model", image_models())
+def test_every_model_learns_the_same_of_both(model):
+    x = RNG.integers(0, 256, (12, 16, 16, 3), np.uint8)
+    losses = []
+    for images in (x, np.moveaxis(x, -1, 1)):
+        section = {**SCENARIO["data"], "clients": 2, "augment": ["flip"], "skew": ["rotation"]}
+        scenario = {**SCENARIO, "model": model, "data": section, "numerics": {"lanes": 1}}
+        with warnings.catch_warnings(action="ignore"):
+            result = fedsim.run(scenario, data=(images, np.arange(12) % 3))
+        losses.append(result.rounds.test_loss.tolist())
+        outputs = result.predict(images[:2])
+        assert outputs.shape == (2, 3)
+        losses[-1] += outputs.ravel().tolist()
+    assert losses[0] == losses[1]
+
+
+def test_a_network_of_the_user_sees_images_as_they_came():
+    def init(key):
+        return 0.1 * jax.random.normal(key, (3, 3, 2, 2))
+
+    def of_first(params, x):
+        assert x.shape[1:] == (3, 9, 8)
+        return jax.lax.conv(x, params, (1, 1), "SAME").mean((2, 3))
+
+    def of_last(params, x):
+        return of_first(params, jnp.moveaxis(x, -1, 1))
+
+    losses = []
+    for images, apply in ((FIRST, of_first), (PIXELS, of_last)):
+        with warnings.catch_warnings(action="ignore"):
+            result = fedsim.run(SCENARIO, data=(images, LABELS), model=(init, apply))
+        losses.append([*result.rounds.test_loss, *result.predict(images).ravel()])
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+    flat = (lambda key: jnp.zeros((4, 3)), lambda params, x: x @ params)
+    with pytest.raises(Failure, match=r"samples are uint8 \[3, 9, 8\], channels first"):
+        built((FIRST, LABELS), network=flat)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((3, 9, 8), "first"),
+        ((1, 9, 8), "first"),
+        ((4, 9, 9), "first"),
+        ((3, 3, 16), "first"),
+        ((9, 8, 3), "last"),
+        ((4, 4, 3), "last"),
+        ((3, 4, 4), "first"),
+        ((5, 9, 8), "last"),
+        ((1, 5, 1), "last"),
+        ((3, 9, 3), None),
+        ((3, 3, 3), None),
+        ((1, 9, 3), None),
+    ],
+)
+def test_the_axis_of_channels_is_seen_or_asked_for(shape, axis):
+    arrays = fedsim.Arrays(RNG.random((5, *shape)), np.arange(5) % 2)
+    if axis is not None:
+        assert image_sets(arrays).channels_first == (axis == "first")
+        return
+    with pytest.raises(DataError, match=r"channels first, or last; write data.channel_axis: first"):
+        image_sets(arrays)
+    with pytest.raises(Failure, match=r"data.channel_axis"):
+        built((arrays.x, arrays.y))
+    for key in ("first", "last"):
+        x = built((arrays.x, arrays.y), channel_axis=key).plans[0].federation.train.x
+        turned = [*shape[1:], shape[0]] if key == "first" else list(shape)
+        assert list(x.shape[1:]) == turned
+
+
+def test_channels_that_are_neither_are_said():
+    arrays = fedsim.Arrays(RNG.random((5, 2, 9, 9)), np.arange(5) % 2)
+    (line,) = image_sets(arrays).remarks
+    assert "2 x 9 pixels of 9 channels; if these come first, write data.channel_axis: first" in line
+
+
+def of_two(x, x_test, **more):
+    return image_sets(fedsim.Arrays(x, LABELS, x_test=x_test, y_test=LABELS, **more))
+
+
+RAW = PIXELS.astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [(PIXELS, FLOATS), (FLOATS, PIXELS), (PIXELS, PIXELS), (PIXELS, RAW)],
+    ids=["scaled test", "scaled training", "bytes", "floats to 255"],
+)
+@pytest.mark.parametrize("turned", [(), (0,), (1,), (0, 1)], ids=str)
+def test_two_sets_have_one_range_and_one_layout(pair, turned):
+    sets = [np.moveaxis(x, -1, 1) if i in turned else x for i, x in enumerate(pair)]
+    arrays, _, remarks = of_two(*sets)
+    scale = arrays.scale or 1.0
+    for x in (arrays.x, arrays.x_test):
+        np.testing.assert_allclose(np.asarray(x) * scale, FLOATS, rtol=1e-6)
+    assert any("divided by 255" in line for line in remarks)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [(RAW, FLOATS), (FLOATS, RAW), (PIXELS, FLOATS * 4), (PIXELS, PIXELS // 255)],
+    ids=["scaled test", "scaled training", "standardised test", "test of black"],
+)
+def test_two_ranges_are_refused(pair):
+    with pytest.raises(DataError, match="bring both to one range"):
+        of_two(*pair)
+
+
+def test_what_is_no_image_stays_as_it_is():
+    rows = RAW.reshape(len(RAW), -1)
+    for x in (rows, rows.astype(int), FLOATS[..., 0], FLOATS, PIXELS // 255):
+        arrays, channels_first, remarks = image_sets(fedsim.Arrays(x, LABELS))
+        assert arrays.x is x and arrays.scale is None and not channels_first and not remarks
+    same = of_two(PIXELS, PIXELS, scale=1.0)
+    assert same.arrays.scale == 1.0 and not same.remarks
+
+    # Rows are only said to differ: they need not be pixels.
+    (line,) = of_two(rows, rows / 255).remarks
+    assert line == "x_test has values up to 1, and x up to 255; bring both to one range"
+    (line,) = image_sets(fedsim.Arrays(rows.astype(np.uint8), LABELS)).remarks
+    assert line.startswith("features have values up to 255, which slows training")
+
+
+def test_bytes_are_no_floats_to_predict_from():
+    result = fedsim.run(SCENARIO, data=(FLOATS, LABELS))
+    assert result.predict(FLOATS).shape == (24, 3)
+    with pytest.raises(ValueError, match="divide by 255"):
+        result.predict(PIXELS)
