@@ -777,6 +777,11 @@ class Plan:
         return work._replace(start=np.full(len(ids), round - 1))
 
     @cached_property
+    def batch_rows(self) -> int:
+        """Rows B of the widest batch, a width on which bits depend; each seed has its own."""
+        return self.local.widest(self.sizes)
+
+    @cached_property
     def batch_key(self) -> tuple:
         """A key: plans with equal keys give every client the same batches."""
         return (
