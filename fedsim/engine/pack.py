@@ -24,7 +24,7 @@ MAX_PACKED = 100_000  # clients that are packed before the run, to see how many 
 
 
 class Width(NamedTuple):
-    """The two numbers that XLA's bits depend on; part of a result's identity."""
+    """Numbers that bits depend on, as they do on `Plan.batch_rows`; part of a result's identity."""
 
     lanes: int
     block: int
