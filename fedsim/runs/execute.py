@@ -224,8 +224,10 @@ def _execute_alike(
     programs = [planned[index].experiment.program for index, _ in runs]
     plans = [planned[index].experiment.plans[seed] for index, seed in runs]
     frozen = [leaves for _, leaves in starts]
-    groups, program = group_runs(programs, plans, model_bytes, frozen)
+    groups, common_program = group_runs(programs, plans, model_bytes, frozen)
+    are_apart = len(groups) == len(runs)
     for first, last in groups:
+        program = programs[first] if are_apart else common_program
         group = runs[first:last]
         if ask():
             _, seed = group[0]
