@@ -1,6 +1,6 @@
 """A scenario's links, samples and model, made and checked; all problems are raised at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -181,7 +181,8 @@ class CheckedScenario(NamedTuple):
     # made once it is known that they fit into memory.
     shared: dict[int, Any]
     shapes: Any  # of the start variables
-    activation_bytes: int  # of the largest value in a pass of a batch through the model
+    # of the largest value in a pass of a batch through the model, by the rows of the batch
+    activation_bytes: Mapping[int, int]
 
 
 class _Samples(NamedTuple):
@@ -212,7 +213,7 @@ class _Learning(NamedTuple):
     trained: Training
     shared: dict[int, Any]  # as in `CheckedScenario`
     shapes: Any  # of the start variables
-    activation_bytes: int
+    activation_bytes: Mapping[int, int]  # as in `CheckedScenario`
 
 
 def check_scenario(
@@ -537,7 +538,7 @@ def _make_learning(
     activations = problems.attempt(
         activation_bytes, scenario, local_model, supplied, federation, widths, shapes
     )
-    activations = problems.attempt(with_gradients, scenario, activations, shapes, widths)
+    activations = problems.attempt(with_gradients, scenario, activations, shapes)
     for each in federations.values():
         problems.check(short_batches, scenario, model, each, components.local)
     return _Learning(

@@ -18,7 +18,7 @@ from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, check_rows_of_all, run_footprint
 from fedsim.assemble.meters import meters_of
 from fedsim.assemble.model import starts_by_seed
-from fedsim.assemble.plans import of_first_seed, plans_of
+from fedsim.assemble.plans import of_first_seed, of_widest_batch, plans_of
 from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.assemble.topology import resolved_topology
@@ -194,9 +194,9 @@ def build(
     footprint = run_footprint(
         scenario,
         program,
-        plan=of_first_seed(plans),
+        plan=of_widest_batch(plans),
         shared=shapes_of_models(inputs.trained.client, inputs.shapes),
-        activations=inputs.activation_bytes,
+        activations=max(inputs.activation_bytes.values()),
     )
     check_memory(scenario, footprint.bytes_by_purpose)
     with allocations(scenario, footprint.bytes_by_purpose):

@@ -20,7 +20,7 @@ from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.noise_notes import noise_notes
-from fedsim.assemble.plans import of_first_seed
+from fedsim.assemble.plans import of_first_seed, of_widest_batch
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.assemble.topology import graph_in_numbers
 from fedsim.compose import max_bytes
@@ -222,7 +222,7 @@ def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
     counted from shapes, as the build has done. So is what programs need while they run, unless that
     is much: then the compiler says it.
     """
-    plan = of_first_seed(experiment.plans)
+    plan = of_widest_batch(experiment.plans)
     shared = of_first_seed(experiment.shared)
     footprint = run_footprint(experiment.scenario, experiment.program, plan, shared)
     calls = _program_calls(experiment, footprint.shapes)

@@ -69,7 +69,9 @@ def layout_of(
     plan = of_first_seed(plans)
     K = plan.nominal
     model_bytes = tree.nbytes(inputs.shapes["params"])
-    width = width_of(spec.numerics, model_bytes, inputs.activation_bytes, K)
+    samples = len(plan.federation.train.x)
+    nominal_rows = plan.unclipped_local.nominal_rows(samples, plan.federation.N)
+    width = width_of(spec.numerics, model_bytes, inputs.activation_bytes[nominal_rows], K)
 
     # Refuse what cannot fit before `capacity` plans all rounds, which takes time.
     longest_plan = max(plans.values(), key=_longest_client_steps)
@@ -81,7 +83,8 @@ def layout_of(
         shards = device_count
     else:
         read_bytes = tree.nbytes(with_all_leaves(inputs.shapes)["params"])
-        threads = useful_threads(_bytes_read(plan, read_bytes, inputs.activation_bytes))
+        activation_bytes = max(inputs.activation_bytes.values())
+        threads = useful_threads(_bytes_read(plan, read_bytes, activation_bytes))
         busy_shards = -(-K // width.lanes)  # rounded up; the lanes of further ones would be idle
         shards = min(threads, busy_shards)
 
@@ -102,7 +105,7 @@ def width_of(numerics: Numerics, model_bytes: int, activation_bytes: int, K: int
     Args:
       numerics: where both may be `auto`.
       model_bytes: of the parameters.
-      activation_bytes: of the largest value in a pass of a batch.
+      activation_bytes: of the largest value in a pass of a batch of nominal rows.
       K: clients.
     """
     return Width(
@@ -117,7 +120,7 @@ def _lanes(
     """Return the number of lanes for a cohort of K clients.
 
     The bits of a result depend on it, so `auto` is a function of model, batch, cohort and backend
-    alone, never of free memory, cores or devices.
+    alone, never of free memory, cores, devices or seeds.
     """
     if isinstance(requested, int):
         return requested
@@ -175,7 +178,6 @@ def _bytes_read(plan: Plan, model_bytes: int, activation_bytes: int) -> float:
 
     The model is read once for a row of a batch, the widest columns once for an output channel.
     """
-    batch_rows = plan.local.widest(plan.sizes)
     mean_steps = float(plan.steps[plan.present].mean())
-    step_bytes = batch_rows * model_bytes + OUTPUT_CHANNELS * activation_bytes
+    step_bytes = plan.batch_rows * model_bytes + OUTPUT_CHANNELS * activation_bytes
     return plan.nominal * mean_steps * step_bytes

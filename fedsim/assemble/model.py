@@ -472,9 +472,10 @@ def _require_floats(scenario: Scenario, params: Any) -> None:
 def batch_widths(
     local: Local, federation: Federation, others: Mapping[int, Federation]
 ) -> set[int]:
-    """Rows of the widest batch of a federation, and of others by seed."""
+    """Rows of the widest batch of a federation, and of others by seed; and those of all seeds."""
     federations = (federation, *others.values())
-    return {local.widest(each.sizes) for each in federations}
+    nominal = local.nominal_rows(len(federation.train.x), federation.N)
+    return {nominal, *(local.widest(each.sizes) for each in federations)}
 
 
 def activation_bytes(
@@ -484,8 +485,8 @@ def activation_bytes(
     federation: Federation,
     widths: Iterable[int],
     variables: Any,
-) -> int:
-    """Return the bytes of the largest value that the model makes of a batch.
+) -> dict[int, int]:
+    """Return the bytes of the largest value that the model makes of a batch, by its rows.
 
     They are counted in a trace; nothing is computed.
 
@@ -512,7 +513,7 @@ def activation_bytes(
         return largest_value_bytes(forward, variables, batch, mask, key)
 
     with model_errors(scenario, supplied.model, federation):
-        return max(largest_value(rows) for rows in widths)
+        return {rows: largest_value(rows) for rows in widths}
 
 
 def short_batches(scenario: Scenario, net: Model, federation: Federation, local: Local) -> Findings:

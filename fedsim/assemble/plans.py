@@ -135,3 +135,8 @@ def pooled_steps(federation: Federation, inputs: PlanInputs) -> int:
 def of_first_seed(by_seed: dict[int, T]) -> T:
     """Return the value of the first seed, where only what all seeds share matters."""
     return next(iter(by_seed.values()))
+
+
+def of_widest_batch(plans: dict[int, Plan]) -> Plan:
+    """Return the plan of the seed whose batches take the most memory."""
+    return max(plans.values(), key=lambda plan: plan.batch_rows)

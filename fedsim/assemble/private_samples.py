@@ -230,20 +230,28 @@ def private_gradient(
         yield path, f"{text}; {remedy}"
 
 
-def with_gradients(scenario: Scenario, activations: int, shapes: Any, widths: set[int]) -> int:
+def with_gradients(
+    scenario: Scenario, activations: Mapping[int, int], shapes: Any
+) -> Mapping[int, int]:
     """Return bytes of the largest value on a lane, which may be the gradients of many samples.
 
     Args:
       scenario: as read.
-      activations: bytes of the largest value that the model makes of a batch.
+      activations: bytes of the largest value that the model makes of a batch, by its rows.
       shapes: of the start variables.
-      widths: numbers of rows that a batch may have.
+
+    Returns:
+      The bytes, by the rows of a batch.
     """
     section = scenario.spec.client.dp_sgd
     if section is None:
         return activations
-    held = min(section.microbatch or max(widths), max(widths))
-    return max(activations, held * tree.nbytes(shapes["params"]))
+    params = tree.nbytes(shapes["params"])
+    largest = {}
+    for rows, activation in activations.items():
+        held = min(section.microbatch or rows, rows)
+        largest[rows] = max(activation, held * params)
+    return largest
 
 
 def private_model(scenario: Scenario, model: Model, shapes: Any) -> Findings:

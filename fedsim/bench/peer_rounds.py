@@ -121,7 +121,7 @@ def write_rounds(scenario: Scenario, rounds: int, path: Path) -> int:
         program = experiment.program
         played = range(1, rounds + 1)
         T = max(int(plan.round(r)[0].steps.max()) for r in played)
-        cohorts = [cohort(plan, r, T, program.capacity.batch, program.dtype) for r in played]
+        cohorts = [cohort(plan, r, T, plan.batch_rows, program.dtype) for r in played]
         per_token = is_per_token(plan.federation.train.y)
         model = {**scenario.spec.model.model_dump(mode="json"), "per_token": per_token}
         arrays = {

@@ -88,7 +88,7 @@ def step_flops(experiment: Experiment) -> float:
     program = experiment.program
     plan = of_first_seed(experiment.plans)
     train = plan.federation.train
-    B = program.capacity.batch
+    B = plan.batch_rows
     batch = Batch(
         x=jnp.zeros((B, *train.x.shape[1:]), train.x.dtype),
         y=jnp.zeros((B, *train.y.shape[1:]), train.y.dtype),
@@ -162,7 +162,7 @@ def _rivals(
     # All cohorts have one shape, so that a rival is compiled once.
     rounds = range(1, min(spec.rounds, 2 * TRIALS) + 1)
     T = max(int(plan.round(r)[0].steps.max()) for r in rounds)
-    cohorts = [cohort(plan, r, T, program.capacity.batch, program.dtype) for r in rounds]
+    cohorts = [cohort(plan, r, T, plan.batch_rows, program.dtype) for r in rounds]
 
     for name, play in rivals(task, spec.client.lr).items():
         announce(f"{spec.name}: {name}")

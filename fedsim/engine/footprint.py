@@ -76,14 +76,13 @@ def minimum_bytes(model_bytes: int, width: Width, plan: Plan, K: int, seeds: int
       seeds: number of runs, whose start models are all made.
     """
     steps = int(plan.steps.max(initial=0))
-    B = plan.local.widest(plan.sizes)
     lane_models = width.lanes * 2 * model_bytes
     block_models = width.block * model_bytes
     return {
         "start_models": seeds * model_bytes,
         "server": 3 * model_bytes,
         "lanes": lane_models + width.lanes * LANE_BYTES + block_models,
-        "batches": steps * (width.lanes * B * 4 + 8),
+        "batches": steps * (width.lanes * plan.batch_rows * 4 + 8),
         "cohort": 64 * K,
     }
 

@@ -53,7 +53,8 @@ def lay_out(
 ) -> Layout:
     """Lay out a block of a round on the lanes of all shards.
 
-    The block has the slots `first_slot … first_slot + block` of the cohort of every run.
+    The block has the slots `first_slot … first_slot + block` of the cohort of every run. The runs
+    have batches of equal width: none is padded for another one, which would change its bits.
 
     `Slots.memory_row` is still zero: memory is loaded later.
 
@@ -108,9 +109,10 @@ def _queues(
       capacity: static shapes.
     """
     T = capacity.steps
+    (B,) = {run_cohort.plan.batch_rows for run_cohort in cohorts if run_cohort is not None}
     lanes = width.lanes * capacity.shards
     idle = len(slots.weight)
-    index = np.zeros((T, lanes, capacity.batch), np.int32)
+    index = np.zeros((T, lanes, B), np.int32)
     valid = np.zeros((T, lanes), np.int32)
     slot = np.full((T + 1, lanes), idle, np.int32)
 
@@ -149,7 +151,7 @@ def shapes_of_layout(
     """Return the shapes of what one shard reads of any `lay_out` within `capacity`."""
     shape = jax.ShapeDtypeStruct
     queues = Queues(
-        index=shape((capacity.steps, width.lanes, capacity.batch), np.int32),
+        index=shape((capacity.steps, width.lanes, plan.batch_rows), np.int32),
         valid=shape((capacity.steps, width.lanes), np.int32),
         slot=shape((capacity.steps + 1, width.lanes), np.int32),
         until=shape((capacity.steps,), np.int32),

@@ -264,15 +264,18 @@ def _finished(pending: list[Pending]) -> Iterator[tuple[Run, Row]]:
 
 def can_train_together(programs: Sequence[Program], plans: Sequence[Plan]) -> bool:
     """Return whether runs can train side by side: by one program, on the same samples."""
-    first = programs[0]
+    first = _common_half(programs[0])
+    if any(_common_half(program) != first for program in programs):
+        return False
     train = plans[0].federation.train
-    for program in programs:
-        same_lanes = program.mesh is first.mesh and program.probe_mesh is first.probe_mesh
-        if not same_lanes or program.width != first.width:
-            return False
     return all(
         plan.federation.train.x is train.x and plan.federation.train.y is train.y for plan in plans
     )
+
+
+def _common_half(program: Program) -> tuple:
+    """What runs side by side have in common of their programs; the rest is each run's own."""
+    return program.mesh, program.probe_mesh, program.width, program.diagnostics
 
 
 def group_runs(
@@ -285,7 +288,7 @@ def group_runs(
 
     Args:
       programs: the runs' programs.
-      plans: the runs' plans.
+      plans: the runs' plans, with batches of equal width.
       model_bytes: bytes of one of their models.
       frozen: leaves of their models that nobody trains; runs side by side have them in common.
 
@@ -293,7 +296,7 @@ def group_runs(
       (first, one beyond the last) of each group, and the program that trains all groups.
     """
     program = programs[0]
-    largest = min(_max_runs(program, model_bytes), len(plans))
+    largest = min(_max_runs(program, plans[0], model_bytes), len(plans))
     if (
         largest < 2
         or is_multiprocess()
@@ -328,9 +331,9 @@ def group_runs(
     return groups, program._replace(mesh=mesh, probe_mesh=probe_mesh, capacity=shared_capacity)
 
 
-def _max_runs(program: Program, model_bytes: int) -> int:
+def _max_runs(program: Program, plan: Plan, model_bytes: int) -> int:
     """Return how many runs may train side by side, by the memory that they take."""
     shapes = program.capacity
     stack = model_bytes * program.width.block * shapes.blocks
-    batches = 4 * shapes.steps * program.width.lanes * shapes.batch
+    batches = 4 * shapes.steps * program.width.lanes * plan.batch_rows
     return min(MAX_RUNS, STACK_BYTES // max(stack, 1), BATCH_BYTES // max(batches, 1))

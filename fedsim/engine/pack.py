@@ -24,7 +24,7 @@ MAX_PACKED = 100_000  # clients that are packed before the run, to see how many 
 
 
 class Width(NamedTuple):
-    """The two numbers that XLA's bits depend on; part of a result's identity."""
+    """Numbers that bits depend on, as they do on `Plan.batch_rows`; part of a result's identity."""
 
     lanes: int
     block: int
@@ -35,7 +35,6 @@ class Capacity(NamedTuple):
 
     blocks: int
     steps: int  # T, lane steps of the longest block
-    batch: int  # B
     members: int  # clients that ever take part
     shards: int  # S, groups of lanes, each on its own thread or device
     seats: int  # R, rows that a shard writes
@@ -110,7 +109,6 @@ class Survey:
 
         self.blocks = 1
         self.steps = 1
-        self.batch = 1
         self.members = 1
         self.seats = 1
         self.samples = 1
@@ -122,9 +120,6 @@ class Survey:
     def add_group(self, plans: Sequence[Plan]) -> None:
         """Add the rounds of runs that are trained side by side."""
         self.runs = max(self.runs, len(plans))
-        for plan in plans:
-            self.batch = max(self.batch, plan.local.widest(plan.sizes))
-
         for rounds in zip_longest(*(plan.survey.rounds() for plan in plans)):
             cohorts = []
             probes = []
@@ -179,7 +174,6 @@ class Survey:
         return Capacity(
             blocks=self.blocks,
             steps=rounded_up(self.steps),
-            batch=self.batch,
             members=self.members,
             shards=self.shards,
             seats=seats,

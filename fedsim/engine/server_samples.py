@@ -152,7 +152,6 @@ def capacity_of_server(plan: Plan) -> Capacity:
     return Capacity(
         blocks=1,
         steps=rounded_up(int(plan.steps[0])),
-        batch=plan.local.widest(plan.sizes),
         members=1,
         shards=1,
         seats=1,

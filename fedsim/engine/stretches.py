@@ -122,7 +122,7 @@ def _most_rounds(run: Run) -> int:
     capacity = run.program.capacity
     version = tree.nbytes(run.server.shared)
     state = tree.nbytes(run.server.state)
-    batches = 4 * capacity.steps * run.program.width.lanes * capacity.batch
+    batches = 4 * capacity.steps * run.program.width.lanes * run.plan.batch_rows
     free = MAX_BYTES - _table_rows(run) * version
     return min(MAX_ROUNDS, run.every, free // (2 * version + state + batches))
 

@@ -61,6 +61,17 @@ class Local(NamedTuple):
         bound = self.cap if self.poisson else self.batch
         return largest if bound is None else min(bound, largest)
 
+    def nominal_rows(self, samples: int, clients: int) -> int:
+        """Return the rows of a batch that no partition decides: of a full one, the mean client's.
+
+        Args:
+          samples: training samples of all clients.
+          clients: how many clients there are.
+        """
+        bound = self.cap if self.poisson else self.batch
+        rows = -(-samples // clients) if bound is None else min(bound, samples)
+        return max(rows, 1)
+
     def chance(self, n: int) -> float:
         """Return the probability of each of n samples to be in a Poisson batch."""
         return 1.0 if self.batch is None else min(self.batch / n, 1.0)

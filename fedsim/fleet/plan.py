@@ -362,6 +362,11 @@ class Plan:
         work = self.work_in(round, clients, self.local.lr(1), seconds=0.0)
         return work._replace(start=np.full(len(ids), round - 1))
 
+    @cached_property
+    def batch_rows(self) -> int:
+        """Rows B of the widest batch, a width on which bits depend; each seed has its own."""
+        return self.local.widest(self.sizes)
+
     def probe_plan(self, work: RoundPlan) -> RoundPlan:
         """Return a round's pass before training: one over the samples of all clients that train."""
         passes = batches_per_epoch(work.samples, self.local)

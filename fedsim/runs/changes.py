@@ -18,7 +18,7 @@ class Change(NamedTuple):
     Attributes:
       since: the first version that computes the new ones.
       section: a section at the top of a scenario: `model`, `server`, `wire`, `client`, `data` ...
-      kind: a kind that is used in it, at any depth.
+      kind: a kind, or another word, that stands in it, at any depth.
       reason: in words, after "since VERSION,".
     """
 
@@ -125,6 +125,18 @@ CHANGES = (
         kind="local_only",
         reason="local_only has the scores of its clients' models in summary.csv",
     ),
+    Change(
+        since="0.7.0",
+        section="client",
+        kind="full",
+        reason="batch: full is as wide as the largest client of its own seed",
+    ),
+    Change(
+        since="0.7.0",
+        section="compare",
+        kind="client.batch",
+        reason="methods are not padded to the largest client.batch of a comparison",
+    ),
 )
 
 # Earlier changes have no line above, so runs of earlier versions never resume.
@@ -150,7 +162,7 @@ def changes_between(scenario: Mapping[str, Any], earlier: str, later: str) -> li
     changes = []
     for change in CHANGES:
         is_between = _numbers(earlier) < _numbers(change.since) <= _numbers(later)
-        if is_between and change.kind in _kinds(scenario.get(change.section)):
+        if is_between and change.kind in _words(scenario.get(change.section)):
             changes.append(change)
     return changes
 
@@ -219,16 +231,15 @@ def demand_unchanged(
         raise CheckpointError("\n".join(f"{where}: {line}" for line in lines))
 
 
-def _kinds(value: Any) -> Iterator[str]:
-    """The kinds that a value names, at any depth."""
+def _words(value: Any) -> Iterator[str]:
+    """The keys and texts of a value, kinds among them, at any depth."""
+    if isinstance(value, str):
+        yield value
     if isinstance(value, dict):
-        kind = value.get("kind")
-        if isinstance(kind, str):
-            yield kind
-        value = list(value.values())
+        value = [*value, *value.values()]
     if isinstance(value, list):
         for entry in value:
-            yield from _kinds(entry)
+            yield from _words(entry)
 
 
 def _is_version(text: str) -> bool:

@@ -379,6 +379,8 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
         before its last commit.
     """
     started = before.get("planned") or {}
+    section = {"compare": before["scenario"].get("compare")}
+    demand_unchanged(section, before["environment"], str(path))
     for cell in session.design.cells:
         if label_of(cell.key_columns) in started:
             demand_unchanged(cell.scenario.resolved(), before["environment"], str(path))

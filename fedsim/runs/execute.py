@@ -177,8 +177,6 @@ def execute(
     Raises:
       Interrupted: when `ask` said so.
     """
-    results = [Result(entry.experiment, entry.who) for entry in planned]
-
     # Runs of one seed are neighbours: they have their batches in common.
     by_seed = []
     for index, entry in enumerate(planned):
@@ -186,13 +184,50 @@ def execute(
             by_seed.append((position, index, seed))
     runs = [(index, seed) for _, index, seed in sorted(by_seed)]
 
+    # None of them has its batches padded for another one, which would change its bits.
+    by_width: dict[int, list[tuple[int, int]]] = {}
+    for index, seed in runs:
+        batch_rows = planned[index].experiment.plans[seed].batch_rows
+        by_width.setdefault(batch_rows, []).append((index, seed))
+    ended: dict[tuple[int, int], JournaledRun] = {}
+    for alike in by_width.values():
+        ended |= _execute_alike(planned, alike, run_files, calls, listen, ask)
+
+    results = [Result(entry.experiment, entry.who) for entry in planned]
+    for index, seed in runs:
+        journaled = ended[index, seed]
+        results[index].add_run(seed, journaled.journal, journaled.run, planned[index].numerics)
+    return results
+
+
+def _execute_alike(
+    planned: Sequence[PlannedExperiment],
+    runs: Sequence[tuple[int, int]],
+    run_files: RunFiles | None,
+    calls: int | None,
+    listen: Listener | None,
+    ask: Callable[[], bool],
+) -> dict[tuple[int, int], JournaledRun]:
+    """Execute runs with batches of equal width, side by side where that is faster.
+
+    Args:
+      planned: the experiments.
+      runs: (index of the experiment, seed) of each run.
+      run_files: as in `execute`, as are the others.
+
+    Returns:
+      The runs, which have ended.
+    """
+    ended = {}
     starts = [without_frozen(planned[index].experiment.shared[seed]) for index, seed in runs]
     model_bytes = tree.nbytes(starts[0][0])
     programs = [planned[index].experiment.program for index, _ in runs]
     plans = [planned[index].experiment.plans[seed] for index, seed in runs]
     frozen = [leaves for _, leaves in starts]
-    groups, program = group_runs(programs, plans, model_bytes, frozen)
+    groups, common_program = group_runs(programs, plans, model_bytes, frozen)
+    are_apart = len(groups) == len(runs)
     for first, last in groups:
+        program = programs[first] if are_apart else common_program
         group = runs[first:last]
         if ask():
             _, seed = group[0]
@@ -200,11 +235,11 @@ def execute(
         journaled_runs = [_journaled(planned[index], run_files, seed) for index, seed in group]
         with allocations(planned[0].experiment.scenario, planned[0].experiment.memory_bytes):
             run_group(journaled_runs, program, calls, listen, ask)
-        for (index, seed), journaled in zip(group, journaled_runs, strict=True):
+        for run, journaled in zip(group, journaled_runs, strict=True):
             journaled.run.release()
-            results[index].add_run(seed, journaled.journal, journaled.run, planned[index].numerics)
+            ended[run] = journaled
         forget_programs()
-    return results
+    return ended
 
 
 def _journaled(planned: PlannedExperiment, run_files: RunFiles | None, seed: int) -> JournaledRun:

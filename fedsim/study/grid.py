@@ -213,6 +213,7 @@ def draft_of(
         metric = scenario.spec.evaluate.metric
         compared_score = reader.attempt("score", score_against, method, metric, compared_score)
     cells = reader.cells(grid) if few_runs else []
+    reader.attempt("", _demand_one_pool, cells)
 
     # Of a comparison with problems, the cells that are left are checked further.
     origins = reader.origins(grid)
@@ -323,6 +324,20 @@ def _demand_distinct(
     taken |= dict.fromkeys(tuned, "tuned with all methods")
     for method in methods:
         _demand_free(method.grid, taken, method.label)
+
+
+def _demand_one_pool(cells: Sequence[Cell]) -> None:
+    """Refuse cells with pools of different sizes: one process has one pool, for all its cells.
+
+    Raises:
+      ScenarioError: with the sizes.
+    """
+    sizes = {str(cell.scenario.spec.numerics.threads) for cell in cells}
+    if len(sizes) > 1:
+        found = " and ".join(sorted(sizes))
+        reason = "a process has one pool of threads, whose size can change bits"
+        problem = f"{reason}; found {found}: write one number, or compare each by itself"
+        raise ScenarioError([Problem("", problem)], "numerics.threads")
 
 
 def _demand_free(paths: Iterable[str], taken: Mapping[str, str], where: str) -> None:

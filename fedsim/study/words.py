@@ -53,7 +53,6 @@ TITLES = {
     "topology.fail": ("share of links down", "{} of links down"),
     "broadcast": ("broadcast", "{} in the broadcast"),
     "numerics.dtype": ("float type", "{}"),
-    "numerics.threads": ("threads", "{} thread{s}"),
 }
 
 # hyper-parameter -> its sign or name

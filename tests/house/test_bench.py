@@ -44,7 +44,7 @@ def test_rivals_do_what_a_round_does(root, name):
         play = rivals(made.program.task, 0.01)[name]
         shared = play(
             made.shared[0],
-            cohort(plan, 1, T, made.program.capacity.batch, np.dtype(float)),
+            cohort(plan, 1, T, plan.batch_rows, np.dtype(float)),
             (f.train.x, f.train.y),
         )
     ours = fedsim.run(scenario).model()

@@ -9,11 +9,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import companions
 import jax
 import numpy as np
 import workloads
 
-import fedsim
 from trust import ROOT, TESTS
 from trust.table import Figure
 
@@ -125,7 +125,7 @@ def played(asked: dict) -> str:
 
 
 def layouts(quick: bool) -> Figure:
-    """Run random cells, a share of them in each kind of process; and a comparison with two jobs."""
+    """Run random cells, a share of them in each kind of process; and runs beside others."""
     rng, count = random.Random(2), 8 if quick else 200
     cells = [cell(rng) for _ in range(count)]
     expected = {name: digest(workloads.run(name)) for name in CELLS}
@@ -143,41 +143,26 @@ def layouts(quick: bool) -> Figure:
             f"  {cores} cores, {devices} devices: {len(share)} cells, {different} differ",
             flush=True,
         )
-    jobs_agree = side_by_side()
+    axes = list(companions.AXES)[: 1 if quick else None]
+    beside = {axis: ways for axis in axes if (ways := beside_others(axis))}
     equal = count - len(wrong)
     workloads_of_cells = ", ".join(CELLS)
     text = (
         f"{equal} of {count} random cells of {len(CELLS)} workloads equal ({workloads_of_cells}; "
         "1 or 2 cores with threads recorded, 1, 2 or 4 devices, blocks, calls per round, packing, "
         "samples and client memory on the host or in a file, metrics, further seeds, commits, "
-        "x64 of the host); comparison with 1 and 2 processes: "
-        f"{'equal' if jobs_agree else 'DIFFERENT'} tables and models"
+        f"x64 of the host); {len(axes) - len(beside)} of {len(axes)} axes of comparisons equal "
+        f"({', '.join(axes)}; alone, beside larger and smaller runs, with 2 processes, added later)"
     )
-    return Figure(text, not wrong and jobs_agree and (quick or count >= 200))
+    if beside:
+        text += f": {beside}"
+    return Figure(text, not wrong and not beside and (quick or count >= 200))
 
 
-def side_by_side() -> bool:
-    """Whether a comparison has the same results when two processes play its runs."""
-    scenario = {
-        "name": "jobs",
-        "numerics": {"threads": 4},
-        **workloads.WORKLOADS["together"],
-        "seeds": 2,
-    }
-    scenario.pop("method")
+def beside_others(axis: str) -> list[str]:
+    """The ways in which runs of a comparison differ from what they are alone."""
     with tempfile.TemporaryDirectory() as folder:
-        outs = [Path(folder) / str(jobs) for jobs in (1, 2)]
-        for jobs, out in enumerate(outs, 1):
-            fedsim.compare(scenario, "fedavg,scaffold,median", out=out, jobs=jobs, pictures=False)
-        files = [
-            {
-                p.name: p.read_bytes()
-                for p in out.iterdir()
-                if p.suffix in (".csv", ".safetensors") and p.stem != "timing"
-            }
-            for out in outs
-        ]
-    return files[0] == files[1] and len(files[0]) > 5
+        return companions.differing(axis, Path(folder))
 
 
 def pieces(quick: bool) -> Figure:
