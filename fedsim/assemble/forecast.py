@@ -524,8 +524,8 @@ def _attacks_on_wire(spec: Any) -> list[str]:
 
 
 def _notes_on_attacks(spec: Any, plan: Plan) -> list[str]:
-    """Attacks without malicious clients."""
-    if plan.malicious.any():
+    """Attacks without malicious clients, unless the comparison varies how many there are."""
+    if plan.malicious.any() or "fleet.malicious" in spec.compare.vary:
         return []
     lines = []
     remedy = "and no client is malicious; set fleet.malicious"

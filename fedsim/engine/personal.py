@@ -18,7 +18,7 @@ from fedsim.engine.final import Moment, client_means, remembered
 from fedsim.engine.frozen import with_frozen, without_frozen
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
-from fedsim.engine.moves import NONE
+from fedsim.engine.meters.moves import NONE
 from fedsim.engine.run import Run
 from fedsim.engine.threads import jit_for_threads
 from fedsim.models.freezing import with_all_leaves

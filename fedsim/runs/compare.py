@@ -5,12 +5,16 @@ import functools
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedsim.assemble.components import links_of, not_federated_of
 from fedsim.assemble.experiment import numerics
+from fedsim.assemble.sample_notes import data_warnings
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory, trackers
 from fedsim.runs.changes import demand_unchanged
@@ -260,6 +264,7 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
         with numerics(design.scenario, threads, options.device) as devices:
             demand_own_samples(design, partition, options.given.data)
             design = resolve_design(design, partition, options.given.data)
+            _warn_of_samples(design, partition, options.given)
             session = Session(
                 options=options,
                 design=design,
@@ -283,6 +288,17 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
             if run_directory is not None:
                 _finish(run_directory, session, comparison)
     return comparison
+
+
+def _warn_of_samples(design: Design, partition: Partitioner, given: Given) -> None:
+    """Warn of what is odd about the samples of the first cell, where `compare` was called."""
+    scenario = design.cells[0].scenario
+    remarks: list[str] = []
+    with contextlib.suppress(Exception):  # a cell without samples fails later
+        federations = partition(scenario, given.data, np.dtype(scenario.spec.numerics.dtype))
+        remarks = data_warnings(scenario, next(iter(federations.values())).unpooled)
+    for remark in remarks:
+        warnings.warn(remark, stacklevel=4)
 
 
 # ---------------------------------------------------------------------------------- the record

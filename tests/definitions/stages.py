@@ -70,13 +70,13 @@ STAGES = {
         {"kind": "adaptive_robust_clip", "f": 1},
         (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]]),
     ),
-    # noise of deviation 2 · 5 / √(2 · 10¹⁴), and of scale 2 · 8 / 10⁹
+    # noise of deviation 2 · 5 / √(2 · 10⁴), and of scale 2 · 8 / 10⁴
     "local_gaussian": case(
-        {"kind": "local_gaussian", "norm": 5.0, "epsilon": 1e14, "delta": 1e-5},
+        {"kind": "local_gaussian", "norm": 5.0, "epsilon": 1e4, "delta": 1e-5},
         (Cohort(), [*ATTACKED.rows[:5], [10 * LONG, -6 * LONG]]),
     ),
     "local_laplace": case(
-        {"kind": "local_laplace", "norm": 8.0, "epsilon": 1e9},
+        {"kind": "local_laplace", "norm": 8.0, "epsilon": 1e4},
         (Cohort(), [*ATTACKED.rows[:5], [5, -3]]),
     ),
     # one bucket of all five: their mean, in the first row; the others are away
@@ -84,6 +84,9 @@ STAGES = {
         {"kind": "bucket", "size": 5}, (Cohort(), [[3.2, -0.2], NONE, NONE, NONE, NONE, NONE])
     ),
 }
+
+# How far the noise of a stage may carry a number: five deviations, and less than what is tested.
+NOISE = {"local_gaussian": 0.36, "local_laplace": 0.03}
 
 ATTACKS = {
     "sign_flip": case({"kind": "sign_flip", "scale": 2.0}, (ATTACKED, apart([0, 2], [-20, 12]))),

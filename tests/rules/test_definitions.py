@@ -22,8 +22,8 @@ def kinds_of(*families: str) -> set[str]:
     return {kind for kind, factory in members if factory.__module__.startswith("fedsim.")}
 
 
-def close(got, wanted):
-    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+def close(got, wanted, atol=1e-5):
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=atol)
 
 
 @pytest.mark.parametrize("name", rules.CASES)
@@ -37,7 +37,7 @@ def test_rule(name):
 def test_stage(name):
     case = (stages.STAGES | stages.ATTACKS)[name]
     for got, wanted in zip(stages.arrived(case), case.wanted, strict=True):
-        close(got, wanted)
+        close(got, wanted, stages.NOISE.get(name, 1e-5))
 
 
 @pytest.mark.parametrize("name", codecs.CASES)

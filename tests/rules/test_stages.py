@@ -21,8 +21,8 @@ STAGES: dict[str, dict[str, Any]] = {
     "mix_neighbours": {"f": 3},
     "adaptive_robust_clip": {"f": 2},
     "bucket": {"size": 2},
-    "local_gaussian": {"norm": 0.5, "epsilon": 1e14, "delta": 1e-5},
-    "local_laplace": {"norm": 0.5, "epsilon": 1e9},
+    "local_gaussian": {"norm": 0.5, "epsilon": 1e4, "delta": 1e-5},
+    "local_laplace": {"norm": 0.5, "epsilon": 1e4},
 }
 ATTACKS: dict[str, dict[str, Any]] = {
     "sign_flip": {"scale": 2.0},

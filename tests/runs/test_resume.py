@@ -139,7 +139,7 @@ data.clients=13 data.test=0.3 data.validation=0.1 data.client_test=0.1 data.seed
 data.partition=shards data.partition={kind:dirichlet,alpha:0.3}
 data.partition={kind:dirichlet,alpha:1.0} data=gaussian_blobs data=synthetic
 model=mlp model={kind:mlp,hidden:[8]} model={kind:logistic,loss:squared}
-fleet.malicious=0.2 fleet.malicious=[1]
+fleet.malicious=0.25 fleet.malicious=[1]
 cohort=all cohort.size=5 cohort={kind:listed,rounds:[[0,1]]}
 client.lr=0.05 client.lr=0.2 client.lr_per=step client.batch=8 client.batch=full
 client.steps=2 client.epochs=2 client.shuffle=false client.drop_last=true
