@@ -163,6 +163,7 @@ def test_it_is_resumed_and_verified_whatever_the_lanes(tmp_path, form):
     jax.tree.map(np.testing.assert_array_equal, state_of(halves), state_of(folder))
 
 
+@pytest.mark.long
 def test_blocks_add_up_and_absent_rows_do_not_count():
     client = sgd()
     stats = {

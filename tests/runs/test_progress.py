@@ -80,10 +80,9 @@ def test_runs_of_several_seeds_are_numbered():
 
 def test_resumed_runs_are_counted_from_their_commit():
     count, shown = counted()
-    count.run_started(0, 0, SimpleNamespace(round=200, status="done", earlier_seconds=(50.0, 10.0)))
-    count.run_started(
-        0, 1, SimpleNamespace(round=100, status="running", earlier_seconds=(60.0, 10.0))
-    )
+    for seed, round, status, earlier in ((0, 200, "done", 50.0), (1, 100, "running", 60.0)):
+        clock = SimpleNamespace(earlier=(earlier, 10.0))
+        count.run_started(0, seed, SimpleNamespace(round=round, status=status, stopwatch=clock))
     count(0, 1, row(110, wall=71.0 - 9.0))
     assert shown[-1][:2] == (310, 400) and shown[-1][2].startswith("run 2 of 2: round 110/200")
     assert shown[-1][3] == pytest.approx(

@@ -87,12 +87,10 @@ def image_models():
         if factory.__module__.startswith("fedsim.models."):
             kinds.append(kind)
     sequences = {"char_lstm", "char_gru", "transformer"}
-    return [
-        kind if kind == "mlp" else pytest.param(kind, marks=pytest.mark.long)
-        for kind in sorted(set(kinds) - sequences)
-    ]
+    return sorted(set(kinds) - sequences)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("model", image_models())
 def test_every_model_learns_the_same_of_both(model):
     x = RNG.integers(0, 256, (12, 16, 16, 3), np.uint8)
@@ -109,6 +107,7 @@ def test_every_model_learns_the_same_of_both(model):
     assert losses[0] == losses[1]
 
 
+@pytest.mark.long
 def test_a_network_of_the_user_sees_images_as_they_came():
     def init(key):
         return 0.1 * jax.random.normal(key, (3, 3, 2, 2))
@@ -217,6 +216,7 @@ def test_what_is_no_image_stays_as_it_is():
     assert line.startswith("features have values up to 255, which slows training")
 
 
+@pytest.mark.long
 def test_bytes_are_no_floats_to_predict_from():
     result = fedsim.run(SCENARIO, data=(FLOATS, LABELS))
     assert result.predict(FLOATS).shape == (24, 3)
