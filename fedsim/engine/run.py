@@ -142,9 +142,7 @@ class Run:
           plays: whether the run takes part.
         """
         keeps = self.keep_updates is not None
-        return self.brings._replace(
-            server=server, store=self.store, plays=plays, keeps_updates=keeps
-        )
+        return self.brings._replace(server=server, plays=plays, keeps_updates=keeps)
 
     def meter(self, kind: type[M]) -> M:
         """Return the run's meter of a kind."""
@@ -358,6 +356,7 @@ class Run:
             meter.restore(snapshot)
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = _empty_store(self, on_disk=True)
+            self.brings = self.brings._replace(store=self.store)
         self.store.restore(arrays)
         for name in STORED_ATTRIBUTES:
             setattr(self, name, values[name])
@@ -392,7 +391,7 @@ def _brought(run: Run) -> RunState:
     if program.server.needs_server_loss:
         samples = jax.device_put(server_samples(plan.federation))
     return RunState(
-        server=run.server,
+        server=ServerState(run.initial, {}),  # a round has its own; this one would stay in memory
         server_programs=program.server,
         initial=run.initial,
         store=run.store,
