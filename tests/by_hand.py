@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.compose import FAMILIES
 from fedsim.data import Federation, Holders, Samples
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
-from fedsim.fleet.plan import Parts
+from fedsim.fleet.plan import Conditions
 from fedsim.fleet.timetables import SYNC
 
 SIZES = (3, 1, 4, 2, 2, 5)
@@ -81,7 +81,7 @@ def plan_of(
         local,
         seed=3,
         rounds=9,
-        parts=Parts(timetable=timetable, fleet=fleet, **sent),
+        conditions=Conditions(timetable=timetable, fleet=fleet, **sent),
     )
 
 

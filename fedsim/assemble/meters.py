@@ -59,7 +59,7 @@ def meters_of(
         meters.append(Ages())
     if client.bank is not None:
         meters.append(Moves(plan.federation))
-    if plan.parts.edges is not None:
+    if plan.conditions.edges is not None:
         meters.append(CloudTraffic(int(plan.cost.down)))
     if plan.malicious.any():
         meters.append(MaliciousReports(plan))

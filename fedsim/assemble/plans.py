@@ -11,7 +11,7 @@ from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.fleet.levels import Levels
 from fedsim.fleet.local import batches_per_epoch, planned_steps
 from fedsim.fleet.network import Network, NetworkSettings
-from fedsim.fleet.plan import Parts
+from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
 from fedsim.topology import Hierarchy
@@ -77,7 +77,7 @@ def plans_of(
             local=inputs.local,
             seed=seed,
             rounds=spec.rounds,
-            parts=Parts(
+            conditions=Conditions(
                 adversary=adversary_of(spec.fleet.malicious, federation.N),
                 timetable=inputs.timetable,
                 fleet=inputs.fleet,

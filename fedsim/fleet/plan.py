@@ -43,8 +43,8 @@ from fedsim.topology import EdgeTable
 MAX_CACHED_CLIENTS = 1 << 13
 
 
-class Parts(NamedTuple):
-    """What some federations have, and what decides about their clients and rounds.
+class Conditions(NamedTuple):
+    """What a plan depends on besides samples, cohort and local work; the defaults are none of it.
 
     Attributes:
       adversary: which clients the attacker controls.
@@ -85,7 +85,7 @@ class Plan:
       local: how much a client trains.
       seed: the run's seed.
       rounds: how many rounds the run has.
-      parts: what else decides about clients and rounds.
+      conditions: what else decides about clients and rounds.
       stream: the random stream that orders the batches.
 
     Attributes:
@@ -117,7 +117,7 @@ class Plan:
         local: Local,
         seed: int,
         rounds: int,
-        parts: Parts = Parts(),  # noqa: B008 (immutable)
+        conditions: Conditions = Conditions(),  # noqa: B008 (immutable)
         stream: Stream = Stream.BATCHES,
     ):
         self.federation = federation
@@ -125,21 +125,21 @@ class Plan:
         self.unclipped_local = local
         self.seed = seed
         self.rounds = rounds
-        self.parts = parts
-        self.network = parts.network
-        self.timetable = parts.timetable
-        self.levels = parts.levels
+        self.conditions = conditions
+        self.network = conditions.network
+        self.timetable = conditions.timetable
+        self.levels = conditions.levels
         self.nominal = self.timetable.buffer or cohort.nominal(federation.N)
 
         # Who can take part, and who is special.
         self.sizes = federation.sizes
-        if parts.absent is not None and parts.absent.any():
-            self.sizes = np.where(parts.absent, 0, federation.sizes)
+        if conditions.absent is not None and conditions.absent.any():
+            self.sizes = np.where(conditions.absent, 0, federation.sizes)
         self.present = self.sizes > 0  # a client without samples cannot train
         self.eligible = np.flatnonzero(self.present)
-        self.malicious = parts.adversary.mask(federation.N, seed, 1)
+        self.malicious = conditions.adversary.mask(federation.N, seed, 1)
         self._latest_mask = (1, self.malicious)  # a round, and the malicious clients in it
-        self.canaries = draw_canaries(parts.canaries, self.eligible, federation.N, seed)
+        self.canaries = draw_canaries(conditions.canaries, self.eligible, federation.N, seed)
         self.in_vain = self.canaries.without
 
         # What each of them does, and how long that takes.
@@ -148,14 +148,14 @@ class Plan:
         self.steps = self.work.steps
         self.phase_ends = self.work.phase_ends
         epochs = local.epochs if local.steps is None and not local.phases else None
-        self.cost = Cost(self.steps, parts.down, parts.up, epochs)
+        self.cost = Cost(self.steps, conditions.down, conditions.up, epochs)
         clients = Clients(self.sizes, federation.label_counts)
         self.level = None
         if self.levels is not None:
-            step = np.broadcast_to(step_seconds(parts.fleet, clients, seed), clients.N)
+            step = np.broadcast_to(step_seconds(conditions.fleet, clients, seed), clients.N)
             self.level = self.levels.assign(step, generator(seed, Stream.LEVELS))
             self.cost = self.levels.reduced(self.cost, self.level)
-        self.machines = Machines(parts.fleet, clients, self.cost, seed)
+        self.machines = Machines(conditions.fleet, clients, self.cost, seed)
         self.seconds = self.machines.seconds
 
         # What a round depends on.
@@ -166,7 +166,7 @@ class Plan:
         )
         self.population = self._population()
         self.labels_shift = bool(federation.label_shift_periods)
-        if parts.labelled:
+        if conditions.labelled:
             self.labels = federation.label_counts()
         else:
             self.labels = np.zeros((federation.N, 0), np.int64)
@@ -182,8 +182,8 @@ class Plan:
             unequal = bool(np.ptp(self.seconds)) or self.network.settings.every > 1
             if unequal:
                 waiting.append(WaitingNodes(self.network))
-        if self.parts.edges is not None:
-            waiting.append(WaitingEdges(self.parts.edges))
+        if self.conditions.edges is not None:
+            waiting.append(WaitingEdges(self.conditions.edges))
         return waiting
 
     def _population(self) -> Population:
@@ -209,7 +209,7 @@ class Plan:
 
         Both are 0 where they are unknown.
         """
-        may_be_missing = self.machines.fleet.selective and not self.parts.expects_drawn
+        may_be_missing = self.machines.fleet.selective and not self.conditions.expects_drawn
         if self.cohort.share is None or self.timetable.asynchronous or may_be_missing:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))
@@ -224,12 +224,12 @@ class Plan:
 
     def malicious_in(self, round: int) -> np.ndarray:
         """Return the mask of the clients that the attacker controls in a round `[N]`."""
-        if not self.parts.adversary.redrawn:
+        if not self.conditions.adversary.redrawn:
             return self.malicious
 
         latest_round, mask = self._latest_mask
         if latest_round != round:  # every block of a round asks
-            mask = self.parts.adversary.mask(len(self.sizes), self.seed, round)
+            mask = self.conditions.adversary.mask(len(self.sizes), self.seed, round)
             self._latest_mask = (round, mask)
         return mask
 

@@ -22,7 +22,7 @@ from fedsim.engine.pack import Width, capacity, longest_first
 from fedsim.engine.slots import RunCohort
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
-from fedsim.fleet.plan import Parts
+from fedsim.fleet.plan import Conditions
 from fedsim.runs import sweep
 from fedsim.scenario import read
 from fedsim.sources import archive
@@ -404,7 +404,7 @@ def plan_of(*skews, labelled=True):
     f = federation(*skews)
     everybody = Cohort(lambda population, r, rng: population.ids, nominal=lambda clients: clients)
     local = Local(batch=8, epochs=1, steps=None, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    return Plan(f, everybody, local, 0, 9, Parts(labelled=labelled))
+    return Plan(f, everybody, local, 0, 9, Conditions(labelled=labelled))
 
 
 def test_a_plan_moves_labels_as_a_pure_function_of_the_round():

@@ -500,7 +500,8 @@ def test_malicious_clients_are_redrawn_every_round_only_if_asked():
     for redrawn in (True, False):
         plans.append(plan_of(everybody, adversary=Adversary(count=2, redrawn=redrawn)))
     changing, fixed = ([plan.malicious_in(r).tolist() for r in (1, 2, 2, 3, 1)] for plan in plans)
-    masks = [plans[0].parts.adversary.mask(6, plans[0].seed, r).tolist() for r in (1, 2, 2, 3, 1)]
+    mask = plans[0].conditions.adversary.mask
+    masks = [mask(6, plans[0].seed, r).tolist() for r in (1, 2, 2, 3, 1)]
     assert changing == masks and len(set(map(tuple, masks))) > 1
     assert fixed == [plans[1].malicious.tolist()] * 5
 

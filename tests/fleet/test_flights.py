@@ -12,7 +12,7 @@ from fedsim.engine.meters.ages import staleness
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, asynchronous, selection
 from fedsim.fleet.clock import Cost, Speed, seconds
-from fedsim.fleet.plan import Parts
+from fedsim.fleet.plan import Conditions
 from fedsim.fleet.streams import Stream, generator
 from fedsim.fleet.timetables import fedbuff
 from fedsim.scenario import read
@@ -33,7 +33,7 @@ def plan_of(federation, timetable, cohort=None, speed=1.0, rounds=5, **sent) -> 
     cohort = cohort or selection.listed([list(range(6))])
     fleet = Fleet(speed=lambda clients, rng: np.broadcast_to(speed, clients.N))
     return Plan(
-        federation, cohort, local, 3, rounds, Parts(timetable=timetable, fleet=fleet, **sent)
+        federation, cohort, local, 3, rounds, Conditions(timetable=timetable, fleet=fleet, **sent)
     )
 
 

@@ -7,7 +7,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.engine.meters.privacy import CutBatches
 from fedsim.fleet import Adversary, asynchronous, selection, survey
 from fedsim.fleet.local import planned_steps
-from fedsim.fleet.plan import Local, Parts, Plan
+from fedsim.fleet.plan import Conditions, Local, Plan
 from fedsim.fleet.round_plan import UncountedClients
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
@@ -47,7 +47,7 @@ def plan(federation, cohort=None, rounds=5, labelled=False, **changes) -> Plan:
         local(**changes),
         7,
         rounds,
-        Parts(adversary=Adversary(ids=(1, 3)), labelled=labelled),
+        Conditions(adversary=Adversary(ids=(1, 3)), labelled=labelled),
     )
 
 

@@ -15,7 +15,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Dropout, Fleet, Local, Plan, Planner, Timetable
-from fedsim.fleet.plan import Parts
+from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import uniform
 from fedsim.fleet.staleness import staleness_factor
 from fedsim.fleet.timetables import fedasync, fedbuff
@@ -251,9 +251,8 @@ def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
     local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
     speed = FAMILIES["speed"]["uniform"](low=0.5, high=2.0)
     fleet = Fleet(speed=speed, availability=availability, dropout=dropout)
-    return Plan(
-        federation, uniform(4), local, 3, 500, Parts(timetable=Timetable(**timetable), fleet=fleet)
-    )
+    conditions = Conditions(timetable=Timetable(**timetable), fleet=fleet)
+    return Plan(federation, uniform(4), local, 3, 500, conditions)
 
 
 @pytest.mark.parametrize("window", [0.0, 2.0])

@@ -21,7 +21,7 @@ from fedsim.fleet import Drawn, Fleet, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
 from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
-from fedsim.fleet.plan import Parts
+from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
@@ -431,7 +431,7 @@ def federation():
 
 def plan_of(federation, cohort, rounds=9, **fleet) -> Plan:
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    return Plan(federation, cohort, local, 3, rounds, Parts(fleet=Fleet(**fleet)))
+    return Plan(federation, cohort, local, 3, rounds, Conditions(fleet=Fleet(**fleet)))
 
 
 def test_the_least_drawn_clients_are_next(federation):

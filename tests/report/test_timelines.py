@@ -11,7 +11,7 @@ from test_flights import plan_of
 import fedsim
 from fedsim.disk.tables import read_table
 from fedsim.fleet import Dropout, Fleet, Local, Plan, Rates, selection
-from fedsim.fleet.plan import Parts
+from fedsim.fleet.plan import Conditions
 from fedsim.fleet.timelines import timeline
 from fedsim.fleet.timetables import fedbuff
 from fedsim.report import page
@@ -35,7 +35,7 @@ def plan_with(federation, **fleet) -> Plan:
     links = lambda clients, rng: Rates(DOWN, UP)
     cohort = selection.listed([list(range(6))])
     machines = Fleet(speed=speed, links=links, **fleet)
-    return Plan(federation, cohort, local, 3, 5, Parts(fleet=machines, down=2, up=5))
+    return Plan(federation, cohort, local, 3, 5, Conditions(fleet=machines, down=2, up=5))
 
 
 def of(plan: Plan) -> dict[int, dict]:
