@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int, Key
 from fedsim.engine.blocks import Block, Blocks
 from fedsim.engine.deviation import HonestSum
 from fedsim.engine.diagnosis import Diagnosis
+from fedsim.engine.forms.one import OneModel
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memory
 from fedsim.engine.mesh import Buffers
@@ -28,7 +29,6 @@ from fedsim.engine.server_records import (
 from fedsim.engine.server_samples import ServerSamples, ServerTraining
 from fedsim.engine.slots import Slots
 from fedsim.engine.store import Store
-from fedsim.engine.versions import Versions
 from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
 from fedsim.types import Shared
@@ -41,12 +41,11 @@ class RunState(NamedTuple):
     server_programs: Server
     initial: Shared  # variables at the run's start, with which client memory begins
     store: Store  # of the clients' memory
+    form: OneModel  # of the server
     root: Key[Array, ""]  # the run's root key
     clients: Float[Array, ""]  # clients that can take part
     samples: Float[Array, ""]  # of all of them together
     expected: Float[Array, "2"]  # clients that a round draws on average, and their samples
-    # of an asynchronous server: models that clients still train from
-    versions: Versions | None = None
     server_samples: ServerSamples | None = None  # where the rule asks for losses on them
     server_training: ServerTraining | None = None  # where the rule asks for the server's own update
     feedback_names: tuple[str, ...] = ()  # what the run's cohorts ask about every update

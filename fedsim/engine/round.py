@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Array
 
 from fedsim import tree
-from fedsim.engine.bank import choice_bytes, choices_of_groups, unstacked
 from fedsim.engine.before import add_probe, train_servers, with_probe_mean
 from fedsim.engine.blocks import Block, training_key
 from fedsim.engine.diagnosis import UpdateSums, diagnose
@@ -41,7 +40,6 @@ from fedsim.engine.slots import RunCohort, Slots, by_run, with_memory_rows
 from fedsim.engine.summing import Sum
 from fedsim.engine.threads import run_in_threads
 from fedsim.tree import Tree
-from fedsim.types import Mixing, Shared
 
 
 def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
@@ -133,7 +131,7 @@ def train(
       The block with the messages of its clients, run by run.
     """
     slots, slots_by_run = _slots_with_memory(round, block, states)
-    if round.program.server.client.bank is not None and not block.key.is_probe:
+    if states[0].run.form.chooses and not block.key.is_probe:
         slots, slots_by_run = _slots_with_choices(block, states, slots_by_run)
 
     # What the clients remember; the pass at the global model does not read it.
@@ -146,7 +144,10 @@ def train(
     # The bank: the start models of the first run, of the second, ...
     bank = []
     for state in states:
-        bank += _start_models(state, block.models_per_run, block.key.is_probe)
+        if block.key.is_probe:  # it sees the variables of all models of a server that has several
+            bank += [state.broadcast.shared] * block.models_per_run
+        else:
+            bank += state.run.form.models(state, block.models_per_run)
 
     # The training samples are on the device for the whole run, or come with their block.
     data = round.data
@@ -243,8 +244,7 @@ def save(
 
         run = state.run
         run.store.save(state.remembered, update.memory)
-        if run.versions is not None:
-            run.versions.add(state.cohort.round, update.server.shared)
+        run.form.close(state.cohort.round, update.server.shared)
         dispatched.append(
             DispatchedRound(
                 cohort=state.cohort,
@@ -254,7 +254,7 @@ def save(
                 steps=state.steps,
                 lane_steps=int(np.rint(lane_steps_per_step * state.steps)),
                 sent_bytes=_sent_bytes(state, update),
-                loss_bytes=_loss_bytes(state),
+                loss_bytes=run.form.asked_bytes(state),
                 received_bytes=state.broadcast.bytes,
                 diagnosis=diagnosis,
                 index=index,
@@ -275,54 +275,24 @@ def _arrived(state: RoundState) -> tuple[Arrived, ...]:
 
 def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> RoundState:
     """Start a run's round: load the memory of its clients, and broadcast the model."""
-    ids = np.zeros(0, int)
-    cohort = None
-    mixing = None
-    server = run.server
-    broadcast = Broadcast(server.shared)
-    if run_cohort is not None:
-        cohort = run_cohort.cohort
-        ids = cohort.ids
-        mixing = _mixing_of(run, run_cohort)
-        server, broadcast = run.server_programs.sender.broadcast(server, run.root, number)
-    edges = None
-    remembered = ids
-    if run_cohort is not None and run_cohort.plan.network is not None:
-        edges = run_cohort.plan.links_of(run_cohort.cohort, run.samples.dtype)
-        remembered = run_cohort.plan.survey.members
-    memory, memory_rows = run.store.load(remembered)
-    if edges is not None:  # all nodes mix, whoever trains
-        memory_rows = memory_rows[ids]
+    start = run.start(number)
+    if run_cohort is None:
+        nobody = np.zeros(0, int)
+        memory, memory_rows = run.store.load(nobody)
+        broadcast = Broadcast(run.server.shared)
+        return RoundState(run, start, broadcast, None, nobody, memory, memory_rows)
 
-    start = run.start(number)._replace(server=server, mixing=mixing, edges=edges)
+    remembered, memory, memory_rows = run.form.load(run, run_cohort)
+    server, broadcast = run.server_programs.sender.broadcast(run.server, run.root, number)
     return RoundState(
         run=run,
-        start=start,
+        start=run.form.start(run, run_cohort, start._replace(server=server)),
         broadcast=broadcast,
-        cohort=cohort,
+        cohort=run_cohort.cohort,
         remembered=remembered,
         memory=memory,
         memory_rows=memory_rows,
     )
-
-
-def _mixing_of(run: RunState, run_cohort: RunCohort) -> Mixing | None:
-    """Return how the model of a round's only client is mixed with the server's.
-
-    A schedule that mixes models (`fedasync`) makes every message a round; under others it is None.
-    """
-    share_of_age = run_cohort.plan.timetable.mixing
-    if share_of_age is None or run.versions is None:
-        return None
-    cohort = run_cohort.cohort
-    if len(cohort.ids):
-        version = cohort.start[0]
-        share = share_of_age(cohort.age[0])
-    else:  # a round without a client
-        version = cohort.round - 1
-        share = 0.0
-    params = run.server_programs.pipeline.shared_params(run.versions[version])
-    return Mixing(params, run.samples.dtype.type(share))
 
 
 def _slots_with_memory(
@@ -344,22 +314,12 @@ def _slots_with_choices(
     with_choices = []
     for state, slots in zip(states, slots_by_run, strict=True):
         if state.has_block(first_slot):
-            chosen = slots.start + _choices(state, slots, first_slot)
+            chosen = slots.start + state.run.form.choices(state, slots, first_slot)
             slots = slots._replace(start=chosen)
         with_choices.append(slots)
     if len(states) == 1:
         return with_choices[0], with_choices
     return _concatenated(with_choices), with_choices
-
-
-def _choices(state: RoundState, slots: Slots, first_slot: int) -> Array:
-    """Return the number of the model that each client of a block trains `[block]`."""
-    if state.run.server_programs.needs_choice:
-        assert state.probe is not None
-        return state.probe.choices[first_slot // len(slots.weight)]
-    bank = state.run.server_programs.client.bank
-    assert bank is not None
-    return choices_of_groups(bank, state.start.server, slots)
 
 
 def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree, list[Tree]]:
@@ -387,24 +347,6 @@ def _newest_memory(state: RoundState, states: list[RoundState]) -> Memory:
         if other.cohort is not None and other.run.store is state.run.store:
             return other.memory
     return state.memory
-
-
-def _start_models(state: RoundState, count: int, is_probe: bool) -> list[Shared]:
-    """Return the models that a run's clients train from, sorted by version.
-
-    The last one is repeated up to `count`, so that every run fills equally many rows of the bank.
-    A pass at the global model sees the variables of all models of a server that has several.
-    """
-    versions = state.run.versions
-    if state.run.server_programs.client.bank is not None and not is_probe:
-        return unstacked(state.broadcast.shared)
-    if state.cohort is None or versions is None:
-        return [state.broadcast.shared] * count
-    started = np.unique(state.cohort.start).tolist()
-    if not started:  # a round without a client
-        started = [state.cohort.round - 1]
-    models = [versions[version] for version in started]
-    return models + models[-1:] * (count - len(models))
 
 
 def _with_messages(state: RoundState, messages: Messages, first_slot: int) -> RoundState:
@@ -451,19 +393,6 @@ def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:
     if state.probe is None or state.probe.total is None:
         return (update.report.bytes,)
     return (update.report.bytes, state.probe.total.bytes)
-
-
-def _loss_bytes(state: RoundState) -> int:
-    """Return the bytes of a client's loss at the global model, or of its choice of a model.
-
-    They are 0 where clients send neither.
-    """
-    if state.run.server_programs.needs_choice:
-        return choice_bytes(state.run.server_programs.client)
-    if not state.run.server_programs.needs_client_loss:
-        return 0
-    loss = state.stats[0].loss
-    return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype))
 
 
 _concatenated = jax.jit(tree.concatenate)

@@ -18,6 +18,7 @@ from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tre
 from fedsim.engine.clock import Stopwatch
 from fedsim.engine.evaluation import Scores
 from fedsim.engine.feedback import FEEDBACK, feedback_of
+from fedsim.engine.forms import form_of
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.meters import Meter, Since
@@ -30,8 +31,7 @@ from fedsim.engine.server_records import ServerState
 from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.tuning import Tuner
-from fedsim.engine.versions import Versions
-from fedsim.fleet import Plan, Planner, asynchronous
+from fedsim.fleet import Plan, Planner
 
 # A run that ended so has done all its rounds; with more of them it can be prolonged.
 COMPLETED = ("done", "not_run")
@@ -113,11 +113,10 @@ class Run:
         self.meters = meters
         self._clients_scores = options.clients_scores
 
-        # The server, and the models that clients of an asynchronous one train from.
         shared, self.frozen = without_frozen(shared)
         self.server: ServerState = program.server.init(shared, plan.present)
         self.initial = self.server.shared
-        self.versions = Versions(0, self.initial) if plan.timetable.asynchronous else None
+        self.form = form_of(program.server.client, plan, self.initial)
         self.scorer = Scorer(program, plan.federation, self.frozen)
 
         self.folder = options.folder
@@ -207,9 +206,8 @@ class Run:
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
         cohort = dispatched.cohort
-        report = dispatched.report
-        feedback = dispatched.feedback
-        jax.block_until_ready((report, dispatched.stats, tests, dispatched.diagnosis, feedback))
+        read = (dispatched.report, dispatched.stats, dispatched.diagnosis, dispatched.feedback)
+        jax.block_until_ready((read, tests))
 
         if self.keep_updates is not None:
             before = self.server.shared
@@ -218,8 +216,8 @@ class Run:
 
         self.round = cohort.round
         self.server = dispatched.server
-        if not self.plan.pure:
-            self._advance_plan(dispatched)
+        self.planner.complete(cohort, feedback_of(dispatched, self.plan.cohort))
+        self.form.over(self.planner, self.round, self.server.shared)
         for meter in self.meters:
             meter.after(dispatched, self.since)
         if self.round == 1:
@@ -231,20 +229,6 @@ class Run:
             own = self.score_clients(self.server, self.round)
         if tests is not None:
             yield self._row(tests, own)
-
-    def _advance_plan(self, dispatched: DispatchedRound) -> None:
-        """Tell the plan what its later rounds depend on."""
-        round = dispatched.cohort.round
-        self.planner.complete(dispatched.cohort, feedback_of(dispatched, self.plan.cohort))
-        if self.versions is not None:
-            self.versions.add(round, dispatched.server.shared)
-            self.versions.release(
-                round, asynchronous.versions_in_flight(self.plan, self.planner.state)
-            )
-
-    def _versions_in_flight(self) -> list[int]:
-        """Return the versions of the model that clients train from, at the end of the round."""
-        return asynchronous.versions_in_flight(self.plan, self.planner.state)
 
     @property
     def may_end(self) -> bool:
@@ -337,11 +321,8 @@ class Run:
             values |= counted.values
             arrays |= counted.arrays
         arrays |= self.store.arrays(portable)
-        if not self.plan.pure:
-            arrays |= self.planner.arrays()
-        if self.versions is not None:
-            needed = self._versions_in_flight()
-            arrays |= self.versions.arrays(self.planner.completed, needed)
+        arrays |= self.planner.arrays()
+        arrays |= self.form.arrays(self.planner)
         return Snapshot(values, arrays)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -361,11 +342,8 @@ class Run:
         for name in STORED_ATTRIBUTES:
             setattr(self, name, values[name])
 
-        if not self.plan.pure:
-            self.planner.restore(arrays, self.round)
-        if self.versions is not None:
-            needed = self._versions_in_flight()
-            self.versions.restore(arrays, self.round, self.server.shared, needed)
+        self.planner.restore(arrays, self.round)
+        self.form.restore(arrays, self.planner, self.server.shared)
 
         self.stopwatch.earlier = tuple(values["before"])
         self.since = Since.restored(values["since"])
@@ -395,11 +373,11 @@ def _brought(run: Run) -> RunState:
         server_programs=program.server,
         initial=run.initial,
         store=run.store,
+        form=run.form,
         root=run.key,
         clients=dtype(len(plan.eligible)),
         samples=dtype(plan.sizes.sum()),
         expected=expected,
-        versions=run.versions,
         server_samples=samples,
         server_training=training,
         # Losses come with the training; these take a program.

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.engine.forms.in_flight import InFlight
 from fedsim.engine.layout import Layout, lay_out
 from fedsim.engine.pieces import CALL_SECONDS
 from fedsim.engine.records import RunState
@@ -140,8 +141,8 @@ def _program(run: Run) -> Any:
 
 def _dispatch(stretches: Stretches, run: Run, state: RunState, numbers: range) -> DispatchedStretch:
     """Dispatch a stretch of ONE run."""
-    versions = state.versions
-    assert versions is not None
+    assert isinstance(state.form, InFlight)
+    versions = state.form.versions
     rows = _table_rows(run)
     first, last = numbers[0], numbers[-1]
     table, row_of = versions.table(_needed_versions(run.planner, first - 1), rows)
