@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,16 +13,13 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.clients.nodes import NODE_MODEL
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.clock import Stopwatch
 from fedsim.engine.evaluation import Scores
 from fedsim.engine.feedback import FEEDBACK, feedback_of
 from fedsim.engine.forms import form_of
 from fedsim.engine.frozen import without_frozen
-from fedsim.engine.memory import CLIENT
 from fedsim.engine.meters import Meter, Since
-from fedsim.engine.node_scores import NODES, node_scores
 from fedsim.engine.program import Program
 from fedsim.engine.recording import RoundUpdates, round_updates
 from fedsim.engine.records import DispatchedRound, RunState
@@ -169,9 +166,7 @@ class Run:
         self.stopwatch.start(share)
         if self.round < 0:
             self.round = 0
-            if self.plan.network is not None:
-                memories = self.program.server.memories
-                self.store.fill(partial(memories.fresh, self.initial, self.key))
+            self.form.begin(self)
             self.status = "done" if self.rounds == 0 else "running"
             yield self._row(self.evaluate(self.server), self.score_clients(self.server, 0))
         elif self.status == "running" and self.round == self.rounds:
@@ -262,11 +257,9 @@ class Run:
         return round % self.every == 0 or round == self.rounds
 
     def evaluate(self, server: ServerState, together: bool = True) -> dict[str, Scores]:
-        """Dispatch the evaluation of a server, as `Scorer.evaluate`, and that of all nodes."""
+        """Dispatch the evaluation of a server; arguments as of `Scorer.evaluate`."""
         tests = self.scorer.evaluate(server, together)
-        if self.program.evaluate_nodes is not None and "test" in tests:
-            tests[NODES] = _scores_of_nodes(self, server)
-        return tests
+        return {**tests, **self.form.evaluate(self, server)}
 
     def score_clients(self, server: ServerState, round: int) -> dict[str, float | None]:
         """Score the clients on samples of their own -> columns; none unless the scenario asks.
@@ -399,26 +392,8 @@ def _empty_store(run: Run, on_disk: bool) -> Store:
     if run.folder is None:  # a run that writes nothing: the folder is deleted with the run
         run.folder = Path(tempfile.mkdtemp(prefix="fedsim-"))
         weakref.finalize(run, shutil.rmtree, run.folder, ignore_errors=True)
-    cohort = capacity.blocks * run.program.width.block
-    if plan.network is not None:  # all nodes mix, whoever trains
-        cohort = max(cohort, N)
-    return OnDisk(memories, run.initial, capacity=cohort, N=N, folder=run.folder)
-
-
-def _scores_of_nodes(run: Run, server: ServerState) -> Scores:
-    """Dispatch the evaluation of every node's own model on the test set."""
-    evaluate = run.program.evaluate_nodes
-    assert evaluate is not None
-    memory, _ = run.store.load(run.plan.survey.members)
-    nodes = run.plan.federation.N
-    params = jax.tree.map(lambda leaf: leaf[:nodes], memory.rows[CLIENT][NODE_MODEL])
-    return node_scores(
-        evaluate,
-        params,
-        server.shared["stats"],
-        stacks=run.scorer.stacks["test"],
-        rows=run.scorer.rows["test"],
-    )
+    rows = run.form.rows_of_round(capacity.blocks * run.program.width.block, N)
+    return OnDisk(memories, run.initial, capacity=rows, N=N, folder=run.folder)
 
 
 def _unusable_loss(round: int, values: dict[str, Any], dtype: np.dtype) -> str:

@@ -6,14 +6,16 @@ import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.engine.evaluation import Scores
 from fedsim.engine.memory import Memory
-from fedsim.engine.server_records import RoundStart
+from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.engine.slots import RunCohort, Slots
 from fedsim.fleet import Planner
 from fedsim.types import Shared
 
 if TYPE_CHECKING:
     from fedsim.engine.records import RoundState, RunState
+    from fedsim.engine.run import Run
 
 
 class OneModel:
@@ -24,6 +26,19 @@ class OneModel:
     """
 
     chooses: bool = False
+
+    def begin(self, run: "Run") -> None:
+        """Prepare a run before its first round."""
+
+    def rows_of_round(self, cohort: int, N: int) -> int:
+        """Return the rows of client memory that a round has.
+
+        Args:
+          cohort: rows of the largest cohort, in full blocks.
+          N: all clients.
+        """
+        del N
+        return cohort
 
     def load(self, run: "RunState", run_cohort: RunCohort) -> tuple[np.ndarray, Memory, np.ndarray]:
         """Load what the clients of a round remember.
@@ -59,6 +74,11 @@ class OneModel:
             return 0
         loss = state.stats[0].loss
         return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype))
+
+    def evaluate(self, run: "Run", server: ServerState) -> dict[str, Scores]:
+        """Dispatch the evaluation of what only this form has -> scores by name."""
+        del run, server
+        return {}
 
     def close(self, round: int, shared: Shared) -> None:
         """Note the variables that a round was dispatched for; the device may still compute them."""
