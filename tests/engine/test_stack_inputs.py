@@ -47,6 +47,7 @@ def test_any_type_gives_the_bits_of_floats(call):
         assert_array_equal(actual.astype(np.float32), rounded.astype(np.float32))
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("server", ["trimmed_mean(trim=1)", ["clip(norm=1.0)", "mean"]])
 @pytest.mark.parametrize("dtype", [*HALVES, np.uint8, np.int64])
 def test_a_thousand_rows_of_any_type_are_added_without_loss(server, dtype):

@@ -219,6 +219,7 @@ def test_a_prompt_is_tokens_in_front(every):
     assert all((rows == vector).all(1).any() for vector in start)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kind", sorted(FAMILIES["adapter"]))
 def test_a_merged_model_is_one_without_the_adapter_or_refused(kind):
     """Parameters are NumPy arrays, as `result.model(merged=True)` has them."""

@@ -20,6 +20,7 @@ def same_models(one, two):
     jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
+@pytest.mark.long
 def test_a_batch_is_not_padded_for_a_companion():
     scenario = {**SCENARIO, "model": "logistic", "seeds": 1, "evaluate": {"every": 2}}
     models = []

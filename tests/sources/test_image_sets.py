@@ -49,6 +49,7 @@ def in_lists(folder, x, y):
     return {"kind": "huggingface", "path": str(folder / "set"), "features": ["image"]}
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("pixels", [PIXELS, FLOATS], ids=["bytes", "floats"])
 @pytest.mark.parametrize("form", ["pair", "mapping", "Arrays", "npz", "huggingface"])
 def test_channels_first_are_channels_last_in_every_form(tmp_path, form, pixels):
