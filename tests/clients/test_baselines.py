@@ -381,7 +381,7 @@ def test_the_same_bits_however_it_is_run(method, tmp_path):
 def test_natural_partitions_and_clients_that_never_train(method):
     rng = np.random.default_rng(0)
     x, y, ids = rng.normal(size=(90, 3)), np.arange(90) % 2, np.repeat(np.arange(9), 10)
-    data = {"partition": "natural", "test": {"clients": 0.3}}
+    data = {"partition": "natural", "test": {"clients": 1 / 3}}
     sections = {"name": "natural", "rounds": 2, "data": data, "client": {"batch": 5}}
     result = fedsim.run({**sections, "method": method}, data=fedsim.Arrays(x, y, client=ids))
     never = result.clients["samples"] == 0
