@@ -344,7 +344,7 @@ class Run:
 
         # A run that had ended is prolonged.
         if self.status in COMPLETED and self.round < self.rounds:
-            self.since = self.open_since
+            self.since = Since.restored(values["open_since"])
             self.status = "running"
             self.reason = ""
 

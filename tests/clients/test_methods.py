@@ -685,6 +685,7 @@ def test_impossible(sections, message):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:targets look one-hot")
 def test_losses_by_name():
     data = ragged()
     onehot = data._replace(y=np.eye(3)[data.y])

@@ -78,3 +78,16 @@ def test_integers_are_summed_between_rows_and_other_values_are_the_last():
     again = Since.restored(since.state())
     assert (again["loss"], again["seen"], again["absent"]) == (1.75, 2, 0)
     assert again.columns == since.columns
+
+
+def test_a_prolonged_run_counts_on_apart_from_what_it_stored():
+    run, _ = run_with(StopAfter(10))
+    stored = {
+        **run.snapshot(portable=True).values,
+        "status": "done",
+        "open_since": {"a": 1, "info": {}},
+    }
+    run.rounds = 12
+    run.restore(run.snapshot(portable=True)._replace(values=stored))
+    run.since.add(a=1)
+    assert (run.since["a"], run.open_since["a"]) == (2, 1)
