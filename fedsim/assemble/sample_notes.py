@@ -79,7 +79,9 @@ def _column_warnings(section: Any, f: Federation) -> list[str]:
     x = f.train.x
     if f.names.table is not None:
         return column_remarks(f.names.table, section)
-    is_raw = f.statistics is None and x.ndim == 2 and not f.vocabulary
+    # Samples that stay in their file are not read for this.
+    in_memory = isinstance(x, np.ndarray) and x.ndim == 2
+    is_raw = in_memory and f.statistics is None and not f.vocabulary
     if section.kind != "supplied" or not is_raw:
         return []
     remarks = [column.remark for column in columns_of_numbers(x)]

@@ -86,7 +86,14 @@ def _column(name: str) -> str:
 
 
 def _all_differ(values: np.ndarray) -> bool:
-    """Whether values `[n]` are whole numbers, each of which occurs once."""
+    """Whether values `[n]` are whole numbers, each of which occurs once.
+
+    Floats that are so large that all of them are whole say nothing.
+    """
+    if values.dtype.kind == "f":
+        values = np.asarray(values)
+        if np.abs(values).max(initial=0) >= 2 ** np.finfo(values.dtype).nmant:
+            return False
     for part in (values[:DECIDING_ROWS], values):  # the first rows settle most columns
         if len(np.unique(part)) < len(part) or not (np.floor(part) == part).all():
             return False

@@ -5,8 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fedsim
+from fedsim.engine.meters.privacy import CutBatches
 from fedsim.errors import ScenarioError
 from fedsim.fleet.local import Local, poisson_batches
+from fedsim.fleet.streams import Stream, generator
 
 STEPS = 20_000
 
@@ -79,10 +81,10 @@ def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
     cut = 0
     for client, steps in zip(work.ids.tolist(), work.steps.tolist(), strict=True):
         rows = plan.federation.holders.of(client)
-        rng = plan._batch_draws.at(1, client)
+        rng = generator(plan.seed, Stream.BATCHES, 1, client)
         _, sizes = poisson_batches(rows, int(plan.steps[client]), wide, rng)
         cut += int((sizes[:steps] > 2).sum())
-    assert plan.cut_batches(work) == cut > 0
+    assert CutBatches(plan).cut_batches(work) == cut > 0
     assert work.steps.min() < 6
 
 

@@ -14,6 +14,7 @@ from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import ended_run
 from fedsim.runs.federaser import Calibration, calibrated, erase, leaf_norms
 from fedsim.runs.forgetting import auc
+from fedsim.runs.given import NOTHING_GIVEN
 
 ROUNDS = 7
 STEPS = 4
@@ -236,7 +237,7 @@ def test_with_the_norms_of_retraining_it_is_retraining(everybody, tmp_path):
     for kind in ("update", "leaf"):
         settings = Calibration(every=1, ratio=1.0, norms=kind)
         with run.numerics() as devices:
-            erased = erase(seed, run.build(devices), [3], 1, norms, settings)
+            erased = erase(seed, run.build(devices), [3], 1, norms, settings, NOTHING_GIVEN)
         for name, leaf in result.models["retrain", 0]["params"].items():
             np.testing.assert_allclose(erased.server.shared["params"][name], leaf, rtol=1e-10)
 

@@ -200,6 +200,7 @@ def test_samples_that_stay_in_their_file_are_not_copied(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:feature 0 has another whole number")
 def test_scores_of_clients_are_over_their_own_samples():
     scenario = {"name": "held", "rounds": 3, "seeds": [0, 1], "client": {"lr": 1e-4}, "data": {}}
     result = fedsim.run(scenario, data=TESTED)

@@ -76,7 +76,7 @@ def test_pairs_are_learned_and_perplexity_is_exp_of_the_loss(tmp_path):
     federation = result.experiment.plans[0].federation
     labelled = federation.train.y >= 0
     assert (labelled.sum(1) == 3).all() and federation.classes == 259
-    assert result.clients["client"].tolist() == ["0", "1", "2", "3"]
+    assert result.clients["client"].tolist() == [0, 1, 2, 3]
 
     rounds = result.rounds
     np.testing.assert_allclose(rounds["test_perplexity"], np.exp(rounds["test_loss"]), rtol=1e-12)

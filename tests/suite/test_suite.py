@@ -7,6 +7,7 @@ from conftest import ROOT, some
 from fedsim.assemble.experiment import numerics
 from fedsim.errors import ScenarioError
 from fedsim.runs.cells import try_cells
+from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.sweep import cached_partition
 from fedsim.study.grid import design_of, draft_of
 from fedsim.suite.execute import run_suite
@@ -86,7 +87,7 @@ def test_every_method_of_every_shipped_task_can_be_built(size):
         draft = draft_of(task)
         assert {"local_only", "centralised"} <= {cell.method for cell in draft.cells}
         with numerics(task):
-            tried = try_cells(draft, None, cached_partition(), [], [])
+            tried = try_cells(draft, None, cached_partition(), NOTHING_GIVEN, [], [])
         assert tried.problems == [] and tried.checked == tried.cells
 
 
