@@ -314,8 +314,7 @@ def _slots_with_choices(
     with_choices = []
     for state, slots in zip(states, slots_by_run, strict=True):
         if state.has_block(first_slot):
-            chosen = slots.start + state.run.form.choices(state, slots, first_slot)
-            slots = slots._replace(start=chosen)
+            slots = slots._replace(start=state.run.form.bank_rows(state, slots, first_slot))
         with_choices.append(slots)
     if len(states) == 1:
         return with_choices[0], with_choices

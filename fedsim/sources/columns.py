@@ -254,7 +254,7 @@ def _add_faults_of_features(x: np.ndarray, table: Table, reading: Reading) -> No
     for column, kind in zip(columns, table.features.kinds, strict=True):
         if kind == "dates" and reading.dates is None:
             name = ascii(table.roles.names[column][:40])
-            problem = "dates, which say when a row was written more often than what is in it"
+            problem = "dates, which usually say when a row was written and nothing of what it holds"
             remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"
             faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
 

@@ -64,9 +64,16 @@ class OneModel:
         """
         return [state.broadcast.shared] * count
 
-    def choices(self, state: "RoundState", slots: Slots, first_slot: int) -> jax.Array:
-        """Return the number of the model that each client of a block trains `[block]`."""
-        raise NotImplementedError
+    def bank_rows(self, state: "RoundState", slots: Slots, first_slot: int) -> jax.Array:
+        """Return the row of the bank that each client of a block starts from `[block]`.
+
+        Args:
+          state: the round.
+          slots: of the block, with the rows as planned.
+          first_slot: of the block.
+        """
+        del state, first_slot
+        return slots.start
 
     def asked_bytes(self, state: "RoundState") -> int:
         """Return the bytes that a client sends besides its message: its loss, where that counts."""

@@ -30,12 +30,17 @@ class Several(OneModel):
         del count
         return unstacked(state.broadcast.shared)
 
-    def choices(self, state: "RoundState", slots: Slots, first_slot: int) -> jax.Array:
-        """Return the model of least loss in the pass before, or that the server has decided on."""
+    def bank_rows(self, state: "RoundState", slots: Slots, first_slot: int) -> jax.Array:
+        """Return the row of the model that each client has chosen, or that the server has chosen.
+
+        A client chooses by the losses of the pass before; arguments as of `OneModel.bank_rows`.
+        """
         if state.run.server_programs.needs_choice:
             assert state.probe is not None
-            return state.probe.choices[first_slot // len(slots.weight)]
-        return choices_of_groups(self.bank, state.start.server, slots)
+            choices = state.probe.choices[first_slot // len(slots.weight)]
+        else:
+            choices = choices_of_groups(self.bank, state.start.server, slots)
+        return slots.start + choices
 
     def asked_bytes(self, state: "RoundState") -> int:
         """Return the bytes of a client's choice, where it sends one."""
