@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import printable
-from fedsim.report.figures.fonts import without_placing
+from fedsim.report.figures.fonts import FAMILY, list_own_fonts, without_placing
 from fedsim.report.pictures.looks import COLOURS as COLOURS
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ RESOLUTION = 300  # dots per inch of the PNG
 DASHED = (0, (4, 3))  # of lines that are no curves
 
 STYLE = {
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib
+    "font.family": [FAMILY],
     "font.size": 7.0,
     "text.parse_math": False,  # names are text, even with dollars in them
     "axes.grid": True,
@@ -108,6 +108,7 @@ def style() -> Iterator[None]:
     log.setLevel(logging.CRITICAL)
     try:
         matplotlib = _imported()
+        list_own_fonts()
         with warnings.catch_warnings():
             # a character that the font lacks is drawn as a box
             warnings.filterwarnings("ignore", "Glyph", UserWarning)
