@@ -4,36 +4,35 @@ A rule may ask for an update that the server trains on its own samples. A method
 of the clients over their samples at the global model.
 """
 
-import jax
+from typing import TYPE_CHECKING
 
-from fedsim import tree
 from fedsim.engine.bank import choices_of_losses
-from fedsim.engine.pieces import train_block
-from fedsim.engine.records import ProbeState, Round, RoundState, TrainedBlock, Workspace
+from fedsim.engine.records import ProbeState, RoundState, TrainedBlock
 from fedsim.engine.server_records import Messages, mean_losses
 
+if TYPE_CHECKING:
+    from fedsim.engine.loop import Loop
 
-def train_servers(round: Round, states: list[RoundState]) -> tuple[list[RoundState], Workspace]:
+
+def train_servers(loop: "Loop", states: list[RoundState]) -> list[RoundState]:
     """Train the servers of the runs whose rule asks for the server's own update.
 
     Returns:
-      The states with these updates, and the workspace.
+      The states with these updates.
     """
     trained = []
-    buffers = round.workspace.server_buffers
     for state in states:
         training = state.run.server_training
         if state.cohort is not None and training is not None:
-            mesh = training.mesh
-            inputs = training.inputs(state.broadcast.shared, round.number)
-            buffers = mesh.buffers(buffers, inputs, seats=1)
-            buffers = train_block(
-                mesh, inputs, buffers, steps=training.steps, pieces=round.server_pieces
+            reference, loop.buffers[training.mesh] = training.update(
+                state.broadcast.shared,
+                state.cohort.round,
+                loop.buffers.get(training.mesh),
+                loop.server_pieces,
             )
-            reference = _first_row(buffers.rows[0].message.delta)
             state = state._replace(start=state.start._replace(reference=reference))
         trained.append(state)
-    return trained, round.workspace._replace(server_buffers=buffers)
+    return trained
 
 
 def add_probe(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
@@ -49,7 +48,7 @@ def _with_probe(state: RoundState, messages: Messages, first_slot: int) -> Round
     """Add a block's messages of ONE run."""
     if state.cohort is None:
         return state
-    programs = state.run.server_programs
+    programs = state.run.program.server
     probe = state.probe or ProbeState()
     total = None
     if programs.client.probe is not None:  # else only the rule asks, and the loss alone is sent
@@ -67,10 +66,7 @@ def with_probe_mean(state: RoundState) -> RoundState:
         return state
     if "probe" not in state.broadcast.shared["aux"]:
         return state
-    server, broadcast = state.run.server_programs.probing.with_mean(
+    server, broadcast = state.run.program.server.probing.with_mean(
         state.probe.total, state.start.server, state.broadcast
     )
     return state._replace(start=state.start._replace(server=server), broadcast=broadcast)
-
-
-_first_row = jax.jit(lambda stack: tree.take(stack, 0))

@@ -109,20 +109,21 @@ class Coalitions:
     def _contexts(self, rows: RoundRows) -> Callable[[Phase], Context]:
         """Return what links know besides the rows."""
         run = self.run
+        start = run.round_start(self.start, 1)
         shared = {**rows.before, "params": self.server.pipeline.shared_params(rows.before)}
 
         def context(phase: Phase) -> Context:
             return Context(
                 key=round_key(run.key, rows.round, phase),
                 round=rows.round,
-                N=run.brings.clients,
+                N=start.clients,
                 lr=rows.lr,
                 shared=shared,
                 ids=rows.ids,
                 malicious=rows.malicious,
-                samples=run.brings.samples,
-                expected=run.brings.expected[0],
-                expected_samples=run.brings.expected[1],
+                samples=start.samples,
+                expected=start.expected[0],
+                expected_samples=start.expected[1],
                 scale=self.server.pipeline.scale,
             )
 

@@ -19,11 +19,12 @@ from fedsim.engine.bank import models_of
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.evaluation import Scores
 from fedsim.engine.frozen import same_frozen
+from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import is_multiprocess
 from fedsim.engine.program import Program
-from fedsim.engine.records import DispatchedRound, Round, RunState, Workspace
+from fedsim.engine.records import DispatchedRound
 from fedsim.engine.round import run_round
 from fedsim.engine.run import CommitPoint, Row, Run
 from fedsim.engine.stretch import DispatchedStretch
@@ -80,15 +81,20 @@ def events(
     for numbers in loop.calls(rest):
         if not any(run.status == "running" for run in runs):
             return
-        number = numbers[-1]
         began = time.perf_counter()
-        current = loop.dispatch(numbers)
-        if not current:  # a resumed run has been through this round
+        playing = loop.playing(numbers[0])
+        if not any(playing):  # a resumed run has been through this round
             continue
+        if loop.stretches is None:
+            dispatched = run_round(loop, numbers[0], playing)
+        else:
+            dispatched = loop.stretches.dispatch(numbers, playing, loop.servers)
+        current = loop.advance(numbers[-1], dispatched)
         pending.append(current)
 
         # Quick rounds may run ahead, but not past a commit, nor where the next round depends on
         # what this one reports.
+        number = numbers[-1]
         resting = rest(number)
         slow = time.perf_counter() - began > CALL_SECONDS / 2
         ahead = 0 if resting or slow or loop.must_wait(number) else AHEAD
@@ -111,16 +117,28 @@ class Loop:
       program: the program that trains them.
       calls: device calls per block.
       samples: bytes of training samples that fit.
+
+    Attributes:
+      runs: the runs. The program is made for a number of runs; if there are fewer, a run that takes
+        no part fills up, so that no shape changes.
+      servers: the server of each, ahead of what the host has read.
+      reached: the last round of each that was dispatched.
+      data: (x, y) of all training samples on the device; None: they stay on the host.
+      frozen: leaves of the model that nobody trains, of every shard.
+      blocks: the host's half of the rounds.
+      pieces: how the clients' training is cut into device calls; likewise `server_pieces`, of the
+        servers' own training.
+      buffers: those of an earlier block, by the lanes that wrote them, to be reused; their contents
+        no longer matter.
+      stretches: where several rounds are one device call.
     """
 
     def __init__(self, runs: Sequence[Run], program: Program, calls: int | None, samples: float):
-        self.runs = runs
         self.program = program
-
-        # The program is made for a number of runs. If there are fewer, a run that takes no part
-        # fills up, so that no shape changes.
         missing = program.capacity.runs - len(runs)
-        self.filled_runs = [*runs, *[runs[0]] * missing]
+        self.runs = [*runs, *[runs[0]] * missing]
+        self.servers = [run.server for run in self.runs]
+        self.reached = [run.round for run in runs]
 
         # Training samples are on the device if they fit; else those of a block come with it.
         train = runs[0].plan.federation.train
@@ -135,15 +153,10 @@ class Loop:
         assert same_frozen([run.frozen for run in runs])
         self.frozen = program.mesh.replicate(runs[0].frozen)
 
-        self.blocks = Blocks([run.planner for run in self.filled_runs], program, readers)
-
-        # The server and the round of each run, ahead of what the host has read.
-        self.servers = [run.server for run in runs]
-        self.reached = [run.round for run in runs]
-
+        self.blocks = Blocks([run.planner for run in self.runs], program, readers)
         self.pieces = Pieces(calls)
         self.server_pieces = Pieces(calls)
-        self.workspace = Workspace()
+        self.buffers: dict[Mesh, Buffers] = {}
         self.stretches = stretches_of(runs, self.data)
 
     def calls(self, rest: Callable[[int], bool]) -> Iterator[range]:
@@ -167,41 +180,24 @@ class Loop:
         evaluated = any(run.evaluates(number) for run in self.runs)
         return evaluated or number in self.reached or rest(number)
 
-    def dispatch(self, numbers: range) -> list[Pending]:
-        """Dispatch a round or a stretch, and the evaluation after it, for all runs in it."""
-        first = numbers[0]
-        states = self._states(first)
-        if not any(state.plays for state in states):
-            return []
-        if self.stretches is None:
-            dispatched = self._round(first, states)
-        else:
-            playing = [state if state.plays else None for state in states[: len(self.runs)]]
-            dispatched = self.stretches.dispatch(numbers, playing)
+    def playing(self, number: int) -> tuple[bool, ...]:
+        """Return which runs take part in a round; those that fill up do not."""
+        plays = []
+        for run, reached in zip(self.runs, self.reached, strict=False):
+            plays.append(run.status == "running" and reached == number - 1)
+        return (*plays, *[False] * (len(self.runs) - len(plays)))
 
+    def advance(
+        self, number: int, dispatched: Sequence[DispatchedRound | DispatchedStretch | None]
+    ) -> list[Pending]:
+        """Note what was dispatched, up to a round, and dispatch the evaluation after it."""
         pending = []
         for i, of_run in enumerate(dispatched):
             if of_run is not None:
                 self.servers[i] = of_run.server
-                self.reached[i] = numbers[-1]
-                pending.append(Pending(self.filled_runs[i], of_run, tests=None, own={}))
+                self.reached[i] = number
+                pending.append(Pending(self.runs[i], of_run, tests=None, own={}))
         return _with_evaluations(pending)
-
-    def _round(self, number: int, states: list[RunState]) -> list[DispatchedRound | None]:
-        """Dispatch a round."""
-        round = Round(
-            program=self.program,
-            blocks=self.blocks,
-            runs=states,
-            number=number,
-            data=self.data,
-            frozen=self.frozen,
-            pieces=self.pieces,
-            server_pieces=self.server_pieces,
-            workspace=self.workspace,
-        )
-        dispatched, self.workspace = run_round(round)
-        return dispatched
 
     def must_wait(self, number: int) -> bool:
         """Return whether the host must read a round before it can dispatch the next one."""
@@ -209,16 +205,6 @@ class Loop:
             if run.may_end or not run.planner.ready(number + 1):
                 return True
         return False
-
-    def _states(self, number: int) -> list[RunState]:
-        """Return what all runs bring to a round."""
-        states = []
-        for run, server, reached in zip(self.runs, self.servers, self.reached, strict=True):
-            plays = run.status == "running" and reached == number - 1
-            states.append(run.state(server, plays))
-        for run in self.filled_runs[len(self.runs) :]:
-            states.append(run.state(run.server, plays=False))
-        return states
 
 
 def _with_evaluations(pending: list[Pending]) -> list[Pending]:

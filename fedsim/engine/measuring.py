@@ -4,19 +4,18 @@ The programs are separate from the training and change no bit of it.
 """
 
 from fedsim.engine.diagnosis import UpdateSums, add_updates
-from fedsim.engine.records import Round, RoundState, TrainedBlock
+from fedsim.engine.records import RoundState, TrainedBlock
 from fedsim.engine.server_records import Messages, ServerUpdate
 from fedsim.engine.summing import Sum
 from fedsim.engine.threads import run_in_threads
 
 
 def measure(
-    round: Round, states: list[RoundState], trained: TrainedBlock, sums: UpdateSums | None
+    states: list[RoundState], trained: TrainedBlock, sums: UpdateSums | None
 ) -> tuple[list[RoundState], UpdateSums]:
     """Measure the updates of a block.
 
     Args:
-      round: what all steps read.
       states: the state of every run.
       trained: the trained block.
       sums: the sums over the updates of the blocks before; None: this is the first.
@@ -28,11 +27,11 @@ def measure(
     calls = []
     for state, messages in zip(states, trained.messages, strict=True):
         calls.append((state, messages, first_slot))
-    programs = [state.run.server_programs.distances.add for state in states]
+    programs = [state.run.program.server.distances.add for state in states]
     states = run_in_threads(_with_honest, calls, programs)
 
     delta = trained.stack.message.delta
-    return states, add_updates(sums, delta, trained.slots.weight, runs=len(round.runs))
+    return states, add_updates(sums, delta, trained.slots.weight, runs=len(states))
 
 
 def with_deviations(
@@ -40,7 +39,7 @@ def with_deviations(
 ) -> list[ServerUpdate | None]:
     """Add to the reports how far the aggregates lie from the honest clients."""
     calls = list(zip(states, updates, strict=True))
-    programs = [state.run.server_programs.distances.report for state in states]
+    programs = [state.run.program.server.distances.report for state in states]
     return run_in_threads(_with_deviation, calls, programs)
 
 
@@ -48,7 +47,7 @@ def _with_honest(state: RoundState, messages: Messages, first_slot: int) -> Roun
     """Add the honest rows of a block where the block is summed and forgotten."""
     if not state.has_block(first_slot) or not isinstance(state.received, Sum):
         return state
-    honest = state.run.server_programs.distances.add(state.honest, messages, state.start)
+    honest = state.run.program.server.distances.add(state.honest, messages, state.start)
     return state._replace(honest=honest)
 
 
@@ -58,7 +57,7 @@ def _with_deviation(state: RoundState, update: ServerUpdate | None) -> ServerUpd
         return None
     assert state.received is not None
     assert state.slots is not None
-    deviation = state.run.server_programs.distances.report(
+    deviation = state.run.program.server.distances.report(
         received=state.received,
         reduced=update.reduced,
         honest=state.honest,

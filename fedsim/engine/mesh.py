@@ -24,6 +24,7 @@ from fedsim import tree
 from fedsim.engine.jitted import jitted
 from fedsim.engine.lanes import Bank, Keys, Lane, LaneInputs, Lanes, Rows
 from fedsim.engine.layout import Layout, shard_of
+from fedsim.engine.pieces import Pieces
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.tree import Tree
 
@@ -156,14 +157,38 @@ class Mesh:
         of_shards = _split(by_seat, self.shards)
         return self._put_each([of_shards[shard.number] for shard in self.local_shards])
 
-    def buffers(self, previous: Buffers | None, inputs: list[LaneInputs], seats: int) -> Buffers:
-        """Return buffers for the lanes and rows of a block.
+    def train_block(
+        self,
+        inputs: list[LaneInputs],
+        previous: Buffers | None,
+        layout: Layout,
+        pieces: Pieces,
+    ) -> Buffers:
+        """Do all lane steps of one block, in one device call or several.
 
         Args:
-          previous: the buffers of the block before, which are reused if they fit.
-          inputs: the inputs of every shard.
-          seats: rows that a shard writes.
+          inputs: what the lanes of every shard read.
+          previous: buffers of the block before, which are reused if they fit.
+          layout: the block's layout.
+          pieces: how the steps are cut into calls.
+
+        Returns:
+          The buffers, which hold the rows of the block.
         """
+        buffers = self._buffers(previous, inputs, layout.seats)
+        for first, end in pieces.calls_of(layout.steps):
+            calls = []
+            for shard, read, lanes, rows in zip(
+                self.local_shards, inputs, buffers.lanes, buffers.rows, strict=True
+            ):
+                origin = np.int32(shard.number * layout.seats)
+                calls.append((read, lanes, rows, np.int32(first), np.int32(end), origin))
+            lanes, rows, pieces.running = zip(*in_threads(self.train, calls), strict=True)
+            buffers = Buffers(list(lanes), list(rows), buffers.stack)
+        return buffers
+
+    def _buffers(self, previous: Buffers | None, inputs: list[LaneInputs], seats: int) -> Buffers:
+        """Return buffers for the lanes and the `seats` rows of every shard; see `train_block`."""
         if previous is not None and previous.rows[0].loss.shape[0] == seats:
             return previous
 
@@ -181,24 +206,6 @@ class Mesh:
             lanes.append(shard_lanes)
             rows.append(shard_rows)
         return Buffers(lanes, rows)
-
-    def train_all(
-        self, inputs: list[LaneInputs], buffers: Buffers, t0: int, t1: int
-    ) -> tuple[Buffers, list[Array]]:
-        """Do the lane steps t0 to t1 of all shards, as `Lanes.train`.
-
-        Returns:
-          The buffers, which are reused, and a token of every shard to wait for.
-        """
-        seats = buffers.rows[0].loss.shape[0]
-        shards = zip(self.local_shards, inputs, buffers.lanes, buffers.rows, strict=True)
-        calls = []
-        for shard, read, lanes, rows in shards:
-            origin = np.int32(shard.number * seats)
-            calls.append((read, lanes, rows, np.int32(t0), np.int32(t1), origin))
-
-        lanes, rows, tokens = zip(*in_threads(self.train, calls), strict=True)
-        return Buffers(list(lanes), list(rows), buffers.stack), list(tokens)
 
     def collect(self, buffers: Buffers, inputs: list[LaneInputs]) -> tuple[Rows, Buffers]:
         """Return the rows of all shards by slot, and the buffers that hold them."""

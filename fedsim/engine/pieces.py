@@ -4,11 +4,10 @@ How a training is cut changes no bit.
 """
 
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import jax
-
-from fedsim.engine.lanes import LaneInputs
-from fedsim.engine.mesh import Buffers, Mesh
 
 CALL_SECONDS = 1.0  # about what a device call may take
 TRIAL_STEPS = 8  # lane steps that are timed, after a first one that compiles
@@ -19,13 +18,41 @@ class Pieces:
 
     Args:
       calls: device calls of a block; None: as many as take about CALL_SECONDS each.
+
+    Attributes:
+      running: what the latest call computes.
     """
 
     def __init__(self, calls: int | None = None):
         self.calls = calls
         self.steps_per_call = 0  # 0: not known yet
+        self.running: Any = None
 
-    def cuts(self, total: int) -> list[int]:
+    def calls_of(self, total: int) -> Iterator[tuple[int, int]]:
+        """Yield the calls of a block with `total` lane steps: the first, and one beyond the last.
+
+        The caller sets `running` for each. At most one call waits for the running one.
+        """
+        first = 0
+        trials = self._trials(total)
+        for end in trials:
+            began = time.perf_counter()
+            yield first, end
+            jax.block_until_ready(self.running)
+            if end == trials[-1] and first:  # the first one compiles, the second one counts
+                self._time(end - first, time.perf_counter() - began)
+            first = end
+
+        for end in self._cuts(total):
+            if end <= first:  # done by the trials
+                continue
+            if first:
+                jax.block_until_ready(self.running)
+            yield first, end
+            first = end
+        self.running = None
+
+    def _cuts(self, total: int) -> list[int]:
         """Return the ends of the calls of a block with `total` lane steps."""
         calls = 1
         if self.calls:
@@ -35,50 +62,14 @@ class Pieces:
         ends = {round(total * (i + 1) / calls) for i in range(calls)}
         return sorted(ends - {0})
 
-    def trials(self, total: int) -> list[int]:
+    def _trials(self, total: int) -> list[int]:
         """Return the first ends in the very first block: one step to compile, a few to time."""
         if self.calls or self.steps_per_call:
             return []
         ends = {min(1, total), min(1 + TRIAL_STEPS, total)}
         return sorted(ends - {0})
 
-    def timed(self, steps: int, seconds: float) -> None:
+    def _time(self, steps: int, seconds: float) -> None:
         """Record that `steps` lane steps took `seconds`."""
         per_call = CALL_SECONDS * steps / max(seconds, 1e-9)
         self.steps_per_call = max(int(per_call), 1)
-
-
-def train_block(
-    mesh: Mesh, inputs: list[LaneInputs], buffers: Buffers, steps: int, pieces: Pieces
-) -> Buffers:
-    """Do all lane steps of one block, in one device call or several.
-
-    Args:
-      mesh: the lanes.
-      inputs: what they read, for every shard.
-      buffers: what they write to.
-      steps: lane steps of the block.
-      pieces: how the steps are cut into calls.
-
-    Returns:
-      The buffers, which hold the rows of the block.
-    """
-    t = 0
-    tokens = None
-    trials = pieces.trials(steps)
-    for end in trials:
-        began = time.perf_counter()
-        buffers, tokens = mesh.train_all(inputs, buffers, t, end)
-        jax.block_until_ready(tokens)
-        if end == trials[-1] and t:  # the first piece compiles, the second one counts
-            pieces.timed(end - t, time.perf_counter() - began)
-        t = end
-
-    for end in pieces.cuts(steps):
-        if end <= t:  # done by the trials
-            continue
-        if tokens is not None:
-            jax.block_until_ready(tokens)  # at most one call waits for the running one
-        buffers, tokens = mesh.train_all(inputs, buffers, t, end)
-        t = end
-    return buffers

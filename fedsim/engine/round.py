@@ -12,6 +12,8 @@ A client of the cohort has a *slot*, a row of the stacked messages; slots are tr
 thread. The *bank* holds the models that the clients of a block start from.
 """
 
+from typing import TYPE_CHECKING
+
 import jax
 import numpy as np
 from jaxtyping import Array
@@ -23,114 +25,108 @@ from fedsim.engine.diagnosis import UpdateSums, diagnose
 from fedsim.engine.feedback import update_feedback
 from fedsim.engine.measuring import measure, with_deviations
 from fedsim.engine.memory import CLIENT, Memory
-from fedsim.engine.mesh import Buffers, Mesh
-from fedsim.engine.pieces import train_block
+from fedsim.engine.mesh import Mesh
 from fedsim.engine.recording import Arrived
 from fedsim.engine.records import (
     DispatchedRound,
-    Round,
     RoundState,
-    RunState,
     TrainedBlock,
-    Workspace,
 )
 from fedsim.engine.sending import Broadcast
-from fedsim.engine.server_records import Messages, ServerUpdate
+from fedsim.engine.server_records import Messages, RoundStart, ServerUpdate
 from fedsim.engine.slots import RunCohort, Slots, by_run, with_memory_rows
 from fedsim.engine.summing import Sum
 from fedsim.engine.threads import run_in_threads
 from fedsim.tree import Tree
 
+if TYPE_CHECKING:
+    from fedsim.engine.loop import Loop
+    from fedsim.engine.run import Run
 
-def run_round(round: Round) -> tuple[list[DispatchedRound | None], Workspace]:
+
+def run_round(loop: "Loop", number: int, playing: tuple[bool, ...]) -> list[DispatchedRound | None]:
     """Dispatch one round of runs that train side by side.
 
     Args:
-      round: what the steps read.
+      loop: the runs, and what their rounds have in common.
+      number: the round, from 1.
+      playing: which runs take part.
 
     Returns:
-      One result per run, None for a run that takes no part; and the workspace for the next round.
+      One result per run, None for a run that takes no part.
     """
-    program = round.program
-    first_block, states = plan(round)
+    program = loop.program
+    first_block, states = plan(loop, number, playing)
 
     # Some rules need an update computed on the server's own data; some methods and rules need a
     # pass over the clients' data at the global model.
-    states, workspace = train_servers(round, states)
+    states = train_servers(loop, states)
     if program.probe_mesh is not None:
-        first_block, states, workspace = run_probe(round, first_block, states, workspace)
+        first_block, states = run_probe(loop, first_block, states)
 
     # The cohorts train block by block; the server receives the messages of a block before the next
     # one trains.
     lane_steps = 0
     sums = None  # running sums over the updates, if they are measured
-    for block in round.blocks.pass_from(first_block):
-        trained = train(round, program.mesh, block, states, buffers=workspace.training_buffers)
+    for block in loop.blocks.pass_from(first_block):
+        trained = train(loop, program.mesh, block, states)
         states = receive(states, trained)
         if program.diagnostics:
-            states, sums = measure(round, states, trained, sums)
-        if any(run.keeps_updates for run in round.runs):
-            states = record(states, trained)
-        workspace = workspace._replace(training_buffers=trained.buffers)
+            states, sums = measure(states, trained, sums)
+        states = record(states, trained)
         lane_steps += block.layout.steps * program.width.lanes * program.mesh.shards
 
     updates = aggregate(states)
     if program.diagnostics:
         updates = with_deviations(states, updates)
-    return save(states, updates, sums, lane_steps), workspace
+    return save(states, updates, sums, lane_steps)
 
 
-def plan(round: Round) -> tuple[Block, list[RoundState]]:
+def plan(loop: "Loop", number: int, playing: tuple[bool, ...]) -> tuple[Block, list[RoundState]]:
     """Step 1: lay out the first block on lanes, load the cohorts' memory, broadcast the models."""
-    block = round.blocks.first_of(round.number, round.playing)
+    block = loop.blocks.first_of(number, playing)
     states = []
-    for run, run_cohort in zip(round.runs, block.cohorts, strict=True):
-        states.append(_start_round(run, run_cohort, round.number))
+    for run, server, run_cohort in zip(loop.runs, loop.servers, block.cohorts, strict=True):
+        states.append(_start_round(run, run.round_start(server, number), run_cohort))
     return block, states
 
 
 def run_probe(
-    round: Round, first_block: Block, states: list[RoundState], workspace: Workspace
-) -> tuple[Block, list[RoundState], Workspace]:
+    loop: "Loop", first_block: Block, states: list[RoundState]
+) -> tuple[Block, list[RoundState]]:
     """Pass over the clients' samples at the global model before they train, reusing step 2.
 
     Args:
-      round: what the steps read.
+      loop: as in `run_round`.
       first_block: of the pass.
       states: the state of every run.
-      workspace: the round's workspace.
 
     Returns:
-      The first block of the training; the states, with the mean of the clients' messages if the
-      method reads it; and the workspace.
+      The first block of the training; and the states, with the mean of the clients' messages if the
+      method reads it.
     """
-    mesh = round.program.probe_mesh
+    mesh = loop.program.probe_mesh
     assert mesh is not None
-    for block in round.blocks.pass_from(first_block):
-        trained = train(round, mesh, block, states, buffers=workspace.probe_buffers)
-        states = add_probe(states, trained)
-        workspace = workspace._replace(probe_buffers=trained.buffers)
+    for block in loop.blocks.pass_from(first_block):
+        states = add_probe(states, train(loop, mesh, block, states))
 
     states = [with_probe_mean(state) for state in states]
-    return round.blocks.get(training_key(first_block.key)), states, workspace
+    return loop.blocks.get(training_key(first_block.key)), states
 
 
-def train(
-    round: Round, mesh: Mesh, block: Block, states: list[RoundState], buffers: Buffers | None
-) -> TrainedBlock:
+def train(loop: "Loop", mesh: Mesh, block: Block, states: list[RoundState]) -> TrainedBlock:
     """Step 2, on the device: train the clients of a block on its lanes, those of all runs together.
 
     Args:
-      round: what the steps read.
+      loop: as in `run_round`; the buffers of its earlier blocks are reused.
       mesh: the lanes, those of the training or of the pass at the global model.
       block: the block to train.
       states: the state of every run.
-      buffers: buffers of an earlier block, whose memory is reused.
 
     Returns:
       The block with the messages of its clients, run by run.
     """
-    slots, slots_by_run = _slots_with_memory(round, block, states)
+    slots, slots_by_run = _slots_with_memory(block, states)
     if states[0].run.form.chooses and not block.key.is_probe:
         slots, slots_by_run = _slots_with_choices(block, states, slots_by_run)
 
@@ -150,7 +146,7 @@ def train(
             bank += state.run.form.models(state, block.models_per_run)
 
     # The training samples are on the device for the whole run, or come with their block.
-    data = round.data
+    data = loop.data
     if data is None:
         data = mesh.put_samples(block.samples)
 
@@ -162,21 +158,20 @@ def train(
         layout=layout,
         data=data,
         keys=(roots, block.key.round),
-        frozen=round.frozen,
+        frozen=loop.frozen,
     )
-    buffers = mesh.buffers(buffers, inputs, layout.seats)
-    buffers = train_block(mesh, inputs, buffers, steps=layout.steps, pieces=round.pieces)
+    buffers = mesh.train_block(inputs, loop.buffers.get(mesh), layout, loop.pieces)
 
     # The host lays out the next block while the device trains this one.
-    round.blocks.prepare(block)
+    loop.blocks.prepare(block)
 
     # [runs · block, ...] -> [block, ...] for every run
-    stack, buffers = mesh.collect(buffers, inputs)
+    stack, loop.buffers[mesh] = mesh.collect(buffers, inputs)
     rows_by_run = [stack] if len(states) == 1 else _split(stack, len(states))
     messages = []
     for rows, of_run, remembered in zip(rows_by_run, slots_by_run, stage_memory, strict=True):
         messages.append(Messages(rows, of_run, remembered))
-    return TrainedBlock(block=block, slots=slots, stack=stack, messages=messages, buffers=buffers)
+    return TrainedBlock(block=block, slots=slots, stack=stack, messages=messages)
 
 
 def receive(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
@@ -191,7 +186,7 @@ def receive(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]
         calls.append((state, messages, first_slot))
 
     # Runs with different programs compile and dispatch them side by side.
-    programs = [state.run.server_programs.aggregator.add_program for state in states]
+    programs = [state.run.program.server.aggregator.add_program for state in states]
     return run_in_threads(_with_messages, calls, programs)
 
 
@@ -201,9 +196,9 @@ def record(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
     recorded = []
     for state, messages in zip(states, trained.messages, strict=True):
         is_summed = isinstance(state.received, Sum) and state.has_block(first_slot)
-        if state.run.keeps_updates and is_summed:
+        if state.run.keep_updates is not None and is_summed:
             messages = _with_losses(state, messages, first_slot)
-            arrived = state.run.server_programs.recording.arrived(messages, state.start)
+            arrived = state.run.program.server.recording.arrived(messages, state.start)
             state = state._replace(arrived=(*state.arrived, arrived))
         recorded.append(state)
     return recorded
@@ -212,7 +207,7 @@ def record(states: list[RoundState], trained: TrainedBlock) -> list[RoundState]:
 def aggregate(states: list[RoundState]) -> list[ServerUpdate | None]:
     """Step 4: the rule and the optimisers make the next server of every run."""
     calls = [(state,) for state in states]
-    programs = [state.run.server_programs.update for state in states]
+    programs = [state.run.program.server.update for state in states]
     return run_in_threads(_server_update, calls, programs)
 
 
@@ -268,22 +263,22 @@ def save(
 
 def _arrived(state: RoundState) -> tuple[Arrived, ...]:
     """Return what arrived in a round, by block or gathered; nothing where nobody keeps it."""
-    if not state.run.keeps_updates or state.arrived:
+    if state.run.keep_updates is None or state.arrived:
         return state.arrived
-    return (state.run.server_programs.recording.arrived(state.received, state.start),)
+    return (state.run.program.server.recording.arrived(state.received, state.start),)
 
 
-def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> RoundState:
+def _start_round(run: "Run", start: RoundStart, run_cohort: RunCohort | None) -> RoundState:
     """Start a run's round: load the memory of its clients, and broadcast the model."""
-    start = run.start(number)
     if run_cohort is None:
         nobody = np.zeros(0, int)
         memory, memory_rows = run.store.load(nobody)
-        broadcast = Broadcast(run.server.shared)
+        broadcast = Broadcast(start.server.shared)
         return RoundState(run, start, broadcast, None, nobody, memory, memory_rows)
 
     remembered, memory, memory_rows = run.form.load(run, run_cohort)
-    server, broadcast = run.server_programs.sender.broadcast(run.server, run.root, number)
+    sender = run.program.server.sender
+    server, broadcast = sender.broadcast(start.server, start.root, run_cohort.cohort.round)
     return RoundState(
         run=run,
         start=run.form.start(run, run_cohort, start._replace(server=server)),
@@ -295,12 +290,10 @@ def _start_round(run: RunState, run_cohort: RunCohort | None, number: int) -> Ro
     )
 
 
-def _slots_with_memory(
-    round: Round, block: Block, states: list[RoundState]
-) -> tuple[Slots, list[Slots]]:
+def _slots_with_memory(block: Block, states: list[RoundState]) -> tuple[Slots, list[Slots]]:
     """Return a block's slots with the memory rows of their clients: of all runs, and of each."""
     first_slot = block.key.first_slot
-    size = round.program.width.block
+    size = len(block.layout.slots.weight) // len(states)
     memory_rows = [state.memory_rows[first_slot : first_slot + size] for state in states]
     slots = with_memory_rows(block.layout.slots, memory_rows, size)
     return slots, by_run(slots, len(states))
@@ -328,7 +321,7 @@ def _gathered_memory(states: list[RoundState], slots: list[Slots]) -> tuple[Tree
     for state, of_run in zip(states, slots, strict=True):
         run = state.run
         memory = _newest_memory(state, states)
-        by_owner = run.server_programs.memories.gather(memory, run.initial, of_run, run.root)
+        by_owner = run.program.server.memories.gather(memory, run.initial, of_run, state.start.root)
         of_methods.append(by_owner.pop(CLIENT))
         of_stages.append(by_owner)
     if len(states) == 1:
@@ -358,7 +351,7 @@ def _with_messages(state: RoundState, messages: Messages, first_slot: int) -> Ro
     if run.feedback_names:
         feedback = (*feedback, update_feedback(messages.rows.message.delta, run.feedback_names))
     messages = _with_losses(state, messages, first_slot)
-    received, memory, stats = run.server_programs.aggregator.add(
+    received, memory, stats = run.program.server.aggregator.add(
         state.received, state.memory, messages, state.start, first_slot
     )
     return state._replace(
@@ -384,7 +377,7 @@ def _server_update(state: RoundState) -> ServerUpdate | None:
         return None
     assert state.received is not None
     assert state.slots is not None
-    return state.run.server_programs.update(state.received, state.memory, state.slots, state.start)
+    return state.run.program.server.update(state.received, state.memory, state.slots, state.start)
 
 
 def _sent_bytes(state: RoundState, update: ServerUpdate) -> tuple[Array, ...]:

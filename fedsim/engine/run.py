@@ -22,9 +22,9 @@ from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter, Since
 from fedsim.engine.program import Program
 from fedsim.engine.recording import RoundUpdates, round_updates
-from fedsim.engine.records import DispatchedRound, RunState
+from fedsim.engine.records import DispatchedRound
 from fedsim.engine.scorer import Scorer
-from fedsim.engine.server_records import ServerState
+from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.tuning import Tuner
@@ -82,7 +82,8 @@ class Run:
       server: after the last round that is over.
       initial: its variables at the start of the run, with which client memory begins.
       frozen: leaves of the model that nobody trains.
-      brings: what the run brings to every round.
+      server_training: the server's own training, where the rule asks for its update.
+      feedback_names: what the cohorts ask about every update.
       round: the last round that is over; −1: the run has not begun.
       status: running | done | not_run | diverged | stopped.
       reason: why it ended, where it is not done.
@@ -119,7 +120,13 @@ class Run:
         self.folder = options.folder
         fits = self.row_bytes() * program.capacity.members <= options.resident_bytes
         self.store = _empty_store(self, on_disk=not fits)
-        self.brings = _brought(self)
+        self._common_start = _common_start(self)
+        self.server_training: ServerTraining | None = None
+        if program.server_mesh is not None:
+            mesh = program.server_mesh
+            self.server_training = ServerTraining(mesh, plan, program.dtype, key, self.frozen)
+        # Losses come with the training; these take a program.
+        self.feedback_names = tuple(name for name in plan.cohort.feedback if name in FEEDBACK)
 
         self.round = -1
         self.status = "running"
@@ -130,15 +137,14 @@ class Run:
         self.keep_updates: Callable[[RoundUpdates], None] | None = None
         self.stopwatch = Stopwatch()
 
-    def state(self, server: ServerState, plays: bool) -> RunState:
-        """Return what the run brings to a round.
+    def round_start(self, server: ServerState, round: int) -> RoundStart:
+        """Return the start of a round.
 
         Args:
-          server: the server at the start of the round; it may be ahead of what the host has read.
-          plays: whether the run takes part.
+          server: the server then; it may be ahead of what the host has read.
+          round: the round, from 1.
         """
-        keeps = self.keep_updates is not None
-        return self.brings._replace(server=server, plays=plays, keeps_updates=keeps)
+        return self._common_start._replace(server=server, round=round)
 
     def meter(self, kind: type[M]) -> M:
         """Return the run's meter of a kind."""
@@ -295,7 +301,8 @@ class Run:
     def release(self) -> None:
         """Free the samples of a run that has ended; there may be many such runs."""
         self.scorer.release()
-        self.brings = self.brings._replace(server_samples=None, server_training=None)
+        self._common_start = self._common_start._replace(server_samples=None)
+        self.server_training = None
 
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Return the state that the run resumes from, between two rounds or after the last.
@@ -330,7 +337,6 @@ class Run:
             meter.restore(snapshot)
         if "memory.file" in arrays and isinstance(self.store, Resident):
             self.store = _empty_store(self, on_disk=True)
-            self.brings = self.brings._replace(store=self.store)
         self.store.restore(arrays)
         for name in STORED_ATTRIBUTES:
             setattr(self, name, values[name])
@@ -349,32 +355,23 @@ class Run:
             self.reason = ""
 
 
-def _brought(run: Run) -> RunState:
-    """Return what a run brings to every round."""
+def _common_start(run: Run) -> RoundStart:
+    """Return what the starts of all rounds of a run have in common."""
     program = run.program
     plan = run.plan
     dtype = program.dtype.type
     expected: Any = np.array(plan.expected, dtype)
-    training = None
-    if program.server_mesh is not None:
-        training = ServerTraining(program.server_mesh, plan, program.dtype, run.key, run.frozen)
     samples = None
     if program.server.needs_server_loss:
         samples = jax.device_put(server_samples(plan.federation))
-    return RunState(
+    return RoundStart(
         server=ServerState(run.initial, {}),  # a round has its own; this one would stay in memory
-        server_programs=program.server,
-        initial=run.initial,
-        store=run.store,
-        form=run.form,
         root=run.key,
+        round=0,
         clients=dtype(len(plan.eligible)),
         samples=dtype(plan.sizes.sum()),
         expected=expected,
         server_samples=samples,
-        server_training=training,
-        # Losses come with the training; these take a program.
-        feedback_names=tuple(name for name in plan.cohort.feedback if name in FEEDBACK),
         frozen=run.frozen,
     )
 

@@ -18,10 +18,10 @@ from fedsim.data import Federation
 from fedsim.engine.evaluation import even_batch, in_batches, largest_batch
 from fedsim.engine.frozen import merged_section
 from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.lanes import LaneInputs
 from fedsim.engine.layout import lay_out
-from fedsim.engine.mesh import Mesh
+from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.pack import Capacity, Width, rounded_up
+from fedsim.engine.pieces import Pieces
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.task import counted, per_label
 from fedsim.fleet import Plan
@@ -117,7 +117,6 @@ class ServerTraining:
       frozen: leaves of the model that nobody trains.
 
     Attributes:
-      steps: local steps of a round.
       root: the root key of this training.
     """
 
@@ -127,24 +126,37 @@ class ServerTraining:
         self.mesh = mesh
         self.plan = plan.server_plan()
         self.dtype = dtype
-        self.steps = int(self.plan.steps[0])
         self.capacity = capacity_of_server(self.plan)
         self.root = round_key(root, 0, Phase.REFERENCE)
         train = self.plan.federation.train
         self.data = mesh.replicate((train.x, train.y))
         self.frozen = mesh.replicate(frozen)
 
-    def inputs(self, sent: Shared, round: int) -> list[LaneInputs]:
-        """Return what the lane reads in a round, from the variables that were sent."""
+    def update(
+        self, sent: Shared, round: int, previous: Buffers | None, pieces: Pieces
+    ) -> tuple[Tree, Buffers]:
+        """Return the server's own update of a round, and the buffers that it was made in.
+
+        Args:
+          sent: the variables that were sent.
+          round: the round.
+          previous: buffers of a round before, which are reused.
+          pieces: how the steps are cut into calls.
+        """
         cohort, _ = self.plan.round(round)
         cohorts = [RunCohort(self.plan, cohort)]
         layout = lay_out(cohorts, 0, width=ALONE, capacity=self.capacity, dtype=self.dtype)
         variables = {"params": sent["params"], "stats": sent["stats"], "aux": {}}
         bank = ({**variables, **merged_section(sent)},)
         keys = ((self.root,), round)
-        return self.mesh.inputs(
+        inputs = self.mesh.inputs(
             bank, memory=(), layout=layout, data=self.data, keys=keys, frozen=self.frozen
         )
+        buffers = self.mesh.train_block(inputs, previous, layout, pieces)
+        return _first_row(buffers.rows[0].message.delta), buffers
+
+
+_first_row = jax.jit(lambda stack: tree.take(stack, 0))
 
 
 def capacity_of_server(plan: Plan) -> Capacity:

@@ -11,8 +11,8 @@ from fedsim import tree
 from fedsim.engine.forms.in_flight import InFlight
 from fedsim.engine.layout import Layout, lay_out
 from fedsim.engine.pieces import CALL_SECONDS
-from fedsim.engine.records import RunState
 from fedsim.engine.run import Run
+from fedsim.engine.server_records import ServerState
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.stretch import DispatchedStretch, Rounds, stretch
 from fedsim.engine.threads import run_in_threads
@@ -44,27 +44,28 @@ class Stretches:
         self.calls = 0
 
     def dispatch(
-        self, numbers: range, states: Sequence[RunState | None]
+        self, numbers: range, playing: Sequence[bool], servers: Sequence[ServerState]
     ) -> list[DispatchedStretch | None]:
         """Dispatch the rounds of these numbers, at most `longest`.
 
         Args:
           numbers: the rounds.
-          states: of every run at the start of the first round; None: it takes no part.
+          playing: which runs take part.
+          servers: of every run at the start of the first round.
 
         Returns:
           The stretch of every run; None where it takes no part.
         """
         calls = []
         programs = []
-        for run, state in zip(self.runs, states, strict=True):
-            if state is not None:
-                calls.append((self, run, state, numbers))
+        for run, plays, server in zip(self.runs, playing, servers, strict=False):
+            if plays:
+                calls.append((self, run, server, numbers))
                 programs.append(_program(run))
 
         began = time.perf_counter()
         dispatched = iter(run_in_threads(_dispatch, calls, programs))
-        stretches = [None if state is None else next(dispatched) for state in states]
+        stretches = [next(dispatched) if plays else None for plays in playing]
         self._time(stretches, began, len(numbers))
         return stretches
 
@@ -112,8 +113,8 @@ def _has_stretches(run: Run) -> bool:
         or program.mesh.shards > 1
         or program.server.client.bank is not None
         or run.keep_updates is not None
-        or run.brings.feedback_names
-        or run.brings.server_training is not None
+        or run.feedback_names
+        or run.server_training is not None
     )
     return one_message and not remembers and not needs_more
 
@@ -139,10 +140,12 @@ def _program(run: Run) -> Any:
     return stretch(run.program.mesh.lanes, run.program.server, mixes)
 
 
-def _dispatch(stretches: Stretches, run: Run, state: RunState, numbers: range) -> DispatchedStretch:
+def _dispatch(
+    stretches: Stretches, run: Run, server: ServerState, numbers: range
+) -> DispatchedStretch:
     """Dispatch a stretch of ONE run."""
-    assert isinstance(state.form, InFlight)
-    versions = state.form.versions
+    assert isinstance(run.form, InFlight)
+    versions = run.form.versions
     rows = _table_rows(run)
     first, last = numbers[0], numbers[-1]
     table, row_of = versions.table(_needed_versions(run.planner, first - 1), rows)
@@ -157,9 +160,15 @@ def _dispatch(stretches: Stretches, run: Run, state: RunState, numbers: range) -
     retained_rows = np.zeros(rows, np.int32)
     retained_rows[: len(retained)] = [row_of[version] for version in retained]
 
-    memory, _ = state.store.load(cohorts[0].ids)
+    memory, _ = run.store.load(cohorts[0].ids)
     result = _program(run).run(
-        table, planned, state.start(first), memory, stretches.data, len(numbers), retained_rows
+        table,
+        planned,
+        run.round_start(server, first),
+        memory,
+        stretches.data,
+        len(numbers),
+        retained_rows,
     )
     versions.add_table(result.table, {version: row for row, version in enumerate(retained)})
     lanes = run.program.width.lanes

@@ -13,7 +13,7 @@ from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import compacted, lay_out
 from fedsim.engine.pack import capacity
-from fedsim.engine.pieces import Pieces, train_block
+from fedsim.engine.pieces import Pieces
 from fedsim.engine.program import Program
 from fedsim.engine.slots import RunCohort
 from fedsim.fleet import Plan
@@ -90,8 +90,7 @@ class Tuner:
             keys=((self.root,), round),
             frozen=self.frozen,
         )
-        buffers = self.mesh.buffers(None, inputs, layout.seats)
-        buffers = train_block(self.mesh, inputs, buffers, steps=layout.steps, pieces=self.pieces)
+        buffers = self.mesh.train_block(inputs, None, layout, self.pieces)
         stack, _ = self.mesh.collect(buffers, inputs)
         return self._where_trained(shared, memory, stack.message.memory, layout.slots.steps)
 

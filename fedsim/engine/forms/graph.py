@@ -15,7 +15,6 @@ from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.engine.slots import RunCohort
 
 if TYPE_CHECKING:
-    from fedsim.engine.records import RunState
     from fedsim.engine.run import Run
 
 
@@ -31,15 +30,15 @@ class Graph(OneModel):
         """Return the rows of all nodes, or of full blocks of them."""
         return max(cohort, N)
 
-    def load(self, run: "RunState", run_cohort: RunCohort) -> tuple[np.ndarray, Memory, np.ndarray]:
+    def load(self, run: "Run", run_cohort: RunCohort) -> tuple[np.ndarray, Memory, np.ndarray]:
         """Load the rows of all nodes, as `OneModel.load`."""
         members = run_cohort.plan.survey.members
         memory, rows = run.store.load(members)
         return members, memory, rows[run_cohort.cohort.ids]
 
-    def start(self, run: "RunState", run_cohort: RunCohort, start: RoundStart) -> RoundStart:
+    def start(self, run: "Run", run_cohort: RunCohort, start: RoundStart) -> RoundStart:
         """Return the start of a round with its links."""
-        links = run_cohort.plan.links_of(run_cohort.cohort, run.samples.dtype)
+        links = run_cohort.plan.links_of(run_cohort.cohort, run.program.dtype)
         return start._replace(edges=links)
 
     def evaluate(self, run: "Run", server: ServerState) -> dict[str, Scores]:

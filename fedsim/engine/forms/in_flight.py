@@ -12,7 +12,8 @@ from fedsim.fleet import Plan, Planner, asynchronous
 from fedsim.types import Mixing, Shared
 
 if TYPE_CHECKING:
-    from fedsim.engine.records import RoundState, RunState
+    from fedsim.engine.records import RoundState
+    from fedsim.engine.run import Run
 
 
 class InFlight(OneModel):
@@ -27,7 +28,7 @@ class InFlight(OneModel):
         self.plan = plan
         self.versions = Versions(0, initial)
 
-    def start(self, run: "RunState", run_cohort: RunCohort, start: RoundStart) -> RoundStart:
+    def start(self, run: "Run", run_cohort: RunCohort, start: RoundStart) -> RoundStart:
         """Return the start of a round with how the model of its only client is mixed.
 
         A schedule that mixes models (`fedasync`) makes every message a round; others do not.
@@ -42,8 +43,8 @@ class InFlight(OneModel):
         else:  # a round without a client
             version = cohort.round - 1
             share = 0.0
-        params = run.server_programs.pipeline.shared_params(self.versions[version])
-        return start._replace(mixing=Mixing(params, run.samples.dtype.type(share)))
+        params = run.program.server.pipeline.shared_params(self.versions[version])
+        return start._replace(mixing=Mixing(params, run.program.dtype.type(share)))
 
     def models(self, state: "RoundState", count: int) -> list[Shared]:
         """Return the versions that clients start from, rising; the last one is repeated."""

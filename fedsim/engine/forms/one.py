@@ -14,7 +14,7 @@ from fedsim.fleet import Planner
 from fedsim.types import Shared
 
 if TYPE_CHECKING:
-    from fedsim.engine.records import RoundState, RunState
+    from fedsim.engine.records import RoundState
     from fedsim.engine.run import Run
 
 
@@ -40,7 +40,7 @@ class OneModel:
         del N
         return cohort
 
-    def load(self, run: "RunState", run_cohort: RunCohort) -> tuple[np.ndarray, Memory, np.ndarray]:
+    def load(self, run: "Run", run_cohort: RunCohort) -> tuple[np.ndarray, Memory, np.ndarray]:
         """Load what the clients of a round remember.
 
         Returns:
@@ -50,7 +50,7 @@ class OneModel:
         memory, rows = run.store.load(ids)
         return ids, memory, rows
 
-    def start(self, run: "RunState", run_cohort: RunCohort, start: RoundStart) -> RoundStart:
+    def start(self, run: "Run", run_cohort: RunCohort, start: RoundStart) -> RoundStart:
         """Return the start of a round with what only this form knows of it."""
         del run, run_cohort
         return start
@@ -77,7 +77,7 @@ class OneModel:
 
     def asked_bytes(self, state: "RoundState") -> int:
         """Return the bytes that a client sends besides its message: its loss, where that counts."""
-        if not state.run.server_programs.needs_client_loss:
+        if not state.run.program.server.needs_client_loss:
             return 0
         loss = state.stats[0].loss
         return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype))

@@ -35,7 +35,7 @@ class Several(OneModel):
 
         A client chooses by the losses of the pass before; arguments as of `OneModel.bank_rows`.
         """
-        if state.run.server_programs.needs_choice:
+        if state.run.program.server.needs_choice:
             assert state.probe is not None
             choices = state.probe.choices[first_slot // len(slots.weight)]
         else:
@@ -44,6 +44,6 @@ class Several(OneModel):
 
     def asked_bytes(self, state: "RoundState") -> int:
         """Return the bytes of a client's choice, where it sends one."""
-        if state.run.server_programs.needs_choice:
-            return choice_bytes(state.run.server_programs.client)
+        if state.run.program.server.needs_choice:
+            return choice_bytes(state.run.program.server.client)
         return super().asked_bytes(state)
