@@ -165,7 +165,15 @@ class Lanes:
         clients = _Clients(models, inputs.memory, inputs.slots, origin)
 
         def lane_step(t, lane: Lane) -> Lane:
-            return bound_lanes._step_lanes(inputs, models, noises, t=t, lane=lane)
+            """One local step of the client on every lane."""
+            slots = inputs.slots
+            slot = queues.slot[t]  # [L]
+            shared, model_axis = models(slots, slot)
+            work = tree.take(slots.work, slot)
+            noise, noise_axis = noises(slots, slot)
+            rows = BatchRows(queues.index[t], queues.valid[t], slots.shift[slot])  # [L, ...]
+            step = jax.vmap(bound_lanes._step, in_axes=(model_axis, 0, 0, 0, None, noise_axis))
+            return step(shared, lane, work, rows, inputs.data, noise)
 
         def stretch(state):
             """Steps that only train, up to one where a client ends.
@@ -184,20 +192,6 @@ class Lanes:
         t0 = jnp.asarray(t0, jnp.int32)
         t, lane, rows = lax.while_loop(lambda state: state[0] < t1, stretch, (t0, lane, rows))
         return lane, rows, t
-
-    def _step_lanes(
-        self, inputs: LaneInputs, models: PerLane, noises: PerLane, t: Int[Array, ""], lane: Lane
-    ) -> Lane:
-        """Do lane step t on all lanes."""
-        queues = inputs.queues
-        slots = inputs.slots
-        slot = queues.slot[t]  # [L]
-        shared, model_axis = models(slots, slot)
-        work = tree.take(slots.work, slot)
-        noise, noise_axis = noises(slots, slot)
-        rows = BatchRows(queues.index[t], queues.valid[t], slots.shift[slot])  # [L, ...]
-        step = jax.vmap(self._step, in_axes=(model_axis, 0, 0, 0, None, noise_axis))
-        return step(shared, lane, work, rows, inputs.data, noise)
 
     def _write(
         self, clients: _Clients, queues: Queues, t: Int[Array, ""], lane: Lane, rows: Rows
