@@ -65,13 +65,15 @@ def events(
 
     Args:
       runs: runs over the same training samples, which may have been interrupted after different
-        rounds.
+        rounds; none: there is nothing to do.
       program: the program that trains them: their own, or that of `group_runs`.
       rest: round -> whether to yield a `CommitPoint` after it; called before or after every round.
       calls: device calls per block (None: as many as take about a second each); changes no bit.
       samples: bytes of training samples that fit; if there are more, each block's samples are
         handed over with it, which changes no bit.
     """
+    if not runs:
+        return
     for run in runs:
         for row in run.start(1 / len(runs)):
             yield run, row

@@ -1,6 +1,7 @@
 """The runs of experiments, each recorded in a journal from which it can resume."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from fedsim import tree
@@ -177,21 +178,29 @@ def execute(
     Raises:
       Interrupted: when `ask` said so.
     """
-    # Runs of one seed are neighbours: they have their batches in common.
-    by_seed = []
-    for index, entry in enumerate(planned):
-        for position, seed in enumerate(entry.seeds):
-            by_seed.append((position, index, seed))
-    runs = [(index, seed) for _, index, seed in sorted(by_seed)]
-
-    # None of them has its batches padded for another one, which would change its bits.
-    by_width: dict[int, list[tuple[int, int]]] = {}
-    for index, seed in runs:
-        batch_rows = planned[index].experiment.plans[seed].batch_rows
-        by_width.setdefault(batch_rows, []).append((index, seed))
+    runs = _in_order(planned)
     ended: dict[tuple[int, int], JournaledRun] = {}
-    for alike in by_width.values():
-        ended |= _execute_alike(planned, alike, run_files, calls, listen, ask)
+    for group, program in _side_by_side(planned, runs):
+        if ask():
+            _, seed = group[0]
+            raise Interrupted(f"before seed {seed}")
+        journaled_runs = [_journaled(planned[index], run_files, seed) for index, seed in group]
+        with allocations(planned[0].experiment.scenario, planned[0].experiment.memory_bytes):
+            running = _resumed(journaled_runs, listen)
+            by_id = {id(journaled.run): journaled for journaled in running}
+            is_commit_due = functools.partial(_is_commit_due, running, ask)
+            active_runs = [journaled.run for journaled in running]
+            sample_bytes = _resident_bytes(journaled_runs)
+            for event in events(active_runs, program, is_commit_due, calls, sample_bytes):
+                if isinstance(event, CommitPoint):
+                    _commit([by_id[id(run)] for run in event.runs], event.round, ask)
+                else:
+                    run, row = event
+                    _add_row(by_id[id(run)], row, listen)
+        for run, journaled in zip(group, journaled_runs, strict=True):
+            journaled.run.release()
+            ended[run] = journaled
+        forget_programs()
 
     results = [Result(entry.experiment, entry.who) for entry in planned]
     for index, seed in runs:
@@ -200,46 +209,40 @@ def execute(
     return results
 
 
-def _execute_alike(
-    planned: Sequence[PlannedExperiment],
-    runs: Sequence[tuple[int, int]],
-    run_files: RunFiles | None,
-    calls: int | None,
-    listen: Listener | None,
-    ask: Callable[[], bool],
-) -> dict[tuple[int, int], JournaledRun]:
-    """Execute runs with batches of equal width, side by side where that is faster.
+def _in_order(planned: Sequence[PlannedExperiment]) -> list[tuple[int, int]]:
+    """The runs of experiments, as (index of the experiment, seed).
 
-    Args:
-      planned: the experiments.
-      runs: (index of the experiment, seed) of each run.
-      run_files: as in `execute`, as are the others.
-
-    Returns:
-      The runs, which have ended.
+    Runs of one seed are neighbours: they have their batches in common.
     """
-    ended = {}
-    starts = [without_frozen(planned[index].experiment.shared[seed]) for index, seed in runs]
-    model_bytes = tree.nbytes(starts[0][0])
-    programs = [planned[index].experiment.program for index, _ in runs]
-    plans = [planned[index].experiment.plans[seed] for index, seed in runs]
-    frozen = [leaves for _, leaves in starts]
-    groups, common_program = group_runs(programs, plans, model_bytes, frozen)
-    are_apart = len(groups) == len(runs)
-    for first, last in groups:
-        program = programs[first] if are_apart else common_program
-        group = runs[first:last]
-        if ask():
-            _, seed = group[0]
-            raise Interrupted(f"before seed {seed}")
-        journaled_runs = [_journaled(planned[index], run_files, seed) for index, seed in group]
-        with allocations(planned[0].experiment.scenario, planned[0].experiment.memory_bytes):
-            run_group(journaled_runs, program, calls, listen, ask)
-        for run, journaled in zip(group, journaled_runs, strict=True):
-            journaled.run.release()
-            ended[run] = journaled
-        forget_programs()
-    return ended
+    by_seed = []
+    for index, entry in enumerate(planned):
+        for position, seed in enumerate(entry.seeds):
+            by_seed.append((position, index, seed))
+    return [(index, seed) for _, index, seed in sorted(by_seed)]
+
+
+def _side_by_side(
+    planned: Sequence[PlannedExperiment], runs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[Sequence[tuple[int, int]], Program]]:
+    """Yield the runs that train side by side, and the program that trains them.
+
+    No run has its batches padded for another one, which would change its bits.
+    """
+    by_width: dict[int, list[tuple[int, int]]] = {}
+    for index, seed in runs:
+        batch_rows = planned[index].experiment.plans[seed].batch_rows
+        by_width.setdefault(batch_rows, []).append((index, seed))
+
+    for alike in by_width.values():
+        starts = [without_frozen(planned[index].experiment.shared[seed]) for index, seed in alike]
+        model_bytes = tree.nbytes(starts[0][0])
+        programs = [planned[index].experiment.program for index, _ in alike]
+        plans = [planned[index].experiment.plans[seed] for index, seed in alike]
+        frozen = [leaves for _, leaves in starts]
+        groups, common_program = group_runs(programs, plans, model_bytes, frozen)
+        are_apart = len(groups) == len(alike)
+        for first, last in groups:
+            yield alike[first:last], programs[first] if are_apart else common_program
 
 
 def _journaled(planned: PlannedExperiment, run_files: RunFiles | None, seed: int) -> JournaledRun:
@@ -276,14 +279,8 @@ def commit_beginning(
     run.release()
 
 
-def run_group(
-    journaled_runs: Sequence[JournaledRun],
-    program: Program,
-    calls: int | None,
-    listen: Listener | None,
-    ask: Callable[[], bool],
-) -> None:
-    """Execute runs side by side, from their last commits until they end or are interrupted."""
+def _resumed(journaled_runs: Sequence[JournaledRun], listen: Listener | None) -> list[JournaledRun]:
+    """Resume runs from their last commits, and return those that have not ended."""
     for journaled in journaled_runs:
         _resume(journaled.run, journaled.journal)
         if journaled.updates is not None:
@@ -292,29 +289,24 @@ def run_group(
             _commit_end(journaled)
         if listen is not None:
             listen(journaled, None)
+    return [journaled for journaled in journaled_runs if journaled.run.status == "running"]
 
-    running = [journaled for journaled in journaled_runs if journaled.run.status == "running"]
-    if not running:
-        return
-    by_id = {id(journaled.run): journaled for journaled in running}
 
-    def is_commit_due(round: int) -> bool:
-        return ask() or any(journaled.journal.due(round) for journaled in running)
+def _is_commit_due(running: Sequence[JournaledRun], ask: Callable[[], bool], round: int) -> bool:
+    """Whether runs commit after a round, or before they stop."""
+    return ask() or any(journaled.journal.due(round) for journaled in running)
 
-    sample_bytes = _resident_bytes(journaled_runs)
-    active_runs = [journaled.run for journaled in running]
-    for event in events(active_runs, program, is_commit_due, calls, sample_bytes):
-        if isinstance(event, CommitPoint):
-            committed = [by_id[id(run)] for run in event.runs]
-            for journaled in committed:
-                journaled.journal.commit(journaled.run.snapshot(), journaled.run.store.files())
-            if ask():
-                raise Interrupted(f"after round {event.round} of {_in_words(committed)}")
-        else:
-            run, row = event
-            _add_row(by_id[id(run)], row)
-            if listen is not None:
-                listen(by_id[id(run)], row)
+
+def _commit(committed: Sequence[JournaledRun], round: int, ask: Callable[[], bool]) -> None:
+    """Commit runs after a round.
+
+    Raises:
+      Interrupted: when `ask` said so.
+    """
+    for journaled in committed:
+        journaled.journal.commit(journaled.run.snapshot(), journaled.run.store.files())
+    if ask():
+        raise Interrupted(f"after round {round} of {_in_words(committed)}")
 
 
 def _resident_bytes(journaled_runs: Sequence[JournaledRun]) -> float:
@@ -352,7 +344,7 @@ def _resume(run: Run, journal: Journal) -> None:
             run.restore(state)
 
 
-def _add_row(journaled: JournaledRun, row: Row) -> None:
+def _add_row(journaled: JournaledRun, row: Row, listen: Listener | None) -> None:
     """Add an evaluated round to the journal; after the last one, end the run."""
     journal = journaled.journal
     # A run with more rounds would have this row only if it falls on a regular evaluation.
@@ -364,6 +356,8 @@ def _add_row(journaled: JournaledRun, row: Row) -> None:
         journal.mark()
     if row.status != "running":
         _commit_end(journaled)
+    if listen is not None:
+        listen(journaled, row)
 
 
 def _commit_end(journaled: JournaledRun) -> None:

@@ -35,7 +35,7 @@ from fedsim.runs.filenames import RunFiles
 from fedsim.runs.given import Given
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
-from fedsim.runs.result import Result
+from fedsim.runs.result import Numerics, Result
 from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
@@ -183,13 +183,74 @@ def run(
 def run_from(
     scenario: Scenario, out: str | os.PathLike[str] | None, options: Options, progress: bool | None
 ) -> Result:
-    """Run a scenario that has been read; see `run`."""
+    """Run a scenario that has been read, and write the result where there is a run directory."""
     directory_path = out if is_first_process() else None  # of several processes the first writes
-    with (
-        open_run_directory(directory_path, options.force, options.resume) as run_directory,
-        progress_of(scenario, progress) as count,
-    ):
-        return _run_checked(scenario, run_directory, options._replace(progress=count))
+    with contextlib.ExitStack() as stack:
+        opened = open_run_directory(directory_path, options.force, options.resume)
+        run_directory = stack.enter_context(opened)
+        count = stack.enter_context(progress_of(scenario, progress))
+        options = options._replace(progress=count)
+        threads = options.threads
+        if run_directory is not None and run_directory.before is not None:
+            threads = run_directory.threads
+        within = functools.partial(numerics, scenario, threads, options.device)
+        with within() as devices:
+            planned = _planned(scenario, within, devices, options)
+            run_files = None
+            log = None
+            if run_directory is not None:
+                run_files = _begin(run_directory, planned, options)
+                log = trackers.Log(options.trackers, run_files, options.resume)
+                stack.enter_context(contextlib.closing(log))
+            listen = listener(options.watch, options.progress, log)
+            with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
+                (result,) = execute([planned], run_files, options.calls, listen, options.ask)
+
+        # The directory of a run that had ended before stays as it is.
+        record = planned.record
+        if run_directory is not None and not _is_complete(run_directory, record):
+            assert run_files is not None  # a run directory has one
+            record["memory"] = memory(devices)
+            _finish(run_directory, run_files, record, result, options)
+    return result
+
+
+def _planned(
+    scenario: Scenario, within: Numerics, devices: list, options: Options
+) -> PlannedExperiment:
+    """Build the experiment of a scenario, on these devices."""
+    given = options.given
+    inputs = {**given._asdict(), **options.build_options}
+    experiment = build(scenario, devices=devices, **inputs)
+    for remark in remarks(experiment):
+        warnings.warn(remark, stacklevel=4)  # at the line that called `run`
+    return PlannedExperiment(
+        experiment=experiment,
+        record=record_of(experiment, devices, given.names),
+        who={"method": experiment.method},
+        numerics=within,
+        seeds=list(experiment.plans),
+    )
+
+
+def _begin(run_directory: RunDirectory, planned: PlannedExperiment, options: Options) -> RunFiles:
+    """Prepare the directory for a run, or check that the run there can be resumed.
+
+    Returns:
+      The files of the run, with the states that the runs of a fork begin with.
+    """
+    experiment = planned.experiment
+    record = planned.record
+    run_files = run_directory.run_files([experiment.method])
+    record["names"] = run_files.names
+    run_directory.add_fork(record, options.fork)
+    begun = run_files if run_directory.before is not None else None
+    beginnings = _beginnings(experiment, record, options, begun)
+    run_directory.stamp(record)
+    _prepare(run_directory, record, experiment, options.force)
+    for seed, beginning in beginnings.items():
+        commit_beginning(planned, run_files, seed, beginning)
+    return run_files
 
 
 def _require_build_options(names: Iterable[str]) -> None:
@@ -227,58 +288,6 @@ def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
     return (f"seeds={seeds}",)
 
 
-def _run_checked(
-    scenario: Scenario, run_directory: RunDirectory | None, options: Options
-) -> Result:
-    """Run a scenario, and write the result where there is a run directory."""
-    threads = options.threads
-    if run_directory is not None and run_directory.before is not None:
-        threads = run_directory.threads
-    within = functools.partial(numerics, scenario, threads, options.device)
-    with contextlib.ExitStack() as stack:
-        with within() as devices:
-            given = options.given
-            inputs = {**given._asdict(), **options.build_options}
-            experiment = build(scenario, devices=devices, **inputs)
-            _warn(experiment)
-            record = record_of(experiment, devices, given.names)
-
-            run_files = None
-            log = None
-            beginnings: dict[int, Beginning] = {}
-            if run_directory is not None:
-                run_files = run_directory.run_files([experiment.method])
-                record["names"] = run_files.names
-                run_directory.add_fork(record, options.fork)
-                begun = run_files if run_directory.before is not None else None
-                beginnings = _beginnings(experiment, record, options, begun)
-                run_directory.stamp(record)
-                _prepare(run_directory, record, experiment, options.force)
-                log = trackers.Log(options.trackers, run_files, options.resume)
-                stack.enter_context(contextlib.closing(log))
-
-            planned = PlannedExperiment(
-                experiment=experiment,
-                record=record,
-                who={"method": experiment.method},
-                numerics=within,
-                seeds=list(experiment.plans),
-            )
-            listen = listener(options.watch, options.progress, log)
-            for seed, beginning in beginnings.items():
-                assert run_files is not None  # a fork has a directory
-                commit_beginning(planned, run_files, seed, beginning)
-            with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
-                (result,) = execute([planned], run_files, options.calls, listen, options.ask)
-
-        # The directory of a run that had ended before stays as it is.
-        if run_directory is not None and not _is_complete(run_directory, record):
-            assert run_files is not None  # a run directory has one
-            record["memory"] = memory(devices)
-            _finish(run_directory, run_files, record, result, options)
-    return result
-
-
 def _beginnings(
     experiment: Experiment, record: dict[str, Any], options: Options, begun: RunFiles | None
 ) -> dict[int, Beginning]:
@@ -298,12 +307,6 @@ def _beginnings(
         if not has_begun:
             beginnings[seed] = options.beginning(experiment, record, seed)
     return beginnings
-
-
-def _warn(experiment: Experiment) -> None:
-    """Warn of what is remarkable about samples, shares and noise, at the line that called `run`."""
-    for remark in remarks(experiment):
-        warnings.warn(remark, stacklevel=4)
 
 
 def _prepare(

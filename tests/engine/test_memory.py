@@ -75,7 +75,7 @@ def full(monkeypatch):
     def ends(*_):
         raise jax.errors.JaxRuntimeError(FULL)
 
-    monkeypatch.setattr(execute, "run_group", ends)
+    monkeypatch.setattr(execute, "events", ends)
 
 
 def test_a_run_that_runs_out_of_memory_reports_its_forecast(full):
