@@ -28,22 +28,20 @@ def remembered(run: "Run", ids: np.ndarray) -> Tree:
     return tree.select(jnp.asarray(seen), rows, fresh)
 
 
-def final_variables(run: "Run") -> Shared:
-    """Return the shared variables with all leaves of the model, as NumPy arrays."""
-    return _complete(with_frozen(run.server.shared, run.frozen))
+def final_variables(run: "Run", client: int | None = None) -> Shared:
+    """Return variables with all leaves of the model, as NumPy arrays.
 
-
-def final_variables_of(run: "Run", client: int) -> Shared:
-    """Return a client's own variables, as `final_variables`.
+    Args:
+      run: a run.
+      client: whose own ones; None: the shared ones.
 
     Raises:
       ValueError: for a client that has no model of its own.
     """
-    return _complete(run.form.own_variables(end_of(run), client))
-
-
-def _complete(variables: Any) -> Any:
-    """Return variables with all leaves of the model, as NumPy arrays."""
+    if client is None:
+        variables = with_frozen(run.server.shared, run.frozen)
+    else:
+        variables = run.form.own_variables(end_of(run), client)
     return jax.tree.map(np.asarray, with_all_leaves(variables))
 
 

@@ -62,7 +62,7 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
     trained = np.concatenate([f.holders.of(client) for client in clients])
     tested = len(f.train.x) + np.arange(len(f.test.x))
     rows = np.concatenate([trained, tested])
-    of_rows, labels = row_scores(Moment(run, server, run.rounds), rows)
+    (of_rows,), labels = row_scores(Moment(run, server, run.rounds), rows)
 
     record: Record = {}
     is_forgotten = np.arange(len(rows)) < len(trained)

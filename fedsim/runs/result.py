@@ -15,7 +15,7 @@ from fedsim.assemble import Experiment
 from fedsim.assemble.experiment import numerics as numerics_of
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
-from fedsim.engine.final import final_state, final_variables, final_variables_of
+from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.outputs import outputs
 from fedsim.engine.run import Run
 from fedsim.models.adapted import merged as merged_params
@@ -406,7 +406,7 @@ def _client_model(run: Run, numerics: Numerics, client: int) -> Any:
     """A client's own variables at the end of a run."""
     _require_client(run, client)
     with numerics():
-        return final_variables_of(run, client)
+        return final_variables(run, client)
 
 
 def _outputs(run: Run, numerics: Numerics, x: Any, client: int | None) -> np.ndarray:

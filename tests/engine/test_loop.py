@@ -256,11 +256,11 @@ def test_clients_scores_have_the_same_bits_in_stacks_of_any_size(monkeypatch):
         moment = end_of(run)
         (tested, _), *_ = run.scorer.sets["test"].stacks
         assert stack_batches(moment, len(rows)) == len(tested) < STACK_BATCHES
-        scores, _ = row_scores(moment, rows, everything=True)
+        (scores,), _ = row_scores(moment, rows, everything=True)
 
         monkeypatch.setattr("fedsim.engine.scoring.clients.FEW_CALLS", 0)
         assert stack_batches(moment, len(rows)) == STACK_BATCHES
-        others, _ = row_scores(moment, rows, everything=True)
+        (others,), _ = row_scores(moment, rows, everything=True)
     same_bits(scores, others)
 
 

@@ -98,11 +98,6 @@ class OneModel:
         del run, server
         return {}
 
-    def rows(self, server: ServerState, by_model: Sequence[Rows]) -> Rows:
-        """Return what rows score at this server, from their scores by each of `scored_models`."""
-        del server
-        return by_model[0]
-
     def columns(
         self,
         server: ServerState,
@@ -119,14 +114,22 @@ class OneModel:
         columns = {}
         for name, scored in sets.items():
             by_model = [scores_by_row(results, scored.rows) for results in tests[name]]
-            columns |= self._columns_of_set(server, name, scored.y, by_model)
+            columns |= self.columns_of_set(server, name, scored.y, by_model)
         return columns
 
-    def _columns_of_set(
+    def columns_of_set(
         self, server: ServerState, name: str, y: np.ndarray, by_model: Sequence[Rows]
     ) -> dict[str, Any]:
-        """Return the columns of a set."""
-        return columns_of_set(name, self.rows(server, by_model), y)
+        """Return the columns of a set.
+
+        Args:
+          server: which was evaluated.
+          name: the set.
+          y: its labels or targets.
+          by_model: the scores of its rows by each of `scored_models`.
+        """
+        del server
+        return columns_of_set(name, by_model[0], y)
 
     def choices(self, moment: Moment) -> np.ndarray | None:
         """Return the number of every client's model `[N]`; None where there is a single one."""

@@ -13,7 +13,7 @@ from fedsim.engine.forms.one import OneModel
 from fedsim.engine.scoring.clients import (
     ClientScores,
     client_means,
-    row_scores_by_model,
+    row_scores,
     scores_of_set,
     shared_scores,
 )
@@ -67,26 +67,22 @@ class Several(OneModel):
         """Return all models, also those that are not in use yet."""
         return unstacked({"params": shared["params"], "stats": shared["stats"]})
 
-    def rows(self, server: ServerState, by_model: Sequence[Rows]) -> Rows:
-        """Return the means over the models in use."""
-        in_use = by_model[: self._in_use(server)]
-        return {name: np.mean([rows[name] for rows in in_use], axis=0) for name in by_model[0]}
-
-    def _columns_of_set(
+    def columns_of_set(
         self, server: ServerState, name: str, y: np.ndarray, by_model: Sequence[Rows]
     ) -> dict[str, Any]:
-        """Return the columns of a set for the means over the models, and for each of several."""
-        columns = super()._columns_of_set(server, name, y, by_model)
-        if self.bank.models == 1 or name == TRIGGERED:
-            return columns
-        for model in range(self._in_use(server)):
-            columns |= columns_of_set(f"model{model}/{name}", by_model[model], y)
-        return columns
-
-    def _in_use(self, server: ServerState) -> int:
-        """Return how many models of a server are in use: the first ones."""
+        """Return the columns of the means over the models in use, and of each of several."""
         groups = server.state.get(GROUPS)
-        return self.bank.models if groups is None else int(groups.clusters)
+        if groups is not None:
+            by_model = by_model[: int(groups.clusters)]  # the first ones are in use
+        means = {}
+        for score in by_model[0]:
+            means[score] = np.mean([rows[score] for rows in by_model], axis=0)
+        columns = columns_of_set(name, means, y)
+
+        if self.bank.models > 1 and name != TRIGGERED:
+            for model, rows in enumerate(by_model):
+                columns |= columns_of_set(f"model{model}/{name}", rows, y)
+        return columns
 
     def choices(self, moment: Moment) -> np.ndarray:
         """Return the number of every client's model `[N]`; NONE without training samples.
@@ -129,7 +125,7 @@ class Several(OneModel):
         if not len(owner):
             return {}, np.zeros(f.N, np.int64)
 
-        by_model, labels = row_scores_by_model(moment, holders.indices[scored])
+        by_model, labels = row_scores(moment, holders.indices[scored])
         model = choices[owner]
         of_rows = {}
         for name in by_model[0]:

@@ -118,19 +118,11 @@ def shared_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Clien
     owner = holders.owner
     is_chosen = chosen[owner]
     everything = bool(is_chosen.all())
-    of_rows, labels = row_scores(moment, holders.indices[is_chosen], everything)
+    (of_rows,), labels = row_scores(moment, holders.indices[is_chosen], everything)
     return client_means(f, of_rows, owner[is_chosen], labels)
 
 
 def row_scores(
-    moment: Moment, rows: np.ndarray, everything: bool = False
-) -> tuple[Rows, np.ndarray]:
-    """Return the shared model's scores of samples, as `row_scores_by_model`."""
-    by_model, labels = row_scores_by_model(moment, rows, everything)
-    return moment.run.form.rows(moment.server, by_model), labels
-
-
-def row_scores_by_model(
     moment: Moment, rows: np.ndarray, everything: bool = False
 ) -> tuple[list[Rows], np.ndarray]:
     """Score every model of the server on samples.

@@ -3,7 +3,7 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,20 +37,10 @@ Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
 """(shared, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`."""
 
 
-class Forward(Protocol):
-    """A model's `apply`."""
-
-    def __call__(
-        self, variables: Any, x: Any, *, mask: Any, key: Any, train: bool
-    ) -> tuple[Array, Any]:
-        """Return the outputs and the statistics."""
-        ...
-
-
 class Scoring(NamedTuple):
     """How the rows of a batch are scored: by a plain forward pass, without a gradient."""
 
-    forward: Forward
+    forward: Callable  # a model's `apply`
     loss: Callable[[Array, Array], Array]  # (outputs, y) -> a loss per row, or per token
     labelled: bool  # whether y are labels; else targets
 
