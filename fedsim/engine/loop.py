@@ -25,7 +25,7 @@ from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound, Round, RunState, Workspace
 from fedsim.engine.round import run_round
 from fedsim.engine.run import CommitPoint, Row, Run
-from fedsim.engine.scoring.rows import Scores
+from fedsim.engine.scoring.rows import Tests
 from fedsim.engine.stretch import DispatchedStretch
 from fedsim.engine.stretches import stretches_of
 from fedsim.engine.threads import device_threads, run_in_threads
@@ -49,7 +49,7 @@ class Pending(NamedTuple):
 
     run: Run
     dispatched: DispatchedRound | DispatchedStretch
-    tests: dict[str, list[Scores]] | None
+    tests: Tests | None
     own: dict[str, float | None]  # columns of the clients' scores, where it is evaluated
 
 

@@ -23,7 +23,7 @@ from fedsim.engine.program import Program
 from fedsim.engine.recording import RoundUpdates, round_updates
 from fedsim.engine.records import DispatchedRound, RunState
 from fedsim.engine.scoring.clients import columns_of_clients
-from fedsim.engine.scoring.rows import Scores
+from fedsim.engine.scoring.rows import Tests
 from fedsim.engine.scoring.scorer import Moment, Scorer
 from fedsim.engine.server_records import ServerState
 from fedsim.engine.server_samples import ServerTraining, server_samples
@@ -190,7 +190,7 @@ class Run:
     def finish_round(
         self,
         dispatched: DispatchedRound,
-        tests: dict[str, list[Scores]] | None,
+        tests: Tests | None,
         own: dict[str, float | None],
     ) -> Iterator[Row]:
         """Count a round when the device has finished it, and yield its row if it is evaluated.
@@ -257,7 +257,7 @@ class Run:
         """Return whether a round has a row."""
         return round % self.every == 0 or round == self.rounds
 
-    def evaluate(self, server: ServerState, together: bool = True) -> dict[str, list[Scores]]:
+    def evaluate(self, server: ServerState, together: bool = True) -> Tests:
         """Dispatch the evaluation of a server; arguments as of `Scorer.evaluate`."""
         return self.scorer.evaluate(self, server, together)
 
@@ -274,7 +274,7 @@ class Run:
             return {}
         return columns_of_clients(Moment(self, server, round), self.scored_clients)
 
-    def _row(self, tests: dict[str, list[Scores]], own: dict[str, float | None]) -> Row:
+    def _row(self, tests: Tests, own: dict[str, float | None]) -> Row:
         """Return the row of a round, and count from zero again."""
         since = self.since
         values = {"round": self.round}

@@ -1,6 +1,5 @@
 """The nodes of a graph, each with a model of its own; the server holds their mean."""
 
-from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,12 @@ from fedsim.engine.scoring.rows import (
     MEANS,
     Scores,
     Scoring,
+    Tests,
     labels_of,
     scoring_of,
     worst_of,
 )
-from fedsim.engine.scoring.sets import ScoredSet
+from fedsim.engine.scoring.sets import ScoredSets
 from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.threads import jit_for_threads
@@ -58,7 +58,7 @@ class Graph(OneModel):
         links = run_cohort.plan.links_of(run_cohort.cohort, run.samples.dtype)
         return start._replace(edges=links)
 
-    def evaluate(self, run: "Run", server: ServerState) -> dict[str, list[Scores]]:
+    def evaluate(self, run: "Run", server: ServerState) -> Tests:
         """Dispatch the evaluation of every node's own model on the test set.
 
         Returns:
@@ -79,12 +79,7 @@ class Graph(OneModel):
             left = max(left - size, 0)
         return {NODES: [sums]}
 
-    def columns(
-        self,
-        server: ServerState,
-        sets: Mapping[str, ScoredSet],
-        tests: Mapping[str, list[Scores]],
-    ) -> dict[str, Any]:
+    def columns(self, server: ServerState, sets: ScoredSets, tests: Tests) -> dict[str, Any]:
         """Return the columns of the mean model, then those of the nodes; as `OneModel.columns`."""
         columns = super().columns(server, sets, tests)
         if NODES in tests:

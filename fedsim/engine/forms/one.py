@@ -1,6 +1,6 @@
 """One model, from which all clients of a round start."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -11,9 +11,9 @@ from fedsim.data import Holders
 from fedsim.engine.memory import Memory
 from fedsim.engine.scoring.clients import ClientScores, shared_scores
 from fedsim.engine.scoring.personal import personal_scores, personal_variables
-from fedsim.engine.scoring.rows import Rows, Scores, columns_of_set, scores_by_row
+from fedsim.engine.scoring.rows import Rows, Tests, columns_of_set, scores_by_row
 from fedsim.engine.scoring.scorer import Moment
-from fedsim.engine.scoring.sets import ScoredSet
+from fedsim.engine.scoring.sets import ScoredSets
 from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.engine.slots import RunCohort, Slots
 from fedsim.fleet import Planner
@@ -93,17 +93,12 @@ class OneModel:
         """Return the models that are scored, of the variables that the server shows."""
         return [shared]
 
-    def evaluate(self, run: "Run", server: ServerState) -> dict[str, list[Scores]]:
+    def evaluate(self, run: "Run", server: ServerState) -> Tests:
         """Dispatch the evaluation of what only this form has -> scores by name."""
         del run, server
         return {}
 
-    def columns(
-        self,
-        server: ServerState,
-        sets: Mapping[str, ScoredSet],
-        tests: Mapping[str, list[Scores]],
-    ) -> dict[str, Any]:
+    def columns(self, server: ServerState, sets: ScoredSets, tests: Tests) -> dict[str, Any]:
         """Return the columns of `rounds.csv` of an evaluation.
 
         Args:

@@ -73,12 +73,13 @@ def personal_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Cli
     predict = None if client.predict is None else Prediction(client.predict, run.program.task)
     score = personal_evaluator(variables_of, scoring_of(run.program.task), predict)
 
+    shared = run.scorer.shown(moment.server)
     scores: dict[str, np.ndarray] = {}
     for called, rows in _models(moment, own):
         x = _taken(f.train.x, f.test.x, own.index[called])
         y = _taken(moment.labels, f.test.y, own.index[called])
         at_hand = () if predict is None else own_samples(f, own.ids[called], moment.labels)
-        for name, values in score(moment.variables, rows, x, y, at_hand).items():
+        for name, values in score(shared, rows, x, y, at_hand).items():
             by_batch = scores.setdefault(name, np.zeros(own.index.shape))
             by_batch[called] = values
 

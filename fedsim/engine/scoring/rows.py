@@ -30,6 +30,9 @@ LARGER_IS_BETTER = ("accuracy",)  # of the means
 Scores = list[dict[str, Array]]
 """Scores of stacks of batches, `[n, E]` each: `loss`, and what `row_metrics` adds."""
 
+Tests = dict[str, list[Scores]]
+"""Scores by each of a server's models, by name of the set."""
+
 Rows = dict[str, np.ndarray]
 """Scores of rows by name, float64 `[n]` each."""
 

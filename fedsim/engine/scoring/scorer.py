@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.program import Program
-from fedsim.engine.scoring.rows import Scores, scores
+from fedsim.engine.scoring.rows import Scores, Tests, scores
 from fedsim.engine.scoring.sets import ScoredSets, Stack, scored_batch, sets_on_device
 from fedsim.engine.server_records import ServerState
 from fedsim.tree import Tree
@@ -43,18 +43,13 @@ class Scorer:
         if not program.server.client.isolated:
             self.sets = sets_on_device(federation, program.evaluation_threads)
 
-    def evaluate(
-        self, run: "Run", server: ServerState, together: bool = True
-    ) -> dict[str, list[Scores]]:
+    def evaluate(self, run: "Run", server: ServerState, together: bool = True) -> Tests:
         """Dispatch the evaluation of a server on every set; the device may still be computing.
 
         Args:
           run: the run.
           server: the server to evaluate.
           together: use all threads together, instead of this one alone.
-
-        Returns:
-          The scores by each of the server's models, by name of the set.
         """
         tests = {}
         for name, scored in self.sets.items():
@@ -96,11 +91,6 @@ class Moment:
         self.server = server
         self.round = round
         self.federation: Federation = run.plan.federation.unpooled
-
-    @cached_property
-    def variables(self) -> Shared:
-        """The server's variables that are scored, with the frozen leaves."""
-        return self.run.scorer.shown(self.server)
 
     @cached_property
     def labels(self) -> np.ndarray:
