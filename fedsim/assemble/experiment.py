@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +26,10 @@ from fedsim.data import Federation
 from fedsim.engine.bank import shapes_of_models
 from fedsim.engine.mesh import mesh
 from fedsim.engine.meters.updates import Policy
-from fedsim.engine.own_scores import columns_of_clients
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
 from fedsim.engine.run import Run, RunOptions
+from fedsim.engine.scoring.rows import evaluator, scoring_of
 from fedsim.engine.threads import useful_threads
 from fedsim.errors import DeviceError
 from fedsim.fleet import Plan
@@ -75,15 +74,12 @@ class Experiment(NamedTuple):
             and spec.privacy is None
             and not is_graph(spec.topology),
         )
-        clients_scores = None
-        if spec.evaluate.personal:
-            clients_scores = partial(columns_of_clients, spec.evaluate.clients)
         options = RunOptions(
             rounds=spec.rounds,
             every=spec.evaluate.every,
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),
-            clients_scores=clients_scores,
+            scored_clients=spec.evaluate.clients if spec.evaluate.personal else None,
         )
         plan = self.plans[seed]
         shared = self.shared[seed]
@@ -260,7 +256,7 @@ def _program(
     return Program(
         mesh=mesh(trained.lanes, lane_devices, layout.shards),
         server=server,
-        evaluate=trained.evaluate,
+        evaluate=evaluator(scoring_of(trained.task)),
         evaluation_threads=evaluation_threads,
         task=trained.task,
         width=layout.width,
@@ -272,7 +268,6 @@ def _program(
         server_mesh=server_mesh,
         trains_alone=trained.client.solo,
         tuning_mesh=tuning_mesh,
-        evaluate_nodes=trained.evaluate_nodes,
     )
 
 

@@ -27,7 +27,6 @@ from fedsim.compose import max_bytes
 from fedsim.compose.contract import row_in_hooks
 from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
-from fedsim.engine.evaluation import evaluation_stacks
 from fedsim.engine.footprint import probe_pass, shapes_of
 from fedsim.engine.frozen import (
     adapter_leaves,
@@ -37,6 +36,7 @@ from fedsim.engine.frozen import (
     without_frozen,
 )
 from fedsim.engine.lanes import LaneInputs, with_phase
+from fedsim.engine.scoring.sets import scored_sets
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
@@ -273,10 +273,11 @@ def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call
     plan = of_first_seed(experiment.plans)
     calls = [_training_call(experiment, shapes), *_server_calls(experiment, shapes)]
 
-    stacks_by_set, _, _ = evaluation_stacks(plan.federation, program.evaluation_threads)
-    for stacks in stacks_by_set.values():
-        variables = with_frozen(shapes["server"].shared, shapes["start"].frozen)
-        arguments = (variables, *shapes_of(stacks[0]))
+    sets = scored_sets(plan.federation, program.evaluation_threads)
+    for scored in sets.values():
+        shared = one_model(program.server.client, shapes["server"].shared)
+        variables = with_frozen(shared, shapes["start"].frozen)
+        arguments = (variables, *shapes_of(scored.stacks[0]))
         calls.append(_Call(program.evaluation_threads, program.evaluate, arguments))
 
     if program.probe_mesh is not None:

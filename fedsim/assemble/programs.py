@@ -34,10 +34,8 @@ from fedsim.engine.bank import BankServer
 from fedsim.engine.cloud import Cloud
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
-from fedsim.engine.evaluation import Evaluate, bank_evaluator, evaluator
 from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
-from fedsim.engine.node_scores import NodeEvaluate, node_evaluator
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
@@ -108,17 +106,15 @@ class TrainingInputs(NamedTuple):
 
 
 class Training(NamedTuple):
-    """How clients train, and how models are evaluated."""
+    """How clients train."""
 
     client: Client
     task: Task  # of the server and of scores; the lanes have that of clients
     lanes: Lanes
     probe: Lanes  # of the pass at the global model, for methods and rules that ask for one
-    evaluate: Evaluate
     server_lanes: Lanes  # of the server's training, for rules that ask for its update
     memories: Memories  # of the method, where no stage remembers anything as well
     tuning: Lanes | None  # of the training before a score, for methods that have one
-    evaluate_nodes: NodeEvaluate | None = None  # each model of the nodes of a graph
 
 
 class PrivacyKey(NamedTuple):
@@ -293,7 +289,7 @@ def user_model(
 
 @functools.lru_cache(MAX_CACHED)
 def training(inputs: TrainingInputs) -> Training:
-    """Return the programs that train and evaluate a model.
+    """Return the programs that train a model.
 
     Augmentation changes what clients train on. Passes at the global model and scores see the
     samples unchanged. Scores, and what the server computes, are by `inputs.model`, however clients
@@ -323,19 +319,14 @@ def training(inputs: TrainingInputs) -> Training:
         of_model = task(inputs.model, row_loss, factory_of(section.optimizer), rate, classes)
         scored_task = of_model._replace(augment=client_task.augment, width=client_task.width)
 
-    evaluate_nodes = None
-    if inputs.mix is not None:
-        evaluate_nodes = node_evaluation(inputs.model, row_loss, classes)
     return Training(
         client=method,
         task=scored_task,
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
-        evaluate=evaluation(inputs.model, row_loss, classes, method.bank is not None),
         server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
-        evaluate_nodes=evaluate_nodes,
     )
 
 
@@ -402,22 +393,6 @@ def _private_gradients(section: Any) -> Private | None:
         expected=None if section.batch == "full" else section.batch,
         microbatch=keys.microbatch,
     )
-
-
-@functools.lru_cache(MAX_CACHED)
-def evaluation(model: Model, row_loss: Callable, classes: int, bank: bool) -> Evaluate:
-    """The program that evaluates a model, or those of a server that has several.
-
-    It is the same whoever trains them.
-    """
-    make = bank_evaluator if bank else evaluator
-    return make(model.apply, row_loss, classes > 0)
-
-
-@functools.lru_cache(MAX_CACHED)
-def node_evaluation(model: Model, row_loss: Callable, classes: int) -> NodeEvaluate:
-    """The program that evaluates the models of all nodes."""
-    return node_evaluator(model.apply, row_loss, classes > 0)
 
 
 @functools.lru_cache(MAX_CACHED)

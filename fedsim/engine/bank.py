@@ -37,6 +37,8 @@ from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
 from fedsim.types import Bank, Client, Info, Shared, Work
 
+NONE = -1  # in place of a model's number: of a client that has none, or has not taken part
+
 GROUPS = "groups"  # the entry of the server's state that says which model every client has
 CLOUD = "cloud"  # what the server of several servers remembers
 

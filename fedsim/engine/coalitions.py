@@ -14,13 +14,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from fedsim import tree
 from fedsim.engine import sections
-from fedsim.engine.evaluation import metrics, scores
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.jitted import jitted
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.meters.privacy import Epsilon
 from fedsim.engine.recording import RoundUpdates
 from fedsim.engine.run import Run
+from fedsim.engine.scoring.rows import metrics, scores, scores_by_row
 from fedsim.tree import Tree
 from fedsim.types import Context, Shared, Updates
 
@@ -165,18 +165,12 @@ class Coalitions:
         """Return the scores of models, which the device evaluates one after another."""
         run = self.run
         program = run.program
-        stacks = run.scorer.stacks[self.samples]
-        evaluated = []
-        for model in models:
-            shown = with_frozen({**self.start.shared, **model}, run.frozen)
-            threads = program.evaluation_threads
-            evaluated.append(scores(program.evaluate, threads, shown, stacks=stacks))
+        stacks, n, y = run.scorer.sets[self.samples]
+        shown = [with_frozen({**self.start.shared, **model}, run.frozen) for model in models]
 
-        _, y = run.plan.federation.scored[self.samples]
         values = []
-        for results in evaluated:
-            by_row = run.scorer.by_row(self.start, results, run.scorer.rows[self.samples])
-            value = metrics(by_row, y)[self.metric]
+        for results in scores(program.evaluate, program.evaluation_threads, shown, stacks):
+            value = metrics(scores_by_row(results, n), y)[self.metric]
             values.append(np.nan if value is None else value)
         return values
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from fedsim.engine.bank import models_of
 from fedsim.engine.blocks import Blocks
-from fedsim.engine.evaluation import Scores
 from fedsim.engine.frozen import same_frozen
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.pack import capacity
@@ -27,6 +26,7 @@ from fedsim.engine.program import Program
 from fedsim.engine.records import DispatchedRound
 from fedsim.engine.round import run_round
 from fedsim.engine.run import CommitPoint, Row, Run
+from fedsim.engine.scoring.rows import Tests
 from fedsim.engine.stretch import DispatchedStretch
 from fedsim.engine.stretches import stretches_of
 from fedsim.engine.threads import device_threads, run_in_threads
@@ -50,7 +50,7 @@ class Pending(NamedTuple):
 
     run: Run
     dispatched: DispatchedRound | DispatchedStretch
-    tests: dict[str, Scores] | None
+    tests: Tests | None
     own: dict[str, float | None]  # columns of the clients' scores, where it is evaluated
 
 

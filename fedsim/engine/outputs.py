@@ -9,8 +9,9 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.data.completion import completed_features, feature_name
 from fedsim.engine.frozen import with_frozen
-from fedsim.engine.personal import Prediction, own_samples, own_variables
 from fedsim.engine.run import Run
+from fedsim.engine.scoring.personal import Prediction, own_samples
+from fedsim.engine.scoring.scorer import end_of
 from fedsim.errors import DataError
 from fedsim.sources import features_of, is_frame
 
@@ -35,10 +36,10 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     server = run.program.server
     apply = run.program.task.apply
     if client is not None:
-        variables = own_variables(run, client)
+        end = end_of(run)
+        variables = run.form.own_variables(end, client)
         if server.client.predict is not None:
-            y = run.plan.federation.unpooled.labels_in(run.round)
-            own = own_samples(run, np.array([client]), y)
+            own = own_samples(end.federation, np.array([client]), end.labels)
             at_hand = jax.tree.map(lambda values: values[0], own)
             apply = Prediction(server.client.predict, run.program.task).forward(at_hand)
     elif server.client.bank is not None:

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.engine.evaluation import Evaluate
 from fedsim.engine.mesh import Mesh
-from fedsim.engine.node_scores import NodeEvaluate
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
+from fedsim.engine.scoring.rows import Evaluate
 from fedsim.engine.server import Server
 from fedsim.types import Task
 
@@ -29,4 +28,3 @@ class Program(NamedTuple):
     server_mesh: Mesh | None = None  # lanes of the server's own training, where the rule needs it
     trains_alone: bool = False  # whether no other run may train side by side
     tuning_mesh: Mesh | None = None  # lanes of the training before a score, where there is one
-    evaluate_nodes: NodeEvaluate | None = None  # each model of the nodes of a graph

@@ -15,7 +15,6 @@ import numpy as np
 from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.clock import Stopwatch
-from fedsim.engine.evaluation import Scores
 from fedsim.engine.feedback import FEEDBACK, feedback_of
 from fedsim.engine.forms import form_of
 from fedsim.engine.frozen import without_frozen
@@ -23,7 +22,9 @@ from fedsim.engine.meters import Meter, Since
 from fedsim.engine.program import Program
 from fedsim.engine.recording import RoundUpdates, round_updates
 from fedsim.engine.records import DispatchedRound
-from fedsim.engine.scorer import Scorer
+from fedsim.engine.scoring.clients import columns_of_clients
+from fedsim.engine.scoring.rows import Tests
+from fedsim.engine.scoring.scorer import Moment, Scorer
 from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
@@ -63,8 +64,8 @@ class RunOptions(NamedTuple):
     every: int  # rounds between two evaluations
     folder: Path | None = None  # for client memory that does not fit; None: a temporary one
     resident_bytes: int = 0  # of client memory that fit on the device
-    # (run, server, round) -> columns of every client's scores; None: only the final ones count
-    clients_scores: "Callable[[Run, ServerState, int], dict[str, float | None]] | None" = None
+    # clients that are scored in evaluated rounds, as `evaluate.clients`; None: only at the end
+    scored_clients: int | str | None = None
 
 
 class Run:
@@ -109,13 +110,13 @@ class Run:
         self.rounds = options.rounds
         self.every = options.every
         self.meters = meters
-        self._clients_scores = options.clients_scores
+        self.scored_clients = options.scored_clients
 
         shared, self.frozen = without_frozen(shared)
         self.server: ServerState = program.server.init(shared, plan.present)
         self.initial = self.server.shared
         self.form = form_of(program.server.client, plan, self.initial)
-        self.scorer = Scorer(program, plan.federation, self.frozen)
+        self.scorer = Scorer(program, plan.federation, self.frozen, self.form)
 
         self.folder = options.folder
         fits = self.row_bytes() * program.capacity.members <= options.resident_bytes
@@ -195,7 +196,7 @@ class Run:
     def finish_round(
         self,
         dispatched: DispatchedRound,
-        tests: dict[str, Scores] | None,
+        tests: Tests | None,
         own: dict[str, float | None],
     ) -> Iterator[Row]:
         """Count a round when the device has finished it, and yield its row if it is evaluated.
@@ -262,10 +263,9 @@ class Run:
         """Return whether a round has a row."""
         return round % self.every == 0 or round == self.rounds
 
-    def evaluate(self, server: ServerState, together: bool = True) -> dict[str, Scores]:
+    def evaluate(self, server: ServerState, together: bool = True) -> Tests:
         """Dispatch the evaluation of a server; arguments as of `Scorer.evaluate`."""
-        tests = self.scorer.evaluate(server, together)
-        return {**tests, **self.form.evaluate(self, server)}
+        return self.scorer.evaluate(self, server, together)
 
     def score_clients(self, server: ServerState, round: int) -> dict[str, float | None]:
         """Score the clients on samples of their own -> columns; none unless the scenario asks.
@@ -276,17 +276,18 @@ class Run:
           server: the server to evaluate.
           round: after which round.
         """
-        if self._clients_scores is None:
+        if self.scored_clients is None:
             return {}
-        return self._clients_scores(self, server, round)
+        return columns_of_clients(Moment(self, server, round), self.scored_clients)
 
-    def _row(self, tests: dict[str, Scores], own: dict[str, float | None]) -> Row:
+    def _row(self, tests: Tests, own: dict[str, float | None]) -> Row:
         """Return the row of a round, and count from zero again."""
         since = self.since
         values = {"round": self.round}
         for meter in self.meters:
             values |= meter.row(self.round, since)
-        values |= {**since.columns, **self.scorer.columns(self.server, tests), **own}
+        scores = self.form.columns(self.server, self.scorer.sets, tests)
+        values |= {**since.columns, **scores, **own}
         if self.round > 0 and not self.reason:
             self.reason = _unusable_loss(self.round, values, self.program.dtype)
         if self.status == "done" and self.reason:

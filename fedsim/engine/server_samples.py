@@ -15,13 +15,13 @@ from jaxtyping import Array, Float, Int, Key
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.evaluation import even_batch, in_batches, largest_batch
 from fedsim.engine.frozen import merged_section
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.layout import lay_out
 from fedsim.engine.mesh import Buffers, Mesh
 from fedsim.engine.pack import Capacity, Width, rounded_up
 from fedsim.engine.pieces import Pieces
+from fedsim.engine.scoring.sets import even_batch, in_batches, largest_batch
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.task import counted, per_label
 from fedsim.fleet import Plan

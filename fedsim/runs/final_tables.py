@@ -8,13 +8,11 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.audit import canary_scores
-from fedsim.engine.bank import models_of
-from fedsim.engine.bank_scores import choices_at, scores_of_choices
-from fedsim.engine.final import Moment, client_scores, scored_clients, scored_rows
-from fedsim.engine.meters.moves import NONE
+from fedsim.engine.bank import NONE
 from fedsim.engine.meters.traffic import Traffic
-from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
+from fedsim.engine.scoring.clients import final_scores
+from fedsim.engine.scoring.scorer import end_of
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.clusters import cluster_columns
@@ -34,10 +32,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
       spec: the scenario's sections.
     """
     evaluate = spec.evaluate
-    end = Moment(run.server, run.round)
-    bank = run.program.server.client.bank
-    choices = None if bank is None else choices_at(run, end)
-    clients = _clients(run, who["seed"], evaluate.clients, choices)
+    clients = _clients(run, evaluate.clients)
     line = summarise(
         journal.records["rounds"],
         evaluate.metric,
@@ -91,15 +86,14 @@ def _machines(shown: Timeline, federation: Federation) -> Record:
     return table
 
 
-def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None) -> Record:
+def _clients(run: Run, scored: int | str) -> Record:
     """The columns of `clients.csv`.
 
     Args:
       run: a run that has ended.
-      seed: its seed, which draws the clients that are scored.
-      scored: as `evaluate.clients`.
-      choices: the number of every client's model, of a server with several.
+      scored: how many clients are scored, as `evaluate.clients`.
     """
+    end = end_of(run)
     federation = run.plan.federation.unpooled
     listed = _listed(run)
     table: Record = {
@@ -110,8 +104,8 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
         classes = (federation.label_counts() > 0).sum(axis=1)  # [N, C] -> [N]
         table["classes"] = classes[listed].tolist()
 
-    if choices is not None:
-        numbers = choices[listed].tolist()
+    if end.choices is not None:
+        numbers = end.choices[listed].tolist()
         table["cluster"] = [None if number == NONE else number for number in numbers]
         for name, groups in federation.skews.items():
             if name == GROUPED:
@@ -125,17 +119,7 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
     for meter in run.meters:
         table |= meter.of_clients(listed)
 
-    # Without a shared model, or with several, only the clients' own ones are scored.
-    chosen = scored_clients(federation, seed, scored)
-    end = Moment(run.server, run.round)
-    if choices is None:
-        scores = {"personal": personal_scores(run, chosen, federation.test_holders, end)}
-    else:
-        scores = {"personal": scores_of_choices(run, choices, chosen, federation.test_holders, end)}
-    client = run.program.server.client
-    if not client.isolated and models_of(client) == 1:
-        scores = {"global": client_scores(run, chosen, scored_rows(federation), end), **scores}
-    for model, (means, label_numbers) in scores.items():
+    for model, (means, label_numbers) in final_scores(end, scored).items():
         numbers = label_numbers[listed].tolist()
         for name, values in means.items():
             cells = []

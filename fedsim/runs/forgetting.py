@@ -8,9 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from fedsim.disk.tables import Record
-from fedsim.engine.evaluation import metrics
-from fedsim.engine.final import Moment, final_variables, row_scores
+from fedsim.engine.final import final_variables
 from fedsim.engine.run import Run
+from fedsim.engine.scoring.clients import row_scores
+from fedsim.engine.scoring.rows import metrics
+from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.server_records import ServerState
 from fedsim.runs.without import ORIGINAL, RETRAIN, Made
 from fedsim.study.statistics import paired
@@ -60,7 +62,7 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
     trained = np.concatenate([f.holders.of(client) for client in clients])
     tested = len(f.train.x) + np.arange(len(f.test.x))
     rows = np.concatenate([trained, tested])
-    of_rows, labels = row_scores(run, rows, Moment(server, run.rounds))
+    (of_rows,), labels = row_scores(Moment(run, server, run.rounds), rows)
 
     record: Record = {}
     is_forgotten = np.arange(len(rows)) < len(trained)

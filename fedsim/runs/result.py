@@ -17,7 +17,6 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.outputs import outputs
-from fedsim.engine.personal import personal_model
 from fedsim.engine.run import Run
 from fedsim.models.adapted import merged as merged_params
 from fedsim.runs import directory
@@ -407,7 +406,7 @@ def _client_model(run: Run, numerics: Numerics, client: int) -> Any:
     """A client's own variables at the end of a run."""
     _require_client(run, client)
     with numerics():
-        return jax.tree.map(np.asarray, personal_model(run, client))
+        return final_variables(run, client)
 
 
 def _outputs(run: Run, numerics: Numerics, x: Any, client: int | None) -> np.ndarray:

@@ -167,7 +167,7 @@ def test_what_is_measured_at_x_is_not_augmented():
     )
     assert trained.lanes.task.augment is not None and trained.probe.task.augment is None
     plain = training(TrainingInputs(net, "cross_entropy", 3, client_key(spec.client), ()))
-    assert plain.lanes.task.augment is None and plain.evaluate is trained.evaluate
+    assert plain.lanes.task.augment is None and plain.task.apply is trained.task.apply
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import notes
-from fedsim.engine.own_scores import distribution
+from fedsim.engine.scoring.clients import distribution
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 

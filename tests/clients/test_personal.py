@@ -21,7 +21,7 @@ from fedsim.clients.fedper import shared_mask
 from fedsim.compose.contract import check_shares
 from fedsim.compose.shapes import ContractError
 from fedsim.disk.tables import to_csv
-from fedsim.engine.personal import by_client
+from fedsim.engine.scoring.personal import by_client
 from fedsim.errors import ScenarioError
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
@@ -381,7 +381,7 @@ def by_hand(result) -> np.ndarray:
 @pytest.mark.long
 @pytest.mark.parametrize("room", [1 << 26, 4000])
 def test_scores_are_those_of_each_client_s_own_model(room, monkeypatch):
-    monkeypatch.setattr(fedsim.engine.personal, "CALL_BYTES", room)
+    monkeypatch.setattr(fedsim.engine.scoring.personal, "CALL_BYTES", room)
     result = ran()
     np.testing.assert_allclose(result.clients["personal_loss"], by_hand(result), rtol=1e-5)
     assert (result.clients["rounds_joined"] == 0).any()  # with the head of the start model

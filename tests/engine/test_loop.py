@@ -10,9 +10,10 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.engine import loop
-from fedsim.engine.final import STACK_BATCHES, Moment, row_scores, stack_batches
 from fedsim.engine.loop import events, group_runs
 from fedsim.engine.run import CommitPoint
+from fedsim.engine.scoring.clients import STACK_BATCHES, row_scores, stack_batches
+from fedsim.engine.scoring.scorer import end_of
 from fedsim.scenario import read
 
 CLIENTS = [
@@ -252,14 +253,14 @@ def test_clients_scores_have_the_same_bits_in_stacks_of_any_size(monkeypatch):
     with numerics(checked):
         run = build(checked).run(0)
         rows = np.arange(len(run.plan.federation.train.x))
-        moment = Moment(run.server, round=0)
-        (tested, _), *_ = run.scorer.stacks["test"]
-        assert stack_batches(run, len(rows)) == len(tested) < STACK_BATCHES
-        scores, _ = row_scores(run, rows, moment, everything=True)
+        moment = end_of(run)
+        (tested, _), *_ = run.scorer.sets["test"].stacks
+        assert stack_batches(moment, len(rows)) == len(tested) < STACK_BATCHES
+        (scores,), _ = row_scores(moment, rows, everything=True)
 
-        monkeypatch.setattr("fedsim.engine.final.FEW_CALLS", 0)
-        assert stack_batches(run, len(rows)) == STACK_BATCHES
-        others, _ = row_scores(run, rows, moment, everything=True)
+        monkeypatch.setattr("fedsim.engine.scoring.clients.FEW_CALLS", 0)
+        assert stack_batches(moment, len(rows)) == STACK_BATCHES
+        (others,), _ = row_scores(moment, rows, everything=True)
     same_bits(scores, others)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.evaluation import metrics, scores_by_row
+from fedsim.engine.scoring.rows import metrics, scores_by_row
 from fedsim.errors import ScenarioError
 from fedsim.report.page.outcome import headline
 from fedsim.study.statistics import scored

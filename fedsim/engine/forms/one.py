@@ -1,16 +1,23 @@
 """One model, from which all clients of a round start."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.engine.evaluation import Scores
+from fedsim.data import Holders
 from fedsim.engine.memory import Memory
+from fedsim.engine.scoring.clients import ClientScores, shared_scores
+from fedsim.engine.scoring.personal import personal_scores, personal_variables
+from fedsim.engine.scoring.rows import Rows, Tests, columns_of_set, scores_by_row
+from fedsim.engine.scoring.scorer import Moment
+from fedsim.engine.scoring.sets import ScoredSets
 from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.engine.slots import RunCohort, Slots
 from fedsim.fleet import Planner
+from fedsim.tree import Tree
 from fedsim.types import Shared
 
 if TYPE_CHECKING:
@@ -82,10 +89,76 @@ class OneModel:
         loss = state.stats[0].loss
         return tree.payload_bytes(jax.ShapeDtypeStruct((), loss.dtype))
 
-    def evaluate(self, run: "Run", server: ServerState) -> dict[str, Scores]:
+    def scored_models(self, shared: Shared) -> list[Shared]:
+        """Return the models that are scored, of the variables that the server shows."""
+        return [shared]
+
+    def evaluate(self, run: "Run", server: ServerState) -> Tests:
         """Dispatch the evaluation of what only this form has -> scores by name."""
         del run, server
         return {}
+
+    def columns(self, server: ServerState, sets: ScoredSets, tests: Tests) -> dict[str, Any]:
+        """Return the columns of `rounds.csv` of an evaluation.
+
+        Args:
+          server: which was evaluated.
+          sets: what it was evaluated on.
+          tests: as `Scorer.evaluate` returns them.
+        """
+        columns = {}
+        for name, scored in sets.items():
+            by_model = [scores_by_row(results, scored.rows) for results in tests[name]]
+            columns |= self.columns_of_set(server, name, scored.y, by_model)
+        return columns
+
+    def columns_of_set(
+        self, server: ServerState, name: str, y: np.ndarray, by_model: Sequence[Rows]
+    ) -> dict[str, Any]:
+        """Return the columns of a set.
+
+        Args:
+          server: which was evaluated.
+          name: the set.
+          y: its labels or targets.
+          by_model: the scores of its rows by each of `scored_models`.
+        """
+        del server
+        return columns_of_set(name, by_model[0], y)
+
+    def choices(self, moment: Moment) -> np.ndarray | None:
+        """Return the number of every client's model `[N]`; None where there is a single one."""
+        del moment
+
+    def client_scores(
+        self, moment: Moment, chosen: np.ndarray, shared_on: Holders, own: Holders
+    ) -> dict[str, ClientScores]:
+        """Score the clients by the models that each of them has.
+
+        Args:
+          moment: the server, after which round.
+          chosen: mask of the clients to score `[N]`.
+          shared_on: the samples that the shared model is scored on.
+          own: the samples of every client that it never trains on, for a model of its own.
+
+        Returns:
+          Scores by the `shared` model and the `personal` ones, as far as there are any.
+        """
+        client = moment.run.program.server.client
+        scores = {}
+        if not client.isolated:
+            scores["shared"] = shared_scores(moment, chosen, shared_on)
+        if client.personal is not None:
+            scores["personal"] = personal_scores(moment, chosen, own)
+        return scores
+
+    def own_variables(self, moment: Moment, id: int) -> Tree:
+        """Return a client's own variables, as they are scored.
+
+        Raises:
+          ValueError: for a client that has none.
+        """
+        return personal_variables(moment, id)
 
     def close(self, round: int, shared: Shared) -> None:
         """Note the variables that a round was dispatched for; the device may still compute them."""

@@ -4,11 +4,9 @@ import numpy as np
 
 from fedsim.data import Federation
 from fedsim.disk.checkpoint import Snapshot, restore_tree
-from fedsim.engine.bank import GROUPS
+from fedsim.engine.bank import GROUPS, NONE
 from fedsim.engine.meters.meter import Meter, Since
 from fedsim.engine.records import DispatchedRound
-
-NONE = -1  # of a client that has not taken part
 
 
 class Moves(Meter):

@@ -11,17 +11,15 @@ import numpy as np
 from jax import lax
 
 from fedsim import tree
-from fedsim.data import Holders
-from fedsim.engine.bank_scores import choices_at
-from fedsim.engine.evaluation import Scoring, labels_of
-from fedsim.engine.final import Moment, client_means, remembered
+from fedsim.data import Federation, Holders
+from fedsim.engine.final import remembered
 from fedsim.engine.frozen import with_frozen, without_frozen
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
-from fedsim.engine.meters.moves import NONE
-from fedsim.engine.run import Run
+from fedsim.engine.scoring.clients import ClientScores, client_means
+from fedsim.engine.scoring.rows import MAX_CACHED, Scoring, labels_of, scoring_of
+from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.threads import jit_for_threads
-from fedsim.models.freezing import with_all_leaves
 from fedsim.tree import Tree
 from fedsim.types import Shared, Task
 
@@ -48,9 +46,7 @@ class OwnBatches(NamedTuple):
     ids: np.ndarray
 
 
-def personal_scores(
-    run: Run, chosen: np.ndarray, holders: Holders, moment: Moment
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def personal_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> ClientScores:
     """Score every client's personal model on samples that the client never trains on.
 
     A client that never took part has the model of its first row of memory. Where the method trains
@@ -58,84 +54,66 @@ def personal_scores(
     CALL_BYTES of rows in a call.
 
     Args:
-      run: a run.
+      moment: the server, after which round.
       chosen: mask of the clients to score `[N]`.
       holders: the samples that clients are scored on.
-      moment: the server, after which round.
 
     Returns:
-      Means and numbers of labels, as `client_scores`. There are no means for a method without
-      personal models, where no client keeps samples, and for clients that are not chosen.
+      The scores; no means where no client keeps samples.
     """
-    f = run.plan.federation.unpooled
+    run = moment.run
+    f = moment.federation
     client = run.program.server.client
-    task = run.program.task
+    assert client.personal is not None
     own = own_batches(holders, chosen, run.scorer.batch)
-    if client.personal is None or own is None:
+    if own is None:
         return {}, np.zeros(f.N, np.int64)
 
     variables_of = client.personal if run.tuner is None else _tuned_variables
-    scoring = Scoring(task.apply, task.loss, task.classes > 0)
-    predict = None if client.predict is None else Prediction(client.predict, task)
-    score = scorer(variables_of, scoring, predict)
-    shared = with_frozen(run.program.server.sender.shown(moment.server), run.frozen)
-    y_now = f.labels_in(moment.round)
+    predict = None if client.predict is None else Prediction(client.predict, run.program.task)
+    score = personal_evaluator(variables_of, scoring_of(run.program.task), predict)
 
+    shared = run.scorer.shown(moment.server)
     scores: dict[str, np.ndarray] = {}
-    for called, rows in _models(run, own, moment):
+    for called, rows in _models(moment, own):
         x = _taken(f.train.x, f.test.x, own.index[called])
-        y = _taken(y_now, f.test.y, own.index[called])
-        at_hand = () if predict is None else own_samples(run, own.ids[called], y_now)
+        y = _taken(moment.labels, f.test.y, own.index[called])
+        at_hand = () if predict is None else own_samples(f, own.ids[called], moment.labels)
         for name, values in score(shared, rows, x, y, at_hand).items():
             by_batch = scores.setdefault(name, np.zeros(own.index.shape))
             by_batch[called] = values
 
     of_rows = {name: by_batch[own.batch, own.column] for name, by_batch in scores.items()}
-    labels = labels_of(_taken(y_now, f.test.y, own.rows))
+    labels = labels_of(_taken(moment.labels, f.test.y, own.rows))
     return client_means(f, of_rows, own.owner, labels)
 
 
-def personal_model(run: Run, id: int) -> Tree:
-    """Return a client's own variables at the end of a run, with all leaves of the model.
+def personal_variables(moment: Moment, id: int) -> Tree:
+    """Return a client's own variables, as they are scored.
 
     Raises:
       ValueError: for a method whose clients have no models of their own.
     """
-    return with_all_leaves(own_variables(run, id))
-
-
-def own_variables(run: Run, id: int) -> Tree:
-    """Return a client's own variables at the end of a run, as they are scored.
-
-    Of a server with several models, they are those of the client's.
-
-    Raises:
-      ValueError: for a method whose clients have no models of their own, and for a client without
-        training samples, which belongs to none of several.
-    """
-    client = run.program.server.client
-    if client.bank is not None:
-        choice = choices_at(run, Moment(run.server, run.round))[id]
-        if choice == NONE:
-            raise ValueError(f"client {id} has no training samples, and none of the models")
-        return tree.take(run.server.shared, choice)
-    if client.personal is None:
+    run = moment.run
+    personal = run.program.server.client.personal
+    if personal is None:
         raise ValueError("clients have no models of their own under this method; leave client out")
-    shared = run.program.server.sender.shown(run.server)
     ids = np.array([id], np.int32)
+    shared = run.program.server.sender.shown(moment.server)
     if run.tuner is None:
-        variables = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
+        variables = personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
     else:
-        variables = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
+        variables = tree.take(_tuned(moment, ids), 0)
     return with_frozen(variables, run.frozen, shared)
 
 
-def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndarray, Tree]]:
+def _models(moment: Moment, own: OwnBatches) -> Iterator[tuple[np.ndarray, Tree]]:
     """Yield batches, and for each of them what its client's model is made of.
 
     Every call has equally many batches, so that it is compiled once: the last of them is repeated.
     """
-    f = run.plan.federation.unpooled
+    run = moment.run
+    f = moment.federation
     sample_bytes = f.train.x[:1].nbytes + f.train.y[:1].nbytes
     row_bytes = run.row_bytes()
     if run.tuner is not None:
@@ -155,7 +133,7 @@ def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndar
     clients = np.unique(own.ids)
     for first in range(0, len(clients), run.tuner.block):
         members = clients[first : first + run.tuner.block]
-        models = _tuned(run, members, moment)
+        models = _tuned(moment, members)
         for called in _calls(np.flatnonzero(np.isin(own.ids, members)), size):
             yield called, tree.take(models, np.searchsorted(members, own.ids[called]))
 
@@ -166,8 +144,9 @@ def _calls(batches: np.ndarray, size: int) -> Iterator[np.ndarray]:
         yield batches[np.minimum(np.arange(first, first + size), len(batches) - 1)]
 
 
-def _tuned(run: Run, ids: np.ndarray, moment: Moment) -> Tree:
+def _tuned(moment: Moment, ids: np.ndarray) -> Tree:
     """Return the models of clients, of at most one block, after the training before a score."""
+    run = moment.run
     assert run.tuner is not None
     shared = run.program.server.sender.shown(moment.server)
     slots = np.minimum(np.arange(run.tuner.block), len(ids) - 1)
@@ -226,15 +205,14 @@ def by_client(owner: np.ndarray, largest: int) -> tuple[np.ndarray, np.ndarray]:
     return batches_before + within_client // E, within_client % E
 
 
-def own_samples(run: Run, ids: np.ndarray, y: np.ndarray) -> tuple:
+def own_samples(f: Federation, ids: np.ndarray, y: np.ndarray) -> tuple:
     """Return what clients train on, or are tuned on if they never train: x, y and mask.
 
     Args:
-      run: a run.
+      f: the clients.
       ids: the clients.
       y: the labels of the training samples at the moment.
     """
-    f = run.plan.federation.unpooled
     holders = f.tuned.holders
     index = np.zeros((len(ids), int(holders.sizes.max())), np.int64)
     mask = np.zeros(index.shape, bool)
@@ -261,8 +239,10 @@ class Prediction(NamedTuple):
         return apply
 
 
-@functools.lru_cache(16)
-def scorer(personal: Callable, scoring: Scoring, prediction: Prediction | None = None) -> Jitted:
+@functools.lru_cache(MAX_CACHED)
+def personal_evaluator(
+    personal: Callable, scoring: Scoring, prediction: Prediction | None = None
+) -> Jitted:
     """Return the compiled scoring of the model of each row of memory on its own batch.
 
     Args:

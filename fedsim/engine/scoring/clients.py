@@ -1,0 +1,271 @@
+"""The clients' scores: at the end of a run for `clients.csv`, and while it lasts for `rounds.csv`.
+
+Which models a client is scored by is up to the form of the server: the `shared` one, its `personal`
+one, or both.
+"""
+
+import numpy as np
+
+from fedsim.data import Federation, Holders
+from fedsim.data.partition import parts_of
+from fedsim.engine.scoring.rows import MEANS, Rows, labels_of, scores_by_row, worst_of
+from fedsim.engine.scoring.scorer import Moment
+from fedsim.engine.scoring.sets import in_batches
+from fedsim.fleet.streams import Stream, generator
+
+MAX_SCORED = 10_000  # clients that are scored under `evaluate.clients: auto`
+STACK_BATCHES = 16  # batches that go to the device at a time: all samples may not fit
+FEW_CALLS = 16  # calls for which no further program is compiled
+
+ClientScores = tuple[dict[str, np.ndarray], np.ndarray]
+"""Means over a client's labels by name `[N]`: `loss`, and `accuracy` or `mae`; and the number of
+its labels `[N]`. Clients that are not scored have none."""
+
+Columns = dict[str, float | None]
+
+
+def final_scores(moment: Moment, wanted: int | str) -> dict[str, ClientScores]:
+    """Score the clients at the end of a run -> scores by the beginning of their columns' names.
+
+    The shared model is `global`. It is scored on samples that clients train on as well, unless some
+    client keeps samples of its own to be tested on.
+
+    Args:
+      moment: the end of the run.
+      wanted: how many clients, as `evaluate.clients`.
+    """
+    f = moment.federation
+    shared_on = scored_holders(f)
+    chosen = scored_clients(f, moment.run.plan.seed, wanted)
+    scores = moment.run.form.client_scores(moment, chosen, shared_on, own=f.test_holders)
+    return {"global" if model == "shared" else model: scores[model] for model in scores}
+
+
+def columns_of_clients(moment: Moment, wanted: int | str) -> Columns:
+    """Score the clients in an evaluated round -> columns of `rounds.csv`.
+
+    The scores are on samples that each client keeps for this alone: nobody trains on them, and no
+    final score is on them. The shared model is `client`.
+
+    Args:
+      moment: the round.
+      wanted: how many clients, as `evaluate.clients`.
+    """
+    f = moment.federation
+    form = moment.run.form
+    own = f.validation_holders
+    assert own is not None
+    chosen = scored_clients(f, moment.run.plan.seed, wanted)
+    scores = form.client_scores(moment, chosen, shared_on=own, own=own)
+
+    columns: Columns = {}
+    # A single model that clients choose from is shown as theirs alone.
+    if "shared" in scores and not form.chooses:
+        columns |= _columns("client", scores["shared"])
+    # A client without a model of its own has the shared one.
+    columns |= _columns("personal", scores.get("personal") or scores["shared"])
+    return columns
+
+
+def scored_holders(f: Federation) -> Holders:
+    """Return the samples that the shared model is scored on at the end, by client.
+
+    They are those of `x` that the client trains on, where none that trains has others, then those
+    that it is tested on.
+    """
+    if f.tests_own:
+        return f.test_holders
+    rows = np.concatenate([f.holders.indices, f.test_holders.indices])
+    owner = np.concatenate([f.holders.owner, f.test_holders.owner])
+    return Holders(*parts_of(rows, owner, f.N)[:2])
+
+
+def scored_clients(federation: Federation, seed: int, wanted: int | str) -> np.ndarray:
+    """Return the clients that are scored, as a mask `[N]`: those of `scored_holders`, or some.
+
+    Args:
+      federation: the clients.
+      seed: the run's seed, by which some are drawn.
+      wanted: as `evaluate.clients`: `all`, `auto`, or how many.
+    """
+    scored = np.flatnonzero(scored_holders(federation).sizes)
+    if wanted == "all":
+        count = len(scored)
+    elif wanted == "auto":
+        count = MAX_SCORED
+    else:
+        count = int(wanted)
+    if count < len(scored):
+        scored = generator(seed, Stream.SCORED).choice(scored, count, replace=False)
+
+    mask = np.zeros(federation.N, bool)
+    mask[scored] = True
+    return mask
+
+
+def shared_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> ClientScores:
+    """Score the shared model on the clients' own samples.
+
+    Args:
+      moment: the server, after which round.
+      chosen: mask of the clients to score `[N]`.
+      holders: the samples of every client, as rows of `x` followed by `x_test`.
+    """
+    f = moment.federation
+    if not chosen.any():
+        return {}, np.zeros(f.N, np.int64)
+
+    owner = holders.owner
+    is_chosen = chosen[owner]
+    everything = bool(is_chosen.all())
+    (of_rows,), labels = row_scores(moment, holders.indices[is_chosen], everything)
+    return client_means(f, of_rows, owner[is_chosen], labels)
+
+
+def row_scores(
+    moment: Moment, rows: np.ndarray, everything: bool = False
+) -> tuple[list[Rows], np.ndarray]:
+    """Score every model of the server on samples.
+
+    Args:
+      moment: the server, after which round.
+      rows: rows of `x` followed by `x_test`.
+      everything: whether nearly all samples are among them; then all are scored.
+
+    Returns:
+      Scores of the rows by each model, and the number of labels of each row `[n]`.
+    """
+    f = moment.federation
+    sets = [(f.train.x, moment.labels)]
+    if (rows >= len(f.train.x)).any():
+        sets.append((f.test.x, f.test.y))
+    if not everything:
+        sets, rows = _selected(sets, rows)
+
+    by_set = [scores_of_set(moment, x, y) for x, y in sets]
+    by_model = []
+    for parts in zip(*by_set, strict=True):
+        of_model = {}
+        for name in parts[0]:
+            of_model[name] = np.concatenate([part[name] for part in parts])[rows]
+        by_model.append(of_model)
+    labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
+    return by_model, labels
+
+
+def scores_of_set(moment: Moment, x: np.ndarray, y: np.ndarray) -> list[Rows]:
+    """Return the scores of all samples of a set by each model of the server.
+
+    Args:
+      moment: the server, after which round.
+      x: the samples.
+      y: their labels or targets.
+    """
+    scorer = moment.run.scorer
+    stacks = in_batches(x, y, scorer.batch, stack_batches(moment, len(x)))
+    by_model = scorer.scores(moment.server, stacks, wait=True)
+    return [scores_by_row(of_model, len(x)) for of_model in by_model]
+
+
+def stack_batches(moment: Moment, rows: int) -> int:
+    """Return how many batches of samples go to the device at a time.
+
+    They are as many as in a stack of the test set, whose program is compiled, if that takes few
+    calls; which rows share a call changes no bit.
+
+    Args:
+      moment: the run that is scored.
+      rows: samples to score.
+    """
+    test = moment.run.scorer.sets.get("test")
+    if test is not None:
+        batches, batch = test.stacks[0][0].shape[:2]
+        if batches < STACK_BATCHES and rows <= FEW_CALLS * batches * batch:
+            return batches
+    return STACK_BATCHES
+
+
+def _selected(
+    sets: list[tuple[np.ndarray, np.ndarray]], rows: np.ndarray
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    """Return the sets with only the samples that are needed, and the position of each row in them.
+
+    Args:
+      sets: (x, y), counted one after another.
+      rows: rows of the sets.
+    """
+    needed, position = np.unique(rows, return_inverse=True)
+    selected = []
+    first = 0
+    for x, y in sets:
+        in_set = (needed >= first) & (needed < first + len(x))
+        index = needed[in_set] - first
+        if len(index):
+            selected.append((x[index], y[index]))
+        first += len(x)
+    return selected, position
+
+
+def client_means(
+    f: Federation, of_rows: Rows, owner: np.ndarray, labels: np.ndarray
+) -> ClientScores:
+    """Return the means of every client.
+
+    Args:
+      f: the clients.
+      of_rows: scores of rows by name `[n]`.
+      owner: the client of each row `[n]`.
+      labels: number of labels of each row `[n]`.
+    """
+    counts = np.bincount(owner, labels, f.N).astype(np.int64)
+    if "distance" in of_rows:
+        targets = max(f.train.y[0].size, 1)
+        of_rows["distance"] /= targets  # a mean over targets too
+
+    means = {}
+    with np.errstate(invalid="ignore"):
+        for name, values in of_rows.items():
+            if name in MEANS:
+                means[MEANS[name]] = np.bincount(owner, values, f.N) / counts
+    return means, counts
+
+
+def _columns(model: str, scores: ClientScores) -> Columns:
+    """Return how the scores of a model are distributed over clients; losses are not shown."""
+    means, labels = scores
+    columns: Columns = {}
+    for metric in ("accuracy", "mae"):
+        if metric in means:
+            columns |= distribution(f"{model}_{metric}", means[metric], labels)
+    return columns
+
+
+def distribution(name: str, values: np.ndarray, labels: np.ndarray) -> Columns:
+    """Return how a score is distributed over clients: seven columns that begin with its name.
+
+    `mean` counts every client once and `samples` every label; the others are quantiles, the worst
+    client, and the standard deviation over clients. Clients without labels have no score.
+
+    Args:
+      name: the score.
+      values: the score of every client `[N]`.
+      labels: labels that it is the mean over `[N]`.
+
+    >>> columns = distribution("mae", np.array([1.0, 3.0, 7.0]), np.array([1, 3, 0]))
+    >>> [columns[f"mae_{name}"] for name in ("mean", "samples", "p50", "worst", "std")]
+    [2.0, 2.5, 2.0, 3.0, 1.0]
+    """
+    scored = labels > 0
+    values = values[scored]
+    if not len(values):
+        return {}
+    p10, p50, p90 = np.quantile(values, [0.1, 0.5, 0.9]).tolist()
+    return {
+        f"{name}_mean": float(values.mean()),
+        f"{name}_samples": float(np.average(values, weights=labels[scored])),
+        f"{name}_p10": p10,
+        f"{name}_p50": p50,
+        f"{name}_p90": p90,
+        f"{name}_worst": worst_of(name.rpartition("_")[2], values),
+        f"{name}_std": float(values.std()),
+    }

@@ -1,0 +1,194 @@
+"""How a model does on rows: a batched forward pass, by several threads, and a set's metrics."""
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from fedsim.engine.jitted import Jitted
+from fedsim.engine.scoring.sets import Stack
+from fedsim.engine.task import counted, per_label
+from fedsim.engine.threads import in_threads, jit_for_threads
+from fedsim.sources.arrays import is_per_token
+from fedsim.types import Shared, Task
+
+MAX_CACHED = 64  # compiled programs of a kind
+
+TRIGGERED = "triggered"  # the set of samples that have a backdoor's trigger
+
+# Scores of a row of which clients and nodes have means -> the names of the means.
+MEANS = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
+
+LARGER_IS_BETTER = ("accuracy",)  # of the means
+
+Scores = list[dict[str, Array]]
+"""Scores of stacks of batches, `[n, E]` each: `loss`, and what `row_metrics` adds."""
+
+Tests = dict[str, list[Scores]]
+"""Scores by each of a server's models, by name of the set."""
+
+Rows = dict[str, np.ndarray]
+"""Scores of rows by name, float64 `[n]` each."""
+
+Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
+"""(shared, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`."""
+
+
+class Scoring(NamedTuple):
+    """How the rows of a batch are scored: by a plain forward pass, without a gradient."""
+
+    forward: Callable  # a model's `apply`
+    loss: Callable[[Array, Array], Array]  # (outputs, y) -> a loss per row, or per token
+    labelled: bool  # whether y are labels; else targets
+
+    def score(self, variables: Any, x: Array, y: Array) -> dict[str, Array]:
+        """Return the scores of a batch's rows `[E]`: the loss, and what `row_metrics` adds.
+
+        Where tokens have the labels, a row's scores are sums over them.
+        """
+        outputs, _ = self.forward(
+            variables, x, mask=jnp.ones(len(x), bool), key=jax.random.key(0), train=False
+        )
+        losses = per_label(self.loss(outputs, y), y)
+        if is_per_token(y):
+            has_label = counted(jnp.ones(len(y), bool), y)
+            losses = jnp.sum(jnp.where(has_label, losses, 0), axis=1)
+        return {"loss": losses, **row_metrics(outputs, y, self.labelled)}
+
+    def score_stack(self, variables: Any, x: Array, y: Array) -> dict[str, Array]:
+        """Return the scores of a stack of batches `[n, E]`, batch after batch, as `score`."""
+        return lax.map(lambda batch: self.score(variables, *batch), (x, y))
+
+
+def scoring_of(task: Task) -> Scoring:
+    """Return how a task's model is scored."""
+    return Scoring(task.apply, task.loss, labelled=task.classes > 0)
+
+
+@functools.lru_cache(MAX_CACHED)
+def evaluator(scoring: Scoring) -> Evaluate:
+    """Return the compiled `score_stack` of a model; it is the same whoever trains the model."""
+    return jit_for_threads(scoring.score_stack)
+
+
+def row_metrics(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
+    """Return what a row shows besides its loss `[E]`.
+
+    With labels: `hit`, whether the largest output is the row's label, or for how many of its
+    tokens. With targets: `squares` and `distance`, the sums over a row's numbers of squared and
+    absolute differences; nothing where a user's loss takes outputs of another size.
+    """
+    if labelled:
+        hit = outputs.argmax(-1) == y
+        return {"hit": hit.sum(1) if is_per_token(y) else hit}
+    if outputs.size != y.size:
+        return {}
+    difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
+    return {
+        "squares": jnp.sum(difference * difference, axis=1),
+        "distance": jnp.sum(jnp.abs(difference), axis=1),
+    }
+
+
+def scores(
+    evaluate: Evaluate,
+    threads: int,
+    models: Sequence[Shared],
+    stacks: Iterable[Stack],
+    wait: bool = False,
+) -> list[Scores]:
+    """Return the scores of stacks of batches by each model; the threads work side by side.
+
+    Args:
+      evaluate: the program.
+      threads: number of threads.
+      models: the variables that are evaluated.
+      stacks: stacks of batches.
+      wait: wait for the results before taking more stacks, so that few are held at a time.
+    """
+    calls = ((model, x, y) for x, y in stacks for model in models)
+    results = []
+    while group := list(itertools.islice(calls, threads)):
+        results += in_threads(evaluate, group)
+        if wait:
+            jax.block_until_ready(results)
+    return [results[model :: len(models)] for model in range(len(models))]
+
+
+def scores_by_row(results: Scores, n: int) -> Rows:
+    """Return the scores of n rows as float64 `[n]`, without those of the filling."""
+    scores = {}
+    for name in results[0] if results else ():
+        by_stack = [np.asarray(stack[name], np.float64).ravel() for stack in results]
+        scores[name] = np.concatenate(by_stack)[:n]
+    return scores
+
+
+def labels_of(y: np.ndarray) -> np.ndarray:
+    """Return the number of labels of each row `[n]`: one, or one for each labelled token."""
+    if is_per_token(y):
+        return np.sum(y >= 0, axis=1)
+    return np.ones(len(y), np.int64)
+
+
+def columns_of_set(name: str, rows: Rows, y: np.ndarray) -> dict[str, float | None]:
+    """Return the columns of a set: its metrics, or whether a backdoor's trigger succeeds."""
+    means = metrics(rows, y)
+    if name == TRIGGERED:
+        return {"attack_success": means.get("accuracy")}
+    return {f"{name}_{metric}": value for metric, value in means.items()}
+
+
+def metrics(rows: Rows, y: np.ndarray) -> dict[str, float | None]:
+    """Return the means of a set: `loss`, and `accuracy`, or `r2` and `mae`.
+
+    Means are over rows, or over the tokens that have a label. Tokens also have a `perplexity`,
+    exp(loss): among how many equally likely tokens the model is in doubt.
+
+    R² = 1 − Σ‖o − y‖² / Σ‖y − ȳ‖² with the mean ȳ of this set; several targets count together, each
+    by its variance. It is None where all targets are alike. MAE is the mean of |o − y| over rows
+    and targets.
+
+    Args:
+      rows: scores as `scores_by_row` returns them, `[n]` each.
+      y: labels `[n]`, those of tokens `[n, T]`, or targets `[n, ...]`.
+    """
+    labels = int(labels_of(y).sum())
+    loss = float(_total(rows["loss"]) / labels)
+    values: dict[str, float | None] = {"loss": loss}
+    if "hit" in rows:
+        values["accuracy"] = float(rows["hit"].sum() / labels)
+        if is_per_token(y):
+            with np.errstate(over="ignore"):
+                values["perplexity"] = float(np.exp(loss))
+    if "squares" in rows:
+        targets = np.asarray(y, np.float64).reshape(len(y), -1)
+        values["r2"] = _r2(rows["squares"], targets)
+        values["mae"] = float(_total(rows["distance"]) / targets.size)
+    return values
+
+
+def worst_of(metric: str, values: np.ndarray) -> float:
+    """Return the worst of several means of a metric."""
+    return float(values.min() if metric in LARGER_IS_BETTER else values.max())
+
+
+def _r2(squares: np.ndarray, targets: np.ndarray) -> float | None:
+    """Return R² from every row's squared differences `[n]` and its targets `[n, d]`."""
+    if (targets == targets[0]).all():
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = _total(targets) / len(targets)
+        spread = _total(np.sum((targets - mean) ** 2, axis=1))
+        return float(1 - _total(squares) / spread)
+
+
+def _total(values: np.ndarray) -> np.ndarray:
+    """Return the sum over rows, added in the same order on every machine."""
+    return np.cumsum(values, axis=0)[-1]
