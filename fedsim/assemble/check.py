@@ -150,7 +150,7 @@ from fedsim.assemble.wire import (
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
 from fedsim.engine.bank import choice_bytes
-from fedsim.engine.shared_leaves import bytes_at_server, models_sent
+from fedsim.engine.shared_leaves import bytes_at_server
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
@@ -271,7 +271,7 @@ def check_scenario(
         bytes_up = _encoded_bytes(_message(stack.updates), params_shapes, links)
         bytes_up += choice_bytes(learning.trained.client)
         bytes_down = _encoded_bytes(travelling, params_shapes, components.broadcast)
-        bytes_down *= models_sent(learning.trained.client)
+        bytes_down *= learning.trained.client.travel.models
         at_server = bytes_at_server(learning.trained.client, learning.shapes["params"])
         bytes_up -= at_server
         bytes_down -= at_server
@@ -480,8 +480,8 @@ def _make_learning(
     """Make the model and the program that trains it, and check them against the samples."""
     federation = samples.federation
     rule = components.rule
-    freezes = () if rule is None else rule.made.freezes
-    merged = () if rule is None else rule.made.merges
+    freezes = () if rule is None else rule.made.adapter.freezes
+    merged = () if rule is None else rule.made.adapter.merges
     always_frozen = freezes[0] if len(freezes) == 1 else ()
     model = problems.attempt(
         model_of, scenario, federation, supplied, always_frozen, merged, reads=[("model",)]

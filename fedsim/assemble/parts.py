@@ -84,9 +84,9 @@ def with_costs(sizes: Levels | None, client: Client, start: Any, params: Any) ->
       start: shapes of the start variables.
       params: shapes of the parameters that travel.
     """
-    if sizes is None or client.part is None:
+    if sizes is None or client.travel.part is None:
         return sizes
-    left_out = bytes_without_part(client.part, params)
+    left_out = bytes_without_part(client.travel.part, params)
     shared, frozen = without_frozen(start)
     merged = merged_section(shared)
     return sizes._replace(
@@ -101,8 +101,8 @@ def _work(client: Client, params: Any, frozen: Any) -> np.ndarray:
 
     Where nothing is frozen, it is that of the parameters.
     """
-    assert client.part is not None
-    kept = np.sum(jax.tree.leaves(client.part.kept(params)), axis=0)
+    assert client.travel.part is not None
+    kept = np.sum(jax.tree.leaves(client.travel.part.kept(params)), axis=0)
     parameters = sum(leaf.size for leaf in jax.tree.leaves(params))
     others = OF_FROZEN / OF_TRAINED * sum(leaf.size for leaf in jax.tree.leaves(frozen))
     return (kept + others) / (parameters + others)
@@ -250,7 +250,7 @@ def links_beside_parts(scenario: Scenario, all_links: list[Link]) -> Findings:
 
 def _takes_ranks(rule: Rule) -> bool:
     """Whether a rule fills up pairs of lower ranks."""
-    return set(LOW_RANK) <= set(rule.leaves) and not rule.freezes
+    return set(LOW_RANK) <= set(rule.adapter.leaves) and not rule.adapter.freezes
 
 
 def _is_row_wise(link: Link) -> bool:

@@ -36,11 +36,11 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     apply = run.program.task.apply
     if client is not None:
         variables = own_variables(run, client)
-        if server.client.predict is not None:
+        if server.client.scored.predict is not None:
             y = run.plan.federation.unpooled.labels_in(run.round)
             own = own_samples(run, np.array([client]), y)
             at_hand = jax.tree.map(lambda values: values[0], own)
-            apply = Prediction(server.client.predict, run.program.task).forward(at_hand)
+            apply = Prediction(server.client.scored.predict, run.program.task).forward(at_hand)
     elif server.client.bank is not None:
         raise ValueError("the server has several models; name the client whose model is meant")
     else:

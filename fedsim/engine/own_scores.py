@@ -11,6 +11,7 @@ from fedsim.engine.final import Moment, client_scores, scored_clients
 from fedsim.engine.personal import personal_scores
 from fedsim.engine.run import Run
 from fedsim.engine.server_records import ServerState
+from fedsim.types.client import ALONE
 
 Columns = dict[str, float | None]
 
@@ -38,10 +39,10 @@ def columns_of_clients(wanted: int | str, run: Run, server: ServerState, round: 
         by_model["personal"] = scores_of_choices(run, choices, chosen, holders, moment)
         return _columns(by_model)
 
-    if not client.isolated:
+    if client.server != ALONE:
         scored = (holders.indices, holders.owner)
         by_model["client"] = client_scores(run, chosen, scored, moment)
-    if client.personal is None:
+    if client.scored.personal is None:
         by_model["personal"] = by_model["client"]
     else:
         by_model["personal"] = personal_scores(run, chosen, holders, moment)

@@ -71,12 +71,12 @@ def personal_scores(
     client = run.program.server.client
     task = run.program.task
     own = own_batches(holders, chosen, run.scorer.batch)
-    if client.personal is None or own is None:
+    if client.scored.personal is None or own is None:
         return {}, np.zeros(f.N, np.int64)
 
-    variables_of = client.personal if run.tuner is None else _tuned_variables
+    variables_of = client.scored.personal if run.tuner is None else _tuned_variables
     scoring = Scoring(task.apply, task.loss, task.classes > 0)
-    predict = None if client.predict is None else Prediction(client.predict, task)
+    predict = None if client.scored.predict is None else Prediction(client.scored.predict, task)
     score = scorer(variables_of, scoring, predict)
     shared = with_frozen(run.program.server.sender.shown(moment.server), run.frozen)
     y_now = f.labels_in(moment.round)
@@ -119,12 +119,12 @@ def own_variables(run: Run, id: int) -> Tree:
         if choice == NONE:
             raise ValueError(f"client {id} has no training samples, and none of the models")
         return tree.take(run.server.shared, choice)
-    if client.personal is None:
+    if client.scored.personal is None:
         raise ValueError("clients have no models of their own under this method; leave client out")
     shared = run.program.server.sender.shown(run.server)
     ids = np.array([id], np.int32)
     if run.tuner is None:
-        variables = client.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
+        variables = client.scored.personal(shared, tree.take(remembered(run, ids)[CLIENT], 0))
     else:
         variables = tree.take(_tuned(run, ids, Moment(run.server, run.round)), 0)
     return with_frozen(variables, run.frozen, shared)
@@ -141,7 +141,7 @@ def _models(run: Run, own: OwnBatches, moment: Moment) -> Iterator[tuple[np.ndar
     if run.tuner is not None:
         row_bytes = tree.nbytes(moment.server.shared["params"])
     samples = own.index.shape[1]
-    if run.program.server.client.predict is not None:
+    if run.program.server.client.scored.predict is not None:
         samples += int(f.tuned.sizes.max())
     batch_bytes = row_bytes + samples * sample_bytes
     size = int(np.clip(CALL_BYTES // batch_bytes, 1, len(own.ids)))
@@ -248,7 +248,7 @@ def own_samples(run: Run, ids: np.ndarray, y: np.ndarray) -> tuple:
 class Prediction(NamedTuple):
     """How clients predict with their own samples at hand."""
 
-    predict: Callable  # as `Client.predict`
+    predict: Callable  # as `Scored.predict`
     task: Task
 
     def forward(self, own: tuple) -> Callable:

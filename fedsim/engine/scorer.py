@@ -23,6 +23,7 @@ from fedsim.engine.node_scores import NODES, node_columns
 from fedsim.engine.program import Program
 from fedsim.engine.server_records import ServerState
 from fedsim.tree import Tree
+from fedsim.types.client import ALONE
 
 TRIGGERED = "triggered"  # the set of samples that have a backdoor's trigger
 
@@ -48,7 +49,7 @@ class Scorer:
         self.stacks: dict[str, list[Stack]] = {}
         threads = program.evaluation_threads
         stacks, self.rows, self.batch = evaluation_stacks(federation, threads)
-        if not program.server.client.isolated:
+        if program.server.client.server != ALONE:
             self.stacks = stacks_on_device(stacks, federation, threads)
 
     def evaluate(self, server: ServerState, together: bool = True) -> dict[str, Scores]:

@@ -20,6 +20,7 @@ from fedsim.runs.journal import Journal
 from fedsim.study.clusters import cluster_columns
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import audit_columns, columns_of_clients, own_score, summarise
+from fedsim.types.client import ALONE
 
 GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 
@@ -133,7 +134,7 @@ def _clients(run: Run, seed: int, scored: int | str, choices: np.ndarray | None)
     else:
         scores = {"personal": scores_of_choices(run, choices, chosen, federation.test_holders, end)}
     client = run.program.server.client
-    if not client.isolated and models_of(client) == 1:
+    if client.server != ALONE and models_of(client) == 1:
         scores = {"global": client_scores(run, chosen, scored_rows(federation), end), **scores}
     for model, (means, label_numbers) in scores.items():
         numbers = label_numbers[listed].tolist()
