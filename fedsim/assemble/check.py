@@ -156,6 +156,7 @@ from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Codec, Model, Updates
+from fedsim.types.client import POOLED
 
 ALTERATIONS = [("data", "skew"), ("data", "attack")]
 
@@ -531,7 +532,9 @@ def _make_learning(
     shared, shapes = (UNKNOWN, UNKNOWN) if started is UNKNOWN else started
 
     federations = samples.federations or {}
-    if components.client is not UNKNOWN and components.client.pools and federation is not UNKNOWN:
+    client = components.client
+    is_known = client is not UNKNOWN and federation is not UNKNOWN
+    if is_known and client.not_federated == POOLED:
         federation = federation.pooled
         federations = {seed: each.pooled for seed, each in federations.items()}
     widths = problems.attempt(batch_widths, components.local, federation, federations)

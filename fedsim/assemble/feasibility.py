@@ -129,7 +129,7 @@ def idle_statistics(scenario: Scenario, client: Client, shapes: Any) -> Findings
         return
     if not jax.tree.leaves(shapes["stats"]):
         text = "the model has no running statistics"
-    elif not client.sends_stats or client.not_federated:
+    elif client.travel.stats == "kept" or client.not_federated:
         text = f"under {scenario.spec.client.kind} no running statistics are sent"
     else:
         return
@@ -149,7 +149,8 @@ def unscored_clients(scenario: Scenario, federation: Federation) -> Findings:
 def idle_keys(scenario: Scenario, client: Client) -> Findings:
     """Keys that the client method does not use, where they differ from their defaults."""
     section = scenario.spec.client
-    for name in sorted(client.unused):
+    unused = [need.removeprefix("no ") for need in client.needs if need.startswith("no ")]
+    for name in sorted(unused):
         value = getattr(section, name)
         default: Any = type(section).model_fields[name].default
         if isinstance(value, BaseModel):  # a kind: its default is a name

@@ -125,7 +125,9 @@ def updates_bytes(experiment: Experiment) -> int:
     sent = shared_leaves(experiment.client, shared["params"])
     stats = tree.nbytes(shared["stats"])
     server = 2 * tree.nbytes(shared["params"]) + stats
-    row = tree.nbytes(sent) + stats * experiment.client.sends_stats
+    row = tree.nbytes(sent)
+    if experiment.client.travel.stats != "kept":
+        row += stats
     return int(len(spec.seeds) * spec.rounds * (server + clients * row))
 
 

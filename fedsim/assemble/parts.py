@@ -19,7 +19,7 @@ from fedsim.types import LOW_RANK, Client, Codec, Model, RowStage, Rule, Shared
 WIDTH = ("client", "width")
 RANK = ("client", "rank")
 # Attributes of a client method that do not tell what it sends or remembers; `aux` is looked at.
-HARMLESS = {"aux", "needs", "unused", "solo", "stats"}
+HARMLESS = {"aux", "needs"}
 ASSIGN = {"by_speed": levels.by_speed, "listed": levels.listed, "uniform": levels.uniform}
 
 # Multiplications that a step makes for a number: forward, back to the activations, its gradient.
@@ -191,6 +191,7 @@ def method_without_parts(scenario: Scenario, client: Client, shared: Any) -> Fin
 
 def does_more(client: Client, shared: Shared) -> bool:
     """Whether a method does more than to train what it receives and to send the difference."""
+    client = client._replace(travel=client.travel._replace(stats="averaged"))
     for name, default in Client._field_defaults.items():
         if name not in HARMLESS and getattr(client, name) != default:
             return True

@@ -317,7 +317,7 @@ class Lanes:
         message = message._replace(delta=shared_leaves(self.client, message.delta))
         if self.client.travel.stats == "pooled":
             message = message._replace(stats=about_zero(message.stats))
-        if not self.client.sends_stats:
+        if self.client.travel.stats == "kept":
             message = message._replace(stats={})
         return Rows(message, lane.loss, lane.seen)
 

@@ -59,6 +59,6 @@ def sent_variables(client: Client, shared: Shared) -> Shared:
     Frozen leaves that the server moves do so in their own way (`downlink.MergedDownlink`).
     """
     shared = {name: section for name, section in shared.items() if name != MERGED}
-    if not client.sends_stats:
+    if client.travel.stats == "kept":
         shared = {**shared, "stats": {}}
     return {**shared, "params": shared_leaves(client, shared["params"])}

@@ -291,28 +291,11 @@ class Client(NamedTuple):
         return self.server if isinstance(self.server, Gossip) else None
 
     @property
-    def unused(self) -> set[str]:
-        """Keys that all clients have and this method does not use."""
-        return {need.removeprefix("no ") for need in self.needs if need.startswith("no ")}
-
-    @property
-    def pools(self) -> Literal["client", "cohort"] | None:
-        """Whose steps a round takes on the samples of all clients; None: they are not pooled."""
-        if not isinstance(self.server, str) or self.server == "alone":
-            return None
-        return self.server
-
-    @property
-    def sends_stats(self) -> bool:
-        """Whether running statistics travel."""
-        return self.travel.stats != "kept" and self.server != ALONE
-
-    @property
     def not_federated(self) -> str:
         """Why the method is a baseline instead of a federated method; empty if it is federated.
 
         It is `pooled` or `alone`, as in the column of the same name.
         """
-        if self.pools is not None:
-            return POOLED
-        return ALONE if self.server == ALONE else ""
+        if not isinstance(self.server, str):
+            return ""
+        return ALONE if self.server == ALONE else POOLED

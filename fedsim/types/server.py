@@ -198,11 +198,6 @@ class Rule(NamedTuple):
     adapter: AdapterLeaves = AdapterLeaves()
     name: str = ""
 
-    @property
-    def linear(self) -> bool:
-        """Whether it sums rows as they are, so that it may sum what they are encoded as."""
-        return self.fold is not None and self.fold.linear and self.before is None
-
 
 class Mechanism(NamedTuple):
     """The noise that privacy adds: to the aggregates of all rounds, or at the clients.
