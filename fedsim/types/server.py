@@ -144,8 +144,8 @@ class Fold(NamedTuple):
     add: Callable[[Tree, Updates, Context], Tree]
     # (sum over the cohort, state, context) -> (aggregate, state, info)
     finish: Callable[[Tree, Tree, Context], Result]
-    # whether it sums rows with weights that do not depend on them; the first entry of its sum is
-    # that sum
+    # whether it is a sum of rows with weights that do not depend on the rows, so that it may sum
+    # what the rows are encoded as; the first entry of its sum is that sum
     linear: bool = False
 
 
