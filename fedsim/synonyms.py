@@ -37,12 +37,13 @@ from fedsim.spelling import plain, spellings
 ABSENT = "absent"
 PARAMETER = "parameter"
 
-# What Python says of a name that does not exist -> the name.
+# What Python says of a name that does not exist -> what the name may be.
 ERRORS = {
-    r"(\w+)\.__new__\(\) got an unexpected keyword argument '(\w+)'": r"\1.\2",
-    r"'(\w+)' object has no attribute '(\w+)'": r"\1.\2",
-    r"No module named '([\w.]+)'": r"\1",
-    r"^'(\w+)'$": r"aux.\1",
+    r"(\w+)\.__new__\(\) got an unexpected keyword argument '(\w+)'": [r"\1.\2"],
+    r"'(\w+)' object has no attribute '(\w+)'": [r"\1.\2"],
+    r"^Got unexpected field names: \['(\w+)'": [r"Client.\1", r"Rule.\1"],
+    r"No module named '([\w.]+)'": [r"\1"],
+    r"^'(\w+)'$": [r"aux.\1"],
 }
 
 
@@ -141,8 +142,8 @@ def renamed_in(error: Exception) -> str:
     >>> renamed_in(TypeError("Client.__new__() got an unexpected keyword argument 'first'"))
     'Client.first is now Client.probe'
     """
-    for pattern, name in ERRORS.items():
+    for pattern, names in ERRORS.items():
         match = re.search(pattern, str(error))
         if match is not None:
-            return renamed(match.expand(name))
+            return next(filter(None, (renamed(match.expand(name)) for name in names)), "")
     return ""

@@ -71,7 +71,7 @@ def asynchronous_links(
         yield ("broadcast",), f"{text}; {INSTEAD} downlink"
 
     for link in links:
-        if len(getattr(link.made, "freezes", ())) > 1:
+        if isinstance(link.made, Rule) and len(link.made.adapter.freezes) > 1:
             text = f"{link.section.kind} trains leaves in turn"
             reason = f"clients of {kind} start in different turns"
             yield link.path, f"{text}, and {reason}; {INSTEAD} rule, as lora_mean(how=product)"

@@ -77,7 +77,7 @@ def sections_beside_models(scenario: Scenario, client: Client, timetable: Timeta
 
 def sections_beside_made_models(scenario: Scenario, client: Client) -> Findings:
     """Sections that change what travels, where the server makes the clients' models."""
-    if client.travels is None:
+    if client.travel.instead is None:
         return
     spec = scenario.spec
     server = f"the server of {spec.client.kind}"

@@ -150,12 +150,13 @@ from fedsim.assemble.wire import (
 from fedsim.compose import max_bytes
 from fedsim.data import Federation
 from fedsim.engine.bank import choice_bytes
-from fedsim.engine.shared_leaves import bytes_at_server, models_sent
+from fedsim.engine.shared_leaves import bytes_at_server
 from fedsim.errors import dotted
 from fedsim.fleet import Cohort, Plan, Timetable
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Codec, Model, Updates
+from fedsim.types.client import POOLED
 
 ALTERATIONS = [("data", "skew"), ("data", "attack")]
 
@@ -271,7 +272,7 @@ def check_scenario(
         bytes_up = _encoded_bytes(_message(stack.updates), params_shapes, links)
         bytes_up += choice_bytes(learning.trained.client)
         bytes_down = _encoded_bytes(travelling, params_shapes, components.broadcast)
-        bytes_down *= models_sent(learning.trained.client)
+        bytes_down *= learning.trained.client.travel.models
         at_server = bytes_at_server(learning.trained.client, learning.shapes["params"])
         bytes_up -= at_server
         bytes_down -= at_server
@@ -480,8 +481,8 @@ def _make_learning(
     """Make the model and the program that trains it, and check them against the samples."""
     federation = samples.federation
     rule = components.rule
-    freezes = () if rule is None else rule.made.freezes
-    merged = () if rule is None else rule.made.merges
+    freezes = () if rule is None else rule.made.adapter.freezes
+    merged = () if rule is None else rule.made.adapter.merges
     always_frozen = freezes[0] if len(freezes) == 1 else ()
     model = problems.attempt(
         model_of, scenario, federation, supplied, always_frozen, merged, reads=[("model",)]
@@ -531,7 +532,9 @@ def _make_learning(
     shared, shapes = (UNKNOWN, UNKNOWN) if started is UNKNOWN else started
 
     federations = samples.federations or {}
-    if components.client is not UNKNOWN and components.client.pools and federation is not UNKNOWN:
+    client = components.client
+    is_known = client is not UNKNOWN and federation is not UNKNOWN
+    if is_known and client.not_federated == POOLED:
         federation = federation.pooled
         federations = {seed: each.pooled for seed, each in federations.items()}
     widths = problems.attempt(batch_widths, components.local, federation, federations)

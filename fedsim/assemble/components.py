@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from fedsim.assemble.edges import hierarchy_of, unfit_edge_client, with_edges
 from fedsim.assemble.hooks import make_link
@@ -47,7 +47,7 @@ class Components(NamedTuple):
     @property
     def plan_inputs(self) -> PlanInputs:
         """What decides the rounds."""
-        pools = UNKNOWN if self.client is UNKNOWN else self.client.pools
+        pools = UNKNOWN if self.client is UNKNOWN else _pooled_steps(self.client)
         local = self.local
         if all_known(local, self.client):
             local = local._replace(phases=self.client.phases)
@@ -61,6 +61,13 @@ class Components(NamedTuple):
             hierarchy=self.hierarchy,
             levels=self.levels,
         )
+
+
+def _pooled_steps(client: Client) -> Literal["client", "cohort"] | None:
+    """Whose steps a round takes on the samples of all clients; None: they are not pooled."""
+    if isinstance(client.server, str) and client.server != "alone":
+        return client.server
+    return None
 
 
 def make_components(problems: Problems) -> Components:

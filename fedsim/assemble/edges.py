@@ -97,16 +97,17 @@ def unfit_edge_client(scenario: Scenario, client: Client) -> Findings:
     kind = spec.client.kind
     path = ("client", "kind")
     remedy = f"use {', '.join(EDGE_METHODS)}, or remove topology"
+    sends_more = client.travel.sends or client.reduce or client.probe
     if client.not_federated:
         yield path, f"{kind} is a baseline in which no edge takes part; remove topology"
     elif client.gossip is not None:
         yield path, f"{kind} mixes over a graph, and clients of edges have servers; {remedy}"
     elif client.bank is not None:
         yield path, f"{kind} has several models already; {remedy}"
-    elif client.memory is not hooks.no_memory or client.sends or client.reduce or client.probe:
+    elif client.memory is not hooks.no_memory or sends_more:
         text = f"{kind} remembers or shares something of one model, and every edge has its own"
         yield path, f"{text}; {remedy}"
-    elif client.shares or client.stats == "kept":
+    elif client.travel.shares or client.travel.stats == "kept":
         yield path, f"{kind} keeps a part of the model at the client; {remedy}"
 
 

@@ -38,6 +38,7 @@ from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Model, RowStage
+from fedsim.types.client import ALONE
 
 
 class Experiment(NamedTuple):
@@ -70,7 +71,7 @@ class Experiment(NamedTuple):
             # A run without rounds, or without a shared model, has nothing to aggregate. A private
             # one adds noise in every round, whoever comes.
             needs_aggregation=spec.rounds > 0
-            and not self.client.isolated
+            and self.client.server != ALONE
             and spec.privacy is None
             and not is_graph(spec.topology),
         )
@@ -266,7 +267,7 @@ def _program(
         diagnostics=spec.evaluate.diagnostics and not trained.client.not_federated,
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
-        trains_alone=trained.client.solo,
+        trains_alone="solo" in trained.client.needs,
         tuning_mesh=tuning_mesh,
     )
 

@@ -22,7 +22,7 @@ from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
 from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Codec, Rule
-from fedsim.types.client import POOLED
+from fedsim.types.client import ALONE, POOLED
 
 LABELS = "needs classes, and these targets are numbers; use data with labels, or another method"
 FEATURES = (
@@ -80,7 +80,7 @@ def unmet_needs(
         return
 
     available = {"classes": classes > 0, "labels": classes > 0, "features": features}
-    missing = [name for name in sorted(client.needs) if not available[name]]
+    missing = sorted(name for name in client.needs & MISSING.keys() if not available[name])
     if missing:
         yield ("client", "kind"), f"{kind} {MISSING[missing[0]]}"
 
@@ -129,7 +129,7 @@ def idle_statistics(scenario: Scenario, client: Client, shapes: Any) -> Findings
         return
     if not jax.tree.leaves(shapes["stats"]):
         text = "the model has no running statistics"
-    elif not client.sends_stats or client.not_federated:
+    elif client.travel.stats == "kept" or client.not_federated:
         text = f"under {scenario.spec.client.kind} no running statistics are sent"
     else:
         return
@@ -149,7 +149,8 @@ def unscored_clients(scenario: Scenario, federation: Federation) -> Findings:
 def idle_keys(scenario: Scenario, client: Client) -> Findings:
     """Keys that the client method does not use, where they differ from their defaults."""
     section = scenario.spec.client
-    for name in sorted(client.unused):
+    unused = [need.removeprefix("no ") for need in client.needs if need.startswith("no ")]
+    for name in sorted(unused):
         value = getattr(section, name)
         default: Any = type(section).model_fields[name].default
         if isinstance(value, BaseModel):  # a kind: its default is a name
@@ -184,7 +185,7 @@ def idle_links(scenario: Scenario, client: Client) -> Findings:
 
 def unknown_updates(scenario: Scenario, client: Client, cohort: Cohort) -> Findings:
     """A cohort that looks at the updates of clients that send none."""
-    if client.isolated and {"norm", "sketch"} & cohort.needs:
+    if client.server == ALONE and {"norm", "sketch"} & cohort.needs:
         text = f"{scenario.spec.cohort.kind} looks at what clients send"
         yield ("cohort",), f"{text}, and {scenario.spec.client.kind} sends nothing; use another"
 
@@ -219,21 +220,22 @@ def leaves_of_rule(scenario: Scenario, link: Link, travelling: Any) -> Findings:
       link: the rule.
       travelling: shapes of the variables that travel.
     """
-    if not link.made.leaves:
+    adapter = link.made.adapter
+    if not adapter.leaves:
         return
     kind = link.section.kind
-    leaves = " and ".join(link.made.leaves)
+    leaves = " and ".join(adapter.leaves)
     if scenario.spec.model.adapter is None:
         text = f"{kind} is about {leaves}, and the model has no adapter"
         yield link.path, f"{text}; write model: {{adapter: lora}}, or use mean"
         return
     sent = {name.split(".")[-1] for name in tree.leaf_names(travelling["params"])}
-    missing = [leaf for leaf in link.made.leaves if leaf not in sent]
+    missing = [leaf for leaf in adapter.leaves if leaf not in sent]
     if missing:
         text = f"{kind} is about {leaves}, and clients send no {missing[0]}"
         yield link.path, f"{text}; use mean, or train and share it"
-    if len(link.made.freezes) == 1:
-        patterns = link.made.freezes[0]
+    if len(adapter.freezes) == 1:
+        patterns = adapter.freezes[0]
         trained = [name for name in sorted(sent) if tree.matches_any(name, patterns)]
         if trained:
             text = f"names {trained[0]}, which {kind} freezes"

@@ -125,7 +125,9 @@ def updates_bytes(experiment: Experiment) -> int:
     sent = shared_leaves(experiment.client, shared["params"])
     stats = tree.nbytes(shared["stats"])
     server = 2 * tree.nbytes(shared["params"]) + stats
-    row = tree.nbytes(sent) + stats * experiment.client.sends_stats
+    row = tree.nbytes(sent)
+    if experiment.client.travel.stats != "kept":
+        row += stats
     return int(len(spec.seeds) * spec.rounds * (server + clients * row))
 
 
@@ -164,7 +166,7 @@ def _parts(experiment: Experiment) -> list[dict[str, Any]]:
     plan = of_first_seed(experiment.plans)
     if plan.levels is None or plan.level is None:
         return []
-    part = experiment.client.part
+    part = experiment.client.travel.part
     assert part is not None
     params = of_first_seed(experiment.shared)["params"]
     kept = np.sum(jax.tree.leaves(part.kept(params)), axis=0)
@@ -559,14 +561,14 @@ def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:
 def _notes_on_personal_models(experiment: Experiment, plan: Plan) -> list[str]:
     """Personal models that nobody scores, or that new clients cannot make their own."""
     f = plan.federation
-    if experiment.client.personal is None or plan.network is not None:
+    if experiment.client.scored.personal is None or plan.network is not None:
         return []
     kind = experiment.scenario.spec.client.kind
     if not len(f.test_holders.indices):
         reason = "no client keeps samples to score them on"
         remedy = "set data.client_test for personal_accuracy in clients.csv"
         return [f"{kind} has personal models, and {reason}; {remedy}"]
-    if experiment.client.tuning is not None and f.adapting is None and f.held_out.any():
+    if experiment.client.scored.tune_steps is not None and f.adapting is None and f.held_out.any():
         text = f"{int(f.held_out.sum())} clients never train, and are scored on all their samples"
         reason = f"{kind} has none of theirs to train on first"
         return [f"{text}: {reason}; set data.client_test"]

@@ -288,7 +288,7 @@ def training_shapes(
     )
     if trained.client.phases:
         work = work._replace(phase=integer, substep=integer)
-    if trained.client.part is not None:
+    if trained.client.travel.part is not None:
         work = work._replace(level=integer, round=integer)
     return batch, work
 

@@ -112,7 +112,7 @@ def check_rows_of_all(scenario: Scenario, program: Program, shapes: Any) -> None
     Raises:
       ScenarioTooLargeError: naming the megabytes that it takes.
     """
-    if program.server.client.sends is None:
+    if program.server.client.travel.sends is None:
         return
     memories = program.server.memories
     members = program.capacity.members

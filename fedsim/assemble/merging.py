@@ -18,7 +18,7 @@ WHY = "clients begin every round with new adapters"
 
 def merges(rule: Link | None) -> bool:
     """Return whether a rule moves frozen weights."""
-    return rule is not None and bool(rule.made.merges)
+    return rule is not None and bool(rule.made.adapter.merges)
 
 
 def unmergeable(scenario: Scenario, rule: Link, model: Model, travelling: Any) -> Findings:

@@ -19,6 +19,7 @@ from fedsim.engine.meters.training import Training
 from fedsim.engine.meters.updates import Policy, Updates
 from fedsim.engine.program import Program
 from fedsim.fleet import Plan
+from fedsim.types.client import POOLED
 
 
 def meters_of(
@@ -48,7 +49,7 @@ def meters_of(
     kind = Traffic
     if plan.network is not None:
         kind = Exchanges
-    elif client.pools is not None:
+    elif client.not_federated == POOLED:
         kind = Pooled
     traffic = kind(plan, received, pipeline.merged_column)
 

@@ -409,7 +409,7 @@ def _start_variables(
     """Return the start variables of one model, which a key draws where `params` is None."""
     variables = net.init(key)
     if params is not None:
-        variables = with_params(variables, _supplied_params(scenario, trained, variables, params))
+        variables = with_params(variables, _supplied_params(scenario, net, variables, params))
 
     _require_floats(scenario, with_all_leaves(variables)["params"])
     # A leaf of the type of Python's numbers would change its type in the first sum.
@@ -423,7 +423,7 @@ def _start_variables(
     return {**variables, "aux": aux | probe}
 
 
-def _supplied_params(scenario: Scenario, trained: Training, variables: Any, params: Any) -> Any:
+def _supplied_params(scenario: Scenario, net: Model, variables: Any, params: Any) -> Any:
     """Return start parameters that a Python program passed, of the model that is trained.
 
     They are those of that model, or of the scenario's, of which the method makes it.
@@ -437,7 +437,7 @@ def _supplied_params(scenario: Scenario, trained: Training, variables: Any, para
     supplied = jax.tree.map(lambda leaf: jnp.asarray(leaf, scenario.spec.numerics.dtype), params)
     try:
         if jax.tree.structure(supplied) != jax.tree.structure(drawn):
-            supplied = trained.client.begins(drawn, supplied)
+            supplied = net.begins(drawn, supplied)
         tree.stack([drawn, supplied])  # which compares structures and shapes
     except ValueError as error:
         raise scenario.error(("model",), f"params= does not fit the model: {error}") from None

@@ -77,8 +77,8 @@ def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings, N: 
         yield path, f"{kind} is a baseline in which nothing is mixed; remove topology"
         return
     sends_update_alone = client.finish is hooks.finish and client.memory is hooks.no_memory
-    has_models = client.bank or client.sends or client.personal
-    others = client.reduce or client.probe or client.shares or has_models
+    has_models = client.bank or client.travel.sends or client.scored.personal
+    others = client.reduce or client.probe or client.travel.shares or has_models
     if client.gossip is None and (others or not sends_update_alone):
         text = f"{kind} needs a server: its clients send or remember something else than a model"
         yield path, f"{text}; use {', '.join(NODE_METHODS)}, or remove topology"

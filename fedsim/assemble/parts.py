@@ -19,7 +19,7 @@ from fedsim.types import LOW_RANK, Client, Codec, Model, RowStage, Rule, Shared
 WIDTH = ("client", "width")
 RANK = ("client", "rank")
 # Attributes of a client method that do not tell what it sends or remembers; `aux` is looked at.
-HARMLESS = {"aux", "needs", "unused", "solo", "stats"}
+HARMLESS = {"aux", "needs"}
 ASSIGN = {"by_speed": levels.by_speed, "listed": levels.listed, "uniform": levels.uniform}
 
 # Multiplications that a step makes for a number: forward, back to the activations, its gradient.
@@ -84,9 +84,9 @@ def with_costs(sizes: Levels | None, client: Client, start: Any, params: Any) ->
       start: shapes of the start variables.
       params: shapes of the parameters that travel.
     """
-    if sizes is None or client.part is None:
+    if sizes is None or client.travel.part is None:
         return sizes
-    left_out = bytes_without_part(client.part, params)
+    left_out = bytes_without_part(client.travel.part, params)
     shared, frozen = without_frozen(start)
     merged = merged_section(shared)
     return sizes._replace(
@@ -101,8 +101,8 @@ def _work(client: Client, params: Any, frozen: Any) -> np.ndarray:
 
     Where nothing is frozen, it is that of the parameters.
     """
-    assert client.part is not None
-    kept = np.sum(jax.tree.leaves(client.part.kept(params)), axis=0)
+    assert client.travel.part is not None
+    kept = np.sum(jax.tree.leaves(client.travel.part.kept(params)), axis=0)
     parameters = sum(leaf.size for leaf in jax.tree.leaves(params))
     others = OF_FROZEN / OF_TRAINED * sum(leaf.size for leaf in jax.tree.leaves(frozen))
     return (kept + others) / (parameters + others)
@@ -191,6 +191,7 @@ def method_without_parts(scenario: Scenario, client: Client, shared: Any) -> Fin
 
 def does_more(client: Client, shared: Shared) -> bool:
     """Whether a method does more than to train what it receives and to send the difference."""
+    client = client._replace(travel=client.travel._replace(stats="averaged"))
     for name, default in Client._field_defaults.items():
         if name not in HARMLESS and getattr(client, name) != default:
             return True
@@ -250,7 +251,7 @@ def links_beside_parts(scenario: Scenario, all_links: list[Link]) -> Findings:
 
 def _takes_ranks(rule: Rule) -> bool:
     """Whether a rule fills up pairs of lower ranks."""
-    return set(LOW_RANK) <= set(rule.leaves) and not rule.freezes
+    return set(LOW_RANK) <= set(rule.adapter.leaves) and not rule.adapter.freezes
 
 
 def _is_row_wise(link: Link) -> bool:

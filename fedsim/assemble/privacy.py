@@ -97,7 +97,7 @@ def private_client(scenario: Scenario, client: Client) -> Findings:
     elif client.probe is not None:
         text = f"{kind} sends a gradient at the shared model first, and {NOISED_ALONE}"
         yield path, f"{text}; {remedy}"
-    elif client.sends is not None:
+    elif client.travel.sends is not None:
         text = f"{kind} sends clients what it makes of the models of others"
         yield path, f"{text}, without noise; {remedy}"
     elif client.reduce:

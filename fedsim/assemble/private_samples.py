@@ -29,6 +29,7 @@ from fedsim.privacy.extra import dp_accounting
 from fedsim.privacy.ranges import require_noise
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Batch, Client, Model, Rule
+from fedsim.types.client import POOLED
 
 PATH = ("client", "dp_sgd")
 
@@ -163,7 +164,7 @@ def private_method(scenario: Scenario, client: Client) -> Findings:
     path = ("client", "kind")
     kind = scenario.spec.client.kind
     remedy = "use one such as sgd, fedprox or scaffold"
-    if client.pools is not None:
+    if client.not_federated == POOLED:
         text = f"{kind} trains on the samples of all clients together, and no client has an epsilon"
         yield path, f"{text}; {remedy}"
     elif client.probe is not None:

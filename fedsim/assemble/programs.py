@@ -51,7 +51,7 @@ from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.scenario.sections import is_graph
 from fedsim.stages.discount import discount
 from fedsim.stages.mixing import mixing
-from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task
+from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task, Travel
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -324,9 +324,9 @@ def training(inputs: TrainingInputs) -> Training:
         task=scored_task,
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
-        server_lanes=Lanes(sgd()._replace(shares=method.shares), client_task),
+        server_lanes=Lanes(sgd()._replace(travel=Travel(shares=method.travel.shares)), client_task),
         memories=Memories(method),
-        tuning=Lanes(tuning(method), client_task) if method.tuning is not None else None,
+        tuning=Lanes(tuning(method), client_task) if method.scored.tune_steps is not None else None,
     )
 
 
@@ -339,7 +339,7 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
 
     method = factory_of(section)()
     if section.statistics == "pooled":
-        method = method._replace(stats="pooled")
+        method = method._replace(travel=method.travel._replace(stats="pooled"))
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
     if inputs.mix is not None:

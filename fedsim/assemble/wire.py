@@ -114,6 +114,11 @@ def remembers(made: Any) -> bool:
     return getattr(made, "memory", nothing) is not nothing
 
 
+def sums_rows(rule: Rule) -> bool:
+    """Whether a rule sums rows as they are, so that it may sum what they are encoded as."""
+    return rule.fold is not None and rule.fold.linear and rule.before is None
+
+
 def linear_partners(links: list[Link]) -> Findings:
     """Links behind a linear codec that do more than sum its payloads."""
     index = _index_of_linear_codec(links)
@@ -126,7 +131,7 @@ def linear_partners(links: list[Link]) -> Findings:
         text = f"{link.section.kind} works on updates, and {reason}"
         if link.section.family in ("stage", "attack"):
             yield link.path, f"{text}; remove it, or put it before the codec"
-        if isinstance(link.made, Rule) and not link.made.linear:
+        if isinstance(link.made, Rule) and not sums_rows(link.made):
             remedy = "use the rule mean, or a codec that is decoded row by row"
             yield link.path, f"{text}; {remedy}"
 
@@ -151,7 +156,8 @@ def whole_messages(
     kind = codec.section.kind
 
     for link in links[index + 1 :]:
-        if isinstance(link.made, Rule) and link.made.linear and link.made.weights is not reported:
+        made = link.made
+        if isinstance(made, Rule) and sums_rows(made) and made.weights is not reported:
             text = f"{link.section.kind} weighs messages, and {kind} shows the server none of them"
             path = link.path
             if link.section.kind == "mean":

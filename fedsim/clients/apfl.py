@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.compose import client
-from fedsim.types import Client
+from fedsim.types import Client, Scored
 
 # Conditions under which it is another kind, which `fedsim conform` tries.
 limits = {"alpha=0, adaptive=false": "sgd"}
@@ -82,6 +82,6 @@ def apfl(alpha: Annotated[float, Ge(0), Le(1)] = 0.5, adaptive: bool = True) -> 
         gradient=gradient,
         step=step,
         finish=finish,
-        personal=personal_model,
-        solo=True,
+        needs=frozenset({"solo"}),
+        scored=Scored(personal_model),
     )

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsim import tree
+from fedsim.clients.hooks import scored_by_method
 from fedsim.tree import Tree
 from fedsim.types import Client, Shared, Work
 
@@ -66,15 +67,11 @@ def beginning_anew(
         after = {**row, "method": message.memory, "rounds": row["rounds"] + 1}
         return message._replace(memory=after)
 
-    personal = None
-    if inner.personal is not None:
-        personal_model = inner.personal
-        personal = lambda shared, row: personal_model(shared, row["method"])
     return inner._replace(
         memory=memory,
         start=start,
         gradient=gradient,
         step=step,
         finish=finish,
-        personal=personal,
+        scored=scored_by_method(inner.scored),
     )

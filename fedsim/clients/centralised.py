@@ -34,4 +34,4 @@ def centralised(steps_of: Literal["client", "cohort"] = "client") -> Client:
       Training on the union of the clients' data, as methods are compared with it in McMahan et al.
       2017, arXiv:1602.05629, section 3.
     """
-    return sgd()._replace(pools=steps_of)
+    return sgd()._replace(server=steps_of)

@@ -112,7 +112,7 @@ def cfl(
         return state, parents, state.cluster[ids], info
 
     grouping = Grouping(init=init, apply=regroup, least=None)
-    return sgd()._replace(bank=Bank(models=clusters, grouping=grouping))
+    return sgd()._replace(server=Bank(models=clusters, grouping=grouping))
 
 
 def second_part(similarity: Float[Array, "K K"], member: Bool[Array, " K"]) -> Bool[Array, " K"]:

@@ -65,4 +65,4 @@ def choco(codec: Codec | None = None, gamma: Annotated[float, Gt(0), Le(1)] = 1.
 
     needs = frozenset({"rows", "symmetric"})
     gossip = Gossip(send, receive, needs, rests=True)
-    return sgd()._replace(memory=memory, gossip=gossip)
+    return sgd()._replace(memory=memory, server=gossip)

@@ -12,7 +12,7 @@ from fedsim.clients import hooks
 from fedsim.clients.fedproto import features_of
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import Client, Model
+from fedsim.types import Client, Model, Scored, Travel
 
 
 @client
@@ -106,12 +106,10 @@ def dbe(
         finish=finish,
         aux=aux,
         reduce={"mean": "sum_over_N"},
-        shares=shares,
-        personal=personal_model,
+        travel=Travel(shares=shares),
+        scored=Scored(personal_model),
         model=with_bias,
-        begins=lambda drawn, params: {**drawn, "model": params},
-        needs=frozenset({"classes", "features"}),
-        solo=True,
+        needs=frozenset({"classes", "features", "solo"}),
     )
 
 
@@ -146,4 +144,5 @@ def with_bias(model: Model, x: jax.ShapeDtypeStruct) -> Model:
         apply=apply,
         features=lambda variables, x: features(inner(variables), x),
         mixes_rows=model.mixes_rows,
+        begins=lambda drawn, params: {**drawn, "model": params},
     )

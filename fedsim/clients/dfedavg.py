@@ -20,4 +20,4 @@ def dfedavg() -> Client:
       momentum; D-PSGD: Lian et al. 2017, Can Decentralized Algorithms Outperform Centralized
       Algorithms?, arXiv:1705.09056, Algorithm 1.
     """
-    return sgd()._replace(gossip=AFTER)
+    return sgd()._replace(server=AFTER)

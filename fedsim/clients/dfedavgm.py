@@ -43,5 +43,5 @@ def dfedavgm(momentum: Annotated[float, Ge(0), Lt(1)] = 0.9) -> Client:
         gradient=hooks.gradient,
         step=step,
         finish=hooks.finish,
-        gossip=AFTER,
+        server=AFTER,
     )

@@ -26,4 +26,4 @@ def dfedsam(rho: Annotated[float, Ge(0)] = 0.05) -> Client:
       Shi et al. 2023, Improving the Model Consistency of Decentralized Federated Learning,
       arXiv:2302.04083, Algorithm 1.
     """
-    return fedsam(rho)._replace(gossip=AFTER)
+    return fedsam(rho)._replace(server=AFTER)

@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.compose import client
-from fedsim.types import Client, LocalPhase
+from fedsim.types import Client, LocalPhase, Scored
 
 SHARED, PERSONAL = range(2)
 
@@ -85,6 +85,6 @@ def ditto(
         gradient=gradient,
         step=step,
         finish=finish,
-        personal=personal_model,
+        scored=Scored(personal_model),
         phases=(LocalPhase("shared"), LocalPhase("personal", personal_steps)),
     )

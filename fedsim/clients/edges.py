@@ -30,4 +30,4 @@ def at_edge(method: Client, edges: int, edge_of: Callable[[int], np.ndarray]) ->
         del task, params
         return Edges(jnp.asarray(edge_of(len(present))), jnp.asarray(k, jnp.int32))
 
-    return method._replace(bank=Bank(models=edges, grouping=Grouping(init)))
+    return method._replace(server=Bank(models=edges, grouping=Grouping(init)))

@@ -37,4 +37,4 @@ def exact_diffusion() -> Client:
         return {**trained, NODE_MODEL: halves, "psi": trained[NODE_MODEL]}
 
     needs = frozenset({"rows", "symmetric", "every_round"})
-    return sgd()._replace(memory=memory, gossip=Gossip(send, receive, needs))
+    return sgd()._replace(memory=memory, server=Gossip(send, receive, needs))

@@ -10,7 +10,7 @@ from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.clients.fedper import shared_mask, unshared_leaves
 from fedsim.compose import client
-from fedsim.types import Client, LocalPhase
+from fedsim.types import Client, LocalPhase, Scored
 
 WEIGHTS, LOCAL = range(2)
 
@@ -90,6 +90,6 @@ def fedala(
         gradient=hooks.gradient,
         step=step,
         finish=finish,
-        personal=personal_model,
+        scored=Scored(personal_model),
         phases=(LocalPhase("weights", weight_steps), LocalPhase("local")),
     )

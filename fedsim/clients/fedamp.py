@@ -11,7 +11,7 @@ from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client
+from fedsim.types import Client, Scored, Travel
 
 
 @client
@@ -79,7 +79,7 @@ def fedamp(
         start=start,
         gradient=gradient,
         finish=finish,
-        personal=personal_model,
-        sends=mixture,
-        unused=frozenset({"optimizer_state"}),
+        needs=frozenset({"no optimizer_state"}),
+        travel=Travel(sends=mixture),
+        scored=Scored(personal_model),
     )

@@ -12,7 +12,7 @@ from fedsim.clients.fedper import shared_mask
 from fedsim.clients.fedproto import features_of, means, no_prototypes, sums_by_class
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import Client, LocalPhase
+from fedsim.types import Client, LocalPhase, Scored, Travel
 
 LAST, ALIGN, LOCAL, FISHER = range(4)
 
@@ -119,14 +119,13 @@ def fedas(
         gradient=gradient,
         step=step,
         finish=finish,
-        shares=shares,
-        personal=personal_model,
+        travel=Travel(shares=shares),
+        scored=Scored(personal_model),
         phases=(
             LocalPhase("last", steps=1, whole=True),
             LocalPhase("align", steps=align_epochs, whole=True),
             LocalPhase("local"),
             LocalPhase("fisher", steps=1, whole=True),
         ),
-        needs=frozenset({"classes", "features"}),
-        solo=True,
+        needs=frozenset({"classes", "features", "solo"}),
     )

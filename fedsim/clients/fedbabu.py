@@ -9,7 +9,7 @@ from fedsim.clients import hooks
 from fedsim.clients.fedper import shared_mask
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import Client, Tuning
+from fedsim.types import Client, Scored, Travel
 
 
 @client
@@ -57,7 +57,6 @@ def fedbabu(
     return sgd()._replace(
         gradient=gradient,
         step=step,
-        shares=shares,
-        personal=hooks.shared_model,
-        tuning=Tuning(tune_steps),
+        travel=Travel(shares=shares),
+        scored=Scored(hooks.shared_model, tune_steps=tune_steps),
     )

@@ -11,7 +11,7 @@ from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import Client, Model
+from fedsim.types import Client, Model, Scored, Travel
 
 
 @client
@@ -96,20 +96,15 @@ def fedem(components: Annotated[int, Ge(1), Le(1000)] = 3) -> Client:
         pi = jnp.where(local["rows"] > 0, tree.over(local["sum"], local["rows"]), row["pi"])
         return message._replace(memory={"pi": pi})
 
-    def begins(drawn, params):
-        theta = tree.stack(hooks.one_of_each(params, components, "fedem"))
-        return {**drawn, "theta": theta}
-
     return sgd()._replace(
         memory=memory,
         start=start,
         gradient=gradient,
         step=step,
         finish=finish,
-        shares=shares,
-        personal=personal_model,
+        travel=Travel(shares=shares),
+        scored=Scored(personal_model),
         model=lambda model, x: mixture(model, components=components),
-        begins=begins,
         needs=frozenset({"classes"}),
     )
 
@@ -163,4 +158,8 @@ def mixture(model: Model, components: int) -> Model:
         log_pi = jnp.log(params["pi"]).reshape(-1, *[1] * (by_component.ndim - 1))
         return jax.nn.logsumexp(log_pi + by_component, axis=0), stats
 
-    return Model(init=init, apply=apply, mixes_rows=model.mixes_rows)
+    def begins(drawn, params):
+        theta = tree.stack(hooks.one_of_each(params, components, "fedem"))
+        return {**drawn, "theta": theta}
+
+    return Model(init=init, apply=apply, mixes_rows=model.mixes_rows, begins=begins)

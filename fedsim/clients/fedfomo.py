@@ -12,7 +12,7 @@ from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client, LocalPhase
+from fedsim.types import Client, LocalPhase, Scored, Travel
 
 COMPARE, LOCAL = range(2)
 
@@ -116,11 +116,10 @@ def fedfomo(
         gradient=gradient,
         step=step,
         finish=finish,
-        personal=personal_model,
+        scored=Scored(personal_model),
         phases=(compare, LocalPhase("local")),
-        sends=drawn,
-        models_sent=models,
-        unused=frozenset({"optimizer_state"}),
+        needs=frozenset({"no optimizer_state"}),
+        travel=Travel(sends=drawn, models=models),
     )
 
 

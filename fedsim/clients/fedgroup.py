@@ -148,7 +148,7 @@ def _in_groups(name: str, k: int, shift: float | None, eta_g: float) -> Client:
     grouping = Grouping(init=init, apply=regroup, choose=choose, least=k)
     bank = Bank(models=k + 1, grouping=grouping, mix=mix)
     needs = frozenset() if shift is None else frozenset({"labels"})
-    return sgd()._replace(bank=bank, needs=needs)
+    return sgd()._replace(server=bank, needs=needs)
 
 
 def _form(

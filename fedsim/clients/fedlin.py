@@ -31,5 +31,5 @@ def fedlin() -> Client:
         step=step,
         finish=hooks.finish,
         probe=mean_gradient,
-        solo=True,
+        needs=frozenset({"solo"}),
     )

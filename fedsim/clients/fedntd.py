@@ -56,6 +56,5 @@ def fedntd(
         gradient=gradient,
         step=hooks.step,
         finish=hooks.finish,
-        needs=frozenset({"classes"}),
-        solo=True,
+        needs=frozenset({"classes", "solo"}),
     )

@@ -20,7 +20,7 @@ from fedsim.clients.fedproto import (
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client, LocalPhase
+from fedsim.types import Client, LocalPhase, Scored, Travel
 
 BEFORE, HEAD, BODY, AFTER = range(4)
 LEAST_SHARE = 1e-3  # of a head, as in the authors' code; smaller ones are left out
@@ -176,17 +176,15 @@ def fedpac(
         finish=finish,
         aux=aux,
         reduce={"prototypes": "sum_over_N"},
-        personal=personal_model,
+        scored=Scored(personal_model),
         phases=(
             LocalPhase("before", steps=1, whole=True),
             LocalPhase("head", steps=head_epochs, whole=True),
             LocalPhase("body"),
             LocalPhase("after", steps=1, whole=True),
         ),
-        sends=mixed_head,
-        needs=frozenset({"labels", "features"}),
-        unused=frozenset({"optimizer_state"}),
-        solo=True,
+        travel=Travel(sends=mixed_head),
+        needs=frozenset({"labels", "features", "no optimizer_state", "solo"}),
     )
 
 

@@ -11,7 +11,7 @@ from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client
+from fedsim.types import Client, Scored, Travel
 
 
 @client
@@ -84,9 +84,8 @@ def keeping(
         gradient=hooks.gradient,
         step=hooks.step,
         finish=finish,
-        shares=shares,
-        personal=personal_model,
-        stats=stats,
+        travel=Travel(shares=shares, stats=stats),
+        scored=Scored(personal_model),
     )
 
 

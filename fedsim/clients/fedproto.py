@@ -9,7 +9,7 @@ from annotated_types import Ge
 from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.compose import client
-from fedsim.types import Client
+from fedsim.types import Client, Scored, Travel
 
 
 @client
@@ -97,11 +97,9 @@ def fedproto(lam: Annotated[float, Ge(0)] = 1.0) -> Client:
         finish=finish,
         aux=aux,
         reduce={"prototypes": "sum_over_N"},
-        shares=lambda params: jax.tree.map(lambda leaf: False, params),
-        stats="kept",
-        personal=personal_model,
-        needs=frozenset({"labels", "features"}),
-        solo=True,
+        travel=Travel(shares=lambda params: jax.tree.map(lambda leaf: False, params), stats="kept"),
+        scored=Scored(personal_model),
+        needs=frozenset({"labels", "features", "solo"}),
     )
 
 

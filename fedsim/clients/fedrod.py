@@ -7,7 +7,7 @@ from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.clients.fedper import shared_mask, unshared_leaves
 from fedsim.compose import client
-from fedsim.types import Client
+from fedsim.types import Client, Scored
 
 
 @client
@@ -84,7 +84,6 @@ def fedrod(personal: list[str] | None = None) -> Client:
         gradient=gradient,
         step=step,
         finish=finish,
-        needs=frozenset({"labels"}),
-        personal=personal_model,
-        solo=True,
+        needs=frozenset({"labels", "solo"}),
+        scored=Scored(personal_model),
     )

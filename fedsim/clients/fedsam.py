@@ -43,5 +43,5 @@ def fedsam(rho: Annotated[float, Ge(0)] = 0.05) -> Client:
         gradient=gradient,
         step=hooks.step,
         finish=hooks.finish,
-        solo=True,
+        needs=frozenset({"solo"}),
     )

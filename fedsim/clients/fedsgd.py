@@ -26,4 +26,4 @@ def fedsgd() -> Client:
         delta, _ = optimizer.update(message.delta, state, shared["params"])
         return message._replace(delta=delta, stats=shared["stats"], effort=jnp.ones_like(work.lr))
 
-    return mean_gradient._replace(finish=finish, unused=frozenset({"optimizer_state"}))
+    return mean_gradient._replace(finish=finish, needs=frozenset({"no optimizer_state"}))

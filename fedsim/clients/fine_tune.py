@@ -7,7 +7,7 @@ from annotated_types import Ge, Le
 from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import Client, Tuning
+from fedsim.types import Client, Scored
 
 # Conditions under which it is another kind, which `fedsim conform` tries.
 limits = {"always": "sgd"}
@@ -30,4 +30,4 @@ def fine_tune(tune_steps: Annotated[int, Ge(0), Le(100_000)] = 10) -> Client:
       McMahan et al. 2017, arXiv:1602.05629, with local adaptation as in Yu, Bagdasaryan,
       Shmatikov 2020, Salvaging Federated Learning by Local Adaptation, arXiv:2002.04758.
     """
-    return sgd()._replace(personal=hooks.shared_model, tuning=Tuning(tune_steps))
+    return sgd()._replace(scored=Scored(hooks.shared_model, tune_steps=tune_steps))

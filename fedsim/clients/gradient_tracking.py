@@ -56,5 +56,5 @@ def gradient_tracking() -> Client:
         gradient=hooks.gradient,
         step=step,
         finish=finish,
-        gossip=Gossip(send, receive, needs=frozenset({"rows", "one_step", "samples"})),
+        server=Gossip(send, receive, needs=frozenset({"rows", "one_step", "samples"})),
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from fedsim import tree
 from fedsim.tree import Tree
-from fedsim.types import Batch, Client, Message, Shared, Task, Work
+from fedsim.types import Batch, Client, Message, Scored, Shared, Task, Work
 
 
 def no_memory(shared: Shared, key: jax.Array) -> Tree:
@@ -82,9 +82,9 @@ def tuning(inner: Client) -> Client:
     Args:
       inner: the method, with `personal` and `tuning`.
     """
-    assert inner.personal is not None
-    assert inner.tuning is not None
-    personal_model = inner.personal
+    assert inner.scored.personal is not None
+    assert inner.scored.tune_steps is not None
+    personal_model = inner.scored.personal
 
     def start_personally(task, shared, row, work):
         _, local = start(task, shared, row, work)
@@ -99,7 +99,7 @@ def tuning(inner: Client) -> Client:
         memory=no_memory,
         start=start_personally,
         gradient=gradient,
-        step=inner.tuning.step or step,
+        step=inner.scored.tune_step or step,
         finish=remember,
     )
 
@@ -123,8 +123,13 @@ def carrying(inner: Client, fresh: Callable[[Tree], Any]) -> Client:
         message = inner.finish(task, shared, variables, local, row["method"], work)
         return message._replace(memory={"method": message.memory, "optimizer": local["optimizer"]})
 
-    personal = None
-    if inner.personal is not None:
-        personal_model = inner.personal
-        personal = lambda shared, row: personal_model(shared, row["method"])
-    return inner._replace(memory=memory, start=start, finish=finish, personal=personal)
+    scored = scored_by_method(inner.scored)
+    return inner._replace(memory=memory, start=start, finish=finish, scored=scored)
+
+
+def scored_by_method(scored: Scored) -> Scored:
+    """Return what is scored of a client whose method finds its own row under `method`."""
+    personal = scored.personal
+    if personal is None:
+        return scored
+    return scored._replace(personal=lambda shared, row: personal(shared, row["method"]))

@@ -11,7 +11,7 @@ from fedsim.clients import hooks
 from fedsim.clients.fedsgd import fedsgd
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
-from fedsim.types import Bank, Client, Message
+from fedsim.types import Bank, Client, Message, Travel
 
 Clusters = Annotated[int, Ge(1)]
 
@@ -42,10 +42,9 @@ def ifca(clusters: Clusters = 2, averaging: Literal["models", "gradients"] = "mo
     bank = Bank(
         models=clusters,
         choice=losses_of_models,
-        sent=clusters,
         over_round=averaging == "gradients",
     )
-    return trains._replace(bank=bank)
+    return trains._replace(server=bank, travel=Travel(models=clusters))
 
 
 @client

@@ -51,7 +51,11 @@ def in_turns(inner: Client, freezes: Sequence[Sequence[str]]) -> Client:
         return {**inner.aux(task, params), TURN: jnp.zeros(())}
 
     return inner._replace(
-        step=step, finish=finish, aux=aux, reduce={**inner.reduce, TURN: next_turn}, resting=resting
+        step=step,
+        finish=finish,
+        aux=aux,
+        reduce={**inner.reduce, TURN: next_turn},
+        travel=inner.travel._replace(resting=resting),
     )
 
 

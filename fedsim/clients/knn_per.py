@@ -11,7 +11,7 @@ from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client, Task
+from fedsim.types import Client, Scored, Task
 
 
 @client
@@ -65,8 +65,7 @@ def knn_per(
         return task.features(variables, x).reshape(len(x), -1)
 
     return sgd()._replace(
-        personal=hooks.shared_model,
-        predict=predict,
+        scored=Scored(hooks.shared_model, predict=predict),
         needs=frozenset({"classes", "features"}),
     )
 

@@ -5,7 +5,7 @@ import jax
 from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.compose import client
-from fedsim.types import Client
+from fedsim.types import Client, Scored, Travel
 
 # What it is tuned over where a comparison says `ranges: true`.
 ranges = {"client.lr": "log(1e-2, 1)"}
@@ -49,8 +49,9 @@ def local_only() -> Client:
         gradient=hooks.gradient,
         step=hooks.step,
         finish=finish,
-        personal=personal_model,
-        isolated=True,
+        travel=Travel(stats="kept"),
+        scored=Scored(personal_model),
+        server="alone",
     )
 
 

@@ -17,7 +17,7 @@ Decay = Annotated[float, Ge(0), Lt(1)]
 
 
 def _with_server_optimiser(
-    beta: float, first: StartHook, gradient: GradientHook, solo: bool
+    beta: float, first: StartHook, gradient: GradientHook, needs: frozenset[str] = frozenset()
 ) -> Client:
     """Clients step with the server's optimiser; its state is fixed there and moves once a round."""
 
@@ -53,8 +53,7 @@ def _with_server_optimiser(
         aux=aux,
         reduce={"m": next_m, "optimizer": next_state},
         probe=mean_gradient,
-        unused=frozenset({"optimizer_state"}),
-        solo=solo,
+        needs=needs | {"no optimizer_state"},
     )
 
 
@@ -83,7 +82,7 @@ def mime(beta: Decay = 0.9) -> Client:
     References:
       Karimireddy et al. 2020, Mime, arXiv:2008.03606, Algorithm 1.
     """
-    return _with_server_optimiser(beta, start_with_x, anchored, solo=True)
+    return _with_server_optimiser(beta, start_with_x, anchored, frozenset({"solo"}))
 
 
 @client
@@ -103,4 +102,4 @@ def mimelite(beta: Decay = 0.9) -> Client:
     References:
       Karimireddy et al. 2020, Mime, arXiv:2008.03606, Algorithm 1.
     """
-    return _with_server_optimiser(beta, hooks.start, hooks.gradient, solo=False)
+    return _with_server_optimiser(beta, hooks.start, hooks.gradient)

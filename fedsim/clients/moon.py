@@ -71,6 +71,5 @@ def moon(mu: Annotated[float, Ge(0)] = 1.0, temperature: Annotated[float, Gt(0)]
         gradient=gradient,
         step=hooks.step,
         finish=finish,
-        needs=frozenset({"features"}),
-        solo=True,
+        needs=frozenset({"features", "solo"}),
     )

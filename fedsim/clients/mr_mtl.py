@@ -7,7 +7,7 @@ from annotated_types import Ge
 
 from fedsim.clients import hooks
 from fedsim.compose import client
-from fedsim.types import Client
+from fedsim.types import Client, Scored
 
 
 @client
@@ -55,5 +55,5 @@ def mr_mtl(lam: Annotated[float, Ge(0)] = 0.1) -> Client:
         gradient=gradient,
         step=hooks.step,
         finish=finish,
-        personal=personal_model,
+        scored=Scored(personal_model),
     )

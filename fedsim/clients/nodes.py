@@ -103,6 +103,6 @@ def at_node(method: Client, mix: Literal["after", "before"]) -> Client:
         gradient=gradient,
         step=step,
         finish=finish,
-        personal=personal,
-        gossip=gossip,
+        scored=method.scored._replace(personal=personal),
+        server=gossip,
     )

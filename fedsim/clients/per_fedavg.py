@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt
 from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.compose import client
-from fedsim.types import Client, LocalPhase, Tuning
+from fedsim.types import Client, LocalPhase, Scored
 
 OUTER = 1  # the second gradient of a local step, after the one that adapts
 
@@ -90,8 +90,7 @@ def per_fedavg(
         gradient=gradient,
         step=step,
         finish=hooks.finish,
-        personal=hooks.shared_model,
-        tuning=Tuning(1, adapt),
+        scored=Scored(hooks.shared_model, tune_steps=1, tune_step=adapt),
         phases=(LocalPhase("local", substeps=2),),
-        solo=True,
+        needs=frozenset({"solo"}),
     )

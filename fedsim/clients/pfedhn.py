@@ -14,7 +14,7 @@ from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.tree import Tree
-from fedsim.types import Client, Message, Model
+from fedsim.types import Client, Message, Model, Scored, Travel
 
 Width = Annotated[int, Ge(1), Le(100_000)]
 
@@ -97,12 +97,10 @@ def pfedhn(
         gradient=gradient,
         step=step,
         finish=finish,
-        shares=shares,
-        personal=personal_model,
+        travel=Travel(shares=shares, instead=lambda params: params["last"]["b"]),
+        scored=Scored(personal_model),
         model=lambda model, x: hypernetwork(model, embedding=embedding, hidden=tuple(hidden)),
-        begins=lambda drawn, params: {**drawn, "last": {**drawn["last"], "b": params}},
-        travels=lambda params: params["last"]["b"],
-        unused=frozenset({"optimizer_state"}),
+        needs=frozenset({"no optimizer_state"}),
     )
 
 
@@ -138,7 +136,12 @@ def hypernetwork(model: Model, embedding: int, hidden: tuple[int, ...]) -> Model
     def apply(variables, x, **options):
         return model.apply(with_made(variables), x, **options)
 
-    return Model(init=init, apply=apply, mixes_rows=model.mixes_rows)
+    return Model(
+        init=init,
+        apply=apply,
+        mixes_rows=model.mixes_rows,
+        begins=lambda drawn, params: {**drawn, "last": {**drawn["last"], "b": params}},
+    )
 
 
 def made(params: Tree) -> Tree:

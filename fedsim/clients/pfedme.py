@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Le
 from fedsim import tree
 from fedsim.clients import hooks
 from fedsim.compose import client
-from fedsim.types import Client, LocalPhase
+from fedsim.types import Client, LocalPhase, Scored
 
 
 @client
@@ -73,6 +73,6 @@ def pfedme(
         gradient=hooks.gradient,
         step=step,
         finish=finish,
-        personal=personal_model,
+        scored=Scored(personal_model),
         phases=(LocalPhase("local", substeps=personal_steps, same_batch=True),),
     )

@@ -45,4 +45,4 @@ def push_sum() -> Client:
         w = mixed["w"]
         return {**trained, NODE_MODEL: jax.tree.map(lambda x: x / w, mixed[NODE_MODEL]), "w": w}
 
-    return sgd()._replace(memory=memory, gossip=Gossip(send, receive, needs=frozenset()))
+    return sgd()._replace(memory=memory, server=Gossip(send, receive, needs=frozenset()))

@@ -82,5 +82,5 @@ def scaffold(option: Literal[1, 2] = 2) -> Client:
         finish=finish,
         aux=lambda task, params: {"c": tree.zeros_like(params)},
         reduce={"c": "sum_over_N"},
-        solo=option == 1,
+        needs=frozenset({"solo"}) if option == 1 else frozenset(),
     )

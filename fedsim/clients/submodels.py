@@ -73,7 +73,8 @@ def in_widths(inner: Client, widths: Widths, hidden: tuple[tuple[str, Axes], ...
 
     # Where all clients have the whole model, nothing is cut, and the program is the plain one.
     are_whole = all(width == 1 for width in widths.widths)
-    method = inner._replace(part=part) if are_whole else in_parts(inner, part)
+    travel = inner.travel._replace(part=part)
+    method = inner._replace(travel=travel) if are_whole else in_parts(inner, part)
     if not (widths.scaler or widths.masked_loss):
         return method
 
@@ -117,7 +118,8 @@ def in_parts(inner: Client, part: Part) -> Client:
     def finish(task, shared, variables, local, row, work):
         return inner.finish(task, received(shared, work), variables, local, row, work)
 
-    return inner._replace(start=start, gradient=gradient, step=step, finish=finish, part=part)
+    travel = inner.travel._replace(part=part)
+    return inner._replace(start=start, gradient=gradient, step=step, finish=finish, travel=travel)
 
 
 def of_part(task: Task, widths: Widths, hidden: dict[str, Axes], work: Work) -> Task:

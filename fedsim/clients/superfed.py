@@ -13,7 +13,7 @@ from fedsim.clients import hooks
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client, tag_of
 from fedsim.tree import Tree
-from fedsim.types import Client, Model
+from fedsim.types import Client, Model, Scored, Travel
 
 
 @client
@@ -87,10 +87,9 @@ def superfed(
         start=start,
         gradient=gradient,
         finish=finish,
-        shares=shares,
-        personal=personal_model,
+        travel=Travel(shares=shares),
+        scored=Scored(personal_model),
         model=lambda model, x: subspace(model),
-        begins=lambda drawn, params: {**drawn, "shared": params},
     )
 
 
@@ -151,4 +150,10 @@ def subspace(model: Model) -> Model:
     if model.features is not None:
         of_model = model.features
         features = lambda variables, x: of_model(at_point(variables), x)
-    return Model(init=init, apply=apply, features=features, mixes_rows=model.mixes_rows)
+    return Model(
+        init=init,
+        apply=apply,
+        features=features,
+        mixes_rows=model.mixes_rows,
+        begins=lambda drawn, params: {**drawn, "shared": params},
+    )

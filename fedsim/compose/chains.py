@@ -242,7 +242,7 @@ def with_row_stage(stages: Sequence[Stage | RowStage], rule: Rule) -> list[Stage
 
 def reads_updates_alone(rule: Rule) -> bool:
     """Whether a rule asks for nothing but updates: so that it fits groups, edges and nodes."""
-    asks = rule.needs or rule.evaluated or rule.leaves or rule.client or rule.before
+    asks = rule.needs or rule.evaluated or rule.adapter.leaves or rule.client or rule.before
     return not asks
 
 

@@ -193,7 +193,7 @@ def check_client(
             f"returned phases of which {len(asked)} take the scenario's steps; expected one, and "
             "a number of steps for each of the others"
         )
-    if client.tuning is not None and client.personal is None:
+    if client.scored.tune_steps is not None and client.scored.personal is None:
         raise ContractError("returned tuning without personal, the model that it starts from")
     with reported(file, "memory"):
         row = traced(client.memory, shared, _key())
@@ -204,9 +204,9 @@ def check_client(
         require_like(message.memory, row, "what memory made", "memory")
         require_like(message.stats, shared["stats"], "the model", "stats")
         _require_aux(message.aux, client, loop)
-    if client.personal is not None:
+    if client.scored.personal is not None:
         with reported(file, "personal"):
-            variables = traced(client.personal, shared, row)
+            variables = traced(client.scored.personal, shared, row)
             require_like(variables, loop.model, "the shared model", "variables")
     if client.probe is not None:
         with reported(file, "probe"):
@@ -215,11 +215,11 @@ def check_client(
 
 def row_in_hooks(client: Client, row: Tree) -> Tree:
     """Return a memory row as hooks find it, of a client that is alone."""
-    if client.sends is None:
+    if client.travel.sends is None:
         return row
     rows = jax.tree.map(lambda leaf: leaf[None], row)
     key = jax.random.key(0)
-    sent = client.sends(rows, jnp.ones(1, bool), jnp.zeros((), jnp.int32), row, key)
+    sent = client.travel.sends(rows, jnp.ones(1, bool), jnp.zeros((), jnp.int32), row, key)
     return {"own": row, "sent": sent}
 
 
@@ -283,9 +283,9 @@ def check_shares(client: Client, params: Tree) -> None:
       client: the method.
       params: shapes of the parameters.
     """
-    if client.shares is None:
+    if client.travel.shares is None:
         return
-    mask = client.shares(params)
+    mask = client.travel.shares(params)
     if jax.tree.structure(mask) != jax.tree.structure(params):
         one_flag = lambda leaf: jax.ShapeDtypeStruct((), bool)
         flags = jax.tree.map(one_flag, mask)

@@ -206,8 +206,8 @@ def why_no_coalitions(run: Run) -> str:
         return "clients keep leaves of the model to themselves"
     if any(isinstance(meter, Epsilon) for meter in run.meters):
         return "the noise of privacy is in every aggregate"
-    if client.part is not None:
+    if client.travel.part is not None:
         return "clients train parts of the model"
-    if client.sends is not None or client.travels is not None:
+    if client.travel.sends is not None or client.travel.instead is not None:
         return "clients are sent models of their own"
     return ""

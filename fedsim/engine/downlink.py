@@ -8,7 +8,6 @@ from fedsim.disk.checkpoint import restore_tree
 from fedsim.engine.frozen import adapter_leaves
 from fedsim.engine.shared_leaves import (
     bytes_at_server,
-    models_sent,
     sent_variables,
     shared_leaves,
 )
@@ -151,7 +150,7 @@ def downlink(
         drawn = adapter_leaves(sent_variables(client, shared)["params"], shared[MERGED])
         rest = sent - tree.payload_bytes(drawn)
         return MergedDownlink(clients, rest, tree.payload_bytes(shared[MERGED]))
-    all_bytes = models_sent(client) * (sent - bytes_at_server(client, shared["params"]))
+    all_bytes = client.travel.models * (sent - bytes_at_server(client, shared["params"]))
     model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
     recursive = codec is not None and codec.recursive
     return Downlink(clients, all_bytes, model_bytes, recursive, left_out=left_out)

@@ -4,7 +4,7 @@ A run holds them once, apart from what its server sends. Messages, client memory
 checkpoints have the trained leaves alone, with None in place of the frozen ones. Whoever passes
 samples through the model adds the frozen leaves to its variables.
 
-A rule may move some of them (`Rule.merges`). These are the section `merged` of the shared
+A rule may move some of them (`AdapterLeaves.merges`). These are the section `merged` of the shared
 variables, and so in checkpoints; clients read them as they read all frozen leaves.
 """
 

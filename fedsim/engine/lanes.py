@@ -309,9 +309,9 @@ class Lanes:
         """Return what ONE client sends after its last step."""
         message = self.client.finish(self.task, shared, lane.variables, lane.local, row, work)
         message = message._replace(delta=shared_leaves(self.client, message.delta))
-        if self.client.stats == "pooled":
+        if self.client.travel.stats == "pooled":
             message = message._replace(stats=about_zero(message.stats))
-        if not self.client.sends_stats:
+        if self.client.travel.stats == "kept":
             message = message._replace(stats={})
         return Rows(message, lane.loss, lane.seen)
 

@@ -289,7 +289,7 @@ def group_runs(
         largest < 2
         or is_multiprocess()
         or program.trains_alone
-        or program.server.pipeline.rule.merges  # each run has weights of its own
+        or program.server.pipeline.rule.adapter.merges  # each run has weights of its own
         or not can_train_together(programs, plans)
         or not same_frozen(frozen)
     ):

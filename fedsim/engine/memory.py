@@ -66,13 +66,13 @@ class Memories:
         fresh = self.fresh(initial, root, slots.work.id)
         seen = memory.seen[slots.memory_row]
         rows = tree.select(seen, tree.take(memory.rows, slots.memory_row), fresh)
-        if self.client.sends is None:
+        if self.client.travel.sends is None:
             return rows
         return {**rows, CLIENT: self._with_sent(memory, slots, rows[CLIENT], root)}
 
     def _with_sent(self, memory: Memory, slots: Slots, rows: Tree, root: Key[Array, ""]) -> Tree:
         """Return the rows of a block's clients, each with what the server sends the client."""
-        send = self.client.sends
+        send = self.client.travel.sends
         assert send is not None
 
         def of_client(slot):

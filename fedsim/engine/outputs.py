@@ -38,10 +38,10 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     if client is not None:
         end = end_of(run)
         variables = run.form.own_variables(end, client)
-        if server.client.predict is not None:
+        if server.client.scored.predict is not None:
             own = own_samples(end.federation, np.array([client]), end.labels)
             at_hand = jax.tree.map(lambda values: values[0], own)
-            apply = Prediction(server.client.predict, run.program.task).forward(at_hand)
+            apply = Prediction(server.client.scored.predict, run.program.task).forward(at_hand)
     elif server.client.bank is not None:
         raise ValueError("the server has several models; name the client whose model is meant")
     else:

@@ -177,7 +177,7 @@ class Pipeline:
         # A server that divides its clients by their updates must see all of them as well. One that
         # sends clients what it makes of all rows of memory must not see them change in a round.
         groups = client.bank is not None and client.bank.regroups
-        needs_all = memory_waits or groups or client.sends is not None
+        needs_all = memory_waits or groups or client.travel.sends is not None
         self.folds = rule.fold is not None and row_wise and not needs_all
 
         self.bound = None if self.codec else _bound(stages, rule)

@@ -138,7 +138,7 @@ def why_unrecorded(client: Client, rule: Rule | None, codec: Codec | None) -> st
         return "the nodes of a graph have no server"
     if client.bank is not None:
         return "the server has several models"
-    if rule is not None and rule.merges:
+    if rule is not None and rule.adapter.merges:
         return f"{rule.name} moves frozen weights, which clients send nothing of"
     if codec is not None and codec.linear:
         return f"with {codec.name} the server decodes their sum alone"

@@ -106,7 +106,7 @@ def stats_after(sums: SectionSums, stats: Tree, skipped: Bool[Array, ""], client
     unchanged = skipped | (sums.weight == 0)
     averaged, first = _apart(sums.stats)
     mean = tree.divide(averaged, sums.weight)
-    if client.stats == "pooled":
+    if client.travel.stats == "pooled":
         mean = about_mean(mean)
     return tree.select(unchanged, stats, tree.fill_leaves(mean, first))
 

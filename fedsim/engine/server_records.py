@@ -141,7 +141,7 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
 
 def _trained(pipeline: Pipeline, shared: Shared, slots: Slots) -> Tree | None:
     """Return which numbers the client of each slot has `[K, ...]`; None: all have all."""
-    part = pipeline.client.part
+    part = pipeline.client.travel.part
     if part is None:
         return None
     return jax.vmap(part.trains, in_axes=(None, 0))(pipeline.shared_params(shared), slots.work)
@@ -223,15 +223,15 @@ def left_out_bytes(
     They are those of leaves that rest, or that stay at the server, the same for all, or of what a
     client does not have. A codec encodes all leaves.
     """
-    if pipeline.client.travels is not None:
+    if pipeline.client.travel.instead is not None:
         return bytes_at_server(pipeline.client, shared["params"])
-    if pipeline.client.part is not None:
-        by_level = bytes_without_part(pipeline.client.part, pipeline.shared_params(shared))
+    if pipeline.client.travel.part is not None:
+        by_level = bytes_without_part(pipeline.client.travel.part, pipeline.shared_params(shared))
         return jnp.asarray(by_level, jnp.int32)[slots.work.level]
-    if pipeline.client.resting is None or pipeline.codec is not None:
+    if pipeline.client.travel.resting is None or pipeline.codec is not None:
         return 0
     params = pipeline.shared_params(shared)
-    rests = jax.tree.leaves(pipeline.client.resting(shared, params))
+    rests = jax.tree.leaves(pipeline.client.travel.resting(shared, params))
     sizes = [tree.payload_bytes(leaf) for leaf in jax.tree.leaves(params)]
     return jnp.sum(jnp.stack(rests) * jnp.asarray(sizes), dtype=jnp.int32)
 

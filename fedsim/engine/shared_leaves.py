@@ -13,15 +13,16 @@ from jaxtyping import Int
 from fedsim import tree
 from fedsim.tree import Tree
 from fedsim.types import MERGED, Client, Part, Shared
+from fedsim.types.client import ALONE
 
 
 def shared_leaves(client: Client, params: Tree) -> Tree:
     """Return the shared leaves of a tree with the structure of `params`, such as an update."""
-    if client.isolated:
+    if client.server == ALONE:
         return jax.tree.map(lambda leaf: None, params)
-    if client.shares is None:
+    if client.travel.shares is None:
         return params
-    return tree.select_leaves(params, client.shares(params))
+    return tree.select_leaves(params, client.travel.shares(params))
 
 
 def bytes_without_part(part: Part, params: Tree) -> Int[np.ndarray, " levels"]:
@@ -40,21 +41,16 @@ def bytes_without_part(part: Part, params: Tree) -> Int[np.ndarray, " levels"]:
 
 
 def bytes_at_server(client: Client, params: Tree) -> int:
-    """Return the bytes of shared parameters beyond what travels (`Client.travels`).
+    """Return the bytes of shared parameters beyond what travels (`Travel.instead`).
 
     Args:
       client: the method.
       params: the parameters, or their shapes.
     """
-    if client.travels is None:
+    if client.travel.instead is None:
         return 0
     shared = tree.payload_bytes(shared_leaves(client, params))
-    return shared - tree.payload_bytes(client.travels(params))
-
-
-def models_sent(client: Client) -> int:
-    """Return how many models a client receives in a round."""
-    return client.models_sent if client.bank is None else client.bank.sent
+    return shared - tree.payload_bytes(client.travel.instead(params))
 
 
 def sent_variables(client: Client, shared: Shared) -> Shared:
@@ -63,6 +59,6 @@ def sent_variables(client: Client, shared: Shared) -> Shared:
     Frozen leaves that the server moves do so in their own way (`downlink.MergedDownlink`).
     """
     shared = {name: section for name, section in shared.items() if name != MERGED}
-    if not client.sends_stats:
+    if client.travel.stats == "kept":
         shared = {**shared, "stats": {}}
     return {**shared, "params": shared_leaves(client, shared["params"])}

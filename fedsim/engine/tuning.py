@@ -33,14 +33,14 @@ class Tuner:
 
     def __init__(self, program: Program, plan: Plan, root: Key[Array, ""], frozen: Tree):
         client = program.server.client
-        assert client.tuning is not None
-        assert client.personal is not None
+        assert client.scored.tune_steps is not None
+        assert client.scored.personal is not None
         assert program.tuning_mesh is not None
-        self.personal = client.personal
+        self.personal = client.scored.personal
         self.program = program
         self.mesh = program.tuning_mesh
         self.frozen = self.mesh.replicate(frozen)
-        self.plan = plan.tuning_plan(client.tuning.steps)
+        self.plan = plan.tuning_plan(client.scored.tune_steps)
         self.root = round_key(root, 0, Phase.TUNING)
         self.capacity = capacity(
             [[self.plan]], program.width, pack=program.pack, shards=self.mesh.shards

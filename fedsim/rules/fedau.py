@@ -36,7 +36,7 @@ def fedau(cutoff: Annotated[int, Ge(1)] | None = 50) -> Rule:
       Averaging, arXiv:2306.03401, Algorithms 1 and 2 with p_n = 1/N; ω is computed when it is
       needed, not in every round.
     """
-    return mean_over_all()._replace(before=weighted_by_absence(cutoff), linear=False)
+    return mean_over_all()._replace(before=weighted_by_absence(cutoff))
 
 
 def weighted_by_absence(cutoff: int | None) -> RowStage:

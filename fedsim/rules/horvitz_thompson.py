@@ -57,7 +57,7 @@ def _reported() -> Rule:
         factor = context.N / jnp.where(m > 0, m * n, 1)
         return tree.scale(moved, factor), state, {}
 
-    return folding(Fold(zero=zero, add=add, finish=finish), by_samples)._replace(linear=True)
+    return folding(Fold(zero=zero, add=add, finish=finish, linear=True), by_samples)
 
 
 def _known() -> Rule:
@@ -74,5 +74,5 @@ def _known() -> Rule:
         n = jnp.where(context.samples > 0, context.samples, estimate).astype(estimate.dtype)
         return tree.divide(moved, n), state, {}
 
-    weighted = folding(Fold(zero=zero, add=add, finish=finish), by_samples)
-    return weighted._replace(linear=True, least=0, needs=frozenset({"share"}))
+    weighted = folding(Fold(zero=zero, add=add, finish=finish, linear=True), by_samples)
+    return weighted._replace(least=0, needs=frozenset({"share"}))

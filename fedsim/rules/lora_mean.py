@@ -29,6 +29,7 @@ from fedsim.types import (
     LOW_RANK,
     MERGED,
     MERGED_BYTES,
+    AdapterLeaves,
     Context,
     Fold,
     Rule,
@@ -101,9 +102,9 @@ def lora_mean(
     # The mean of the products is the plain mean, where only one factor of every pair differs.
     plain_mean = mean("samples" if weights == "samples" else "uniform")
     if how == "freeze_a":
-        return plain_mean._replace(leaves=(B,), freezes=((A,),))
+        return plain_mean._replace(adapter=AdapterLeaves((B,), freezes=((A,),)))
     if how == "alternate":
-        return plain_mean._replace(leaves=(A, B), freezes=((A,), (B,)))
+        return plain_mean._replace(adapter=AdapterLeaves((A, B), freezes=((A,), (B,))))
 
     weigh = by_samples if weights == "samples" else reported
     if how == "stack":
@@ -138,7 +139,7 @@ def lora_mean(
         step = tree.select(jnp.any(p > 0), tree.subtract(made, starts), tree.zeros_like(starts))
         return with_pairs(plain, step), state, {"error": error}
 
-    return Rule(apply=apply, weights=weigh, leaves=(A, B))
+    return Rule(apply=apply, weights=weigh, adapter=AdapterLeaves((A, B)))
 
 
 def _stacked(weigh: Callable[[Updates], Float[Array, " K"]]) -> Rule:
@@ -177,7 +178,7 @@ def _stacked(weigh: Callable[[Updates], Float[Array, " K"]]) -> Rule:
         return aggregate, state, {MERGED_BYTES: total["bytes"]}
 
     rule = folding(Fold(zero=zero, add=add, finish=finish), weigh)
-    return rule._replace(leaves=(A, B), merges=(BASE,))
+    return rule._replace(adapter=AdapterLeaves((A, B), merges=(BASE,)))
 
 
 def _padded(updates: Updates, context: Context) -> Updates:

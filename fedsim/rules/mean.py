@@ -71,7 +71,7 @@ def mean(
             weight = context.expected_samples if weights == "samples" else context.expected
         return tree.divide(total[0], weight), state, {}
 
-    weighted = folding(Fold(zero=zero, add=add, finish=finish), weigh)._replace(linear=True)
+    weighted = folding(Fold(zero=zero, add=add, finish=finish, linear=True), weigh)
     if denominator == "expected":
         return weighted._replace(least=0, needs=frozenset({"expected"}))
     return weighted

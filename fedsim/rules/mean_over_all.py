@@ -29,5 +29,5 @@ def mean_over_all() -> Rule:
     def finish(total, state, context):
         return tree.scale(total[0], 1 / context.N), state, {}
 
-    fold = Fold(zero=lambda updates: tree.zero_row((updates.delta,)), add=add, finish=finish)
-    return folding(fold, reported)._replace(linear=True)
+    zero = lambda updates: tree.zero_row((updates.delta,))
+    return folding(Fold(zero=zero, add=add, finish=finish, linear=True), reported)

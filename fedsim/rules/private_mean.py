@@ -153,7 +153,7 @@ def private_sum(clip: float, least: int) -> Rule:
         return aggregate, state, {"clip": jnp.asarray(clip, context.expected.dtype)}
 
     rule = folding(fold._replace(finish=finish), reported)
-    return rule._replace(linear=True, least=least, needs=averaging.needs, name=NAME)
+    return rule._replace(least=least, needs=averaging.needs, name=NAME)
 
 
 def _key(context: Context, name: str):

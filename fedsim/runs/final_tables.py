@@ -18,6 +18,7 @@ from fedsim.runs.journal import Journal
 from fedsim.study.clusters import cluster_columns
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import audit_columns, columns_of_clients, own_score, summarise
+from fedsim.types.client import POOLED
 
 GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 
@@ -150,5 +151,5 @@ def _listed(run: Run) -> np.ndarray:
     federation = run.plan.federation.unpooled
     if federation.N <= MAX_LISTED_CLIENTS:
         return np.arange(federation.N)
-    pooled = run.program.server.client.pools is not None
+    pooled = run.program.server.client.not_federated == POOLED
     return np.flatnonzero(federation.sizes if pooled else run.meter(Traffic).joined)

@@ -101,7 +101,7 @@ def _structure(run: Run) -> dict[str, Tree]:
         "params_after": shared["params"],
         "updates": run.program.server.pipeline.shared_params(shared),
         "stats_before": shared["stats"],
-        "stats": shared["stats"] if client.sends_stats else {},
+        "stats": {} if client.travel.stats == "kept" else shared["stats"],
         "columns": dict.fromkeys(COLUMNS, 0),
     }
 

@@ -97,20 +97,6 @@ class Reducer(Protocol):
     ) -> Tree: ...
 
 
-class Tuning(NamedTuple):
-    """Training before a score: a client's own model takes steps on its own training samples.
-
-    It starts from `Client.personal`, at the full learning rate. Nothing is sent or remembered.
-
-    Attributes:
-      steps: local steps.
-      step: one of them; None: that of plain local training.
-    """
-
-    steps: int
-    step: StepHook | None = None
-
-
 class Grouping(NamedTuple):
     """How the server divides the clients between its models, by what they send.
 
@@ -145,7 +131,6 @@ class Bank(NamedTuple):
         of each `[k]`: the client takes the model of least loss, the first of equal ones. None: the
         server decides, by `grouping`.
       grouping: how the server decides.
-      sent: models that a client receives in a round.
       over_round: whether a mean is over all messages of the round, instead of those of the model.
       mix: (variables of the models `[k, ...]` before a round, after it, which models have moved
         `[k]`) -> those that the next round begins with; None: those after it.
@@ -154,7 +139,6 @@ class Bank(NamedTuple):
     models: int
     choice: "Client | None" = None
     grouping: Grouping | None = None
-    sent: int = 1
     over_round: bool = False
     mix: Callable[[Shared, Shared, Array], Shared] | None = None
 
@@ -202,6 +186,59 @@ class Gossip(NamedTuple):
     rests: bool = False
 
 
+class Travel(NamedTuple):
+    """What goes down to ONE client, and comes up from it.
+
+    Attributes:
+      shares: params (names, shapes) -> a bool per leaf, whether it travels; None: all do.
+      stats: what happens to running statistics: the server's are the mean of the clients', weighted
+        as the rule does; or their variance is that of all clients' values together, by the same
+        weights; or every client keeps its own, and none travel. Integers and truth values are those
+        of the first client whose update counts.
+      models: models that a client receives in a round.
+      sends: (rows of all clients `[M, ...]`, which of them have taken part `[M]`, the number of the
+        client's row, the row, key) -> what the server sends ONE client in place of the shared
+        parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
+      instead: (params, or their shapes) -> what a client sends and receives instead of the leaves
+        that are shared: the server makes the clients' models of those, and of what it receives it
+        makes `Message.delta`. None: the shared leaves travel.
+      resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
+        this round; None: all leaves are trained in every round.
+      part: which part of the model a client trains and sends, where clients have different ones;
+        None: all of it.
+    """
+
+    shares: Callable[[Tree], Tree] | None = None
+    stats: Literal["averaged", "pooled", "kept"] = "averaged"
+    models: int = 1
+    sends: Callable[[Tree, Array, Array, Tree, Key[Array, ""]], Tree] | None = None
+    instead: Callable[[Tree], Tree] | None = None
+    resting: Callable[[Shared, Tree], Tree] | None = None
+    part: Part | None = None
+
+
+class Scored(NamedTuple):
+    """What is scored of ONE client, beside the shared model.
+
+    Before its score a client may train: its personal variables take steps on its own training
+    samples, at the full learning rate. Nothing of that is sent or remembered.
+
+    Attributes:
+      personal: (shared, memory row) -> the client's personal variables; None: it has none.
+      tune_steps: local steps that it takes before a score; None: its variables are scored as they
+        are.
+      tune_step: one of them; None: that of plain local training.
+      predict: (task, the client's personal variables, x `[B, ...]`, its own training samples x
+        `[n, ...]`, y and mask `[n]`) -> outputs `[B, ...]`, in place of the model's where its
+        personal variables are scored; None: the model's.
+    """
+
+    personal: Callable[[Shared, Tree], Tree] | None = None
+    tune_steps: int | None = None
+    tune_step: StepHook | None = None
+    predict: Callable[[Task, Tree, Array, tuple], Array] | None = None
+
+
 class Client(NamedTuple):
     """How ONE client trains: hooks on the one local loop (`engine.lanes`), which batches them.
 
@@ -211,44 +248,21 @@ class Client(NamedTuple):
       reduce: how every key of `aux` is reduced.
       probe: a pass at the global model before training; the mean of its `delta` is then
         shared["aux"]["probe"].
-      needs: which of `labels`, `classes` and `features` the method needs.
-      unused: keys that all clients have and this method does not use.
-      shares: params (names, shapes) -> a bool per leaf, whether it travels; None: all do.
-      stats: what happens to running statistics: the server's are the mean of the clients', weighted
-        as the rule does; or their variance is that of all clients' values together, by the same
-        weights; or every client keeps its own, and none travel. Integers and truth values are those
-        of the first client whose update counts.
-      personal: (shared, memory row) -> the client's personal variables.
-      tuning: how the client's personal variables are trained before they are scored; None: they
-        are scored as they are.
-      predict: (task, the client's personal variables, x `[B, ...]`, its own training samples x
-        `[n, ...]`, y and mask `[n]`) -> outputs `[B, ...]`, in place of the model's where its
-        personal variables are scored; None: the model's.
+      needs: which of `labels`, `classes` and `features` the method needs; `solo`, where a step
+        passes twice through the model, so that its bits may depend on other runs that train at the
+        same time; and `no KEY` for a key that all clients have and this method does not use.
       phases: the parts of a client's round in order, where it has more than one or takes several
         gradients a step; the hooks read `work.phase` and `work.substep`. Batches of the phase that
         the scenario asks for are those of any other method; the others have their own.
-      solo: whether a step passes twice through the model, so that its bits may depend on other runs
-        that train at the same time.
-      pools: the samples of all clients are trained on as those of a single one, for as many steps a
-        round as one client takes, or the clients of a cohort together; None: they are not pooled.
-      isolated: whether every client trains alone: nothing travels, and no shared model is trained.
-      bank: the models that clients choose from; None: the server has a single one.
-      sends: (rows of all clients `[M, ...]`, which of them have taken part `[M]`, the number of the
-        client's row, the row, key) -> what the server sends ONE client in place of the shared
-        parameters. Hooks find it as `row["sent"]`, and the client's own row as `row["own"]`.
-      models_sent: how many models that is.
-      travels: (params, or their shapes) -> what a client sends and receives in place of the leaves
-        that are shared: the server makes the clients' models of those, and of what it receives it
-        makes `Message.delta`. None: the shared leaves travel.
+      travel: what goes down and comes up.
+      scored: what is scored of a client, beside the shared model.
+      server: what stands in place of a server with one model: the models that clients choose from;
+        how a node of a graph mixes; or of a baseline, how all train without a server. `alone`:
+        every client trains by itself, nothing travels, and no shared model is trained. `client`
+        and `cohort`: the samples of all clients are trained on as those of a single one, for as
+        many steps a round as one client takes, or the clients of a cohort together.
       model: (the scenario's model, shapes of a batch of one sample) -> the model that is trained
         and scored in its place; the same one for the same model.
-      begins: (drawn parameters of that model, start parameters of the scenario's model as a Python
-        program passes them) -> those that the run begins with. ValueError: for others.
-      gossip: how a node of a graph mixes, of a method that needs a graph in place of a server.
-      resting: (shared, params) -> a bool `[]` per leaf, whether no client changes or sends it in
-        this round; None: all leaves are trained in every round.
-      part: which part of the model a client trains and sends, where clients have different ones;
-        None: all of it.
     """
 
     memory: Callable[[Shared, Key[Array, ""]], Tree]
@@ -260,30 +274,21 @@ class Client(NamedTuple):
     reduce: dict[str, Literal["mean", "sum_over_N"] | Reducer] = {}  # noqa: RUF012 (read only)
     probe: "Client | None" = None
     needs: frozenset[str] = frozenset()
-    unused: frozenset[str] = frozenset()
-    shares: Callable[[Tree], Tree] | None = None
-    stats: Literal["averaged", "pooled", "kept"] = "averaged"
-    personal: Callable[[Shared, Tree], Tree] | None = None
-    tuning: Tuning | None = None
-    predict: Callable[[Task, Tree, Array, tuple], Array] | None = None
     phases: tuple[LocalPhase, ...] = ()
-    solo: bool = False
-    pools: Literal["client", "cohort"] | None = None
-    isolated: bool = False
-    bank: Bank | None = None
-    sends: Callable[[Tree, Array, Array, Tree, Key[Array, ""]], Tree] | None = None
-    models_sent: int = 1
-    travels: Callable[[Tree], Tree] | None = None
+    travel: Travel = Travel()
+    scored: Scored = Scored()
+    server: Bank | Gossip | Literal["alone", "client", "cohort"] | None = None
     model: Callable[[Model, ShapeDtypeStruct], Model] | None = None
-    begins: Callable[[Tree, Any], Tree] = lambda drawn, params: params
-    gossip: Gossip | None = None
-    resting: Callable[[Shared, Tree], Tree] | None = None
-    part: Part | None = None
 
     @property
-    def sends_stats(self) -> bool:
-        """Whether running statistics travel."""
-        return self.stats != "kept" and not self.isolated
+    def bank(self) -> Bank | None:
+        """The models that clients choose from; None: the server has a single one."""
+        return self.server if isinstance(self.server, Bank) else None
+
+    @property
+    def gossip(self) -> Gossip | None:
+        """How a node of a graph mixes, of a method that needs a graph in place of a server."""
+        return self.server if isinstance(self.server, Gossip) else None
 
     @property
     def not_federated(self) -> str:
@@ -291,6 +296,6 @@ class Client(NamedTuple):
 
         It is `pooled` or `alone`, as in the column of the same name.
         """
-        if self.pools is not None:
-            return POOLED
-        return ALONE if self.isolated else ""
+        if not isinstance(self.server, str):
+            return ""
+        return ALONE if self.server == ALONE else POOLED

@@ -144,6 +144,26 @@ class Fold(NamedTuple):
     add: Callable[[Tree, Updates, Context], Tree]
     # (sum over the cohort, state, context) -> (aggregate, state, info)
     finish: Callable[[Tree, Tree, Context], Result]
+    # whether it is a sum of rows with weights that do not depend on the rows, so that it may sum
+    # what the rows are encoded as; the first entry of its sum is that sum
+    linear: bool = False
+
+
+class AdapterLeaves(NamedTuple):
+    """What a rule does with the leaves of an adapter.
+
+    Attributes:
+      leaves: those that the rule is about, by name; clients must send them.
+      freezes: patterns over the names of leaves that nobody trains, under this rule; of several
+        entries, each holds for a round, in turn.
+      merges: patterns over the names of frozen leaves that the rule moves. They are the server's
+        then, `shared["merged"]`: its aggregate has them besides what clients send, and so has what
+        steps and optimisers see. Clients begin every round with adapters of their own draw.
+    """
+
+    leaves: tuple[str, ...] = ()
+    freezes: tuple[tuple[str, ...], ...] = ()
+    merges: tuple[str, ...] = ()
 
 
 class Rule(NamedTuple):
@@ -153,8 +173,6 @@ class Rule(NamedTuple):
       least: fewer reporting clients than this: the round is skipped.
       most: more of them than this: likewise.
       fold: the rule as a sum, where it is one.
-      linear: whether the rule is a sum of rows with weights that do not depend on the rows, so that
-        it may sum what the rows are encoded as. The first entry of its fold's sum is that sum.
       weights: what `stats` and a `mean` of `aux` are averaged by.
       needs: `loss`, of every client at the global model, by a pass before training; and fields of
         `Context`: `expected`, `share`, `reference`, `server_loss`.
@@ -163,12 +181,7 @@ class Rule(NamedTuple):
       bound: as published; see `fedsim.rules.bounds`.
       before: what the rule does to every row first, behind all stages. The server remembers its
         memory of a client where the rule counts the client's row, in a round that is not skipped.
-      leaves: leaves of an adapter that the rule is about, by name; clients must send them.
-      freezes: patterns over the names of leaves that nobody trains, under this rule; of several
-        entries, each holds for a round, in turn.
-      merges: patterns over the names of frozen leaves that the rule moves. They are the server's
-        then, `shared["merged"]`: its aggregate has them besides what clients send, and so has what
-        steps and optimisers see. Clients begin every round with adapters of their own draw.
+      adapter: what it does with the leaves of an adapter.
     """
 
     apply: Callable[[Updates, Tree, Context], Result]
@@ -176,16 +189,13 @@ class Rule(NamedTuple):
     least: int = 1
     most: int | None = None
     fold: Fold | None = None
-    linear: bool = False
     weights: Callable[[Updates], Float[Array, " K"]] = reported
     needs: frozenset[str] = frozenset()
     client: tuple[str, dict[str, Any]] | None = None
     evaluated: Callable[[Tree, Tree], Tree] | None = None
     bound: Bound | None = None
     before: RowStage | None = None
-    leaves: tuple[str, ...] = ()
-    freezes: tuple[tuple[str, ...], ...] = ()
-    merges: tuple[str, ...] = ()
+    adapter: AdapterLeaves = AdapterLeaves()
     name: str = ""
 
 

@@ -52,6 +52,10 @@ class Model(NamedTuple):
     # sequence where its params have them as the leaf `prompt`
     prompt: Callable[[Key[Array, ""], Tree, int], Array] | None = None
     adapter: "Adapter | None" = None  # what is added to its weights
+    # of a model that a client method makes of the scenario's (`Client.model`): (its drawn params,
+    # start params of the scenario's model as a Python program passes them) -> those that the run
+    # begins with. ValueError: for others
+    begins: Callable[[Tree, Any], Tree] = lambda drawn, params: params
 
 
 class Adapter(NamedTuple):
@@ -151,7 +155,7 @@ class Work(NamedTuple):
     phase_ends: Int[Array, " P"] | tuple[()] = ()
     phase: Any = ()  # of the local step, an index of `Client.phases`; only where it has any
     substep: Any = ()  # which of the gradients of its step this is, from 0
-    # of a method with `Client.part`: which of its sizes the client's part has, the largest first,
+    # of a method with `Travel.part`: which of its sizes the client's part has, the largest first,
     # and the round that the client's start model was sent in, from 0
     level: Any = ()
     round: Any = ()

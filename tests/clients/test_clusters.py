@@ -476,7 +476,7 @@ def test_fedfomo_is_that_of_the_paper():
 @long
 def test_fedfomo_draws_every_other_client_equally_often():
     """From a bank of models that are the clients' ids: no client gets its own, or one twice."""
-    sends = FAMILIES["client"]["fedfomo"](models=3).sends
+    sends = FAMILIES["client"]["fedfomo"](models=3).travel.sends
     keys = jax.random.split(jax.random.key(1), 400)
     rows = {"w": jnp.arange(9), "lot": jnp.arange(9, dtype=jnp.uint32) ** 2}
     seen = jnp.arange(9) < 7
@@ -629,7 +629,7 @@ def test_a_method_that_makes_its_model_begins_at_the_start_model_that_is_passed(
     drawn = net.init(jax.random.key(0))["params"]
     passed = model.init(jax.random.key(7))["params"]
 
-    begun = client.begins(drawn, [passed] * 3 if kind == "fedem" else passed)
+    begun = net.begins(drawn, [passed] * 3 if kind == "fedem" else passed)
     assert jax.tree.structure(begun) == jax.tree.structure(drawn)
     from_drawn = {id(leaf) for leaf in jax.tree.leaves(drawn)}
     others = [leaf for leaf in jax.tree.leaves(begun) if id(leaf) not in from_drawn]

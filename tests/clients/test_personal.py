@@ -25,12 +25,15 @@ from fedsim.engine.scoring.personal import by_client
 from fedsim.errors import ScenarioError
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
+from fedsim.types import Travel
 
 
 @fedsim.client
 def all_shared():
     """Plain local training, which says that every leaf travels."""
-    return sgd()._replace(shares=lambda params: jax.tree.map(lambda leaf: True, params))
+    return sgd()._replace(
+        travel=Travel(shares=lambda params: jax.tree.map(lambda leaf: True, params))
+    )
 
 
 @fedsim.client
@@ -201,7 +204,9 @@ def test_a_head_that_is_nothing_or_everything_is_one_line(personal, says):
 )
 def test_what_shares_returns_is_held_against_the_model(shares, says):
     with pytest.raises(ContractError, match=says):
-        check_shares(sgd()._replace(shares=shares), {"W": jnp.zeros(2), "b": jnp.zeros(1)})
+        check_shares(
+            sgd()._replace(travel=Travel(shares=shares)), {"W": jnp.zeros(2), "b": jnp.zeros(1)}
+        )
 
 
 def test_samples_stand_in_batches_of_one_client():

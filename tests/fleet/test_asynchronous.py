@@ -314,7 +314,7 @@ def test_every_method_trains_or_is_refused_in_one_line(method):
     memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
     of_rule = sync.program.server.pipeline.rule_memory_link
     groups = sync.client.bank is not None and sync.client.bank.grouping is not None
-    parts = sync.client.part is not None
+    parts = sync.client.travel.part is not None
     needs_probe = sync.program.server.needs_probe
     if memory or of_rule or groups or parts or needs_probe:
         reasons = (

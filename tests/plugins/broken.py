@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import fedsim
 from fedsim.clients import sgd
 from fedsim.fleet import Cohort
-from fedsim.types import Model, RowStage, Rule
+from fedsim.types import Model, RowStage, Rule, Scored, Travel
 
 
 def first(tree):
@@ -217,19 +217,18 @@ def unnamed():
 def faceless():
     """A model of its own without one of the leaves."""
     own = lambda shared, row: {"params": {"W": shared["params"]["W"]}, "stats": {}}
-    return sgd()._replace(personal=own)
+    return sgd()._replace(scored=Scored(own))
 
 
 @fedsim.client
 def secretive():
-    return sgd()._replace(shares=lambda params: {"W": False, "b": False})
+    return sgd()._replace(travel=Travel(shares=lambda params: {"W": False, "b": False}))
 
 
 @fedsim.client
 def undecidable():
-    return sgd()._replace(
-        shares=lambda params: jax.tree.map(lambda leaf: leaf.size > limit, params)
-    )
+    shares = lambda params: jax.tree.map(lambda leaf: leaf.size > limit, params)
+    return sgd()._replace(travel=Travel(shares=shares))
 
 
 @fedsim.cohort

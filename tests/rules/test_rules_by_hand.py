@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import fedsim
+from fedsim.assemble.wire import sums_rows
 from fedsim.compose import FAMILIES
 from fedsim.fleet import selection
 from fedsim.rules import sorting
@@ -427,10 +428,9 @@ def test_defaults_of_rules_weigh_by_what_they_say():
 
 def test_defaults_of_rules_that_are_linear_and_of_their_least():
     made = FAMILIES["rule"]
-    assert (
-        all(made[kind]().linear for kind in ("mean", "mean_over_all", "horvitz_thompson"))
-        and not made["median"]().linear
-    )
+    assert all(
+        sums_rows(made[kind]()) for kind in ("mean", "mean_over_all", "horvitz_thompson")
+    ) and not sums_rows(made["median"]())
     expected = made["mean"](denominator="expected")
     assert (
         (made["mean"]().least, expected.least) == (1, 0)

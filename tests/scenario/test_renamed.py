@@ -3,9 +3,16 @@
 import pytest
 
 import fedsim
+from fedsim.clients.sgd import sgd
 from fedsim.errors import Failure, ScenarioError
 from fedsim.synonyms import synonyms
 
+RECORDS = {
+    "Client.travel": "Travel",
+    "Client.scored": "Scored",
+    "Rule.fold": "Fold",
+    "Rule.adapter": "AdapterLeaves",
+}
 BASE = {"name": "x", "rounds": 1, "data": {"kind": "iris", "clients": 3}}
 
 
@@ -14,8 +21,9 @@ def test_every_new_name_exists():
     assert len(rows) > 5
     for row in rows:
         owner, _, name = row.ours.rpartition(".")
-        if owner in ("Client", "Updates"):
-            assert name in getattr(fedsim.types, owner)._fields
+        record = RECORDS.get(owner, owner)
+        if record in ("Client", "Model", "Updates", *RECORDS.values()):
+            assert name in getattr(fedsim.types, record)._fields
         elif owner == "fedsim":
             __import__(row.ours.partition("(")[0].replace("fedsim.run", "fedsim.runs"))
         elif owner:
@@ -40,7 +48,10 @@ PLUGINS = {
 }
 CLIENTS = {
     "fedsim.types.Client(first=None)": "Client.first is now Client.probe",
-    "fedsim.types.Client(alone=True)": "Client.alone is now Client.solo",
+    "fedsim.types.Client(alone=True)": 'Client.alone is now Client(needs={"solo"})',
+    "fedsim.types.Client(shares=None)": "Client.shares is now Client.travel.shares",
+    "sgd()._replace(bank=None)": "Client.bank is now Client.server",
+    "sgd().tuning": "Client.tuning is now Client.scored.tune_steps",
 }
 
 
@@ -57,7 +68,7 @@ def test_old_fields_of_a_client_are_answered(call):
     name = f"old_client_{list(CLIENTS).index(call)}"
 
     def made():
-        return eval(call, {"fedsim": fedsim})
+        return eval(call, {"fedsim": fedsim, "sgd": sgd})
 
     made.__name__ = name
     fedsim.client(made)

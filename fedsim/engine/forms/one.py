@@ -19,6 +19,7 @@ from fedsim.engine.slots import RunCohort, Slots
 from fedsim.fleet import Planner
 from fedsim.tree import Tree
 from fedsim.types import Shared
+from fedsim.types.client import ALONE
 
 if TYPE_CHECKING:
     from fedsim.engine.records import RoundState
@@ -146,9 +147,9 @@ class OneModel:
         """
         client = moment.run.program.server.client
         scores = {}
-        if not client.isolated:
+        if client.server != ALONE:
             scores["shared"] = shared_scores(moment, chosen, shared_on)
-        if client.personal is not None:
+        if client.scored.personal is not None:
             scores["personal"] = personal_scores(moment, chosen, own)
         return scores
 

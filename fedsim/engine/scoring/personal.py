@@ -64,13 +64,17 @@ def personal_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Cli
     run = moment.run
     f = moment.federation
     client = run.program.server.client
-    assert client.personal is not None
+    assert client.scored.personal is not None
     own = own_batches(holders, chosen, run.scorer.batch)
     if own is None:
         return {}, np.zeros(f.N, np.int64)
 
-    variables_of = client.personal if run.tuner is None else _tuned_variables
-    predict = None if client.predict is None else Prediction(client.predict, run.program.task)
+    variables_of = client.scored.personal if run.tuner is None else _tuned_variables
+    predict = (
+        None
+        if client.scored.predict is None
+        else Prediction(client.scored.predict, run.program.task)
+    )
     score = personal_evaluator(variables_of, scoring_of(run.program.task), predict)
 
     shared = run.scorer.shown(moment.server)
@@ -95,7 +99,7 @@ def personal_variables(moment: Moment, id: int) -> Tree:
       ValueError: for a method whose clients have no models of their own.
     """
     run = moment.run
-    personal = run.program.server.client.personal
+    personal = run.program.server.client.scored.personal
     if personal is None:
         raise ValueError("clients have no models of their own under this method; leave client out")
     ids = np.array([id], np.int32)
@@ -119,7 +123,7 @@ def _models(moment: Moment, own: OwnBatches) -> Iterator[tuple[np.ndarray, Tree]
     if run.tuner is not None:
         row_bytes = tree.nbytes(moment.server.shared["params"])
     samples = own.index.shape[1]
-    if run.program.server.client.predict is not None:
+    if run.program.server.client.scored.predict is not None:
         samples += int(f.tuned.sizes.max())
     batch_bytes = row_bytes + samples * sample_bytes
     size = int(np.clip(CALL_BYTES // batch_bytes, 1, len(own.ids)))
@@ -226,7 +230,7 @@ def own_samples(f: Federation, ids: np.ndarray, y: np.ndarray) -> tuple:
 class Prediction(NamedTuple):
     """How clients predict with their own samples at hand."""
 
-    predict: Callable  # as `Client.predict`
+    predict: Callable  # as `Scored.predict`
     task: Task
 
     def forward(self, own: tuple) -> Callable:

@@ -14,6 +14,7 @@ from fedsim.engine.scoring.sets import ScoredSets, Stack, scored_batch, sets_on_
 from fedsim.engine.server_records import ServerState
 from fedsim.tree import Tree
 from fedsim.types import Shared
+from fedsim.types.client import ALONE
 
 if TYPE_CHECKING:
     from fedsim.engine.forms import OneModel
@@ -40,7 +41,7 @@ class Scorer:
         self.form = form
         self.batch = scored_batch(federation)
         self.sets = ScoredSets()
-        if not program.server.client.isolated:
+        if program.server.client.server != ALONE:
             self.sets = sets_on_device(federation, program.evaluation_threads)
 
     def evaluate(self, run: "Run", server: ServerState, together: bool = True) -> Tests:
