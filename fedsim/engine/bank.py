@@ -18,6 +18,7 @@ from jaxtyping import Array, Int
 from fedsim import tree
 from fedsim.engine.cloud import Cloud
 from fedsim.engine.jitted import Jitted, jitted_with
+from fedsim.engine.kept import Kept, without_kept
 from fedsim.engine.memory import Memory
 from fedsim.engine.server import Server
 from fedsim.engine.server_records import (
@@ -35,10 +36,9 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Bank, Client, Info, Shared, Work
+from fedsim.types import Bank, Client, Grouping, Info, Shared, Task, Work
 
 GROUPS = "groups"  # the entry of the server's state that says which model every client has
-CLOUD = "cloud"  # what the server of several servers remembers
 
 
 class Received(NamedTuple):
@@ -97,14 +97,56 @@ def _chosen(choose: Callable, groups: Any, work: Work) -> Int[Array, " block"]:
     return choose(groups, work)
 
 
+unstacked = jax.jit(tree.unstack)  # variables [k, ...] -> those of every model
+
+
+class Groups(Kept):
+    """Which model every client has, where the server decides on it.
+
+    Args:
+      bank: the models.
+      grouping: how the server divides its clients between them.
+      task: model and loss.
+    """
+
+    name = GROUPS
+
+    def __init__(self, bank: Bank, grouping: Grouping, task: Task):
+        self.bank = bank
+        self.grouping = grouping
+        self.task = task
+
+    def init(self, shared: Shared, present: Any) -> Tree:
+        """Return the groups at the start of a run, when all models are alike."""
+        params = tree.take(shared["params"], 0)
+        return self.grouping.init(self.task, params, present, self.bank.models)
+
+    def before(
+        self, state: Tree, received: Any, start: RoundStart
+    ) -> tuple[Tree, Any, RoundStart, Info]:
+        """Divide the clients anew by what arrived, where the server does.
+
+        Messages then come with the models that they count for now, and models begin where their
+        parents are.
+        """
+        if self.grouping.apply is None:
+            return state, received, start, {}
+        work = received.slots.work
+        updates = sent_updates(received)
+        finite = tree.finite_rows((updates.delta, updates.stats), len(work.id))
+        updates = updates._replace(arrived=updates.arrived & finite)
+        state, parents, models, info = self.grouping.apply(updates, work, start.round, state)
+
+        start = start._replace(server=tree.take(start.server, parents))
+        slots = received.slots._replace(start=models)
+        return state, received._replace(slots=slots), start, info
+
+
 def choices_of_groups(bank: Bank, server: ServerState, slots: Slots) -> Int[Array, " block"]:
     """Return the models that the server has decided on for the clients of a block."""
     assert bank.grouping is not None
     choose = bank.grouping.choose or _own_cluster
     return _chosen(choose, server.state[GROUPS], slots.work)
-
-
-unstacked = jax.jit(tree.unstack)  # variables [k, ...] -> those of every model
 
 
 def _of_model(messages: Messages, model: Int[Array, ""], models: int) -> Messages:
@@ -143,7 +185,7 @@ class ModelAggregator:
         def zero(server: ServerState) -> Any:
             return self.one.zero(messages, start._replace(server=server))
 
-        return jax.lax.map(zero, _of_models(start.server)[0])
+        return jax.lax.map(zero, without_kept(start.server)[0])
 
     def add(
         self,
@@ -179,7 +221,7 @@ class ModelAggregator:
             return total, stats
 
         models = jnp.arange(self.bank.models)
-        total, stats = jax.lax.map(add, (received, _of_models(start.server)[0], models))
+        total, stats = jax.lax.map(add, (received, without_kept(start.server)[0], models))
 
         # What a client's training reports does not depend on the model: all copies are equal.
         return total, memory, tree.take(stats, 0)
@@ -200,8 +242,9 @@ class ModelAggregator:
         if not self.bank.over_round:
             return aggregated
         share = aggregated.counts.usable / jnp.maximum(received.reported, 1)
-        step = jax.tree.map(lambda a: a * share.astype(a.dtype), aggregated.aggregate)
-        return aggregated._replace(aggregate=step)
+        output = aggregated.output
+        step = jax.tree.map(lambda a: a * share.astype(a.dtype), output.aggregate)
+        return aggregated._replace(output=output._replace(aggregate=step))
 
 
 class BankServer(Server):
@@ -215,89 +258,37 @@ class BankServer(Server):
         super().__init__(*arguments, **options)
         assert self.client.bank is not None
         self.bank: Bank = self.client.bank
-        self.cloud = cloud
+        if self.bank.grouping is not None:
+            self.kept.append(Groups(self.bank, self.bank.grouping, self.task))
+        if cloud is not None:
+            self.kept.append(cloud)
         self.aggregator: Any = ModelAggregator(self.aggregator, self.bank)
 
-    def new_server(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server, inside of a program.
+    def new_states(self, shared: Shared, present: Any) -> dict[str, Tree]:
+        """Return the states of links and optimisers for every model `[k, ...]`."""
+        one = super().new_states
+        return jax.lax.map(lambda model: one(model, present), shared)
 
-        Args:
-          shared: the variables of all models at the start of the run `[k, ...]`.
-          present: mask of the clients that can take part `[N]`.
-        """
-        one = super().new_server
-        server = jax.lax.map(lambda model: one(model, present), shared)
-        state = dict(server.state)
-        if self.bank.grouping is not None:
-            params = one_model(self.client, shared)["params"]
-            state[GROUPS] = self.bank.grouping.init(self.task, params, present, self.bank.models)
-        if self.cloud is not None:
-            state[CLOUD] = self.cloud.init(shared)
-        return server._replace(state=state)
-
-    def next_server(
+    def close(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
-    ) -> ServerUpdate:
-        """Return the next server, as `Server`, with the reports of all models together."""
-        one = super().updated
-        server, of_all = _of_models(start.server)
-        info: Info = {}
-        if self.bank.regroups:
-            received, server, of_all[GROUPS], info = self._regrouped(received, start)
+    ) -> tuple[ServerUpdate, Array]:
+        """Return the next server and the weights of every model `[k]`, with one report."""
+        one = super().close
 
-        def update(of_model) -> tuple[ServerState, RoundReport, Array]:
-            server, model = of_model
-            model_start = start._replace(server=server)
+        def of_model(server_and_number) -> tuple[ServerState, RoundReport, Array]:
+            server, model = server_and_number
             received_for_it = self.aggregator.received(received, model)
-            updated, aggregated = one(received_for_it, memory, slots, model_start)
-            weight = jnp.where(updated.report.skipped, 0, aggregated.sections.weight)
-            return updated.server, updated.report, weight
+            update, weight = one(received_for_it, memory, slots, start._replace(server=server))
+            return update.server, update.report, weight
 
-        models, reports, weights = jax.lax.map(update, (server, jnp.arange(self.bank.models)))
+        numbers = jnp.arange(self.bank.models)
+        models, reports, weights = jax.lax.map(of_model, (start.server, numbers))
         report = _joined(reports)
         if self.bank.mix is not None:
-            shared = self.bank.mix(server.shared, models.shared, ~reports.skipped)
+            shared = self.bank.mix(start.server.shared, models.shared, ~reports.skipped)
             models = models._replace(shared=shared)
             report = report._replace(finite=is_finite(shared["params"]))
-        if self.cloud is not None:
-            shared, of_all[CLOUD], info = self.cloud.step(
-                models.shared, of_all[CLOUD], weights, start
-            )
-            models = models._replace(shared=shared)
-            report = report._replace(finite=report.finite & is_finite(shared["params"]))
-        models = models._replace(state={**models.state, **of_all})
-        report = report._replace(info={**report.info, **info})
-        return ServerUpdate(server=models, memory=memory, report=report, reduced=None)
-
-    def _regrouped(
-        self, received: Messages, start: RoundStart
-    ) -> tuple[Messages, ServerState, Tree, Info]:
-        """Divide the clients anew by what arrived.
-
-        Returns:
-          The messages with the models that they count for now; the server, whose models begin where
-          their parents are; the server's state of the groups; and what is reported.
-        """
-        grouping = self.bank.grouping
-        assert grouping is not None and grouping.apply is not None
-        work = received.slots.work
-        updates = sent_updates(received)
-        finite = tree.finite_rows((updates.delta, updates.stats), len(work.id))
-        updates = updates._replace(arrived=updates.arrived & finite)
-        groups, parents, models, info = grouping.apply(
-            updates, work, start.round, start.server.state[GROUPS]
-        )
-
-        server = tree.take(_of_models(start.server)[0], parents)
-        slots = received.slots._replace(start=models)
-        return received._replace(slots=slots), server, groups, info
-
-
-def _of_models(server: ServerState) -> tuple[ServerState, dict[str, Tree]]:
-    """Return what the server has of every model `[k, ...]`, and its state of all of them."""
-    state = dict(server.state)
-    of_all = {name: state.pop(name) for name in (GROUPS, CLOUD) if name in state}
-    return server._replace(state=state), of_all
+        return ServerUpdate(models, memory, report, reduced=None), weights
 
 
 def _joined(reports: RoundReport) -> RoundReport:

@@ -89,14 +89,12 @@ class NodeMixing(Stacking):
             name: tree.put(memory.rows[name], row, remembered)
             for name, remembered in wire.updates.memory.items()
         }
+        reports = {**output.info, "consensus": consensus(after[NODE_MODEL], x_mean)}
         return Aggregated(
-            reduced=None,
-            aggregate=output.aggregate,
-            state=output.state,
+            output=output._replace(reduced=None, info=reports),
             sections=sections.zero(updates, pipeline.client),
             counts=counts,
             memory=memory._replace(rows={CLIENT: rows, **of_stages}),
-            info={**output.info, "consensus": consensus(after[NODE_MODEL], x_mean)},
             bytes=sent_bytes,
         )
 

@@ -1,5 +1,6 @@
 """What a cohort's messages pass through: wire, filter, stages, rule, and the steps after it."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -76,7 +77,8 @@ class ProcessedRows(NamedTuple):
 class RuleOutput(NamedTuple):
     """What becomes of a round's rows."""
 
-    reduced: Tree  # what the rule returned; behind a linear codec still a payload
+    # what the rule returned, behind a linear codec still a payload; None where nobody asks for it
+    reduced: Tree | None
     aggregate: Tree  # behind the steps that follow the rule
     state: State  # of all links
     info: Info  # what they report, as `krum/malicious_kept`
@@ -181,6 +183,15 @@ class Pipeline:
         self.folds = rule.fold is not None and row_wise and not needs_all
 
         self.bound = None if self.codec else _bound(stages, rule)
+
+    def behind_wire(self) -> "Pipeline":
+        """Return the pipeline for messages that have passed the wire."""
+        pipeline = copy.copy(self)
+        pipeline.wire = self.wire._replace(
+            apply=lambda updates, state, context: (updates, state, {})
+        )
+        pipeline.aims = False
+        return pipeline
 
     def shared_params(self, shared: Shared) -> Tree:
         """Return the parameters that the client method shares."""

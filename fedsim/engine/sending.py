@@ -1,12 +1,13 @@
 """What leaves the server: what the clients of a round receive, and what is evaluated."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Array, Int, Key
 
 from fedsim import tree
 from fedsim.compose import in_bytes, initial_memory, send_through
 from fedsim.engine.jitted import jitted
+from fedsim.engine.kept import Kept
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server_records import ServerState
@@ -21,13 +22,15 @@ class Broadcast(NamedTuple):
     bytes: Int[Array, ""] | int | None = None  # to one client; None: those of the variables
 
 
-class Sender:
-    """The programs by which variables leave the server.
+class Sender(Kept):
+    """The programs by which variables leave the server; with a codec, it keeps what it sent.
 
     Args:
       pipeline: the run's pipeline.
       codec: encodes the parameters; None: they are sent as they are.
     """
+
+    name = "broadcast"
 
     def __init__(self, pipeline: Pipeline, codec: Codec | None = None):
         self.pipeline = pipeline
@@ -35,11 +38,12 @@ class Sender:
         # A broadcast has a single message: there is no sum of payloads to decode.
         self.codec = codec and codec._replace(linear=False)
 
-    def init(self, params: Tree) -> dict[str, Tree]:
+    def init(self, shared: Shared, present: Any) -> Tree:
         """Return what the server remembers of what it sent."""
-        if self.codec is None:
-            return {}
-        return {"broadcast": initial_memory(self.codec, params, params)}
+        del present
+        assert self.codec is not None
+        params = self.pipeline.shared_params(shared)
+        return initial_memory(self.codec, params, params)
 
     def broadcast(
         self, server: ServerState, root: Key[Array, ""], round: int
@@ -59,10 +63,10 @@ class Sender:
         """Return `broadcast` with a codec; parameters that are not finite are sent as they are."""
         assert self.codec is not None
         params = self.pipeline.shared_params(server.shared)
-        memory = server.state["broadcast"]
+        memory = server.state[self.name]
         key = round_key(root, round, Phase.BROADCAST)
         arriving, bits, memory = send_through(self.codec, params, memory, key)
-        server = server._replace(state={**server.state, "broadcast": memory})
+        server = server._replace(state={**server.state, self.name: memory})
 
         saved = tree.payload_bytes(params) - in_bytes(bits)
         shared = {**server.shared, "params": tree.fill_leaves(arriving, server.shared["params"])}

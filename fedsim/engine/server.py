@@ -16,9 +16,10 @@ from jaxtyping import Array, Bool
 from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
+from fedsim.engine.close import close_round
 from fedsim.engine.deviation import Deviations, Distances
-from fedsim.engine.frozen import apart
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
+from fedsim.engine.kept import Kept, without_kept
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.mixing import NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
@@ -37,7 +38,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Codec, Shared, Task
+from fedsim.types import Codec, Info, Shared, Task
 
 
 class Server:
@@ -56,6 +57,7 @@ class Server:
     Attributes:
       memories: what the client method and stages remember of every client.
       sender: what the clients receive.
+      kept: states that only some servers have, in the order in which they take part in a close.
       aggregator: how their messages become one tree.
       stacks: whether it holds all messages of a round together.
       probing: the pass at the global model.
@@ -84,6 +86,7 @@ class Server:
         self.task = task
         self.client = client
         self.sender = Sender(pipeline, broadcast)
+        self.kept: list[Kept] = [self.sender] if broadcast is not None else []
 
         # Without optimisers, the aggregate is the step; `with_optimiser` adds them.
         self.optimiser = server_step()
@@ -123,8 +126,15 @@ class Server:
 
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server, as `new_server`."""
-        return self.new_server(shared, present)
+        """Return a new server.
+
+        Args:
+          shared: the variables at the start of the run.
+          present: mask of the clients that can take part `[N]`.
+        """
+        of_models = self.new_states(shared, present)
+        kept = {part.name: part.init(shared, present) for part in self.kept}
+        return jax.tree.map(jnp.asarray, ServerState(shared, {**of_models, **kept}))
 
     @jitted_with(donate=(1,))
     def update(
@@ -133,37 +143,19 @@ class Server:
         """Return the next server, as `next_server`; the memory is donated."""
         return self.next_server(received, memory, slots, start)
 
-    def new_server(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server, inside of a program.
-
-        Args:
-          shared: the variables at the start of the run.
-          present: mask of the clients that can take part `[N]`.
-        """
+    def new_states(self, shared: Shared, present: Any) -> dict[str, Tree]:
+        """Return the states of links and optimisers at the start of a run."""
         params = self.pipeline.shared_params(shared)
         moved = self.pipeline.moved_params(shared)
-        state = {
+        return {
             **self.pipeline.init(params, present, moved),
             "optimiser": self.optimiser.init(moved),
-            **self.sender.init(params),
         }
-        return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
     def next_server(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
-        """Return the next server, inside of a program; arguments as of `updated`."""
-        return self.updated(received, memory, slots, start)[0]
-
-    def updated(
-        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
-    ) -> tuple[ServerUpdate, Aggregated]:
-        """Return the next server, and the aggregate that it comes from, inside of a program.
-
-        The optimisers make a step of the rule's aggregate.
-
-        In a skipped round, parameters, statistics and the server's state do not change; `aux` and
-        the clients' memory may, if messages arrived (see `sections.aux_after`).
+        """Return the next server, inside of a program.
 
         Args:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
@@ -171,51 +163,67 @@ class Server:
           slots: the slots of the last block, of which the context of a summing rule is made.
           start: the round's start.
         """
-        shared = start.server.shared
+        server, kept = without_kept(start.server)
+        start = start._replace(server=server)
+        reports: Info = {}
+        for part in self.kept:
+            name = part.name
+            kept[name], received, start, info = part.before(kept[name], received, start)
+            reports |= info
+
+        update, weight = self.close(received, memory, slots, start)
+        shared, state = update.server
+        report = update.report
+        for part in self.kept:
+            name = part.name
+            kept[name], shared, info = part.after(kept[name], shared, weight, start)
+            reports |= info
+            report = report._replace(finite=report.finite & is_finite(shared["params"]))
+        return update._replace(
+            server=ServerState(shared, {**state, **kept}),
+            report=report._replace(info={**report.info, **reports}),
+        )
+
+    def close(
+        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
+    ) -> tuple[ServerUpdate, Array]:
+        """Return the next server, and Σ of the weights of the updates that moved it.
+
+        In a skipped round, `aux` and the clients' memory may change, if messages arrived (see
+        `sections.aux_after`); arguments as of `next_server`.
+        """
         aggregated = self.aggregator.aggregate(received, memory, slots, start)
-
-        # The optimisers turn the aggregate into a step on the parameters that clients send, and on
-        # frozen ones that the rule moves.
-        old = self.pipeline.moved_params(shared)
-        step, optimiser_state = self.optimiser.apply(
-            aggregated.aggregate, start.server.state["optimiser"], old
+        closed = close_round(
+            self.pipeline,
+            self.optimiser,
+            start.server,
+            aggregated.output,
+            aggregated.sections,
+            aggregated.counts.usable,
         )
-        new_state = {**aggregated.state, "optimiser": optimiser_state}
-
-        # With too few messages, or more than a rule over subsets can enumerate, skip the round.
-        skipped = self.pipeline.skips(aggregated.counts.usable)
-        params, state = tree.select(
-            skipped, (old, start.server.state), (tree.add(old, step), new_state)
-        )
-
-        # The sections that the rule does not touch.
-        aux = self._next_aux(aggregated, skipped, start)
-        stats = sections.stats_after(aggregated.sections, shared["stats"], skipped, self.client)
+        shared = closed.server.shared
+        stats = shared["stats"]
         if start.mixing is not None:
-            stats = sections.mixed_stats(shared["stats"], stats, start.mixing.share)
+            stats = sections.mixed_stats(start.server.shared["stats"], stats, start.mixing.share)
+        aux = self._next_aux(aggregated, closed.skipped, start)
 
         # What the host reads later.
         report = RoundReport(
             reported=aggregated.counts.reported,
             nonfinite=aggregated.counts.nonfinite,
             usable=aggregated.counts.usable,
-            skipped=skipped,
-            finite=is_finite(params),
-            info=without_counts(skipped, aggregated.info),
+            skipped=closed.skipped,
+            finite=is_finite(self.pipeline.moved_params(shared)),
+            info=without_counts(closed.skipped, aggregated.output.info),
             bytes=aggregated.bytes,
         )
-
-        # Parameters that clients do not send keep their values.
-        params, merged = apart(params, shared)
-        params = tree.fill_leaves(params, shared["params"])
-        server = ServerState({"params": params, "stats": stats, "aux": aux, **merged}, state)
         update = ServerUpdate(
-            server=server,
+            server=closed.server._replace(shared={**shared, "stats": stats, "aux": aux}),
             memory=aggregated.memory,
             report=report,
-            reduced=aggregated.reduced,
+            reduced=aggregated.output.reduced,
         )
-        return update, aggregated
+        return update, closed.weight
 
     def _next_aux(
         self, aggregated: Aggregated, skipped: Bool[Array, ""], start: RoundStart
@@ -233,7 +241,7 @@ class Server:
         pace = tree.divide(sums.lr_sum[0], sums.arrived)
         before = {name: aux[name] for name in reducers}
         after = {
-            name: reduce(self.task, aux[name], shared, aggregated.aggregate, pace)
+            name: reduce(self.task, aux[name], shared, aggregated.output.aggregate, pace)
             for name, reduce in reducers.items()
         }
         unchanged = skipped | (sums.arrived == 0)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from fedsim.engine import sections
+from fedsim.engine.close import sums_of
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import CLIENT, Memories, Memory
 from fedsim.engine.pipeline import Pipeline
@@ -130,7 +130,6 @@ class Stacking:
         contexts = contexts_of(pipeline, self.task, start, slots)
         processed, output = pipeline.apply(sent_updates(gathered), start.server.state, contexts)
         arrived = processed.arrived
-        staged = processed.staged
         counts = count_rows(processed, slots)
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
@@ -140,18 +139,11 @@ class Stacking:
         alive = is_finite(start.server.shared["params"])
         rows = {CLIENT: gathered.rows.message.memory, **of_stages}
 
-        no_rows = sections.zero(staged, pipeline.client)
-        weights = pipeline.rule.weights(staged)
         return Aggregated(
-            reduced=output.reduced,
-            aggregate=output.aggregate,
-            state=output.state,
-            sections=sections.add_rows(
-                no_rows, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
-            ),
+            output=output,
+            sections=sums_of(pipeline, processed, lr_sum=slots.work.lr_sum),
             counts=counts,
             memory=self.memories.save(memory, slots, rows, arrived.arrived & alive),
-            info=output.info,
             bytes=with_bytes(
                 jnp.zeros(self.rows, jnp.int32),
                 arrived,

@@ -206,12 +206,9 @@ class Summing:
             apply_rule, state, row_state=state, info=total.info, contexts=contexts
         )
         return Aggregated(
-            reduced=None,
-            aggregate=output.aggregate,
-            state=output.state,
+            output=output._replace(reduced=None),
             sections=total.sections,
             counts=total.counts,
             memory=memory,
-            info=output.info,
             bytes=total.bytes,
         )
