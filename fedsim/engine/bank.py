@@ -9,16 +9,16 @@ clients together, from a bank with all models.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from fedsim import tree
+from fedsim.engine.close import Kept
 from fedsim.engine.cloud import Cloud
 from fedsim.engine.jitted import Jitted, jitted_with
-from fedsim.engine.kept import Kept, without_kept
 from fedsim.engine.memory import Memory
 from fedsim.engine.server import Server
 from fedsim.engine.server_records import (
@@ -36,16 +36,10 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Bank, Client, Grouping, Info, Shared, Task, Work
+from fedsim.types import Bank, Client, Info, Shared, Work
 
 GROUPS = "groups"  # the entry of the server's state that says which model every client has
-
-
-class Received(NamedTuple):
-    """What was received for ONE model."""
-
-    of_model: Any  # a `Sum`, or `Messages` of which those of other models have not arrived
-    reported: Int[Array, ""]  # clients that reported in the round, whichever model they trained
+OF_MODELS = ("wire", "stages", "rule", "steps", "optimiser")  # entries that every model has
 
 
 def models_of(client: Client) -> int:
@@ -97,56 +91,14 @@ def _chosen(choose: Callable, groups: Any, work: Work) -> Int[Array, " block"]:
     return choose(groups, work)
 
 
-unstacked = jax.jit(tree.unstack)  # variables [k, ...] -> those of every model
-
-
-class Groups(Kept):
-    """Which model every client has, where the server decides on it.
-
-    Args:
-      bank: the models.
-      grouping: how the server divides its clients between them.
-      task: model and loss.
-    """
-
-    name = GROUPS
-
-    def __init__(self, bank: Bank, grouping: Grouping, task: Task):
-        self.bank = bank
-        self.grouping = grouping
-        self.task = task
-
-    def init(self, shared: Shared, present: Any) -> Tree:
-        """Return the groups at the start of a run, when all models are alike."""
-        params = tree.take(shared["params"], 0)
-        return self.grouping.init(self.task, params, present, self.bank.models)
-
-    def before(
-        self, state: Tree, received: Any, start: RoundStart
-    ) -> tuple[Tree, Any, RoundStart, Info]:
-        """Divide the clients anew by what arrived, where the server does.
-
-        Messages then come with the models that they count for now, and models begin where their
-        parents are.
-        """
-        if self.grouping.apply is None:
-            return state, received, start, {}
-        work = received.slots.work
-        updates = sent_updates(received)
-        finite = tree.finite_rows((updates.delta, updates.stats), len(work.id))
-        updates = updates._replace(arrived=updates.arrived & finite)
-        state, parents, models, info = self.grouping.apply(updates, work, start.round, state)
-
-        start = start._replace(server=tree.take(start.server, parents))
-        slots = received.slots._replace(start=models)
-        return state, received._replace(slots=slots), start, info
-
-
 def choices_of_groups(bank: Bank, server: ServerState, slots: Slots) -> Int[Array, " block"]:
     """Return the models that the server has decided on for the clients of a block."""
     assert bank.grouping is not None
     choose = bank.grouping.choose or _own_cluster
     return _chosen(choose, server.state[GROUPS], slots.work)
+
+
+unstacked = jax.jit(tree.unstack)  # variables [k, ...] -> those of every model
 
 
 def _of_model(messages: Messages, model: Int[Array, ""], models: int) -> Messages:
@@ -168,14 +120,16 @@ class ModelAggregator:
       bank: the models.
 
     Attributes:
-      add_program: the program behind `add`.
+      add: adds the messages of a block, as that of `one`; clients remember nothing.
+      add_program: the program behind it.
     """
 
     def __init__(self, one: Summing | Stacking, bank: Bank):
         self.one = one
         self.bank = bank
         self.gathers = isinstance(one, Stacking)
-        self.add_program: Jitted = one.add_program if isinstance(one, Stacking) else self.add_rows
+        self.add = one.add if self.gathers else self.add_rows
+        self.add_program: Jitted = one.add_program if self.gathers else self.add_rows
 
     def zero(self, messages: Messages, start: RoundStart) -> Any:
         """Return what is received before any message: `[k, ...]` sums, or one empty stack."""
@@ -185,20 +139,7 @@ class ModelAggregator:
         def zero(server: ServerState) -> Any:
             return self.one.zero(messages, start._replace(server=server))
 
-        return jax.lax.map(zero, without_kept(start.server)[0])
-
-    def add(
-        self,
-        received: Any,
-        memory: Memory,
-        messages: Messages,
-        start: RoundStart,
-        first_slot: Int[Array, ""] | int,
-    ) -> tuple[Any, Memory, TrainStats]:
-        """Add the messages of a block, as `Summing.add`; clients remember nothing."""
-        if self.gathers:
-            return self.one.add(received, memory, messages, start, first_slot)
-        return self.add_rows(received, memory, messages, start, first_slot)
+        return jax.lax.map(zero, _of_models(start.server)[0])
 
     @jitted_with(donate=(0, 1))
     def add_rows(
@@ -217,31 +158,30 @@ class ModelAggregator:
             total, server, model = of_model
             of_model = _of_model(messages, model, self.bank.models)
             model_start = start._replace(server=server)
-            total, _, stats = one.added(total, memory, of_model, model_start, first_slot)
+            total, _, stats = one.add(total, memory, of_model, model_start, first_slot)
             return total, stats
 
         models = jnp.arange(self.bank.models)
-        total, stats = jax.lax.map(add, (received, without_kept(start.server)[0], models))
+        total, stats = jax.lax.map(add, (received, _of_models(start.server)[0], models))
 
         # What a client's training reports does not depend on the model: all copies are equal.
         return total, memory, tree.take(stats, 0)
 
-    def received(self, received: Any, model: Int[Array, ""]) -> Received:
-        """Return what was received for ONE model, from what was received for all of them."""
+    def aggregate(
+        self, received: Any, model: Int[Array, ""], memory: Memory, slots: Slots, start: RoundStart
+    ) -> Aggregated:
+        """Apply the rule to what was received for ONE model, out of what was received for all."""
         if self.gathers:
             reported = jnp.sum(received.slots.weight > 0, dtype=jnp.int32)
-            return Received(_of_model(received, model, self.bank.models), reported)
-        reported = jnp.sum(received.counts.reported, dtype=jnp.int32)
-        return Received(tree.take(received, model), reported)
+            received = _of_model(received, model, self.bank.models)
+        else:
+            reported = jnp.sum(received.counts.reported, dtype=jnp.int32)
+            received = tree.take(received, model)
 
-    def aggregate(
-        self, received: Received, memory: Memory, slots: Slots, start: RoundStart
-    ) -> Aggregated:
-        """Apply the rule to what was received for ONE model."""
-        aggregated = self.one.aggregate(received.of_model, memory, slots, start)
+        aggregated = self.one.aggregate(received, memory, slots, start)
         if not self.bank.over_round:
             return aggregated
-        share = aggregated.counts.usable / jnp.maximum(received.reported, 1)
+        share = aggregated.counts.usable / jnp.maximum(reported, 1)
         output = aggregated.output
         step = jax.tree.map(lambda a: a * share.astype(a.dtype), output.aggregate)
         return aggregated._replace(output=output._replace(aggregate=step))
@@ -259,9 +199,9 @@ class BankServer(Server):
         assert self.client.bank is not None
         self.bank: Bank = self.client.bank
         if self.bank.grouping is not None:
-            self.kept.append(Groups(self.bank, self.bank.grouping, self.task))
+            self.kept.append(Kept(GROUPS, self._first_groups))
         if cloud is not None:
-            self.kept.append(cloud)
+            self.kept.append(cloud.kept)
         self.aggregator: Any = ModelAggregator(self.aggregator, self.bank)
 
     def new_states(self, shared: Shared, present: Any) -> dict[str, Tree]:
@@ -269,26 +209,72 @@ class BankServer(Server):
         one = super().new_states
         return jax.lax.map(lambda model: one(model, present), shared)
 
+    def _first_groups(self, shared: Shared, present: Any) -> Tree:
+        """Return the groups at the start of a run."""
+        assert self.bank.grouping is not None
+        params = one_model(self.client, shared)["params"]
+        return self.bank.grouping.init(self.task, params, present, self.bank.models)
+
     def close(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> tuple[ServerUpdate, Array]:
-        """Return the next server and the weights of every model `[k]`, with one report."""
-        one = super().close
+        """Return the next server, with one report, and the weights of every model `[k]`."""
+        server, of_all = _of_models(start.server)
+        info: Info = {}
+        if self.bank.regroups:
+            received, server, of_all[GROUPS], info = self._regrouped(received, start)
 
         def of_model(server_and_number) -> tuple[ServerState, RoundReport, Array]:
             server, model = server_and_number
-            received_for_it = self.aggregator.received(received, model)
-            update, weight = one(received_for_it, memory, slots, start._replace(server=server))
+            model_start = start._replace(server=server)
+            aggregated = self.aggregator.aggregate(received, model, memory, slots, model_start)
+            update, weight = self.closed(aggregated, model_start)
             return update.server, update.report, weight
 
         numbers = jnp.arange(self.bank.models)
-        models, reports, weights = jax.lax.map(of_model, (start.server, numbers))
+        models, reports, weights = jax.lax.map(of_model, (server, numbers))
         report = _joined(reports)
+        shared = models.shared
         if self.bank.mix is not None:
-            shared = self.bank.mix(start.server.shared, models.shared, ~reports.skipped)
-            models = models._replace(shared=shared)
+            shared = self.bank.mix(server.shared, shared, ~reports.skipped)
             report = report._replace(finite=is_finite(shared["params"]))
-        return ServerUpdate(models, memory, report, reduced=None), weights
+        update = ServerUpdate(
+            server=ServerState(shared, {**models.state, **of_all}),
+            memory=memory,
+            report=report._replace(info={**report.info, **info}),
+            reduced=None,
+        )
+        return update, weights
+
+    def _regrouped(
+        self, received: Messages, start: RoundStart
+    ) -> tuple[Messages, ServerState, Tree, Info]:
+        """Divide the clients anew by what arrived.
+
+        Returns:
+          The messages with the models that they count for now; the server, whose models begin where
+          their parents are; the server's state of the groups; and what is reported.
+        """
+        grouping = self.bank.grouping
+        assert grouping is not None and grouping.apply is not None
+        work = received.slots.work
+        updates = sent_updates(received)
+        finite = tree.finite_rows((updates.delta, updates.stats), len(work.id))
+        updates = updates._replace(arrived=updates.arrived & finite)
+        groups, parents, models, info = grouping.apply(
+            updates, work, start.round, start.server.state[GROUPS]
+        )
+
+        server = tree.take(_of_models(start.server)[0], parents)
+        slots = received.slots._replace(start=models)
+        return received._replace(slots=slots), server, groups, info
+
+
+def _of_models(server: ServerState) -> tuple[ServerState, dict[str, Tree]]:
+    """Return what the server has of every model `[k, ...]`, and what it keeps of all of them."""
+    of_all = dict(server.state)
+    state = {name: of_all.pop(name) for name in OF_MODELS}
+    return server._replace(state=state), of_all
 
 
 def _joined(reports: RoundReport) -> RoundReport:

@@ -3,7 +3,8 @@
 It is the same for a server of clients, for the cloud of edges, and for coalitions of clients.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -14,8 +15,28 @@ from fedsim.engine import sections
 from fedsim.engine.frozen import apart
 from fedsim.engine.pipeline import Contexts, Pipeline, ProcessedRows, RuleOutput
 from fedsim.engine.sections import SectionSums
-from fedsim.engine.server_records import ServerState
-from fedsim.types import Updates
+from fedsim.engine.server_records import RoundStart, ServerState
+from fedsim.tree import Tree
+from fedsim.types import Info, Shared, Updates
+
+
+class Kept(NamedTuple):
+    """A state on the device that only some servers have, one for all of their models.
+
+    It is an entry of `ServerState.state`: rounds and stretches carry it, and checkpoints store it.
+
+    Attributes:
+      name: of the entry.
+      init: (variables, mask of the clients that can take part `[N]`) -> the state at the start of a
+        run; inside of a program, like `after`.
+      after: (state, variables after a round, Σ of the weights of the updates that moved them, start
+        of the round) -> (state, variables, what is reported); None: it changes nothing. Of several
+        models, variables and weights are `[k, ...]`.
+    """
+
+    name: str
+    init: Callable[[Shared, Any], Tree]
+    after: Callable[[Any, Shared, Array, RoundStart], tuple[Any, Shared, Info]] | None = None
 
 
 class Closed(NamedTuple):

@@ -8,8 +8,7 @@ from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.compose import plain_context, plain_updates, server_step
-from fedsim.engine.close import close_rows
-from fedsim.engine.kept import Kept
+from fedsim.engine.close import Kept, close_rows
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.pipeline import Contexts, Pipeline, State
 from fedsim.engine.server_records import RoundStart, ServerState
@@ -30,7 +29,7 @@ class CloudState(NamedTuple):
     optimiser: Tree
 
 
-class Cloud(Kept):
+class Cloud:
     """The server of k edges.
 
     Args:
@@ -39,9 +38,10 @@ class Cloud(Kept):
       edges: k.
       client: the client method.
       drops_nonfinite: whether it leaves out an edge whose model is not finite.
-    """
 
-    name = "cloud"
+    Attributes:
+      kept: what the edges' server keeps of it.
+    """
 
     def __init__(
         self, links: ServerLinks, every: int, edges: int, client: Client, drops_nonfinite: bool
@@ -57,6 +57,7 @@ class Cloud(Kept):
             client=client,
             drops_nonfinite=drops_nonfinite,
         )
+        self.kept = Kept("cloud", self.init, self.after)
 
     def init(self, shared: Shared, present: Any) -> CloudState:
         """Return the state at the start of a run, when all edges are alike `[k, ...]`."""
@@ -72,7 +73,7 @@ class Cloud(Kept):
     def after(
         self, state: CloudState, shared: Shared, weight: Float[Array, " k"], start: RoundStart
     ) -> tuple[CloudState, Shared, Info]:
-        """Return the cloud and the edges' variables after a round, as `Kept.after`.
+        """Return the cloud and the edges' variables after a round, for `Kept.after`.
 
         In a round that is not the cloud's, and where too few edges have a model for its rule, they
         stay as they are.

@@ -7,12 +7,13 @@ from jaxtyping import Array, Int, Key
 from fedsim import tree
 from fedsim.compose import in_bytes, initial_memory, send_through
 from fedsim.engine.jitted import jitted
-from fedsim.engine.kept import Kept
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server_records import ServerState
 from fedsim.tree import Tree
 from fedsim.types import Codec, Shared
+
+BROADCAST = "broadcast"  # the entry of the server's state that says what it sent
 
 
 class Broadcast(NamedTuple):
@@ -22,15 +23,13 @@ class Broadcast(NamedTuple):
     bytes: Int[Array, ""] | int | None = None  # to one client; None: those of the variables
 
 
-class Sender(Kept):
+class Sender:
     """The programs by which variables leave the server; with a codec, it keeps what it sent.
 
     Args:
       pipeline: the run's pipeline.
       codec: encodes the parameters; None: they are sent as they are.
     """
-
-    name = "broadcast"
 
     def __init__(self, pipeline: Pipeline, codec: Codec | None = None):
         self.pipeline = pipeline
@@ -63,10 +62,10 @@ class Sender(Kept):
         """Return `broadcast` with a codec; parameters that are not finite are sent as they are."""
         assert self.codec is not None
         params = self.pipeline.shared_params(server.shared)
-        memory = server.state[self.name]
+        memory = server.state[BROADCAST]
         key = round_key(root, round, Phase.BROADCAST)
         arriving, bits, memory = send_through(self.codec, params, memory, key)
-        server = server._replace(state={**server.state, self.name: memory})
+        server = server._replace(state={**server.state, BROADCAST: memory})
 
         saved = tree.payload_bytes(params) - in_bytes(bits)
         shared = {**server.shared, "params": tree.fill_leaves(arriving, server.shared["params"])}

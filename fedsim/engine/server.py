@@ -16,16 +16,15 @@ from jaxtyping import Array, Bool
 from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
-from fedsim.engine.close import close_round
+from fedsim.engine.close import Kept, close_round
 from fedsim.engine.deviation import Deviations, Distances
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
-from fedsim.engine.kept import Kept, without_kept
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.mixing import NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.recording import Recording
-from fedsim.engine.sending import Sender
+from fedsim.engine.sending import BROADCAST, Sender
 from fedsim.engine.server_records import (
     Aggregated,
     RoundReport,
@@ -38,7 +37,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Codec, Info, Shared, Task
+from fedsim.types import Codec, Shared, Task
 
 
 class Server:
@@ -57,7 +56,7 @@ class Server:
     Attributes:
       memories: what the client method and stages remember of every client.
       sender: what the clients receive.
-      kept: states that only some servers have, in the order in which they take part in a close.
+      kept: states that only some servers have; they change in this order.
       aggregator: how their messages become one tree.
       stacks: whether it holds all messages of a round together.
       probing: the pass at the global model.
@@ -86,7 +85,7 @@ class Server:
         self.task = task
         self.client = client
         self.sender = Sender(pipeline, broadcast)
-        self.kept: list[Kept] = [self.sender] if broadcast is not None else []
+        self.kept = [] if broadcast is None else [Kept(BROADCAST, self.sender.init)]
 
         # Without optimisers, the aggregate is the step; `with_optimiser` adds them.
         self.optimiser = server_step()
@@ -136,13 +135,6 @@ class Server:
         kept = {part.name: part.init(shared, present) for part in self.kept}
         return jax.tree.map(jnp.asarray, ServerState(shared, {**of_models, **kept}))
 
-    @jitted_with(donate=(1,))
-    def update(
-        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
-    ) -> ServerUpdate:
-        """Return the next server, as `next_server`; the memory is donated."""
-        return self.next_server(received, memory, slots, start)
-
     def new_states(self, shared: Shared, present: Any) -> dict[str, Tree]:
         """Return the states of links and optimisers at the start of a run."""
         params = self.pipeline.shared_params(shared)
@@ -152,37 +144,32 @@ class Server:
             "optimiser": self.optimiser.init(moved),
         }
 
-    def next_server(
+    @jitted_with(donate=(1,))
+    def update(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
-        """Return the next server, inside of a program.
+        """Return the next server.
 
         Args:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
-          memory: the clients' memory.
+          memory: the clients' memory, which is donated.
           slots: the slots of the last block, of which the context of a summing rule is made.
           start: the round's start.
         """
-        server, kept = without_kept(start.server)
-        start = start._replace(server=server)
-        reports: Info = {}
-        for part in self.kept:
-            name = part.name
-            kept[name], received, start, info = part.before(kept[name], received, start)
-            reports |= info
-
         update, weight = self.close(received, memory, slots, start)
-        shared, state = update.server
-        report = update.report
         for part in self.kept:
-            name = part.name
-            kept[name], shared, info = part.after(kept[name], shared, weight, start)
-            reports |= info
-            report = report._replace(finite=report.finite & is_finite(shared["params"]))
-        return update._replace(
-            server=ServerState(shared, {**state, **kept}),
-            report=report._replace(info={**report.info, **reports}),
-        )
+            if part.after is not None:
+                shared, states = update.server
+                report = update.report
+                state, shared, info = part.after(states[part.name], shared, weight, start)
+                update = update._replace(
+                    server=ServerState(shared, {**states, part.name: state}),
+                    report=report._replace(
+                        finite=report.finite & is_finite(shared["params"]),
+                        info={**report.info, **info},
+                    ),
+                )
+        return update
 
     def close(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
@@ -190,9 +177,12 @@ class Server:
         """Return the next server, and Σ of the weights of the updates that moved it.
 
         In a skipped round, `aux` and the clients' memory may change, if messages arrived (see
-        `sections.aux_after`); arguments as of `next_server`.
+        `sections.aux_after`); arguments as of `update`.
         """
-        aggregated = self.aggregator.aggregate(received, memory, slots, start)
+        return self.closed(self.aggregator.aggregate(received, memory, slots, start), start)
+
+    def closed(self, aggregated: Aggregated, start: RoundStart) -> tuple[ServerUpdate, Array]:
+        """Return `close` of what the messages for ONE model became."""
         closed = close_round(
             self.pipeline,
             self.optimiser,

@@ -95,18 +95,7 @@ class Summing:
         start: RoundStart,
         first_slot: Int[Array, ""] | int,
     ) -> tuple[Sum, Memory, TrainStats]:
-        """Add the messages of a block, as `added`."""
-        return self.added(total, memory, messages, start, first_slot)
-
-    def added(
-        self,
-        total: Sum | None,
-        memory: Memory,
-        messages: Messages,
-        start: RoundStart,
-        first_slot: Int[Array, ""] | int,
-    ) -> tuple[Sum, Memory, TrainStats]:
-        """Add the messages of a block, inside of a program.
+        """Add the messages of a block.
 
         What links make of a message stays in the processor's cache until it is added: a part of
         the block with a message per lane is added before the next part passes the links.
