@@ -86,7 +86,7 @@ class Coalitions:
         """
         server = ServerState(before, self.start.state)
         start = self.run.brings._replace(server=server).start(round)
-        contexts = contexts_at(self.pipeline, self.server.task, start, **of_rows)
+        contexts = contexts_at(self.pipeline, start, **of_rows)
 
         def model(members: Bool[Array, " rows"]) -> Shared:
             arrived = updates._replace(arrived=updates.arrived & members)

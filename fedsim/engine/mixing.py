@@ -56,7 +56,7 @@ class NodeMixing(Stacking):
         slots = gathered.slots
         state = start.server.state
         shared = start.server.shared
-        contexts = contexts_of(pipeline, self.task, start, slots)
+        contexts = contexts_of(pipeline, start, slots)
         updates = sent_updates(gathered)
         wire = pipeline.arrive(updates, state, contexts)
         counts = _counts(wire, updates.arrived)

@@ -41,6 +41,7 @@ from fedsim.types import (
     Rule,
     Shared,
     Stage,
+    Task,
     Updates,
     forgetful,
 )
@@ -93,6 +94,7 @@ class Pipeline:
       rule: the reducing rule.
       steps: links that change the aggregate before the optimisers.
       client: the client method, which says what travels.
+      task: model and loss, for links that score models.
       drops_nonfinite: give weight 0 to a row that is not finite.
       width: rows that a row-wise stage works on at a time; None: all.
       scale: what the pair of an adapter counts, as `Context.scale`.
@@ -120,6 +122,7 @@ class Pipeline:
         rule: Rule,
         steps: Sequence[AggregateStage],
         client: Client,
+        task: Task | None = None,
         *,
         drops_nonfinite: bool,
         width: int | None = None,
@@ -128,6 +131,7 @@ class Pipeline:
         self.rule = rule
         self.scale = scale
         self.client = client
+        self.task = task
         self.drops_nonfinite = drops_nonfinite
 
         wire_stages = as_stages(wire, self._defence)

@@ -37,15 +37,14 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Codec, Shared, Task
+from fedsim.types import Codec, Shared
 
 
 class Server:
     """The programs of one pipeline and of the optimisers behind it; its state is `ServerState`.
 
     Args:
-      pipeline: the chain from the clients' messages to the aggregate.
-      task: model and loss.
+      pipeline: the chain from the clients' messages to the aggregate; it knows the task.
       broadcast: encodes the parameters that are sent out; None: they are sent as they are.
       memories: memories of the client method alone, shared between servers; ignored if stages
         remember clients too; None: made here.
@@ -72,7 +71,6 @@ class Server:
     def __init__(
         self,
         pipeline: Pipeline,
-        task: Task,
         broadcast: Codec | None = None,
         memories: Memories | None = None,
         deviations: Deviations | None = None,
@@ -82,7 +80,8 @@ class Server:
         rule = pipeline.rule
         client = pipeline.client
         self.pipeline = pipeline
-        self.task = task
+        assert pipeline.task is not None
+        self.task = pipeline.task
         self.client = client
         self.sender = Sender(pipeline, broadcast)
         self.kept = [] if broadcast is None else [Kept(BROADCAST, self.sender.init)]
@@ -96,19 +95,19 @@ class Server:
         self.memories = memories
 
         if pipeline.client.gossip is not None:
-            self.aggregator = NodeMixing(pipeline, task, memories, rows)
+            self.aggregator = NodeMixing(pipeline, memories, rows)
         elif pipeline.folds:
-            self.aggregator = Summing(pipeline, task, memories, rows)
+            self.aggregator = Summing(pipeline, memories, rows)
         else:
-            self.aggregator = Stacking(pipeline, task, memories, rows)
+            self.aggregator = Stacking(pipeline, memories, rows)
         self.stacks = isinstance(self.aggregator, Stacking)
-        self.probing = Probing(pipeline, task, rows)
+        self.probing = Probing(pipeline, rows)
 
         # A wire with an attack that knows the defence depends on this pipeline's stages and rule.
         if deviations is None or pipeline.aims:
-            deviations = Deviations(pipeline, task)
-        self.distances = Distances(pipeline, task, deviations)
-        self.recording = Recording(pipeline, task)
+            deviations = Deviations(pipeline)
+        self.distances = Distances(pipeline, deviations)
+        self.recording = Recording(pipeline)
 
         self.needs_client_loss = "loss" in rule.needs
         self.needs_choice = client.bank is not None and client.bank.choice is not None

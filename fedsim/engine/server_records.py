@@ -19,7 +19,7 @@ from fedsim.engine.shared_leaves import bytes_at_server, bytes_without_part
 from fedsim.engine.slots import Slots
 from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
-from fedsim.types import Context, Info, Mixing, Shared, Task, Updates
+from fedsim.types import Context, Info, Mixing, Shared, Updates
 
 
 class ServerState(NamedTuple):
@@ -104,11 +104,10 @@ class ServerUpdate(NamedTuple):
     reduced: Tree | None  # what the rule returned for a stack; None where blocks are summed
 
 
-def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots) -> Contexts:
+def contexts_of(pipeline: Pipeline, start: RoundStart, slots: Slots) -> Contexts:
     """Return what the links of a pipeline may know besides the rows of these slots."""
     return contexts_at(
         pipeline,
-        task,
         start,
         lr=slots.work.lr[0],
         ids=slots.work.id,
@@ -119,14 +118,15 @@ def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots)
     )
 
 
-def contexts_at(pipeline: Pipeline, task: Task, start: RoundStart, **of_rows: Any) -> Contexts:
+def contexts_at(pipeline: Pipeline, start: RoundStart, **of_rows: Any) -> Contexts:
     """Return `contexts_of` with these fields of `Context`, which are about the rows."""
     shared = start.server.shared
 
     def context(phase: Phase) -> Context:
         loss = None
         if start.server_samples is not None:
-            bound_task = bound(task, start.frozen, shared)
+            assert pipeline.task is not None
+            bound_task = bound(pipeline.task, start.frozen, shared)
             loss = server_loss(bound_task, shared, start.server_samples)
         return Context(
             key=round_key(start.root, start.round, phase),

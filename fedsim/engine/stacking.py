@@ -24,7 +24,6 @@ from fedsim.engine.server_records import (
     with_bytes,
 )
 from fedsim.engine.slots import Slots
-from fedsim.types import Task
 
 
 class Gathering:
@@ -79,7 +78,6 @@ class Stacking:
 
     Args:
       pipeline: the pipeline that the messages pass.
-      task: model and loss.
       memories: the clients' memories.
       rows: rows of the largest cohort, in full blocks.
 
@@ -87,9 +85,8 @@ class Stacking:
       add_program: the program behind `add`.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
+    def __init__(self, pipeline: Pipeline, memories: Memories, rows: int):
         self.pipeline = pipeline
-        self.task = task
         self.memories = memories
         self.rows = rows
         self.gathering = _gathering(rows, pipeline.drops_nonfinite)
@@ -127,7 +124,7 @@ class Stacking:
         del slots
         pipeline = self.pipeline
         slots = gathered.slots
-        contexts = contexts_of(pipeline, self.task, start, slots)
+        contexts = contexts_of(pipeline, start, slots)
         processed, output = pipeline.apply(sent_updates(gathered), start.server.state, contexts)
         arrived = processed.arrived
         counts = count_rows(processed, slots)

@@ -28,7 +28,7 @@ from fedsim.engine.server_records import (
 )
 from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
-from fedsim.types import Fold, Info, Task
+from fedsim.types import Fold, Info
 
 
 class Sum(NamedTuple):
@@ -46,7 +46,6 @@ class Summing:
 
     Args:
       pipeline: the pipeline that the messages pass; its rule has a `fold`.
-      task: model and loss.
       memories: the clients' memories.
       rows: rows of the largest cohort, in full blocks.
 
@@ -54,10 +53,9 @@ class Summing:
       add_program: the program behind `add`.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
+    def __init__(self, pipeline: Pipeline, memories: Memories, rows: int):
         assert pipeline.reducing.fold is not None
         self.pipeline = pipeline
-        self.task = task
         self.memories = memories
         self.rows = rows
         self.fold: Fold = pipeline.reducing.fold
@@ -67,7 +65,7 @@ class Summing:
         """Return the sum over no rows; only the shapes of `messages` count."""
         updates = sent_updates(messages)
         state = start.server.state
-        contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
+        contexts = contexts_of(self.pipeline, start, messages.slots)
         process = lambda updates: self.pipeline.process(updates, state, contexts)
         processed = jax.eval_shape(process, updates)
         no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.staged)
@@ -144,7 +142,7 @@ class Summing:
         pipeline = self.pipeline
         slots = messages.slots
         stats = train_stats(messages, pipeline.drops_nonfinite)
-        contexts = contexts_of(pipeline, self.task, start, slots)
+        contexts = contexts_of(pipeline, start, slots)
         processed = pipeline.process(sent_updates(messages), start.server.state, contexts)
 
         arrived = processed.arrived
@@ -189,7 +187,7 @@ class Summing:
           start: the round's start.
         """
         state = start.server.state
-        contexts = contexts_of(self.pipeline, self.task, start, slots)
+        contexts = contexts_of(self.pipeline, start, slots)
         apply_rule = lambda state, context: self.fold.finish(total.rule, state, context)
         output = self.pipeline.reduce(
             apply_rule, state, row_state=state, info=total.info, contexts=contexts
