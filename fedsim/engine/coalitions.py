@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from fedsim import tree
+from fedsim.compose import plain_updates
 from fedsim.engine.close import close_rows
 from fedsim.engine.evaluation import metrics, scores
 from fedsim.engine.frozen import with_frozen
@@ -107,14 +108,8 @@ class Coalitions:
         delta, stats, columns = jax.tree.map(
             filled, (updates.updates, updates.stats, updates.columns)
         )
-        rows = Updates(
-            delta=delta,
-            stats=stats,
-            aux={},
-            memory={},
-            bytes=filled(np.zeros(K, np.int32)),
-            **columns,
-        )
+        rows = plain_updates(delta, columns["arrived"], columns["samples"])
+        rows = rows._replace(stats=stats, **columns)
         before = {
             **self.start.shared,
             "params": updates.params_before,

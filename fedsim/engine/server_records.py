@@ -12,7 +12,7 @@ from fedsim.engine.frozen import bound
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memory
-from fedsim.engine.pipeline import Contexts, Pipeline, ProcessedRows, RuleOutput
+from fedsim.engine.pipeline import Contexts, Pipeline, RuleOutput
 from fedsim.engine.sections import SectionSums
 from fedsim.engine.server_samples import ServerSamples, server_loss
 from fedsim.engine.shared_leaves import bytes_at_server, bytes_without_part
@@ -197,12 +197,12 @@ def train_stats(messages: Messages, drops_nonfinite: bool) -> TrainStats:
     )
 
 
-def count_rows(rows: ProcessedRows, slots: Slots) -> Counts:
-    """Return how many rows can be used, were not finite, and were planned to report."""
+def count_rows(used: Updates, nonfinite: Bool[Array, " rows"], slots: Slots) -> Counts:
+    """Return how many rows the rule may use, were not finite, and were planned to report."""
     count = lambda mask: jnp.sum(mask, dtype=jnp.int32)
     return Counts(
-        usable=count(rows.staged.arrived),
-        nonfinite=count(rows.nonfinite),
+        usable=count(used.arrived),
+        nonfinite=count(nonfinite),
         reported=count(slots.weight > 0),
     )
 

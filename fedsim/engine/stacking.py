@@ -127,7 +127,7 @@ class Stacking:
         contexts = contexts_of(pipeline, start, slots)
         processed, output = pipeline.apply(sent_updates(gathered), start.server.state, contexts)
         arrived = processed.arrived
-        counts = count_rows(processed, slots)
+        counts = count_rows(processed.staged, processed.nonfinite, slots)
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
         # changes any more.

@@ -80,10 +80,6 @@ class Summing:
             bytes=jnp.zeros(self.rows, jnp.int32),
         )
 
-    def _first_sum(self, messages: Messages, start: RoundStart) -> Sum:
-        """Return `zero` behind a barrier: 0 + x is added as in later blocks, and −0 becomes 0."""
-        return jax.lax.optimization_barrier(self.zero(messages, start))
-
     @jitted_with(donate=(0, 1))
     def add(
         self,
@@ -110,7 +106,8 @@ class Summing:
         """
         so_far = total
         if so_far is None:
-            so_far = self._first_sum(messages, start)
+            # Behind a barrier, 0 + x is added as in later blocks, and −0 becomes 0.
+            so_far = jax.lax.optimization_barrier(self.zero(messages, start))
 
         # Once the model is not finite, nothing changes any more.
         alive = is_finite(start.server.shared["params"])
@@ -138,7 +135,7 @@ class Summing:
         first_slot: Int[Array, ""],
         alive: Bool[Array, ""],
     ) -> tuple[Sum, Memory, TrainStats]:
-        """Return `added` with a part of a block; `alive`: whether clients remember the round."""
+        """Return `add` with a part of a block; `alive`: whether clients remember the round."""
         pipeline = self.pipeline
         slots = messages.slots
         stats = train_stats(messages, pipeline.drops_nonfinite)
@@ -158,6 +155,7 @@ class Summing:
         }
         memory = self.memories.save(memory, slots, rows, arrived.arrived & alive)
 
+        counts = count_rows(processed.staged, processed.nonfinite, slots)
         weights = pipeline.rule.weights(staged)
         rule_context = contexts(Phase.RULE)._replace(state=start.server.state["rule"])
         total = Sum(
@@ -165,7 +163,7 @@ class Summing:
             sections=sections.add_rows(
                 total.sections, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
             ),
-            counts=jax.tree.map(jnp.add, total.counts, count_rows(processed, slots)),
+            counts=jax.tree.map(jnp.add, total.counts, counts),
             info=add_reports(total.info, processed.info),
             bytes=with_bytes(
                 total.bytes,
