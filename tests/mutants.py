@@ -73,7 +73,7 @@ OPTIMISERS = [
     ),
     Mutant(
         "server subtracts Delta (sign)",
-        "engine/server.py",
+        "engine/close.py",
         {"tree.add(old, step)": "tree.subtract(old, step)"},
         trajectories(f"fedavg_samples/{PARTIAL}"),
     ),

@@ -1,6 +1,7 @@
 """Links of the user's: their hooks are checked by shapes before anything is trained."""
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 
 from fedsim.assemble.links import Link, factory_of
 from fedsim.assemble.programs import HashableSection, Training
-from fedsim.compose import FAMILIES
+from fedsim.compose import FAMILIES, plain_context, plain_updates
 from fedsim.compose.contract import (
     check_aggregate_stage,
     check_client,
@@ -317,28 +318,13 @@ def stack_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: 
     reduced = [name for name, how in trained.client.reduce.items() if not callable(how)]
     aux = {name: shared["aux"][name] for name in reduced if name in shared["aux"]}
 
-    updates = Updates(
-        delta=stacked(shared["params"]),
-        stats=stacked(shared["stats"]),
-        aux=stacked(aux),
-        arrived=flags,
-        samples=numbers,
-        count=numbers,
-        loss=numbers,
-        steps=numbers,
-        effort=numbers,
-        memory=(),
-        bytes=integers,
-        age=integers,
-    )
-    context = Context(
-        key=jax.eval_shape(jax.random.key, 0),
-        round=Shape((), np.int32),
-        N=number,
-        lr=number,
+    updates = jax.eval_shape(plain_updates, stacked(shared["params"]), flags, numbers)
+    updates = updates._replace(stats=stacked(shared["stats"]), aux=stacked(aux), memory=())
+
+    key = jax.eval_shape(jax.random.key, 0)
+    of_context = functools.partial(plain_context, dtype=dtype)
+    context = jax.eval_shape(of_context, key, shared["params"], integers)._replace(
         shared=shared,
-        ids=integers,
-        malicious=flags,
         samples=number,
         expected=number,
         expected_samples=number,

@@ -456,6 +456,7 @@ def serving(
         rule=rule,
         steps=steps,
         client=trained.client,
+        task=trained.task,
         drops_nonfinite=drop,
         width=shape.width,
         scale=_scale_of(training_inputs.model),
@@ -465,7 +466,6 @@ def serving(
         make_server = partial(BankServer, cloud=_cloud(sections.cloud, trained.client, drop))
     return make_server(
         pipeline,
-        trained.task,
         broadcast=codec,
         memories=trained.memories,
         deviations=deviations(training_inputs, sections.wire, drop, shape.width),
@@ -522,10 +522,11 @@ def deviations(
         rule=mean(),
         steps=[],
         client=trained.client,
+        task=trained.task,
         drops_nonfinite=drop,
         width=width,
     )
-    return Deviations(pipeline, trained.task)
+    return Deviations(pipeline)
 
 
 def _made(links: tuple[HashableSection, ...]) -> list[Any]:

@@ -32,7 +32,7 @@ from fedsim.assemble.stacks import (
     stack_of,
 )
 from fedsim.clients import sgd
-from fedsim.compose import fresh_rows, server_step
+from fedsim.compose import fresh_rows, plain_context, server_step
 from fedsim.engine.pipeline import Pipeline
 from fedsim.errors import LinkError, OrderError, dotted
 from fedsim.scenario.order import index_of_rule
@@ -483,19 +483,12 @@ def _context(inputs: RoundInputs, dtype: type) -> Context:
         params = _zero_row(inputs.stack)
     else:
         params = jax.tree.map(jnp.asarray, inputs.params)
-    if inputs.malicious is None:
-        malicious = numpy.zeros(K, bool)
-    else:
-        malicious = numpy.asarray(inputs.malicious)
     number: Any = dtype
-    return Context(
-        key=_key(inputs.seed, dtype),
-        round=numpy.int32(1),
-        N=number(K),
+    context = plain_context(_key(inputs.seed, dtype), params, numpy.arange(K), dtype)
+    if inputs.malicious is not None:
+        context = context._replace(malicious=numpy.asarray(inputs.malicious))
+    return context._replace(
         lr=number(inputs.lr),
-        shared={"params": params},
-        ids=numpy.arange(K),
-        malicious=malicious,
         reference=jax.tree.map(jnp.asarray, inputs.reference),
         expected=number(K),
         expected_samples=numpy.asarray(inputs.weights, dtype).sum(),

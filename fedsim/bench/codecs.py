@@ -19,7 +19,7 @@ from fedsim.bench.plain_codecs import PLAIN, Plain, receiver
 from fedsim.bench.timing import Announce, in_turn, timed
 from fedsim.bench.workload import lanes
 from fedsim.clients.sgd import sgd
-from fedsim.compose import FAMILIES, fresh_rows, in_parts, plain_updates
+from fedsim.compose import FAMILIES, fresh_rows, in_parts, plain_context, plain_updates
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.pack import Width
 from fedsim.engine.pipeline import Pipeline, ProcessedRows
@@ -138,21 +138,10 @@ def _messages(scenario: Scenario, rows: int, columns: int) -> Messages:
         )
         size = jnp.full(width.block, tree.payload_bytes(params), jnp.int32)
         updates = updates._replace(bytes=size)
-        blocks.append((updates, _context(params, rows, first, width.block)))
+        ids = first + jnp.arange(width.block)
+        context = plain_context(jax.random.key(0), params, ids, jnp.float32)
+        blocks.append((updates, context._replace(N=jnp.float32(rows))))
     return Messages(blocks, params, width)
-
-
-def _context(params: Params, rows: int, first: int, block: int) -> Context:
-    """What is known about a block of messages; `first`: the id of its first client."""
-    return Context(
-        key=jax.random.key(0),
-        round=jnp.int32(1),
-        N=jnp.float32(rows),
-        lr=jnp.float32(1),
-        shared={"params": params},
-        ids=first + jnp.arange(block),
-        malicious=jnp.zeros(block, bool),
-    )
 
 
 def _records(

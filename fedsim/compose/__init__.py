@@ -15,6 +15,7 @@ from fedsim.compose.chains import in_parts as in_parts
 from fedsim.compose.chains import labels as labels
 from fedsim.compose.chains import lift as lift
 from fedsim.compose.chains import no_reports as no_reports
+from fedsim.compose.chains import plain_context as plain_context
 from fedsim.compose.chains import plain_updates as plain_updates
 from fedsim.compose.chains import reads_updates_alone as reads_updates_alone
 from fedsim.compose.chains import scheduled as scheduled

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -263,6 +264,31 @@ def plain_updates(delta: Tree, arrived: Bool[Array, " K"], samples: Float[Array,
         memory={},
         bytes=jnp.zeros(K, jnp.int32),
         age=jnp.zeros(K, jnp.int32),
+    )
+
+
+def plain_context(key: Any, params: Tree, ids: Any, dtype: Any) -> Context:
+    """Return what links know in the first round of senders that all take part, and are honest.
+
+    Args:
+      key: of the links.
+      params: what the senders were sent.
+      ids: of the senders `[K]`.
+      dtype: of the floats.
+    """
+    # NumPy makes the constants: every operation of JAX would be one more program to compile. They
+    # are typed as Any because `Context` annotates its fields as JAX arrays.
+    numpy: Any = np
+    number: Any = np.dtype(dtype).type
+    K = len(ids)
+    return Context(
+        key=key,
+        round=numpy.int32(1),
+        N=number(K),
+        lr=number(1),
+        shared={"params": params},
+        ids=ids,
+        malicious=numpy.zeros(K, bool),
     )
 
 

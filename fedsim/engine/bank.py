@@ -9,13 +9,14 @@ clients together, from a bank with all models.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from fedsim import tree
+from fedsim.engine.close import Kept
 from fedsim.engine.cloud import Cloud
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import Memory
@@ -40,14 +41,7 @@ from fedsim.types import Bank, Client, Info, Shared, Work
 NONE = -1  # in place of a model's number: of a client that has none, or has not taken part
 
 GROUPS = "groups"  # the entry of the server's state that says which model every client has
-CLOUD = "cloud"  # what the server of several servers remembers
-
-
-class Received(NamedTuple):
-    """What was received for ONE model."""
-
-    of_model: Any  # a `Sum`, or `Messages` of which those of other models have not arrived
-    reported: Int[Array, ""]  # clients that reported in the round, whichever model they trained
+OF_MODELS = ("wire", "stages", "rule", "steps", "optimiser")  # entries that every model has
 
 
 def models_of(client: Client) -> int:
@@ -128,14 +122,16 @@ class ModelAggregator:
       bank: the models.
 
     Attributes:
-      add_program: the program behind `add`.
+      add: adds the messages of a block, as that of `one`; clients remember nothing.
+      add_program: the program behind it.
     """
 
     def __init__(self, one: Summing | Stacking, bank: Bank):
         self.one = one
         self.bank = bank
         self.gathers = isinstance(one, Stacking)
-        self.add_program: Jitted = one.add_program if isinstance(one, Stacking) else self.add_rows
+        self.add = one.add if self.gathers else self.add_rows
+        self.add_program: Jitted = one.add_program if self.gathers else self.add_rows
 
     def zero(self, messages: Messages, start: RoundStart) -> Any:
         """Return what is received before any message: `[k, ...]` sums, or one empty stack."""
@@ -146,19 +142,6 @@ class ModelAggregator:
             return self.one.zero(messages, start._replace(server=server))
 
         return jax.lax.map(zero, _of_models(start.server)[0])
-
-    def add(
-        self,
-        received: Any,
-        memory: Memory,
-        messages: Messages,
-        start: RoundStart,
-        first_slot: Int[Array, ""] | int,
-    ) -> tuple[Any, Memory, TrainStats]:
-        """Add the messages of a block, as `Summing.add`; clients remember nothing."""
-        if self.gathers:
-            return self.one.add(received, memory, messages, start, first_slot)
-        return self.add_rows(received, memory, messages, start, first_slot)
 
     @jitted_with(donate=(0, 1))
     def add_rows(
@@ -177,7 +160,7 @@ class ModelAggregator:
             total, server, model = of_model
             of_model = _of_model(messages, model, self.bank.models)
             model_start = start._replace(server=server)
-            total, _, stats = one.added(total, memory, of_model, model_start, first_slot)
+            total, _, stats = one.add(total, memory, of_model, model_start, first_slot)
             return total, stats
 
         models = jnp.arange(self.bank.models)
@@ -186,24 +169,24 @@ class ModelAggregator:
         # What a client's training reports does not depend on the model: all copies are equal.
         return total, memory, tree.take(stats, 0)
 
-    def received(self, received: Any, model: Int[Array, ""]) -> Received:
-        """Return what was received for ONE model, from what was received for all of them."""
+    def aggregate(
+        self, received: Any, model: Int[Array, ""], memory: Memory, slots: Slots, start: RoundStart
+    ) -> Aggregated:
+        """Apply the rule to what was received for ONE model, out of what was received for all."""
         if self.gathers:
             reported = jnp.sum(received.slots.weight > 0, dtype=jnp.int32)
-            return Received(_of_model(received, model, self.bank.models), reported)
-        reported = jnp.sum(received.counts.reported, dtype=jnp.int32)
-        return Received(tree.take(received, model), reported)
+            received = _of_model(received, model, self.bank.models)
+        else:
+            reported = jnp.sum(received.counts.reported, dtype=jnp.int32)
+            received = tree.take(received, model)
 
-    def aggregate(
-        self, received: Received, memory: Memory, slots: Slots, start: RoundStart
-    ) -> Aggregated:
-        """Apply the rule to what was received for ONE model."""
-        aggregated = self.one.aggregate(received.of_model, memory, slots, start)
+        aggregated = self.one.aggregate(received, memory, slots, start)
         if not self.bank.over_round:
             return aggregated
-        share = aggregated.counts.usable / jnp.maximum(received.reported, 1)
-        step = jax.tree.map(lambda a: a * share.astype(a.dtype), aggregated.aggregate)
-        return aggregated._replace(aggregate=step)
+        share = aggregated.counts.usable / jnp.maximum(reported, 1)
+        output = aggregated.output
+        step = jax.tree.map(lambda a: a * share.astype(a.dtype), output.aggregate)
+        return aggregated._replace(output=output._replace(aggregate=step))
 
 
 class BankServer(Server):
@@ -217,59 +200,53 @@ class BankServer(Server):
         super().__init__(*arguments, **options)
         assert self.client.bank is not None
         self.bank: Bank = self.client.bank
-        self.cloud = cloud
+        if self.bank.grouping is not None:
+            self.kept.append(Kept(GROUPS, self._first_groups))
+        if cloud is not None:
+            self.kept.append(cloud.kept)
         self.aggregator: Any = ModelAggregator(self.aggregator, self.bank)
 
-    def new_server(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server, inside of a program.
+    def new_states(self, shared: Shared, present: Any) -> dict[str, Tree]:
+        """Return the states of links and optimisers for every model `[k, ...]`."""
+        one = super().new_states
+        return jax.lax.map(lambda model: one(model, present), shared)
 
-        Args:
-          shared: the variables of all models at the start of the run `[k, ...]`.
-          present: mask of the clients that can take part `[N]`.
-        """
-        one = super().new_server
-        server = jax.lax.map(lambda model: one(model, present), shared)
-        state = dict(server.state)
-        if self.bank.grouping is not None:
-            params = one_model(self.client, shared)["params"]
-            state[GROUPS] = self.bank.grouping.init(self.task, params, present, self.bank.models)
-        if self.cloud is not None:
-            state[CLOUD] = self.cloud.init(shared)
-        return server._replace(state=state)
+    def _first_groups(self, shared: Shared, present: Any) -> Tree:
+        """Return the groups at the start of a run."""
+        assert self.bank.grouping is not None
+        params = one_model(self.client, shared)["params"]
+        return self.bank.grouping.init(self.task, params, present, self.bank.models)
 
-    def next_server(
+    def close(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
-    ) -> ServerUpdate:
-        """Return the next server, as `Server`, with the reports of all models together."""
-        one = super().updated
+    ) -> tuple[ServerUpdate, Array]:
+        """Return the next server, with one report, and the weights of every model `[k]`."""
         server, of_all = _of_models(start.server)
         info: Info = {}
         if self.bank.regroups:
             received, server, of_all[GROUPS], info = self._regrouped(received, start)
 
-        def update(of_model) -> tuple[ServerState, RoundReport, Array]:
-            server, model = of_model
+        def of_model(server_and_number) -> tuple[ServerState, RoundReport, Array]:
+            server, model = server_and_number
             model_start = start._replace(server=server)
-            received_for_it = self.aggregator.received(received, model)
-            updated, aggregated = one(received_for_it, memory, slots, model_start)
-            weight = jnp.where(updated.report.skipped, 0, aggregated.sections.weight)
-            return updated.server, updated.report, weight
+            aggregated = self.aggregator.aggregate(received, model, memory, slots, model_start)
+            update, weight = self.closed(aggregated, model_start)
+            return update.server, update.report, weight
 
-        models, reports, weights = jax.lax.map(update, (server, jnp.arange(self.bank.models)))
+        numbers = jnp.arange(self.bank.models)
+        models, reports, weights = jax.lax.map(of_model, (server, numbers))
         report = _joined(reports)
+        shared = models.shared
         if self.bank.mix is not None:
-            shared = self.bank.mix(server.shared, models.shared, ~reports.skipped)
-            models = models._replace(shared=shared)
+            shared = self.bank.mix(server.shared, shared, ~reports.skipped)
             report = report._replace(finite=is_finite(shared["params"]))
-        if self.cloud is not None:
-            shared, of_all[CLOUD], info = self.cloud.step(
-                models.shared, of_all[CLOUD], weights, start
-            )
-            models = models._replace(shared=shared)
-            report = report._replace(finite=report.finite & is_finite(shared["params"]))
-        models = models._replace(state={**models.state, **of_all})
-        report = report._replace(info={**report.info, **info})
-        return ServerUpdate(server=models, memory=memory, report=report, reduced=None)
+        update = ServerUpdate(
+            server=ServerState(shared, {**models.state, **of_all}),
+            memory=memory,
+            report=report._replace(info={**report.info, **info}),
+            reduced=None,
+        )
+        return update, weights
 
     def _regrouped(
         self, received: Messages, start: RoundStart
@@ -296,9 +273,9 @@ class BankServer(Server):
 
 
 def _of_models(server: ServerState) -> tuple[ServerState, dict[str, Tree]]:
-    """Return what the server has of every model `[k, ...]`, and its state of all of them."""
-    state = dict(server.state)
-    of_all = {name: state.pop(name) for name in (GROUPS, CLOUD) if name in state}
+    """Return what the server has of every model `[k, ...]`, and what it keeps of all of them."""
+    of_all = dict(server.state)
+    state = {name: of_all.pop(name) for name in OF_MODELS}
     return server._replace(state=state), of_all
 
 

@@ -1,19 +1,19 @@
 """A cloud: the server of edges, whose models it makes one of every so many rounds."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedsim import tree
-from fedsim.compose import plain_updates, server_step
-from fedsim.engine import sections
+from fedsim.compose import plain_context, plain_updates, server_step
+from fedsim.engine.close import Kept, close_rows
 from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.pipeline import Contexts, Pipeline, State
-from fedsim.engine.server_records import RoundStart
+from fedsim.engine.server_records import RoundStart, ServerState
 from fedsim.tree import Tree
-from fedsim.types import Client, Context, Info, ServerLinks, Shared
+from fedsim.types import Client, Info, ServerLinks, Shared
 
 # What it reports: edges that sent their models in a round, and edges that received its own.
 SENT = "cloud/edges_sent"
@@ -38,6 +38,9 @@ class Cloud:
       edges: k.
       client: the client method.
       drops_nonfinite: whether it leaves out an edge whose model is not finite.
+
+    Attributes:
+      kept: what the edges' server keeps of it.
     """
 
     def __init__(
@@ -54,9 +57,11 @@ class Cloud:
             client=client,
             drops_nonfinite=drops_nonfinite,
         )
+        self.kept = Kept("cloud", self.init, self.after)
 
-    def init(self, shared: Shared) -> CloudState:
-        """Return the state at the start of a run; `shared`: of all edges `[k, ...]`, alike."""
+    def init(self, shared: Shared, present: Any) -> CloudState:
+        """Return the state at the start of a run, when all edges are alike `[k, ...]`."""
+        del present
         params = tree.take(shared["params"], 0)
         return CloudState(
             cloud=params,
@@ -65,72 +70,46 @@ class Cloud:
             optimiser=self.optimiser.init(params),
         )
 
-    def step(
-        self, shared: Shared, state: CloudState, weights: Float[Array, " k"], start: RoundStart
-    ) -> tuple[Shared, CloudState, Info]:
-        """Return the edges' variables after a round, inside of a program.
+    def after(
+        self, state: CloudState, shared: Shared, weight: Float[Array, " k"], start: RoundStart
+    ) -> tuple[CloudState, Shared, Info]:
+        """Return the cloud and the edges' variables after a round, for `Kept.after`.
 
         In a round that is not the cloud's, and where too few edges have a model for its rule, they
         stay as they are.
-
-        Args:
-          shared: of all edges, after their own step `[k, ...]`.
-          state: before the round.
-          weights: Σ of the weights of the updates that each edge has used in the round.
-          start: the round's start.
         """
         meets = jnp.asarray(start.round) % self.every == 0
-        weight = state.edge_weight + weights
+        weight = state.edge_weight + weight
         sent = meets & (weight > 0)
         delta = jax.tree.map(lambda edge, cloud: edge - cloud, shared["params"], state.cloud)
         updates = plain_updates(delta, sent, weight)._replace(stats=shared["stats"])
 
-        rows, output = self.pipeline.apply(updates, state.links, self._contexts(state.cloud, start))
-        change, optimiser = self.optimiser.apply(output.aggregate, state.optimiser, state.cloud)
-        cloud = tree.add(state.cloud, change)
-        after = CloudState(cloud, jnp.zeros_like(weight), output.state, optimiser)
+        variables = {"params": state.cloud, "stats": tree.take(shared["stats"], 0)}
+        server = ServerState(variables, {**state.links, "optimiser": state.optimiser})
+        contexts = self._contexts(state.cloud, start)
+        closed = close_rows(self.pipeline, self.optimiser, server, updates, contexts)
 
-        # Statistics, which the rule does not touch, are a mean by its weights.
-        sums = sections.add_rows(
-            sections.zero(updates, self.pipeline.client),
-            staged=rows.staged,
-            arrived=rows.arrived,
-            weights=self.pipeline.rule.weights(rows.staged),
-            lr_sum=jnp.zeros_like(weight),
-        )
-        steps = meets & ~self.pipeline.skips(jnp.sum(rows.staged.arrived))
-        before = tree.take(shared["stats"], 0)
-        stats = sections.stats_after(sums, before, ~steps, self.pipeline.client)
-
-        of_cloud = {**shared, **_to_all({"params": cloud, "stats": stats}, self.edges)}
+        variables, links = closed.server
+        optimiser = links.pop("optimiser")
+        after = CloudState(variables["params"], jnp.zeros_like(weight), links, optimiser)
+        of_cloud = {**shared, **_to_all(variables, self.edges)}
+        steps = meets & ~closed.skipped
         info = {
             SENT: jnp.sum(sent, dtype=jnp.int32),
             RECEIVED: jnp.where(steps, self.edges, 0).astype(jnp.int32),
         }
         unchanged = state._replace(edge_weight=weight)
-        return tree.select(steps, of_cloud, shared), tree.select(steps, after, unchanged), info
+        return tree.select(steps, after, unchanged), tree.select(steps, of_cloud, shared), info
 
     def _contexts(self, params: Tree, start: RoundStart) -> Contexts:
         """Return what its links may know: they are about edges, not about clients."""
         key = round_key(start.root, start.round, Phase.CLOUD)
-        zero = jnp.zeros_like(start.samples)
-
-        def context(phase: Phase) -> Context:
-            return Context(
-                key=jax.random.fold_in(key, int(phase)),
-                round=start.round,
-                N=jnp.full_like(start.samples, self.edges),
-                lr=zero,
-                shared={"params": params, "stats": {}, "aux": {}},
-                ids=jnp.arange(self.edges, dtype=jnp.int32),
-                malicious=jnp.zeros(self.edges, bool),
-                samples=start.samples,
-                expected=zero,
-                expected_samples=zero,
-                share=jnp.zeros(self.edges, zero.dtype),
-            )
-
-        return context
+        ids = jnp.arange(self.edges, dtype=jnp.int32)
+        context = plain_context(key, params, ids, start.samples.dtype)
+        context = context._replace(
+            round=start.round, lr=jnp.zeros_like(start.samples), samples=start.samples
+        )
+        return lambda phase: context._replace(key=jax.random.fold_in(key, int(phase)))
 
 
 def _to_all(variables: Tree, edges: int) -> Tree:

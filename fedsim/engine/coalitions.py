@@ -5,38 +5,27 @@ not arrived. What a server remembers of earlier rounds has no part in it.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool
 
 from fedsim import tree
-from fedsim.engine import sections
+from fedsim.compose import plain_updates
+from fedsim.engine.close import close_rows
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.jitted import jitted
-from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.meters.privacy import Epsilon
 from fedsim.engine.recording import RoundUpdates
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.rows import metrics, scores, scores_by_row
+from fedsim.engine.server_records import ServerState, contexts_at
 from fedsim.tree import Tree
-from fedsim.types import Context, Shared, Updates
+from fedsim.types import Shared, Updates
 
 CHUNK = 16  # coalitions whose models are made together
 PADDING = 8  # rows of a round are filled up to a multiple of it, so that few shapes are compiled
-
-
-class RoundRows(NamedTuple):
-    """What the program reads of a round."""
-
-    updates: Updates  # [rows, ...]
-    before: Shared  # the server's variables
-    ids: Int[Array, " rows"]
-    malicious: Bool[Array, " rows"]
-    round: Int[Array, ""] | int
-    lr: Float[Array, ""]  # of the clients
 
 
 class Coalitions:
@@ -51,6 +40,7 @@ class Coalitions:
     def __init__(self, run: Run, samples: str, metric: str):
         self.run = run
         self.server = run.program.server
+        self.pipeline = self.server.pipeline.behind_wire()
         self.start = run.server
         self.samples = samples
         self.metric = metric
@@ -61,76 +51,53 @@ class Coalitions:
         The empty coalition has the score of the model before the round, and so has one with fewer
         clients than the rule needs.
         """
-        rows = self._rows(updates)
+        round_rows = self._rows(updates)
         K = len(updates.clients)
+        rows = len(round_rows[0].arrived)
 
         def game(members: np.ndarray) -> np.ndarray:
             values: list[float] = []
             for first in range(0, len(members), CHUNK):
                 chunk = members[first : first + CHUNK]
-                mask: Any = np.zeros((CHUNK, len(rows.ids)), bool)
+                mask: Any = np.zeros((CHUNK, rows), bool)
                 mask[: len(chunk), :K] = chunk
-                models = tree.unstack(self.models(rows, mask))
+                models = tree.unstack(self.models(*round_rows, mask))
                 values += self._scores(models[: len(chunk)])
             return np.array(values)
 
         return game
 
     @jitted
-    def models(self, rows: RoundRows, members: Bool[Array, "n rows"]) -> Shared:
-        """Return `params` and `stats` after a round in which only some rows arrived `[n, ...]`."""
-        return jax.vmap(self._model, in_axes=(None, 0))(rows, members)
+    def models(
+        self,
+        updates: Updates,
+        before: Shared,
+        round: int,
+        of_rows: dict[str, Any],
+        members: Bool[Array, "n rows"],
+    ) -> Shared:
+        """Return `params` and `stats` after a round in which only some rows arrived `[n, ...]`.
 
-    def _model(self, rows: RoundRows, members: Bool[Array, " rows"]) -> Shared:
-        """Return the variables after a round of one coalition `[rows]`, as `Server.updated`."""
-        pipeline = self.server.pipeline
-        state = self.start.state
-        arrived = rows.updates._replace(arrived=rows.updates.arrived & members)
-        context = self._contexts(rows)
+        Args:
+          updates: the round's rows.
+          before: the server's variables before the round.
+          round: its number.
+          of_rows: what else is known of the rows, as of `contexts_at`.
+          members: the rows of every coalition.
+        """
+        server = ServerState(before, self.start.state)
+        start = self.run.round_start(server, round)
+        contexts = contexts_at(self.pipeline, start, **of_rows)
 
-        staged, _, _ = pipeline.stages.apply(arrived, state["stages"], context(Phase.SERVER))
-        reduced, _, _ = pipeline.rule.apply(staged, state["rule"], context(Phase.RULE))
-        aggregate, _, _ = pipeline.steps.apply(reduced, state["steps"], context(Phase.AGGREGATE))
-        before = pipeline.shared_params(rows.before)
-        step, _ = self.server.optimiser.apply(aggregate, state["optimiser"], before)
-        skipped = pipeline.skips(jnp.sum(staged.arrived))
-        params = tree.select(skipped, before, tree.add(before, step))
+        def model(members: Bool[Array, " rows"]) -> Shared:
+            arrived = updates._replace(arrived=updates.arrived & members)
+            closed = close_rows(self.pipeline, self.server.optimiser, server, arrived, contexts)
+            return {name: closed.server.shared[name] for name in ("params", "stats")}
 
-        sums = sections.add_rows(
-            sections.zero(arrived, pipeline.client),
-            staged,
-            arrived,
-            weights=pipeline.rule.weights(staged),
-            lr_sum=jnp.zeros_like(staged.samples),
-        )
-        stats = sections.stats_after(sums, rows.before["stats"], skipped, pipeline.client)
-        return {"params": tree.fill_leaves(params, rows.before["params"]), "stats": stats}
+        return jax.vmap(model)(members)
 
-    def _contexts(self, rows: RoundRows) -> Callable[[Phase], Context]:
-        """Return what links know besides the rows."""
-        run = self.run
-        start = run.round_start(self.start, 1)
-        shared = {**rows.before, "params": self.server.pipeline.shared_params(rows.before)}
-
-        def context(phase: Phase) -> Context:
-            return Context(
-                key=round_key(run.key, rows.round, phase),
-                round=rows.round,
-                N=start.clients,
-                lr=rows.lr,
-                shared=shared,
-                ids=rows.ids,
-                malicious=rows.malicious,
-                samples=start.samples,
-                expected=start.expected[0],
-                expected_samples=start.expected[1],
-                scale=self.server.pipeline.scale,
-            )
-
-        return context
-
-    def _rows(self, updates: RoundUpdates) -> RoundRows:
-        """Return what the program reads of a round, filled up with rows that have not arrived."""
+    def _rows(self, updates: RoundUpdates) -> tuple[Updates, Shared, int, dict[str, Any]]:
+        """Return what `models` reads of a round, filled up with rows that have not arrived."""
         plan = self.run.plan
         K = len(updates.clients)
         padding = -K % PADDING
@@ -141,25 +108,19 @@ class Coalitions:
         delta, stats, columns = jax.tree.map(
             filled, (updates.updates, updates.stats, updates.columns)
         )
-        return RoundRows(
-            updates=Updates(
-                delta=delta,
-                stats=stats,
-                aux={},
-                memory={},
-                bytes=filled(np.zeros(K, np.int32)),
-                **columns,
-            ),
-            before={
-                **self.start.shared,
-                "params": updates.params_before,
-                "stats": updates.stats_before,
-            },
-            ids=filled(updates.clients),
-            malicious=filled(plan.malicious_in(updates.round)[updates.clients]),
-            round=jnp.int32(updates.round),
-            lr=self.run.program.dtype.type(plan.local.lr(updates.round)),
-        )
+        rows = plain_updates(delta, columns["arrived"], columns["samples"])
+        rows = rows._replace(stats=stats, **columns)
+        before = {
+            **self.start.shared,
+            "params": updates.params_before,
+            "stats": updates.stats_before,
+        }
+        of_rows = {
+            "lr": self.run.program.dtype.type(plan.local.lr(updates.round)),
+            "ids": filled(updates.clients),
+            "malicious": filled(plan.malicious_in(updates.round)[updates.clients]),
+        }
+        return rows, before, updates.round, of_rows
 
     def _scores(self, models: list[Tree]) -> list[float]:
         """Return the scores of models, which the device evaluates one after another."""

@@ -30,7 +30,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.summing import Sum
 from fedsim.stages.knowledge import known_rows
 from fedsim.tree import Tree
-from fedsim.types import Bound, Context, Info, Task, Updates
+from fedsim.types import Bound, Context, Info, Updates
 
 
 class HonestSum(NamedTuple):
@@ -69,12 +69,10 @@ class Deviations:
 
     Args:
       pipeline: whose wire it is; its rule counts only where a link of the wire asks for it.
-      task: model and loss.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task):
+    def __init__(self, pipeline: Pipeline):
         self.pipeline = pipeline
-        self.task = task
 
     def measure(self, gathered: Messages, reduced: Tree, start: RoundStart) -> Deviation:
         """Return how far what a rule made of the messages lies from the honest ones."""
@@ -90,7 +88,7 @@ class Deviations:
         """Return `measure`, with only those states of the server that it needs."""
         pipeline = self.pipeline
         server = start.server
-        contexts = contexts_of(pipeline, self.task, start, gathered.slots)
+        contexts = contexts_of(pipeline, start, gathered.slots)
         arrived = pipeline.arrive(sent_updates(gathered), server.state, contexts).updates
         context = contexts(Phase.RULE)
         mean = mean_of(add_honest(None, arrived, context))
@@ -108,19 +106,17 @@ class Distances:
 
     Args:
       pipeline: the run's pipeline.
-      task: model and loss.
       deviations: the program that measures stacks behind its wire.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task, deviations: Deviations):
+    def __init__(self, pipeline: Pipeline, deviations: Deviations):
         self.pipeline = pipeline
-        self.task = task
         self.deviations = deviations
 
     @jitted
     def add(self, total: HonestSum | None, messages: Messages, start: RoundStart) -> HonestSum:
         """Add the honest rows of a block that is summed and forgotten."""
-        contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
+        contexts = contexts_of(self.pipeline, start, messages.slots)
         updates = sent_updates(messages)
         arrived = self.pipeline.arrive(updates, start.server.state, contexts).updates
         return add_honest(total, arrived, contexts(Phase.RULE))
@@ -160,7 +156,7 @@ class Distances:
         server = start.server
         assert pipeline.rule.fold is not None
         assert honest is not None
-        context = contexts_of(pipeline, self.task, start, slots)(Phase.RULE)
+        context = contexts_of(pipeline, start, slots)(Phase.RULE)
         reduced = pipeline.rule.fold.finish(total.rule, server.state["rule"], context)[0]
         aggregate = pipeline.decoded(reduced, server.shared)
         mean = pipeline.decoded(mean_of(honest), server.shared)

@@ -7,7 +7,7 @@ scores and results are about.
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from fedsim import tree
 from fedsim.clients.nodes import NODE_MODEL
@@ -15,13 +15,13 @@ from fedsim.engine import sections
 from fedsim.engine.keys import Phase
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.neighbourhoods import mix_by_rule
-from fedsim.engine.pipeline import Contexts, WireOutput
+from fedsim.engine.pipeline import Contexts
 from fedsim.engine.server_records import (
     Aggregated,
-    Counts,
     Messages,
     RoundStart,
     contexts_of,
+    count_rows,
     is_finite,
     sent_updates,
 )
@@ -56,10 +56,10 @@ class NodeMixing(Stacking):
         slots = gathered.slots
         state = start.server.state
         shared = start.server.shared
-        contexts = contexts_of(pipeline, self.task, start, slots)
+        contexts = contexts_of(pipeline, start, slots)
         updates = sent_updates(gathered)
         wire = pipeline.arrive(updates, state, contexts)
-        counts = _counts(wire, updates.arrived)
+        counts = count_rows(wire.updates, wire.nonfinite, slots)
 
         # The nodes' rows before the round, and after it. Once the mean is not finite, or with too
         # few messages for the rule, nothing changes.
@@ -89,14 +89,12 @@ class NodeMixing(Stacking):
             name: tree.put(memory.rows[name], row, remembered)
             for name, remembered in wire.updates.memory.items()
         }
+        reports = {**output.info, "consensus": consensus(after[NODE_MODEL], x_mean)}
         return Aggregated(
-            reduced=None,
-            aggregate=output.aggregate,
-            state=output.state,
+            output=output._replace(reduced=None, info=reports),
             sections=sections.zero(updates, pipeline.client),
             counts=counts,
             memory=memory._replace(rows={CLIENT: rows, **of_stages}),
-            info={**output.info, "consensus": consensus(after[NODE_MODEL], x_mean)},
             bytes=sent_bytes,
         )
 
@@ -192,12 +190,3 @@ def consensus(stacked: Tree, mean: Tree) -> Float[Array, ""]:
         mean,
     )
     return jnp.mean(sum(jax.tree.leaves(squares)))
-
-
-def _counts(wire: WireOutput, reported: Bool[Array, " rows"]) -> Counts:
-    count = lambda mask: jnp.sum(mask, dtype=jnp.int32)
-    return Counts(
-        usable=count(wire.updates.arrived),
-        nonfinite=count(wire.nonfinite),
-        reported=count(reported),
-    )

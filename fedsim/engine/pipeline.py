@@ -1,5 +1,6 @@
 """What a cohort's messages pass through: wire, filter, stages, rule, and the steps after it."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ from fedsim.types import (
     Rule,
     Shared,
     Stage,
+    Task,
     Updates,
     forgetful,
 )
@@ -76,7 +78,8 @@ class ProcessedRows(NamedTuple):
 class RuleOutput(NamedTuple):
     """What becomes of a round's rows."""
 
-    reduced: Tree  # what the rule returned; behind a linear codec still a payload
+    # what the rule returned, behind a linear codec still a payload; None where nobody asks for it
+    reduced: Tree | None
     aggregate: Tree  # behind the steps that follow the rule
     state: State  # of all links
     info: Info  # what they report, as `krum/malicious_kept`
@@ -91,6 +94,7 @@ class Pipeline:
       rule: the reducing rule.
       steps: links that change the aggregate before the optimisers.
       client: the client method, which says what travels.
+      task: model and loss, for links that score models.
       drops_nonfinite: give weight 0 to a row that is not finite.
       width: rows that a row-wise stage works on at a time; None: all.
       scale: what the pair of an adapter counts, as `Context.scale`.
@@ -118,6 +122,7 @@ class Pipeline:
         rule: Rule,
         steps: Sequence[AggregateStage],
         client: Client,
+        task: Task | None = None,
         *,
         drops_nonfinite: bool,
         width: int | None = None,
@@ -126,6 +131,7 @@ class Pipeline:
         self.rule = rule
         self.scale = scale
         self.client = client
+        self.task = task
         self.drops_nonfinite = drops_nonfinite
 
         wire_stages = as_stages(wire, self._defence)
@@ -181,6 +187,15 @@ class Pipeline:
         self.folds = rule.fold is not None and row_wise and not needs_all
 
         self.bound = None if self.codec else _bound(stages, rule)
+
+    def behind_wire(self) -> "Pipeline":
+        """Return the pipeline for messages that have passed the wire."""
+        pipeline = copy.copy(self)
+        pipeline.wire = self.wire._replace(
+            apply=lambda updates, state, context: (updates, state, {})
+        )
+        pipeline.aims = False
+        return pipeline
 
     def shared_params(self, shared: Shared) -> Tree:
         """Return the parameters that the client method shares."""

@@ -23,7 +23,7 @@ from fedsim.engine.server_records import (
     with_bytes,
 )
 from fedsim.tree import Tree
-from fedsim.types import Shared, Task, reported
+from fedsim.types import Shared, reported
 
 
 class ProbeSum(NamedTuple):
@@ -39,13 +39,11 @@ class Probing:
 
     Args:
       pipeline: the pipeline that the messages pass.
-      task: model and loss.
       rows: rows of the largest cohort, in full blocks.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task, rows: int):
+    def __init__(self, pipeline: Pipeline, rows: int):
         self.pipeline = pipeline
-        self.task = task
         self.rows = rows
 
     @jitted
@@ -65,7 +63,7 @@ class Probing:
           first_slot: the block's first slot in the cohort.
         """
         slots = messages.slots
-        contexts = contexts_of(self.pipeline, self.task, start, slots)
+        contexts = contexts_of(self.pipeline, start, slots)
         arrived = self.pipeline.arrive(
             sent_updates(messages), start.server.state, contexts, Phase.PROBE
         ).updates

@@ -22,7 +22,7 @@ from fedsim.engine.server_records import (
 )
 from fedsim.fleet import RoundPlan
 from fedsim.tree import Tree
-from fedsim.types import Client, Codec, Rule, Shared, Task
+from fedsim.types import Client, Codec, Rule, Shared
 
 # What rules may weigh rows by, besides the rows: fields of `Updates`.
 COLUMNS = ("arrived", "samples", "count", "loss", "steps", "effort", "age")
@@ -70,17 +70,15 @@ class Recording:
 
     Args:
       pipeline: the run's pipeline.
-      task: model and loss.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task):
+    def __init__(self, pipeline: Pipeline):
         self.pipeline = pipeline
-        self.task = task
 
     @jitted
     def arrived(self, messages: Messages, start: RoundStart) -> Arrived:
         """Return the messages of a block, or of a round, behind the wire."""
-        contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
+        contexts = contexts_of(self.pipeline, start, messages.slots)
         rows = self.pipeline.process(sent_updates(messages), start.server.state, contexts)
         arrived = rows.arrived
         sent = (arrived.delta, arrived.stats)

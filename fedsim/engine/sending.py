@@ -1,6 +1,6 @@
 """What leaves the server: what the clients of a round receive, and what is evaluated."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Array, Int, Key
 
@@ -13,6 +13,8 @@ from fedsim.engine.server_records import ServerState
 from fedsim.tree import Tree
 from fedsim.types import Codec, Shared
 
+BROADCAST = "broadcast"  # the entry of the server's state that says what it sent
+
 
 class Broadcast(NamedTuple):
     """What the clients of a round receive."""
@@ -22,7 +24,7 @@ class Broadcast(NamedTuple):
 
 
 class Sender:
-    """The programs by which variables leave the server.
+    """The programs by which variables leave the server; with a codec, it keeps what it sent.
 
     Args:
       pipeline: the run's pipeline.
@@ -35,11 +37,12 @@ class Sender:
         # A broadcast has a single message: there is no sum of payloads to decode.
         self.codec = codec and codec._replace(linear=False)
 
-    def init(self, params: Tree) -> dict[str, Tree]:
+    def init(self, shared: Shared, present: Any) -> Tree:
         """Return what the server remembers of what it sent."""
-        if self.codec is None:
-            return {}
-        return {"broadcast": initial_memory(self.codec, params, params)}
+        del present
+        assert self.codec is not None
+        params = self.pipeline.shared_params(shared)
+        return initial_memory(self.codec, params, params)
 
     def broadcast(
         self, server: ServerState, root: Key[Array, ""], round: int
@@ -59,10 +62,10 @@ class Sender:
         """Return `broadcast` with a codec; parameters that are not finite are sent as they are."""
         assert self.codec is not None
         params = self.pipeline.shared_params(server.shared)
-        memory = server.state["broadcast"]
+        memory = server.state[BROADCAST]
         key = round_key(root, round, Phase.BROADCAST)
         arriving, bits, memory = send_through(self.codec, params, memory, key)
-        server = server._replace(state={**server.state, "broadcast": memory})
+        server = server._replace(state={**server.state, BROADCAST: memory})
 
         saved = tree.payload_bytes(params) - in_bytes(bits)
         shared = {**server.shared, "params": tree.fill_leaves(arriving, server.shared["params"])}

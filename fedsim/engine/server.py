@@ -16,15 +16,15 @@ from jaxtyping import Array, Bool
 from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
+from fedsim.engine.close import Kept, close_round
 from fedsim.engine.deviation import Deviations, Distances
-from fedsim.engine.frozen import apart
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.mixing import NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.recording import Recording
-from fedsim.engine.sending import Sender
+from fedsim.engine.sending import BROADCAST, Sender
 from fedsim.engine.server_records import (
     Aggregated,
     RoundReport,
@@ -37,15 +37,14 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Codec, Shared, Task
+from fedsim.types import Codec, Shared
 
 
 class Server:
     """The programs of one pipeline and of the optimisers behind it; its state is `ServerState`.
 
     Args:
-      pipeline: the chain from the clients' messages to the aggregate.
-      task: model and loss.
+      pipeline: the chain from the clients' messages to the aggregate; it knows the task.
       broadcast: encodes the parameters that are sent out; None: they are sent as they are.
       memories: memories of the client method alone, shared between servers; ignored if stages
         remember clients too; None: made here.
@@ -56,6 +55,7 @@ class Server:
     Attributes:
       memories: what the client method and stages remember of every client.
       sender: what the clients receive.
+      kept: states that only some servers have; they change in this order.
       aggregator: how their messages become one tree.
       stacks: whether it holds all messages of a round together.
       probing: the pass at the global model.
@@ -71,7 +71,6 @@ class Server:
     def __init__(
         self,
         pipeline: Pipeline,
-        task: Task,
         broadcast: Codec | None = None,
         memories: Memories | None = None,
         deviations: Deviations | None = None,
@@ -81,9 +80,11 @@ class Server:
         rule = pipeline.rule
         client = pipeline.client
         self.pipeline = pipeline
-        self.task = task
+        assert pipeline.task is not None
+        self.task = pipeline.task
         self.client = client
         self.sender = Sender(pipeline, broadcast)
+        self.kept = [] if broadcast is None else [Kept(BROADCAST, self.sender.init)]
 
         # Without optimisers, the aggregate is the step; `with_optimiser` adds them.
         self.optimiser = server_step()
@@ -94,19 +95,19 @@ class Server:
         self.memories = memories
 
         if pipeline.client.gossip is not None:
-            self.aggregator = NodeMixing(pipeline, task, memories, rows)
+            self.aggregator = NodeMixing(pipeline, memories, rows)
         elif pipeline.folds:
-            self.aggregator = Summing(pipeline, task, memories, rows)
+            self.aggregator = Summing(pipeline, memories, rows)
         else:
-            self.aggregator = Stacking(pipeline, task, memories, rows)
+            self.aggregator = Stacking(pipeline, memories, rows)
         self.stacks = isinstance(self.aggregator, Stacking)
-        self.probing = Probing(pipeline, task, rows)
+        self.probing = Probing(pipeline, rows)
 
         # A wire with an attack that knows the defence depends on this pipeline's stages and rule.
         if deviations is None or pipeline.aims:
-            deviations = Deviations(pipeline, task)
-        self.distances = Distances(pipeline, task, deviations)
-        self.recording = Recording(pipeline, task)
+            deviations = Deviations(pipeline)
+        self.distances = Distances(pipeline, deviations)
+        self.recording = Recording(pipeline)
 
         self.needs_client_loss = "loss" in rule.needs
         self.needs_choice = client.bank is not None and client.bank.choice is not None
@@ -123,99 +124,95 @@ class Server:
 
     @jitted
     def init(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server, as `new_server`."""
-        return self.new_server(shared, present)
-
-    @jitted_with(donate=(1,))
-    def update(
-        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
-    ) -> ServerUpdate:
-        """Return the next server, as `next_server`; the memory is donated."""
-        return self.next_server(received, memory, slots, start)
-
-    def new_server(self, shared: Shared, present: Any) -> ServerState:
-        """Return a new server, inside of a program.
+        """Return a new server.
 
         Args:
           shared: the variables at the start of the run.
           present: mask of the clients that can take part `[N]`.
         """
+        of_models = self.new_states(shared, present)
+        kept = {part.name: part.init(shared, present) for part in self.kept}
+        return jax.tree.map(jnp.asarray, ServerState(shared, {**of_models, **kept}))
+
+    def new_states(self, shared: Shared, present: Any) -> dict[str, Tree]:
+        """Return the states of links and optimisers at the start of a run."""
         params = self.pipeline.shared_params(shared)
         moved = self.pipeline.moved_params(shared)
-        state = {
+        return {
             **self.pipeline.init(params, present, moved),
             "optimiser": self.optimiser.init(moved),
-            **self.sender.init(params),
         }
-        return jax.tree.map(jnp.asarray, ServerState(shared, state))
 
-    def next_server(
+    @jitted_with(donate=(1,))
+    def update(
         self, received: Any, memory: Memory, slots: Slots, start: RoundStart
     ) -> ServerUpdate:
-        """Return the next server, inside of a program; arguments as of `updated`."""
-        return self.updated(received, memory, slots, start)[0]
-
-    def updated(
-        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
-    ) -> tuple[ServerUpdate, Aggregated]:
-        """Return the next server, and the aggregate that it comes from, inside of a program.
-
-        The optimisers make a step of the rule's aggregate.
-
-        In a skipped round, parameters, statistics and the server's state do not change; `aux` and
-        the clients' memory may, if messages arrived (see `sections.aux_after`).
+        """Return the next server.
 
         Args:
           received: the round's messages: a `Sum`, or `Messages` that were gathered.
-          memory: the clients' memory.
+          memory: the clients' memory, which is donated.
           slots: the slots of the last block, of which the context of a summing rule is made.
           start: the round's start.
         """
-        shared = start.server.shared
-        aggregated = self.aggregator.aggregate(received, memory, slots, start)
+        update, weight = self.close(received, memory, slots, start)
+        for part in self.kept:
+            if part.after is not None:
+                shared, states = update.server
+                report = update.report
+                state, shared, info = part.after(states[part.name], shared, weight, start)
+                update = update._replace(
+                    server=ServerState(shared, {**states, part.name: state}),
+                    report=report._replace(
+                        finite=report.finite & is_finite(shared["params"]),
+                        info={**report.info, **info},
+                    ),
+                )
+        return update
 
-        # The optimisers turn the aggregate into a step on the parameters that clients send, and on
-        # frozen ones that the rule moves.
-        old = self.pipeline.moved_params(shared)
-        step, optimiser_state = self.optimiser.apply(
-            aggregated.aggregate, start.server.state["optimiser"], old
+    def close(
+        self, received: Any, memory: Memory, slots: Slots, start: RoundStart
+    ) -> tuple[ServerUpdate, Array]:
+        """Return the next server, and Σ of the weights of the updates that moved it.
+
+        In a skipped round, `aux` and the clients' memory may change, if messages arrived (see
+        `sections.aux_after`); arguments as of `update`.
+        """
+        return self.closed(self.aggregator.aggregate(received, memory, slots, start), start)
+
+    def closed(self, aggregated: Aggregated, start: RoundStart) -> tuple[ServerUpdate, Array]:
+        """Return `close` of what the messages for ONE model became."""
+        closed = close_round(
+            self.pipeline,
+            self.optimiser,
+            start.server,
+            aggregated.output,
+            aggregated.sections,
+            aggregated.counts.usable,
         )
-        new_state = {**aggregated.state, "optimiser": optimiser_state}
-
-        # With too few messages, or more than a rule over subsets can enumerate, skip the round.
-        skipped = self.pipeline.skips(aggregated.counts.usable)
-        params, state = tree.select(
-            skipped, (old, start.server.state), (tree.add(old, step), new_state)
-        )
-
-        # The sections that the rule does not touch.
-        aux = self._next_aux(aggregated, skipped, start)
-        stats = sections.stats_after(aggregated.sections, shared["stats"], skipped, self.client)
+        shared = closed.server.shared
+        stats = shared["stats"]
         if start.mixing is not None:
-            stats = sections.mixed_stats(shared["stats"], stats, start.mixing.share)
+            stats = sections.mixed_stats(start.server.shared["stats"], stats, start.mixing.share)
+        aux = self._next_aux(aggregated, closed.skipped, start)
 
         # What the host reads later.
         report = RoundReport(
             reported=aggregated.counts.reported,
             nonfinite=aggregated.counts.nonfinite,
             usable=aggregated.counts.usable,
-            skipped=skipped,
-            finite=is_finite(params),
-            info=without_counts(skipped, aggregated.info),
+            skipped=closed.skipped,
+            finite=is_finite(self.pipeline.moved_params(shared)),
+            info=without_counts(closed.skipped, aggregated.output.info),
             bytes=aggregated.bytes,
         )
-
-        # Parameters that clients do not send keep their values.
-        params, merged = apart(params, shared)
-        params = tree.fill_leaves(params, shared["params"])
-        server = ServerState({"params": params, "stats": stats, "aux": aux, **merged}, state)
         update = ServerUpdate(
-            server=server,
+            server=closed.server._replace(shared={**shared, "stats": stats, "aux": aux}),
             memory=aggregated.memory,
             report=report,
-            reduced=aggregated.reduced,
+            reduced=aggregated.output.reduced,
         )
-        return update, aggregated
+        return update, closed.weight
 
     def _next_aux(
         self, aggregated: Aggregated, skipped: Bool[Array, ""], start: RoundStart
@@ -233,7 +230,7 @@ class Server:
         pace = tree.divide(sums.lr_sum[0], sums.arrived)
         before = {name: aux[name] for name in reducers}
         after = {
-            name: reduce(self.task, aux[name], shared, aggregated.aggregate, pace)
+            name: reduce(self.task, aux[name], shared, aggregated.output.aggregate, pace)
             for name, reduce in reducers.items()
         }
         unchanged = skipped | (sums.arrived == 0)

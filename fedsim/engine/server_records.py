@@ -1,7 +1,7 @@
 """Records that the server's programs take and return in a round."""
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,17 +9,17 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim import tree
 from fedsim.engine.frozen import bound
-from fedsim.engine.keys import round_key
+from fedsim.engine.keys import Phase, round_key
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memory
-from fedsim.engine.pipeline import Contexts, Pipeline, ProcessedRows
+from fedsim.engine.pipeline import Contexts, Pipeline, RuleOutput
 from fedsim.engine.sections import SectionSums
 from fedsim.engine.server_samples import ServerSamples, server_loss
 from fedsim.engine.shared_leaves import bytes_at_server, bytes_without_part
 from fedsim.engine.slots import Slots
 from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
-from fedsim.types import Context, Info, Mixing, Shared, Task, Updates
+from fedsim.types import Context, Info, Mixing, Shared, Updates
 
 
 class ServerState(NamedTuple):
@@ -76,13 +76,10 @@ class TrainStats(NamedTuple):
 class Aggregated(NamedTuple):
     """What a round's messages become, before the optimisers."""
 
-    reduced: Tree | None  # what the rule returned for a stack; None where blocks are summed
-    aggregate: Tree  # behind the steps that follow the rule
-    state: dict[str, Tree]  # of all links
+    output: RuleOutput
     sections: SectionSums
     counts: Counts
     memory: Memory
-    info: Info  # what links report
     bytes: Int[Array, " rows"]  # of every slot's message, lost messages included
 
 
@@ -104,36 +101,46 @@ class ServerUpdate(NamedTuple):
     server: ServerState
     memory: Memory
     report: RoundReport
-    reduced: Tree | None  # as in `Aggregated`
+    reduced: Tree | None  # what the rule returned for a stack; None where blocks are summed
 
 
-def contexts_of(pipeline: Pipeline, task: Task, start: RoundStart, slots: Slots) -> Contexts:
+def contexts_of(pipeline: Pipeline, start: RoundStart, slots: Slots) -> Contexts:
     """Return what the links of a pipeline may know besides the rows of these slots."""
+    return contexts_at(
+        pipeline,
+        start,
+        lr=slots.work.lr[0],
+        ids=slots.work.id,
+        malicious=slots.work.malicious,
+        share=slots.share,
+        canary=slots.canary,
+        trained=_trained(pipeline, start.server.shared, slots),
+    )
+
+
+def contexts_at(pipeline: Pipeline, start: RoundStart, **of_rows: Any) -> Contexts:
+    """Return `contexts_of` with these fields of `Context`, which are about the rows."""
     shared = start.server.shared
 
-    def context(phase) -> Context:
+    def context(phase: Phase) -> Context:
         loss = None
         if start.server_samples is not None:
-            bound_task = bound(task, start.frozen, shared)
+            assert pipeline.task is not None
+            bound_task = bound(pipeline.task, start.frozen, shared)
             loss = server_loss(bound_task, shared, start.server_samples)
         return Context(
             key=round_key(start.root, start.round, phase),
             round=start.round,
             N=start.clients,
-            lr=slots.work.lr[0],
             shared={**shared, "params": pipeline.shared_params(shared)},
-            ids=slots.work.id,
-            malicious=slots.work.malicious,
             samples=start.samples,
             expected=start.expected[0],
             expected_samples=start.expected[1],
             reference=start.reference,
-            share=slots.share,
-            canary=slots.canary,
             server_loss=loss,
             mixing=start.mixing,
-            trained=_trained(pipeline, shared, slots),
             scale=pipeline.scale,
+            **of_rows,
         )
 
     return context
@@ -190,12 +197,12 @@ def train_stats(messages: Messages, drops_nonfinite: bool) -> TrainStats:
     )
 
 
-def count_rows(rows: ProcessedRows, slots: Slots) -> Counts:
-    """Return how many rows can be used, were not finite, and were planned to report."""
+def count_rows(used: Updates, nonfinite: Bool[Array, " rows"], slots: Slots) -> Counts:
+    """Return how many rows the rule may use, were not finite, and were planned to report."""
     count = lambda mask: jnp.sum(mask, dtype=jnp.int32)
     return Counts(
-        usable=count(rows.staged.arrived),
-        nonfinite=count(rows.nonfinite),
+        usable=count(used.arrived),
+        nonfinite=count(nonfinite),
         reported=count(slots.weight > 0),
     )
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from fedsim.engine import sections
+from fedsim.engine.close import sums_of
 from fedsim.engine.jitted import Jitted, jitted_with
 from fedsim.engine.memory import CLIENT, Memories, Memory
 from fedsim.engine.pipeline import Pipeline
@@ -24,7 +24,6 @@ from fedsim.engine.server_records import (
     with_bytes,
 )
 from fedsim.engine.slots import Slots
-from fedsim.types import Task
 
 
 class Gathering:
@@ -79,7 +78,6 @@ class Stacking:
 
     Args:
       pipeline: the pipeline that the messages pass.
-      task: model and loss.
       memories: the clients' memories.
       rows: rows of the largest cohort, in full blocks.
 
@@ -87,9 +85,8 @@ class Stacking:
       add_program: the program behind `add`.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
+    def __init__(self, pipeline: Pipeline, memories: Memories, rows: int):
         self.pipeline = pipeline
-        self.task = task
         self.memories = memories
         self.rows = rows
         self.gathering = _gathering(rows, pipeline.drops_nonfinite)
@@ -127,11 +124,10 @@ class Stacking:
         del slots
         pipeline = self.pipeline
         slots = gathered.slots
-        contexts = contexts_of(pipeline, self.task, start, slots)
+        contexts = contexts_of(pipeline, start, slots)
         processed, output = pipeline.apply(sent_updates(gathered), start.server.state, contexts)
         arrived = processed.arrived
-        staged = processed.staged
-        counts = count_rows(processed, slots)
+        counts = count_rows(processed.staged, processed.nonfinite, slots)
 
         # Clients remember the round if their message arrived. Once the model is not finite, nothing
         # changes any more.
@@ -140,18 +136,11 @@ class Stacking:
         alive = is_finite(start.server.shared["params"])
         rows = {CLIENT: gathered.rows.message.memory, **of_stages}
 
-        no_rows = sections.zero(staged, pipeline.client)
-        weights = pipeline.rule.weights(staged)
         return Aggregated(
-            reduced=output.reduced,
-            aggregate=output.aggregate,
-            state=output.state,
-            sections=sections.add_rows(
-                no_rows, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
-            ),
+            output=output,
+            sections=sums_of(pipeline, processed, lr_sum=slots.work.lr_sum),
             counts=counts,
             memory=self.memories.save(memory, slots, rows, arrived.arrived & alive),
-            info=output.info,
             bytes=with_bytes(
                 jnp.zeros(self.rows, jnp.int32),
                 arrived,

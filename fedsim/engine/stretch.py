@@ -211,7 +211,7 @@ class Stretch:
         messages = Messages(rows, slots, nothing)
         received = server.aggregator.add(None, memory, messages, start, 0)
         received, memory, stats = jax.lax.optimization_barrier(received)
-        update = server.next_server(received, memory, slots, start)
+        update = server.update(received, memory, slots, start)
         return jax.lax.optimization_barrier((update, stats))
 
     def _trained(self, inputs: LaneInputs, steps: Int[Array, ""]) -> Rows:

@@ -28,7 +28,7 @@ from fedsim.engine.server_records import (
 )
 from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
-from fedsim.types import Fold, Info, Task
+from fedsim.types import Fold, Info
 
 
 class Sum(NamedTuple):
@@ -46,7 +46,6 @@ class Summing:
 
     Args:
       pipeline: the pipeline that the messages pass; its rule has a `fold`.
-      task: model and loss.
       memories: the clients' memories.
       rows: rows of the largest cohort, in full blocks.
 
@@ -54,10 +53,9 @@ class Summing:
       add_program: the program behind `add`.
     """
 
-    def __init__(self, pipeline: Pipeline, task: Task, memories: Memories, rows: int):
+    def __init__(self, pipeline: Pipeline, memories: Memories, rows: int):
         assert pipeline.reducing.fold is not None
         self.pipeline = pipeline
-        self.task = task
         self.memories = memories
         self.rows = rows
         self.fold: Fold = pipeline.reducing.fold
@@ -67,7 +65,7 @@ class Summing:
         """Return the sum over no rows; only the shapes of `messages` count."""
         updates = sent_updates(messages)
         state = start.server.state
-        contexts = contexts_of(self.pipeline, self.task, start, messages.slots)
+        contexts = contexts_of(self.pipeline, start, messages.slots)
         process = lambda updates: self.pipeline.process(updates, state, contexts)
         processed = jax.eval_shape(process, updates)
         no_rows = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), processed.staged)
@@ -82,10 +80,6 @@ class Summing:
             bytes=jnp.zeros(self.rows, jnp.int32),
         )
 
-    def _first_sum(self, messages: Messages, start: RoundStart) -> Sum:
-        """Return `zero` behind a barrier: 0 + x is added as in later blocks, and −0 becomes 0."""
-        return jax.lax.optimization_barrier(self.zero(messages, start))
-
     @jitted_with(donate=(0, 1))
     def add(
         self,
@@ -95,18 +89,7 @@ class Summing:
         start: RoundStart,
         first_slot: Int[Array, ""] | int,
     ) -> tuple[Sum, Memory, TrainStats]:
-        """Add the messages of a block, as `added`."""
-        return self.added(total, memory, messages, start, first_slot)
-
-    def added(
-        self,
-        total: Sum | None,
-        memory: Memory,
-        messages: Messages,
-        start: RoundStart,
-        first_slot: Int[Array, ""] | int,
-    ) -> tuple[Sum, Memory, TrainStats]:
-        """Add the messages of a block, inside of a program.
+        """Add the messages of a block.
 
         What links make of a message stays in the processor's cache until it is added: a part of
         the block with a message per lane is added before the next part passes the links.
@@ -123,7 +106,8 @@ class Summing:
         """
         so_far = total
         if so_far is None:
-            so_far = self._first_sum(messages, start)
+            # Behind a barrier, 0 + x is added as in later blocks, and −0 becomes 0.
+            so_far = jax.lax.optimization_barrier(self.zero(messages, start))
 
         # Once the model is not finite, nothing changes any more.
         alive = is_finite(start.server.shared["params"])
@@ -151,11 +135,11 @@ class Summing:
         first_slot: Int[Array, ""],
         alive: Bool[Array, ""],
     ) -> tuple[Sum, Memory, TrainStats]:
-        """Return `added` with a part of a block; `alive`: whether clients remember the round."""
+        """Return `add` with a part of a block; `alive`: whether clients remember the round."""
         pipeline = self.pipeline
         slots = messages.slots
         stats = train_stats(messages, pipeline.drops_nonfinite)
-        contexts = contexts_of(pipeline, self.task, start, slots)
+        contexts = contexts_of(pipeline, start, slots)
         processed = pipeline.process(sent_updates(messages), start.server.state, contexts)
 
         arrived = processed.arrived
@@ -171,6 +155,7 @@ class Summing:
         }
         memory = self.memories.save(memory, slots, rows, arrived.arrived & alive)
 
+        counts = count_rows(processed.staged, processed.nonfinite, slots)
         weights = pipeline.rule.weights(staged)
         rule_context = contexts(Phase.RULE)._replace(state=start.server.state["rule"])
         total = Sum(
@@ -178,7 +163,7 @@ class Summing:
             sections=sections.add_rows(
                 total.sections, staged, arrived, weights=weights, lr_sum=slots.work.lr_sum
             ),
-            counts=jax.tree.map(jnp.add, total.counts, count_rows(processed, slots)),
+            counts=jax.tree.map(jnp.add, total.counts, counts),
             info=add_reports(total.info, processed.info),
             bytes=with_bytes(
                 total.bytes,
@@ -200,18 +185,15 @@ class Summing:
           start: the round's start.
         """
         state = start.server.state
-        contexts = contexts_of(self.pipeline, self.task, start, slots)
+        contexts = contexts_of(self.pipeline, start, slots)
         apply_rule = lambda state, context: self.fold.finish(total.rule, state, context)
         output = self.pipeline.reduce(
             apply_rule, state, row_state=state, info=total.info, contexts=contexts
         )
         return Aggregated(
-            reduced=None,
-            aggregate=output.aggregate,
-            state=output.state,
+            output=output._replace(reduced=None),
             sections=total.sections,
             counts=total.counts,
             memory=memory,
-            info=output.info,
             bytes=total.bytes,
         )
