@@ -175,7 +175,7 @@ class Mesh:
         Returns:
           The buffers, which hold the rows of the block.
         """
-        buffers = self._buffers(previous, inputs, layout.seats)
+        buffers = self.buffers(previous, inputs, layout.seats)
         for first, end in pieces.calls_of(layout.steps):
             calls = []
             for shard, read, lanes, rows in zip(
@@ -187,7 +187,7 @@ class Mesh:
             buffers = Buffers(list(lanes), list(rows), buffers.stack)
         return buffers
 
-    def _buffers(self, previous: Buffers | None, inputs: list[LaneInputs], seats: int) -> Buffers:
+    def buffers(self, previous: Buffers | None, inputs: list[LaneInputs], seats: int) -> Buffers:
         """Return buffers for the lanes and the `seats` rows of every shard; see `train_block`."""
         if previous is not None and previous.rows[0].loss.shape[0] == seats:
             return previous

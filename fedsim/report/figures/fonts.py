@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 # The name by which our figures ask for matplotlib's own DejaVu Sans. The name in the files also
 # finds the system's files, which are of another version on most machines and change the bytes.
@@ -24,9 +23,9 @@ def list_own_fonts() -> None:
     import matplotlib
     from matplotlib.font_manager import fontManager, get_font, ttfFontProperty
 
-    folder = Path(matplotlib.get_data_path(), "fonts/ttf")
+    folder = f"{matplotlib.get_data_path()}/fonts/ttf"
     for name in ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique"):
-        described = ttfFontProperty(get_font(folder / f"{name}.ttf"))
+        described = ttfFontProperty(get_font(f"{folder}/{name}.ttf"))
         fontManager.ttflist.append(replace(described, name=FAMILY))
 
 
