@@ -22,7 +22,7 @@ from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
 from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Codec, Rule
-from fedsim.types.client import ALONE, POOLED
+from fedsim.types.client import ALONE, POOLED, SOLO
 
 LABELS = "needs classes, and these targets are numbers; use data with labels, or another method"
 FEATURES = (
@@ -64,7 +64,7 @@ def unkept_updates(scenario: Scenario, client: Client, links: list[Link]) -> Fin
 def unmet_needs(
     scenario: Scenario, client: Client, classes: int, per_token: bool, features: bool
 ) -> Findings:
-    """A client method that needs what samples or model do not have.
+    """A client method that needs what nobody knows, or what samples or model do not have.
 
     Args:
       scenario: as read.
@@ -73,7 +73,15 @@ def unmet_needs(
       per_token: whether every token has a label.
       features: whether the model returns features.
     """
-    kind = scenario.spec.client.kind
+    section = scenario.spec.client
+    kind = section.kind
+    unused = {f"no {key}" for key in type(section).model_fields}
+    unknown = sorted(client.needs - {*MISSING, SOLO, *unused})
+    if unknown:
+        words = f"{', '.join(sorted(MISSING))}, {SOLO}, or no KEY of client"
+        text = f"{kind} needs {unknown[0]}, and a method may need {words}"
+        yield ("client", "kind"), f"{text}; change its `needs`"
+        return
     if per_token and client.needs & {"labels", "features"}:
         text = "is for samples with one label each, and here every token has one"
         yield ("client", "kind"), f"{kind} {text}; use another method"

@@ -236,3 +236,8 @@ def insatiable():
     return Cohort(
         lambda population, round, rng: population.ids, lambda N: N, needs=frozenset({"losses"})
     )
+
+
+@fedsim.client
+def demanding():
+    return sgd()._replace(needs=frozenset({"lables"}))

@@ -151,6 +151,14 @@ def test_an_exception_in_a_hook_is_reported_with_file_and_line(family, kind):
     assert shapes_do_not_fit or (isinstance(error, HookError) and exit_code(error) == 1)
 
 
+def test_an_unknown_need_of_a_method_is_named():
+    with pytest.raises(
+        ScenarioError,
+        match="demanding needs lables, and a method may need classes, features, labels, solo, or",
+    ):
+        fedsim.run({**BASE, "client": "demanding"})
+
+
 def test_an_unknown_need_of_a_cohort_is_named():
     with pytest.raises(
         ScenarioError,
