@@ -452,9 +452,7 @@ def serving(
         rule = mean_of_parts(rule)
     pipeline = Pipeline(
         wire=wire,
-        stages=stages,
-        rule=rule,
-        steps=steps,
+        server=ServerLinks(stages, rule, steps),
         client=trained.client,
         task=trained.task,
         drops_nonfinite=drop,
@@ -500,7 +498,7 @@ def _cloud(topology: HashableSection, client: Client, drop: bool) -> Cloud:
     """What a cloud does; arguments as of `serving`."""
     hierarchy = hierarchy_of(topology.section)
     assert hierarchy is not None
-    plain = ServerLinks(stages=[], rule=mean(), steps=[], optimisers=[])
+    plain = ServerLinks(stages=[], rule=mean(), steps=[])
     return Cloud(
         links=hierarchy.outer or plain,
         every=hierarchy.edge_rounds,
@@ -518,9 +516,7 @@ def deviations(
     trained = training(training_inputs)
     pipeline = Pipeline(
         wire=_made(wire),
-        stages=[],
-        rule=mean(),
-        steps=[],
+        server=ServerLinks(stages=[], rule=mean(), steps=[]),
         client=trained.client,
         task=trained.task,
         drops_nonfinite=drop,

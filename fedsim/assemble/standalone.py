@@ -212,9 +212,9 @@ def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
         refuses.
     """
     links, server_links = _make_server_links("aggregate", "server", server)
-    stages, rule, steps, optimisers = server_links
-    pipeline = Pipeline([], stages, rule, steps, sgd(), drops_nonfinite=False)
-    optimiser = server_step(*optimisers)
+    rule = server_links.rule
+    pipeline = Pipeline([], server_links, sgd(), drops_nonfinite=False)
+    optimiser = server_step(*server_links.optimisers)
 
     def reduce(updates: Updates, context: Context) -> Tree:
         _check_hooks("aggregate", links, updates, context)
@@ -246,8 +246,9 @@ def _transmission(
     """
     links = _make_links("transmit", "wire", wire)
     _, server_links = _make_server_links("transmit", "defence", defence)
-    stages, rule, _, _ = server_links
-    pipeline = Pipeline(_decoding_each(links), stages, rule, [], sgd(), drops_nonfinite=False)
+    rule = server_links.rule
+    defending = server_links._replace(steps=[])
+    pipeline = Pipeline(_decoding_each(links), defending, sgd(), drops_nonfinite=False)
 
     remembering = {
         name: link for name, link in pipeline.remembering.items() if name in pipeline.wire_names

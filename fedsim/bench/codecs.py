@@ -28,7 +28,7 @@ from fedsim.scenario import Scenario
 from fedsim.scenario.reader import Document
 from fedsim.study.words import call_of
 from fedsim.tree import Tree
-from fedsim.types import Codec, Context, Updates
+from fedsim.types import Codec, Context, ServerLinks, Updates
 
 ROWS = 100
 COLUMNS = 1_000_000
@@ -188,9 +188,7 @@ def _receiver(codec: Codec, messages: Messages) -> tuple[Callable[[], Tree], flo
     """Compile what a round does with all messages -> it, and the mean bytes of a message."""
     pipeline = Pipeline(
         wire=[codec],
-        stages=[],
-        rule=mean(weights="uniform"),
-        steps=[],
+        server=ServerLinks(stages=[], rule=mean(weights="uniform"), steps=[]),
         client=sgd(),
         drops_nonfinite=True,
         width=messages.width.lanes,

@@ -49,14 +49,7 @@ class Cloud:
         self.every = every
         self.edges = edges
         self.optimiser = server_step(*links.optimisers)
-        self.pipeline = Pipeline(
-            wire=[],
-            stages=links.stages,
-            rule=links.rule,
-            steps=links.steps,
-            client=client,
-            drops_nonfinite=drops_nonfinite,
-        )
+        self.pipeline = Pipeline([], links, client, drops_nonfinite=drops_nonfinite)
         self.kept = Kept("cloud", self.init, self.after)
 
     def init(self, shared: Shared, present: Any) -> CloudState:

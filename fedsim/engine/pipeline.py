@@ -29,7 +29,6 @@ from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.tree import Tree
 from fedsim.types import (
     MERGED_BYTES,
-    AggregateStage,
     Aim,
     Bound,
     Client,
@@ -39,6 +38,7 @@ from fedsim.types import (
     Result,
     RowStage,
     Rule,
+    ServerLinks,
     Shared,
     Stage,
     Task,
@@ -90,9 +90,7 @@ class Pipeline:
 
     Args:
       wire: links that messages pass on their way.
-      stages: links that change the server's stack before the rule.
-      rule: the reducing rule.
-      steps: links that change the aggregate before the optimisers.
+      server: what the server does with them; its optimisers are not part of the pipeline.
       client: the client method, which says what travels.
       task: model and loss, for links that score models.
       drops_nonfinite: give weight 0 to a row that is not finite.
@@ -118,9 +116,7 @@ class Pipeline:
     def __init__(
         self,
         wire: Sequence[Stage | RowStage | Codec | Aim],
-        stages: Sequence[Stage | RowStage],
-        rule: Rule,
-        steps: Sequence[AggregateStage],
+        server: ServerLinks,
         client: Client,
         task: Task | None = None,
         *,
@@ -128,6 +124,8 @@ class Pipeline:
         width: int | None = None,
         scale: float = 1.0,
     ):
+        rule = server.rule
+        steps = server.steps
         self.rule = rule
         self.scale = scale
         self.client = client
@@ -135,7 +133,7 @@ class Pipeline:
         self.drops_nonfinite = drops_nonfinite
 
         wire_stages = as_stages(wire, self._defence)
-        stages = with_row_stage(stages, rule)
+        stages = with_row_stage(server.stages, rule)
         links = [*wire_stages, *stages]
 
         # Every link reports under its name; a kind that occurs twice is numbered.

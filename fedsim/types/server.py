@@ -1,6 +1,6 @@
 """What the server does with messages: stages change the stack, a rule reduces it to one tree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -232,4 +232,4 @@ class ServerLinks(NamedTuple):
     stages: list[Stage | RowStage]
     rule: Rule
     steps: list[AggregateStage]  # between rule and optimisers
-    optimisers: list[Any]
+    optimisers: Sequence[Any] = ()
