@@ -72,9 +72,9 @@ def both_ways(scenario: dict, path, monkeypatch) -> list[int]:
     lengths = []
     dispatch = Stretches.dispatch
 
-    def noted(self, numbers, states):
+    def noted(self, numbers, playing, servers):
         lengths.append(len(numbers))
-        return dispatch(self, numbers, states)
+        return dispatch(self, numbers, playing, servers)
 
     monkeypatch.setattr(Stretches, "dispatch", noted)
     fedsim.run(scenario, out=path / "stretches", pictures=False)
