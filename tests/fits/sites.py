@@ -1,0 +1,69 @@
+"""Where `fedsim.assemble` refuses a scenario, and which of these places a scenario reaches."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fedsim.assemble
+from tests.fits.combinations import answer
+
+FOLDER = Path(fedsim.assemble.__file__).parent
+# Modules that check arguments of functions of Python, or files, and not a scenario.
+OTHERS = {"accounting", "data_files", "samples", "stack_inputs", "stacks", "standalone", "weights"}
+REFUSALS = {"error", "too_large", "PrivacyError", "TopologyError", "made_of_all_leaves"}
+
+
+class Site(NamedTuple):
+    """A statement that refuses."""
+
+    function: str  # `module.function`
+    number: int  # of the function's, from 1
+
+
+def sites() -> dict[tuple[str, int], Site]:
+    """Return (file, line) -> the statement that refuses there."""
+    found = {}
+    for file in sorted(FOLDER.glob("*.py")):
+        if file.stem in OTHERS:
+            continue
+        tree = ast.parse(file.read_text())
+        for function in filter(lambda node: isinstance(node, ast.FunctionDef), ast.walk(tree)):
+            statements = sorted(_refusals(function), key=lambda node: node.lineno)
+            for number, node in enumerate(statements, 1):
+                name = f"{file.stem}.{function.name}"
+                found[str(file), node.lineno] = Site(name, number)
+    return found
+
+
+def _refusals(function: Any) -> Iterator[ast.AST]:
+    """The statements of a function that refuse: `yield PATH, TEXT`, and `raise` of an error."""
+    returns = ast.unparse(function.returns) if function.returns else ""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Yield) and returns in ("Findings", "Iterator[str]"):
+            yield node
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            if ast.unparse(node.exc.func).split(".")[-1] in REFUSALS:
+                yield node
+
+
+def reached(values: dict[str, Any]) -> tuple[tuple[str, str], set[tuple[str, int]]]:
+    """Return the answer to a scenario, and (file, line) of what ran for it in `fedsim.assemble`."""
+    lines = set()
+    folder = str(FOLDER)
+
+    def trace_lines(frame: Any, event: str, argument: Any) -> Any:
+        if event == "line":
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return trace_lines
+
+    def trace_calls(frame: Any, event: str, argument: Any) -> Any:
+        return trace_lines if frame.f_code.co_filename.startswith(folder) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace_calls)
+    try:
+        return answer(values), lines
+    finally:
+        sys.settrace(before)
