@@ -38,7 +38,7 @@ from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Model, RowStage
-from fedsim.types.client import ALONE, SOLO
+from fedsim.types.client import ALONE
 
 
 class Experiment(NamedTuple):
@@ -267,7 +267,7 @@ def _program(
         diagnostics=spec.evaluate.diagnostics and not trained.client.not_federated,
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
-        trains_alone=SOLO in trained.client.needs,
+        trains_alone="solo" in trained.client.needs,
         tuning_mesh=tuning_mesh,
     )
 

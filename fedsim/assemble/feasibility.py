@@ -22,7 +22,7 @@ from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious
 from fedsim.types import SERVER_SAMPLE_NEEDS, Client, Codec, Rule
-from fedsim.types.client import ALONE, POOLED, SOLO
+from fedsim.types.client import ALONE, POOLED
 
 LABELS = "needs classes, and these targets are numbers; use data with labels, or another method"
 FEATURES = (
@@ -76,9 +76,9 @@ def unmet_needs(
     section = scenario.spec.client
     kind = section.kind
     unused = {f"no {key}" for key in type(section).model_fields}
-    unknown = sorted(client.needs - {*MISSING, SOLO, *unused})
+    unknown = sorted(client.needs - {*MISSING, "solo", *unused})
     if unknown:
-        words = f"{', '.join(sorted(MISSING))}, {SOLO}, or no KEY of client"
+        words = f"{', '.join(sorted(MISSING))}, solo, or no KEY of client"
         text = f"{kind} needs {unknown[0]}, and a method may need {words}"
         yield ("client", "kind"), f"{text}; change its `needs`"
         return

@@ -15,7 +15,6 @@ from fedsim.types.updates import Updates
 
 POOLED = "pooled"  # trained on the samples of all clients together
 ALONE = "alone"  # every client trained by itself
-SOLO = "solo"  # the word of `needs` of a method that no other run may train beside
 
 
 class Message(NamedTuple):

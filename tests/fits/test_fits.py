@@ -7,6 +7,7 @@ import pytest
 from conftest import WHOLE
 
 from tests.fits.combinations import (
+    NOT_INSTALLED,
     Values,
     alone,
     answer,
@@ -27,6 +28,7 @@ RECORDED = recorded()
 def differing(scenarios: dict[str, Values]) -> dict[str, Any]:
     """Return name -> the recorded answer and today's, where they differ."""
     answers = {name: answer(values) for name, values in scenarios.items()}
+    answers = {name: found for name, found in answers.items() if found != NOT_INSTALLED}
     wanted = {name: RECORDED.get(name) for name in scenarios}
     return {name: (wanted[name], found) for name, found in answers.items() if found != wanted[name]}
 
