@@ -123,8 +123,8 @@ class Loop:
     Attributes:
       runs: the runs. The program is made for a number of runs; if there are fewer, a run that takes
         no part fills up, so that no shape changes.
-      servers: the server of each, ahead of what the host has read.
-      reached: the last round of each that was dispatched.
+      servers: the server of each that may take part, ahead of what the host has read.
+      reached: the last round of each of them that was dispatched.
       data: (x, y) of all training samples on the device; None: they stay on the host.
       frozen: leaves of the model that nobody trains, of every shard.
       blocks: the host's half of the rounds.
@@ -139,7 +139,7 @@ class Loop:
         self.program = program
         missing = program.capacity.runs - len(runs)
         self.runs = [*runs, *[runs[0]] * missing]
-        self.servers = [run.server for run in self.runs]
+        self.servers = [run.server for run in runs]
         self.reached = [run.round for run in runs]
 
         # Training samples are on the device if they fit; else those of a block come with it.

@@ -85,8 +85,10 @@ def run_round(loop: "Loop", number: int, playing: tuple[bool, ...]) -> list[Disp
 def plan(loop: "Loop", number: int, playing: tuple[bool, ...]) -> tuple[Block, list[RoundState]]:
     """Step 1: lay out the first block on lanes, load the cohorts' memory, broadcast the models."""
     block = loop.blocks.first_of(number, playing)
+    filling = len(loop.runs) - len(loop.servers)
+    servers = loop.servers + loop.servers[:1] * filling  # only their shapes count
     states = []
-    for run, server, run_cohort in zip(loop.runs, loop.servers, block.cohorts, strict=True):
+    for run, server, run_cohort in zip(loop.runs, servers, block.cohorts, strict=True):
         states.append(_start_round(run, run.round_start(server, number), run_cohort))
     return block, states
 
