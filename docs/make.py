@@ -1,8 +1,9 @@
 """Derived pages: `python docs/make.py` writes them, `--check` lists those that are out of date.
 
-catalogue.md comes from the registry, coming_from.md from coming_from.csv, files.md from the tables'
-columns and files.yaml, cli.md from the commands, suite.md from the tasks in scenarios/suite,
-extend/*.md from the decorators' docstrings and extend/pages.yaml.
+catalogue.md comes from the registry, fits.md from kinds/traits.json, coming_from.md from
+coming_from.csv, files.md from the tables' columns and files.yaml, cli.md from the commands,
+suite.md from the tasks in scenarios/suite, extend/*.md from the decorators' docstrings and
+extend/pages.yaml.
 """
 
 import csv
@@ -23,7 +24,7 @@ import fedsim
 from fedsim.cli.entry import COMMANDS, cli
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
-from fedsim.scenario import catalogue, read
+from fedsim.scenario import catalogue, fits, read
 from fedsim.scenario.expected import plural_of
 from fedsim.scenario.explain import as_value, explanations
 from fedsim.scenario.meanings import meanings
@@ -118,6 +119,7 @@ def pages() -> dict[str, str]:
         "coming_from.md": coming_from_page(),
         "files.md": files_page(),
         "cli.md": cli_page(),
+        "fits.md": fits_page(),
         "suite.md": suite_page(),
         **dict(extend_pages()),
     }
@@ -195,6 +197,37 @@ def source(factory: Callable) -> str:
     section = re.search(r"^References:\n((?: +.*\n?)+)", inspect.getdoc(factory) or "", re.M)
     line = " ".join(section[1].split()) if section else ""
     return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", line)
+
+
+# ----------------------------------------------------------------------------------------- fits.md
+
+
+FITS = """# What goes with what
+
+Every kind and section says what it needs and what it takes away, as nouns with a reason. Where
+one needs what another takes away, the scenario is refused at one of the two, with both reasons.
+`fedsim list --with KIND` tells it of a kind, by its defaults; `fedsim check` of a scenario, and
+with what is a calculation: f and the size of a cohort, ε and a sampler, memory."""
+
+
+def fits_page() -> str:
+    """What goes with what: who needs and who takes away what every noun stands for."""
+    parts = [FITS]
+    for noun, meaning in fits.nouns().items():
+        sides = {"needs": "needed by", "takes": "taken away by"}
+        rows = [row for side, title in sides.items() for row in _fits_rows(noun, side, title)]
+        text = f"## `{noun}`\n\n{meaning[0].upper()}{meaning[1:]}."
+        parts.append(f"{text}\n\n{table(('side', 'who', 'because'), rows)}" if rows else text)
+    return "\n\n".join(parts)
+
+
+def _fits_rows(noun: str, side: str, title: str) -> Iterator[tuple[str, ...]]:
+    """The rows of a noun on a side: the kinds of a family that have the same reason."""
+    for family, kinds in fits.meeting(side, noun):
+        reasons = {kind: fits.traits()[family][kind][side][noun] for kind in kinds}
+        for reason, alike in fits.by_reason(reasons).items():
+            where = "" if family == "section" else f"{family} "
+            yield title, where + ", ".join(f"`{kind}`" for kind in alike), reason
 
 
 # ---------------------------------------------------------------------------------- coming_from.md

@@ -1,86 +1,48 @@
-"""What cannot work under an asynchronous schedule, as checks like those of `feasibility`.
+"""An asynchronous schedule: what it needs and takes away, and what must hold."""
 
-Its server has no rounds of one cohort, and one client may send two messages between two of its
-steps.
-"""
-
+from collections.abc import Iterator
 from typing import Any
 
-import jax
-
-from fedsim.assemble.links import Link
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.programs import Training
-from fedsim.assemble.wire import remembers
+from fedsim.assemble.traits import Reason, Voice
 from fedsim.fleet import Cohort, Timetable
-from fedsim.fleet.selection import FEEDBACK, HISTORY
-from fedsim.scenario.scenario import Scenario
-from fedsim.types import Rule
 
-INSTEAD = "use schedule: sync, or another"
+PATH = ("schedule",)
 
 
-def asynchronous_cohort(
-    scenario: Scenario, timetable: Timetable, cohort: Cohort, eligible: int
-) -> Findings:
-    """A cohort that looks at the round before, or fewer clients than are to train at a time."""
+def schedule_voice(facts: Facts) -> Voice:
+    """The schedule of a scenario."""
+    voice = voice_of_schedule(facts.spec.schedule.kind, facts.timetable)
+    if sends_twice(facts.timetable, facts.cohort):
+        voice.takes.extend(_forgets(facts.spec.schedule))
+    return voice
+
+
+def voice_of_schedule(kind: str, timetable: Timetable) -> Voice:
+    """A schedule alone, under which no client sends two messages between two steps."""
     if not timetable.asynchronous:
-        return
-    spec = scenario.spec
-    if cohort.feedback or HISTORY in cohort.needs:
-        words = " and ".join(f"the {FEEDBACK[name]}" for name in cohort.feedback)
-        text = f"{spec.cohort.kind} looks at {words or 'who took part'} of the round before"
-        yield ("cohort",), f"{text}, and {spec.schedule.kind} has none; {INSTEAD} cohort"
-    if timetable.concurrency > eligible:
-        text = f"{timetable.concurrency} clients at a time of {eligible} with samples"
-        yield ("schedule", "concurrency"), f"{text}; write at most {eligible}"
+        return Voice(PATH, "", [], [])
+    mixes = f"{kind} mixes updates of several rounds"
+    needs = [Reason(noun, mixes) for noun in ("one_model", "whole_messages", "server_leaves")]
+    needs.append(Reason("server", f"{kind} says when a server steps"))
+    needs.append(Reason("seen_messages", f"{kind} takes messages one by one"))
+    takes = [
+        Reason("rounds", f"{kind} has clients with models of several rounds"),
+        Reason("known_share", f"{kind} does not tell how often a client is drawn"),
+        Reason("counted_draws", f"{kind} lets clients take part whenever they are ready"),
+    ]
+    return Voice(PATH, "use schedule: sync", needs, takes)
 
 
-def asynchronous_client(
-    scenario: Scenario, timetable: Timetable, trained: Training, shared: Any
-) -> Findings:
-    """A client method that remembers a row of its last round; `shared`: shapes of the variables."""
-    if not timetable.asynchronous:
-        return
-    key = jax.eval_shape(jax.random.key, 0)
-    row = jax.eval_shape(trained.client.memory, shared, key)
-    if jax.tree.leaves(row):
-        spec = scenario.spec
-        culprit = "optimizer_state" if spec.client.optimizer_state == "carry" else "kind"
-        text = "a client remembers a row of its last round"
-        reason = f"may send two messages between two steps of the server under {spec.schedule.kind}"
-        yield ("client", culprit), f"{text}, and {reason}; {INSTEAD} method"
-
-
-def asynchronous_links(
-    scenario: Scenario,
-    timetable: Timetable,
-    cohort: Cohort,
-    trained: Training,
-    links: list[Link],
-) -> Findings:
-    """Links that need one message a round of each client, or one model for all of them."""
-    if not timetable.asynchronous:
-        return
-    spec = scenario.spec
-    kind = spec.schedule.kind
-    if sends_twice(timetable, cohort):
-        yield from _forgetting(kind, links)
-    if spec.broadcast:
-        text = f"clients of {kind} get the model at different times"
-        yield ("broadcast",), f"{text}; {INSTEAD} downlink"
-
-    for link in links:
-        if isinstance(link.made, Rule) and len(link.made.adapter.freezes) > 1:
-            text = f"{link.section.kind} trains leaves in turn"
-            reason = f"clients of {kind} start in different turns"
-            yield link.path, f"{text}, and {reason}; {INSTEAD} rule, as lora_mean(how=product)"
-
-    needs_losses = any("loss" in getattr(link.made, "needs", ()) for link in links)
-    if trained.client.probe is not None or needs_losses:
-        culprit = ("server",) if needs_losses else ("client", "kind")
-        text = "the method has a pass at the model of the round before training"
-        yield culprit, f"{text}, and {kind} has clients with several models; {INSTEAD} method"
+def _forgets(section: Any) -> Iterator[Reason]:
+    """What nobody can remember of a client that may send two messages between two steps."""
+    remedy = "use a cohort that is drawn"
+    if section.kind == "fedbuff":
+        remedy = "write restart: flush and a cohort that is drawn, or buffer: 1"
+    text = f"under {section.kind} a client may send two between two steps of the server"
+    yield Reason("message_memory", text, remedy)
+    yield Reason("update_memory", text, remedy, at_taker=True)
 
 
 def sends_twice(timetable: Timetable, cohort: Cohort) -> bool:
@@ -94,18 +56,9 @@ def sends_twice(timetable: Timetable, cohort: Cohort) -> bool:
     return timetable.buffer > 1 and not waits_for_the_step
 
 
-def _forgetting(kind: str, links: list[Link]) -> Findings:
-    """Links that remember one message of a client, where a step may have two."""
-    remembering = [link for link in links if remembers(link.made)]
-    if kind == "fedbuff":
-        instead = "write restart: flush and a cohort that is drawn, or buffer: 1, or use another"
-    else:
-        instead = "use a cohort that is drawn, or another"
-
-    for link in remembering:
-        if not isinstance(link.made, Rule):
-            text = "remembers a client's last message, and it may send two between two steps"
-            yield link.path, f"{link.section.kind} {text}; {instead} link"
-    if any(isinstance(link.made, Rule) for link in remembering):
-        text = "the rule remembers one update of a client, and a buffer may have two"
-        yield ("schedule",), f"{text}; {instead} rule"
+def too_many_at_a_time(facts: Facts) -> Findings:
+    """More clients that train at a time than there are."""
+    concurrency = facts.timetable.concurrency
+    if facts.timetable.asynchronous and concurrency > facts.eligible:
+        text = f"{concurrency} clients at a time of {facts.eligible} with samples"
+        yield ("schedule", "concurrency"), f"{text}; write at most {facts.eligible}"

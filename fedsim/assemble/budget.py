@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import jax
 import numpy as np
 
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.problems import UNKNOWN
 from fedsim.codecs.hadamard import padded
 from fedsim.errors import PrivacyError
 from fedsim.fleet import Cohort
@@ -31,32 +34,51 @@ from fedsim.scenario.sections import AdaptiveClip
 PRECISION = 2e-5
 
 
-class PrivacyPlan(NamedTuple):
-    """What a private scenario spends, which is the same under all seeds.
+# Sections by which ε is counted: nothing is counted where one of them was refused.
+COUNTED = (
+    "privacy",
+    "cohort",
+    "schedule",
+    "fleet",
+    "client",
+    "model",
+    "wire",
+    "server",
+    "on_nonfinite",
+)
 
-    Attributes:
-      section: the section `privacy`, with everything that it leaves open filled in.
-      spent: rounds -> ε that they spend.
-    """
 
-    section: Any
-    spent: Callable[[int], float]
+def solve_privacy(facts: Facts) -> None:
+    """Fill in what the section `privacy` leaves open, and learn what its rounds spend."""
+    facts.learn(spent=None)
+    if facts.spec.privacy is None:
+        return
+    facts.learn(spent=UNKNOWN)
+    if facts.refused(*COUNTED):
+        return
+    known = (facts.maybe("cohort"), facts.maybe("eligible"), facts.maybe("travelling"))
+    reads = [("privacy",), ("cohort",), ("schedule",), ("rounds",)]
+    section = facts.attempt(resolved_privacy, facts.scenario, *known, reads=reads)
+    if section is UNKNOWN:
+        return
+    spec = facts.spec.model_copy(update={"privacy": section})
+    facts.scenario = facts.scenario._replace(spec=spec)
+    facts.learn(spent=spent_after(section, facts.cohort, facts.eligible, spec.rounds))
 
 
-def resolved_privacy(
-    scenario: Scenario, cohort: Cohort, eligible: int, parameters: int
-) -> PrivacyPlan:
-    """Return what a private scenario spends, with z solved where it has an ε.
+def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int, travelling: Any) -> Any:
+    """Return the section `privacy` with everything filled in, and z solved where it has an ε.
 
     Args:
       scenario: as read.
       cohort: how clients are drawn.
       eligible: clients that can be drawn, under the seed that has the fewest.
-      parameters: how many a client sends.
+      travelling: shapes of the variables that a client sends.
 
     Raises:
       ScenarioError: where z and ε, or the accountant, cannot be as the section says.
     """
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(travelling["params"]))
     section = scenario.spec.privacy
     given = section.noise_multiplier
     if given is None and section.epsilon is None:
@@ -71,11 +93,11 @@ def resolved_privacy(
         section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
         _require_room_for_count(scenario, section, cohort, eligible)
-        spent = spent_after(section, cohort, eligible, scenario.spec.rounds)
-        spent(scenario.spec.rounds)
+        rounds = scenario.spec.rounds
+        spent_after(section, cohort, eligible, rounds)(rounds)
     except PrivacyError as error:
         raise scenario.error(_path_of(error), str(error)) from error
-    return PrivacyPlan(section, spent)
+    return section
 
 
 def _require_audit(section: Any, cohort: Cohort, eligible: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import Findings
 from fedsim.data import Federation
 from fedsim.data.apportionment import count_of
@@ -28,9 +29,10 @@ class _Share(NamedTuple):
     count: int
 
 
-def shares_of_nobody(scenario: Scenario, federation: Federation, cohort: Cohort) -> Findings:
+def shares_of_nobody(facts: Facts) -> Findings:
     """Positive shares of the clients that come to no client."""
-    for path, share, clients, count in _shares(scenario, federation, cohort):
+    shares = _shares(facts.scenario, facts.federation, facts.cohort)
+    for path, share, clients, count in shares:
         if share > 0 and count == 0:
             text = f"{share:g} of {clients:,} clients is nobody"
             yield path, f"{text}; write at least {1 / clients:.2g}, or 0"

@@ -3,115 +3,72 @@
 import contextlib
 import inspect
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from fedsim.assemble.edges import hierarchy_of, unfit_edge_client, with_edges
+from fedsim.assemble.edges import hierarchy_of, with_edges
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import Link, factory_of, links_at, locate_link_errors
 from fedsim.assemble.machines import cohort_of, fleet_of
 from fedsim.assemble.parts import levels_of
-from fedsim.assemble.plans import PlanInputs
-from fedsim.assemble.problems import UNKNOWN, Problems, all_known
+from fedsim.assemble.problems import UNKNOWN
 from fedsim.assemble.rates import client_rate
 from fedsim.assemble.topology import network_of
 from fedsim.compose import FAMILIES
-from fedsim.fleet import Cohort, Fleet, Local, Timetable
-from fedsim.fleet.levels import Levels
+from fedsim.fleet import Local
 from fedsim.fleet.network import NetworkSettings
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import is_graph
 from fedsim.topology import Hierarchy
-from fedsim.types import Client, Rule
+from fedsim.types import Rule
 
 
-class Components(NamedTuple):
-    """What the factories of a scenario made; UNKNOWN where one refused its hyper-parameters."""
-
-    cohort: Cohort
-    timetable: Timetable
-    fleet: Fleet
-    local: Local
-    client: Client
-    broadcast: list[Link]
-    links: list[Link]  # of `wire` and `server`, or of edges
-    network: NetworkSettings | None  # of clients that have no server
-    hierarchy: Hierarchy | None  # of clients that have edges
-    levels: Levels | None  # sizes of the model that clients train
-
-    @property
-    def rule(self) -> Link | None:
-        """The rule, where it was made."""
-        return next((link for link in self.links if isinstance(link.made, Rule)), None)
-
-    @property
-    def plan_inputs(self) -> PlanInputs:
-        """What decides the rounds."""
-        pools = UNKNOWN if self.client is UNKNOWN else _pooled_steps(self.client)
-        local = self.local
-        if all_known(local, self.client):
-            local = local._replace(phases=self.client.phases)
-        return PlanInputs(
-            cohort=self.cohort,
-            timetable=self.timetable,
-            fleet=self.fleet,
-            local=local,
-            pools=pools,
-            network=self.network,
-            hierarchy=self.hierarchy,
-            levels=self.levels,
-        )
-
-
-def _pooled_steps(client: Client) -> Literal["client", "cohort"] | None:
-    """Whose steps a round takes on the samples of all clients; None: they are not pooled."""
-    if isinstance(client.server, str) and client.server != "alone":
-        return client.server
-    return None
-
-
-def make_components(problems: Problems) -> Components:
-    """Make the components of a scenario; what is refused is recorded."""
-    scenario = problems.scenario
+def make_components(facts: Facts) -> None:
+    """Make what needs neither samples nor a model: clients, links, cohort, fleet, schedule."""
+    scenario = facts.scenario
     spec = scenario.spec
-    client_section = spec.client
 
     def make(path: KeyPath, section: Any) -> Link:
-        made = problems.attempt(make_link, scenario, path, section, reads=[path])
+        made = facts.attempt(make_link, scenario, path, section, reads=[path])
         return Link(path, section, made)
 
-    cohort = problems.attempt(cohort_of, scenario, reads=[("cohort",)])
-    timetable = make(("schedule",), spec.schedule).made
     make_fleet = locate_link_errors(fleet_of)
-    fleet = problems.attempt(make_fleet, scenario, reads=[("fleet",), ("cohort",)])
+    links = [make(path, section) for path, section in links_of(spec)]
+    made_links = [link for link in links if link.made is not UNKNOWN]
+    facts.learn(
+        cohort=facts.attempt(cohort_of, scenario, reads=[("cohort",)]),
+        timetable=make(("schedule",), spec.schedule).made,
+        fleet=facts.attempt(make_fleet, scenario, reads=[("fleet",), ("cohort",)]),
+        broadcast=[make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)],
+        links=links,
+        made_links=made_links,
+        rule=next((link for link in made_links if isinstance(link.made, Rule)), None),
+        network=_network(facts),
+        levels=levels_of(spec.client),
+    )
+    _make_client(facts)
 
-    hook_keys = _hook_keys(client_section)
-    client = problems.attempt(make_link, scenario, ("client",), client_section, reads=hook_keys)
+
+def _make_client(facts: Facts) -> None:
+    """Make the client method, and say how much a client trains."""
+    scenario = facts.scenario
+    section = scenario.spec.client
+    hook_keys = _hook_keys(section)
+    client = facts.attempt(make_link, scenario, ("client",), section, reads=hook_keys)
     make_hierarchy = locate_link_errors(_hierarchy)
-    hierarchy = problems.attempt(make_hierarchy, scenario, reads=[("topology",)])
-    if hierarchy is not None:
-        problems.check(unfit_edge_client, scenario, client)
-        client = problems.attempt(with_edges, client, hierarchy)
+    hierarchy = facts.attempt(make_hierarchy, scenario, reads=[("topology",)])
     work_keys = [("client", key) for key in ("batch", "steps", "epochs")]
-    local = problems.attempt(_local_of, client_section, reads=work_keys)
+    local = facts.attempt(_local_of, section, reads=work_keys)
 
     # The program makes the optimizer once more, for learning rates that are traced.
-    make_optimizer = factory_of(client_section.optimizer)
-    problems.attempt(make_optimizer, 0.1, reads=[("client", "optimizer")])
-
-    broadcast = [make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)]
-    links = [make(path, section) for path, section in links_of(spec)]
-    return Components(
-        cohort=cohort,
-        timetable=timetable,
-        fleet=fleet,
-        local=local,
+    make_optimizer = factory_of(section.optimizer)
+    facts.attempt(make_optimizer, 0.1, reads=[("client", "optimizer")])
+    facts.learn(
         client=client,
-        broadcast=broadcast,
-        links=links,
-        network=_network(problems),
         hierarchy=hierarchy,
-        levels=levels_of(client_section),
+        edged=facts.attempt(with_edges, client, hierarchy),
+        local=local,
     )
 
 
@@ -119,12 +76,11 @@ def _hierarchy(scenario: Scenario) -> Hierarchy | None:
     return hierarchy_of(scenario.spec.topology)
 
 
-def _network(problems: Problems) -> NetworkSettings | None:
+def _network(facts: Facts) -> NetworkSettings | None:
     """Return the settings of a graph in place of a server; None: there is none."""
-    scenario = problems.scenario
-    if not is_graph(scenario.spec.topology):
+    if not is_graph(facts.spec.topology):
         return None
-    return problems.attempt(network_of, scenario, reads=[("topology",)])
+    return facts.attempt(network_of, facts.scenario, reads=[("topology",)])
 
 
 def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:

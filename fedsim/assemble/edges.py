@@ -5,22 +5,21 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.feasibility import at_most
 from fedsim.assemble.links import Link, factory_of, links_at
 from fedsim.assemble.problems import Findings
+from fedsim.assemble.traits import Reason, Voice
 from fedsim.assemble.wire import remembers
-from fedsim.clients import hooks
 from fedsim.clients.edges import at_edge
 from fedsim.compose import reads_updates_alone
 from fedsim.compose.groups import NOBODY, group_of
 from fedsim.fleet.edges import EdgeTimes
-from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import TopologyCommon, is_graph
 from fedsim.topology import Hierarchy
 from fedsim.types import Client, Rule
 
-# Methods that a refusal names.
-EDGE_METHODS = ("sgd", "fedprox", "fedsam")
+PATH = ("topology",)
 
 
 def hierarchy_of(topology: Any) -> Hierarchy | None:
@@ -61,10 +60,35 @@ def edge_times(hierarchy: Hierarchy, clients: int, model_bytes: int) -> EdgeTime
     )
 
 
-def beside_edges(scenario: Scenario) -> Findings:
+def edges_voice(facts: Facts) -> Voice:
+    """Edges with a cloud, whatever their number."""
+    section = facts.spec.topology
+    if section is None or is_graph(section):
+        return Voice(PATH, "", [], [])
+    return voice_of_edges()
+
+
+def voice_of_edges() -> Voice:
+    """Edges with a cloud."""
+    alone = "every edge has a model of its own"
+    needs = [
+        Reason("federation", "edges add up what clients send", at_taker=True),
+        Reason("one_model", alone, at_taker=True),
+        Reason("fresh_clients", alone, at_taker=True),
+        Reason("all_leaves", alone, at_taker=True),
+        Reason("whole_messages", "edges mix whole models"),
+    ]
+    takes = [Reason(noun, alone) for noun in ("one_model", "message_memory", "update_memory")]
+    takes.append(Reason("graph", "clients of edges have servers"))
+    return Voice(PATH, "remove topology", needs, takes)
+
+
+def beside_edges(facts: Facts) -> Findings:
     """Sections and keys that mean nothing where edges have servers of their own."""
-    section = scenario.spec.topology
-    if scenario.document.values.get("server"):
+    section = facts.spec.topology
+    if section is None or is_graph(section):
+        return
+    if facts.scenario.document.values.get("server"):
         text = "says what one server does, and edges and their cloud are several"
         yield ("server",), f"{text}; write topology.inner, topology.outer, or both"
     for name, field in TopologyCommon.model_fields.items():
@@ -73,10 +97,13 @@ def beside_edges(scenario: Scenario) -> Findings:
             yield ("topology", name), f"{text}; remove it"
 
 
-def unusable_edges(scenario: Scenario, hierarchy: Hierarchy, N: int) -> Findings:
+def unusable_edges(facts: Facts) -> Findings:
     """Edges without clients, or clients without an edge."""
+    if facts.hierarchy is None:
+        return
+    N = facts.N
     path = ("topology", "groups")
-    groups = hierarchy.groups
+    groups = facts.hierarchy.groups
     if isinstance(groups, int):
         if groups > N:
             yield path, f"{groups} edges for {N} clients; write at most {N}"
@@ -91,29 +118,12 @@ def unusable_edges(scenario: Scenario, hierarchy: Hierarchy, N: int) -> Findings
         yield path, f"{text}; name every client once"
 
 
-def unfit_edge_client(scenario: Scenario, client: Client) -> Findings:
-    """A client method that needs one shared model, or remembers something."""
-    spec = scenario.spec
-    kind = spec.client.kind
-    path = ("client", "kind")
-    remedy = f"use {', '.join(EDGE_METHODS)}, or remove topology"
-    sends_more = client.travel.sends or client.reduce or client.probe
-    if client.not_federated:
-        yield path, f"{kind} is a baseline in which no edge takes part; remove topology"
-    elif client.gossip is not None:
-        yield path, f"{kind} mixes over a graph, and clients of edges have servers; {remedy}"
-    elif client.bank is not None:
-        yield path, f"{kind} has several models already; {remedy}"
-    elif client.memory is not hooks.no_memory or sends_more:
-        text = f"{kind} remembers or shares something of one model, and every edge has its own"
-        yield path, f"{text}; {remedy}"
-    elif client.travel.shares or client.travel.stats == "kept":
-        yield path, f"{kind} keeps a part of the model at the client; {remedy}"
-
-
-def unfit_cloud(scenario: Scenario, hierarchy: Hierarchy) -> Findings:
+def unfit_cloud(facts: Facts) -> Findings:
     """Links of the cloud that ask for more than updates, or for another number of them."""
-    for link in cloud_links(scenario.spec.topology):
+    hierarchy = facts.hierarchy
+    if hierarchy is None:
+        return
+    for link in cloud_links(facts.spec.topology):
         kind = link.section.kind
         most = getattr(link.made, "most", None)
         there_are = f"and there are {hierarchy.edges} edges; use another rule"

@@ -174,7 +174,7 @@ def build(
         loss=loss,
         make_federations=partition,
     )
-    scenario = _with_noise(scenario, inputs)
+    scenario = inputs.scenario
     plans = plans_of(
         scenario,
         inputs.federations,
@@ -210,7 +210,7 @@ def build(
         client=inputs.trained.client,
         model=inputs.training_inputs.model,
         memory_bytes=footprint.bytes_by_purpose,
-        spent=None if inputs.privacy is None else inputs.privacy.spent,
+        spent=inputs.spent,
         samples_spent=samples_spent(scenario, inputs.plan_inputs.local),
     )
 
@@ -272,21 +272,13 @@ def _program(
     )
 
 
-def _with_noise(scenario: Scenario, inputs: CheckedScenario) -> Scenario:
-    """Return a scenario with the sections whose noise was solved for an ε."""
-    sections = {"client": inputs.client}
-    if inputs.privacy is not None:
-        sections["privacy"] = inputs.privacy.section
-    return scenario._replace(spec=scenario.spec.model_copy(update=sections))
-
-
 def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:
     """Return the scenario with what the build decided written out."""
     federation = of_first_seed(inputs.federations)
     spec = scenario.spec
     sections = {
         "numerics": spec.numerics.model_copy(update=width._asdict()),
-        "model": resolved_model(scenario, inputs.model),
+        "model": resolved_model(scenario, spec.model),
         "data": resolved_data(scenario, data, federation),
         "fleet": resolved_fleet(scenario),
         "cohort": resolved_cohort(scenario),

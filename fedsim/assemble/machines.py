@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.assemble.data_files import path_of, resolved_file, section_at
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.problems import Findings
@@ -145,9 +146,11 @@ def drawn_cohort(scenario: Scenario, cohort: Cohort, eligible: int) -> Cohort:
     return drawn._replace(nominal=cohort.nominal, share=None)
 
 
-def idle_fleet_keys(scenario: Scenario) -> Findings:
-    """Keys of a fleet that would change nothing, or cannot be followed."""
-    spec = scenario.spec
+def idle_fleet_keys(facts: Facts) -> Findings:
+    """Keys of a fleet that would change nothing."""
+    work_keys = [("client", key) for key in ("steps", "epochs")]
+    facts.require_sound(("fleet",), ("cohort",), ("schedule",), *work_keys)
+    spec = facts.spec
     fleet = spec.fleet
     if fleet.over_select > 1 and not isinstance(getattr(spec.cohort, "size", None), int):
         text = f"{spec.cohort.kind} has no size to end a round at"
@@ -166,15 +169,3 @@ def idle_fleet_keys(scenario: Scenario) -> Findings:
         if np.max(getattr(spec.client, name)) == 1:
             text = f"a straggler does 1 to E − 1 of E {name}, and client.{name} is 1"
             yield ("fleet", "stragglers"), f"{text}; write more, or work: drop"
-
-    if spec.schedule.kind != "sync":
-        yield from _keys_of_rounds(spec)
-
-
-def _keys_of_rounds(spec: Any) -> Findings:
-    """Keys of a fleet that an asynchronous schedule, which has no rounds, cannot follow."""
-    defaults: dict[str, Any] = {"deadline": None, "stragglers": None, "over_select": 1.0}
-    for key, default in defaults.items():
-        if getattr(spec.fleet, key) != default:
-            text = f"{key} is about rounds of one cohort, and {spec.schedule.kind} has none"
-            yield ("fleet", key), f"{text}; use schedule: sync, or remove it"

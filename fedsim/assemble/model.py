@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory
@@ -377,15 +378,7 @@ def start_variables(
         if bank.choice is not None and number > 0:
             model_key = jax.random.fold_in(key, number)
         models.append(_start_variables(scenario, net, trained, model_key, of_model))
-    if FROZEN in models[0]:
-        raise made_of_all_leaves(scenario)
     return tree.stack(models)
-
-
-def made_of_all_leaves(scenario: Scenario) -> ScenarioError:
-    """The refusal of frozen leaves under a method whose models are made of all leaves."""
-    text = f"leaves are frozen, and {scenario.spec.client.kind} makes its models of all leaves"
-    return scenario.error(("model",), f"{text}; train all leaves, or use another method")
 
 
 def _start_params(scenario: Scenario, bank: Bank, params: Any) -> list[Any]:
@@ -516,19 +509,22 @@ def activation_bytes(
         return {rows: largest_value(rows) for rows in widths}
 
 
-def short_batches(scenario: Scenario, net: Model, federation: Federation, local: Local) -> Findings:
+def short_batches(facts: Facts) -> Findings:
     """A model that mixes the rows of a batch and ignores `mask`, where batches are not full."""
-    eligible = np.flatnonzero(federation.sizes)
-    sizes = federation.sizes[eligible]
-    rows = local.widest(sizes)
-    drop_last = scenario.spec.client.drop_last
-    short = sizes < rows if drop_last else sizes % rows != 0
-    if net.mixes_rows and local.poisson:
-        text = "mixes the rows of a batch without looking at mask, and Poisson batches are not full"
-        remedy = "write client.shuffle: true and client.drop_last: true"
-        yield ("model",), f"{text}; {MASKED}, or {remedy}"
-    elif net.mixes_rows and short.any():
-        client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)
+    if not facts.model.mixes_rows:
+        return
+    local = facts.local
+    for federation in facts.trained_on.values():
+        eligible = np.flatnonzero(federation.sizes)
+        sizes = federation.sizes[eligible]
+        rows = local.widest(sizes)
         text = "mixes the rows of a batch without looking at mask"
-        remedy = "set client.drop_last and a batch that every client can fill"
-        yield ("model",), f"{text}, and client {client} has short batches; {MASKED}, or {remedy}"
+        short = sizes < rows if facts.spec.client.drop_last else sizes % rows != 0
+        if local.poisson:
+            remedy = "write client.shuffle: true and client.drop_last: true"
+            yield ("model",), f"{text}, and Poisson batches are not full; {MASKED}, or {remedy}"
+        elif short.any():
+            client = shortened(str(federation.client_names[eligible[short.argmax()]]), 40)
+            remedy = "set client.drop_last and a batch that every client can fill"
+            text = f"{text}, and client {client} has short batches"
+            yield ("model",), f"{text}; {MASKED}, or {remedy}"

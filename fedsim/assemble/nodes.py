@@ -6,94 +6,77 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import factory_of, links_within
 from fedsim.assemble.problems import Findings
-from fedsim.clients import hooks
+from fedsim.assemble.traits import Reason, Voice
 from fedsim.clients.nodes import AFTER
 from fedsim.compose import reads_updates_alone
 from fedsim.errors import OrderError, TopologyError
-from fedsim.fleet.network import Network, NetworkSettings
+from fedsim.fleet.network import Network
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Gossip, Rule, forgetful
+from fedsim.scenario.sections import is_graph
+from fedsim.types import Gossip, Rule, forgetful
 
-# Sections of a scenario with a server, and what they say.
-WITH_SERVER = {
-    "server": "says what a server does with updates",
-    "cohort": "says whom a server draws",
-    "broadcast": "says how a server sends its model",
-    "privacy": "noises the mean of a server",
-}
-
-# Methods that a refusal names.
-NODE_METHODS = ("sgd", "gradient_tracking", "push_sum")
+PATH = ("topology",)
 
 
-def unusable_graphs(scenario: Scenario, network: NetworkSettings, N: int) -> Findings:
+def graph_voice(facts: Facts) -> Voice:
+    """A graph of clients in place of a server; without one, what only it has."""
+    section = facts.spec.topology
+    if is_graph(section):
+        return voice_of_graph()
+    if section is None:
+        return Voice(
+            PATH, "add topology: ring, or another kind", [], [Reason("graph", "there is none")]
+        )
+    return Voice(PATH, "", [], [])
+
+
+def voice_of_graph() -> Voice:
+    """A graph of clients."""
+    mixes = "nodes of a topology mix whole models"
+    needs = [
+        Reason("federation", "nodes of a topology mix what they send", at_taker=True),
+        Reason("all_leaves", mixes, at_taker=True),
+        Reason("stateless_model", "nodes mix parameters alone", at_taker=True),
+        Reason("whole_messages", mixes),
+    ]
+    takes = [Reason("server", "nodes of a topology have no server")]
+    return Voice(PATH, "remove topology", needs, takes)
+
+
+def unusable_graphs(facts: Facts) -> Findings:
     """Graphs that do not fit the clients, or over which they never agree."""
-    for seed in scenario.spec.seeds:
+    if facts.network is None:
+        return
+    seeds = facts.spec.seeds
+    for seed in seeds:
         try:
-            Network(network, N, seed, scenario.spec.rounds).require_usable()
+            Network(facts.network, facts.N, seed, facts.spec.rounds).require_usable()
         except TopologyError as error:
-            suffix = "" if len(scenario.spec.seeds) == 1 else f" (seed {seed})"
+            suffix = "" if len(seeds) == 1 else f" (seed {seed})"
             yield ("topology", error.where), f"{error}{suffix}"
             return
 
 
-def beside_topology(scenario: Scenario) -> Findings:
-    """Sections that mean nothing where there is no server."""
-    spec = scenario.spec
-    if spec.topology is None:
+def unfit_node(facts: Facts) -> Findings:
+    """A method of graphs that needs another graph, or other keys."""
+    client = facts.client
+    if facts.network is None or facts.refused("topology", "client.kind"):
         return
-    written = scenario.document.values
-    for name, text in WITH_SERVER.items():
-        if not written.get(name):
-            continue
-        if name == "server" and written.get("method"):
-            yield ("method",), "steps at a server, and a topology has none; remove one of the two"
-        else:
-            yield (name,), f"{text}, and nodes of a topology have no server; remove one of the two"
-    if spec.model.freeze or spec.model.train or spec.model.adapter:
-        text = "nodes of a topology mix whole models"
-        yield ("model",), f"{text}; remove freeze, train and adapter, or topology"
-    if spec.schedule.kind != "sync":
-        text = f"{spec.schedule.kind} says when a server steps, and nodes have none"
-        yield ("schedule",), f"{text}; use schedule: sync"
-    if spec.evaluate.diagnostics:
-        text = "measures updates of one shared model, and every node trains its own"
-        yield ("evaluate", "diagnostics"), f"{text}; remove it, consensus is measured anyway"
-    for i, section in enumerate(spec.wire):
-        if section.family == "codec":
-            text = f"{section.kind} encodes updates of one shared model, which nodes do not have"
-            yield ("wire", i), f"{text}; write client: {{kind: choco, codec: {section.kind}}}"
-
-
-def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings, N: int) -> Findings:
-    """A client method that needs a server, or another graph."""
-    spec = scenario.spec
+    spec = facts.spec
     kind = spec.client.kind
-    path = ("client", "kind")
-    if client.not_federated:
-        yield path, f"{kind} is a baseline in which nothing is mixed; remove topology"
-        return
-    sends_update_alone = client.finish is hooks.finish and client.memory is hooks.no_memory
-    has_models = client.bank or client.travel.sends or client.scored.personal
-    others = client.reduce or client.probe or client.travel.shares or has_models
-    if client.gossip is None and (others or not sends_update_alone):
-        text = f"{kind} needs a server: its clients send or remember something else than a model"
-        yield path, f"{text}; use {', '.join(NODE_METHODS)}, or remove topology"
-        return
-
     gossip = client.gossip or AFTER
-    is_plain = gossip == AFTER
-    if not is_plain and spec.topology.mix == "before":
+    if gossip != AFTER and spec.topology.mix == "before":
         yield ("topology", "mix"), f"{kind} says itself when it mixes; remove mix: before"
-    if not is_plain and spec.client.optimizer_state == "carry":
+    if gossip != AFTER and spec.client.optimizer_state == "carry":
         text = f"{kind} has a memory of its own"
         yield ("client", "optimizer_state"), f"{text}; write reset"
-    graphs = Network(network, N, spec.seeds[0], spec.rounds)
-    yield from _unfit_matrices(scenario, gossip, graphs)
-    if "every_round" in gossip.needs and network.every > 1:
+    graphs = Network(facts.network, facts.N, spec.seeds[0], spec.rounds)
+    yield from _unfit_matrices(facts.scenario, gossip, graphs)
+    if "every_round" in gossip.needs and facts.network.every > 1:
         text = f"{kind} mixes in every round"
         yield ("topology", "every"), f"{text}; remove it, and write more client.steps"
     if "one_step" in gossip.needs and spec.client.steps != 1:
@@ -101,19 +84,16 @@ def unfit_node(scenario: Scenario, client: Client, network: NetworkSettings, N: 
         yield ("client", "steps"), f"{text}; write client.steps: 1"
 
 
-def node_without_samples(scenario: Scenario, client: Client, nodes: int, eligible: int) -> Findings:
-    """A node without samples, where the method needs a step of every node.
-
-    Args:
-      scenario: as read.
-      client: the method.
-      nodes: number of nodes.
-      eligible: nodes with samples, under the seed that has the fewest.
-    """
-    if client.gossip is None or "samples" not in client.gossip.needs or eligible == nodes:
+def node_without_samples(facts: Facts) -> Findings:
+    """A node without samples, where the method needs a step of every node."""
+    gossip = facts.client.gossip
+    if facts.network is None or gossip is None or "samples" not in gossip.needs:
         return
-    kind = scenario.spec.client.kind
-    text = f"{kind} takes a step at every node, and {nodes - eligible} of {nodes} have no samples"
+    missing = facts.N - facts.eligible
+    if missing == 0 or facts.refused("topology"):
+        return
+    kind = facts.spec.client.kind
+    text = f"{kind} takes a step at every node, and {missing} of {facts.N} have no samples"
     yield ("client", "kind"), f"{text}; write data.partition.min_samples: 1, or use exact_diffusion"
 
 
@@ -141,16 +121,16 @@ def _unfit_matrices(scenario: Scenario, gossip: Gossip, graphs: Network) -> Find
         yield path, f"{text}; use client: push_sum, or an undirected graph"
 
 
-def unfit_mix_rule(
-    scenario: Scenario, client: Client, network: NetworkSettings, N: int, shapes: Any
-) -> Findings:
+def unfit_mix_rule(facts: Facts) -> Findings:
     """A rule that nodes cannot apply to what they hear."""
-    section = scenario.spec.topology
+    if facts.network is None or facts.refused("topology"):
+        return
+    section = facts.spec.topology
     path = ("topology", "mix_rule")
     links = links_within(section, "mix_rule")
     if not links:
         return
-    if client.gossip not in (None, AFTER) or section.mix == "before":
+    if facts.client.gossip not in (None, AFTER) or section.mix == "before":
         text = "takes the place of a plain mix after the training"
         yield path, f"{text}; use client: sgd, mix: after, or remove it"
     try:
@@ -158,11 +138,11 @@ def unfit_mix_rule(
     except OrderError as error:
         yield path, str(error)
         return
-    heard = Network(network, N, scenario.spec.seeds[0], scenario.spec.rounds).heard
+    heard = Network(facts.network, facts.N, facts.spec.seeds[0], facts.spec.rounds).heard
     fewest = 1 + int(heard.min())
     for link in links:
         made = factory_of(link)()
-        yield from ((path, text) for text in _needs_server(link, made, shapes["params"]))
+        yield from ((path, text) for text in _needs_server(link, made, facts.shapes["params"]))
         if getattr(made, "least", 1) > fewest:
             text = f"{link.kind} needs at least {made.least} models, and some node has {fewest}"
             yield path, f"{text}, its own among them; use a denser graph, or another rule"
@@ -176,18 +156,3 @@ def _needs_server(link: Any, made: Any, params: Any) -> Iterator[str]:
         yield f"{link.kind} remembers earlier rounds, and nodes remember only their models"
     elif isinstance(made, Rule) and not reads_updates_alone(made):
         yield f"{link.kind} asks for more than the models that a node hears; use another rule"
-
-
-def graph_needed(scenario: Scenario, client: Client) -> Findings:
-    """A client method whose clients mix with their neighbours, without a topology."""
-    if scenario.spec.topology is None and client.gossip is not None:
-        text = f"{scenario.spec.client.kind} mixes over a graph, and there is none"
-        yield ("client", "kind"), f"{text}; add topology: ring, or another kind"
-
-
-def node_statistics(scenario: Scenario, shapes: Any) -> Findings:
-    """A model with statistics, which nodes do not mix."""
-    if scenario.spec.topology is None or not shapes["stats"]:
-        return
-    text = f"{scenario.spec.model.kind} has batch statistics, and nodes mix parameters alone"
-    yield ("model",), f"{text}; use a norm without them, such as group"

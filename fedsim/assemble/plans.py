@@ -1,11 +1,14 @@
 """The plans of a scenario: who trains when and on what, for every seed."""
 
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from fedsim.assemble.adversary import adversary_of
 from fedsim.assemble.edges import edge_times
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.machines import drawn_cohort, require_members
+from fedsim.assemble.problems import UNKNOWN, all_known
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.fleet.levels import Levels
@@ -15,6 +18,7 @@ from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
 from fedsim.topology import Hierarchy
+from fedsim.types.client import POOLED
 
 T = TypeVar("T")
 
@@ -31,6 +35,60 @@ class PlanInputs(NamedTuple):
     network: NetworkSettings | None = None  # the graph of clients without a server
     hierarchy: Hierarchy | None = None  # edges and cloud of clients that have them
     levels: Levels | None = None  # sizes of the model that clients train
+
+
+def count_messages(facts: Facts) -> None:
+    """Say how many messages the server takes in a step, when all of its clients report."""
+
+    def nominal(cohort: Cohort, timetable: Timetable, N: int) -> int:
+        return timetable.buffer or cohort.nominal(N)
+
+    known = (facts.maybe("cohort"), facts.maybe("timetable"), facts.maybe("N"))
+    facts.learn(K=facts.attempt(nominal, *known))
+
+
+def draw_cohort(facts: Facts) -> None:
+    """Draw a larger cohort where the scenario selects more clients than it needs."""
+    cohort = facts.maybe("cohort")
+    facts.attempt(require_members, facts.scenario, cohort, facts.maybe("N"))
+    eligible = facts.maybe("eligible")
+    if not facts.problems.errors and all_known(cohort, eligible):
+        facts.learn(cohort=drawn_cohort(facts.scenario, cohort, eligible))
+    facts.learn(plan_inputs=_plan_inputs(facts))
+
+
+def _plan_inputs(facts: Facts) -> PlanInputs:
+    client = facts.maybe("client")
+    pools: Any = UNKNOWN
+    local = facts.maybe("local")
+    if client is not UNKNOWN:
+        pools = client.server if client.not_federated == POOLED else None
+        local = UNKNOWN if local is UNKNOWN else local._replace(phases=client.phases)
+    return PlanInputs(
+        cohort=facts.maybe("cohort"),
+        timetable=facts.maybe("timetable"),
+        fleet=facts.maybe("fleet"),
+        local=local,
+        pools=pools,
+        network=facts.maybe("network"),
+        hierarchy=facts.maybe("hierarchy"),
+        levels=facts.levels,
+    )
+
+
+def plan_shares(facts: Facts) -> None:
+    """Make the plans where a rule divides by how often each client takes part."""
+    rule = facts.rule
+    if rule is None or "share" not in rule.made.needs:
+        return
+    if facts.refused("client", "cohort", "fleet", "schedule"):
+        return
+
+    def make(federations: dict[int, Federation], *inputs: Any) -> dict[int, Plan]:
+        return plans_of(facts.scenario, federations, PlanInputs(*inputs))
+
+    plans = facts.attempt(make, facts.maybe("federations"), *facts.plan_inputs)
+    facts.learn(plans=plans)
 
 
 def plans_of(

@@ -6,14 +6,15 @@ else would leave them, or would make one client's data move more than its own up
 
 from typing import Any
 
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.link_traits import LOCAL
 from fedsim.assemble.links import Link, factory_of
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.wire import remembers, sent_besides
-from fedsim.fleet import Cohort, Fleet
+from fedsim.assemble.traits import Reason, Voice
 from fedsim.privacy import DISTRIBUTED
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PRIVATE_MEAN
-from fedsim.types import Aim, Client, Codec, Mechanism, RowStage, Stage
+from fedsim.types import Mechanism
 
 # Kinds of availability under which no data and no other client decide who can be reached.
 INDEPENDENT = ("bernoulli", "lognormal", "markov")
@@ -21,13 +22,7 @@ INDEPENDENT = ("bernoulli", "lognormal", "markov")
 # Mechanisms that the accountant knows.
 MECHANISMS = ("gaussian", "tree", "banded", "blt", *DISTRIBUTED)
 
-# Cohorts that the accountant knows.
-SAMPLERS = ("all", "poisson", "uniform", "cyclic", "separated", "cyclic_poisson")
-
-# Stages that noise a client's message before it leaves.
-LOCAL = ("local_gaussian", "local_laplace")
-
-NOISED_ALONE = "privacy adds noise to the updates alone"
+PATH = ("privacy",)
 
 
 def with_noised_codec(scenario: Scenario, links: list[Link]) -> list[Link]:
@@ -43,96 +38,76 @@ def with_noised_codec(scenario: Scenario, links: list[Link]) -> list[Link]:
     return [*links[:first], Link(path, privacy.mechanism, codec), *links[first:]]
 
 
-def private_rule(scenario: Scenario, rule: Link) -> Findings:
-    """A rule that is no mean, or a mean whose weights depend on the samples or on who came."""
-    if scenario.spec.privacy is None:
-        return
-    section = rule.section
-    if section.kind != "mean":
-        text = f"{section.kind} is no mean, and how far one client moves it is not bounded by clip"
-        yield rule.path, f"{text}; use the rule mean, or remove privacy"
+def privacy_voice(facts: Facts) -> Voice:
+    """Privacy of clients."""
+    if facts.spec.privacy is None:
+        return Voice(PATH, "", [], [])
+    voice = voice_of_privacy()
+    mechanism = facts.spec.privacy.mechanism.kind
+    if mechanism in DISTRIBUTED:
+        voice.takes.append(Reason("rows", f"{mechanism} sums messages before the server sees any"))
+    return voice
+
+
+def voice_of_privacy() -> Voice:
+    """Privacy of clients, whatever its noise."""
+    noises = "privacy adds noise to the mean of the updates alone"
+    whole = "privacy clips and noises updates of one model"
+    needs = [
+        Reason("server", "privacy noises the mean of a server"),
+        Reason("one_model", whole),
+        Reason("whole_messages", whole),
+        Reason("changes", "privacy clips what clients send"),
+        Reason("federation", "privacy noises what clients send", at_taker=True),
+        Reason("mean", "privacy bounds how far one client moves a mean", at_taker=True),
+        Reason("noised_mean", noises, at_taker=True),
+        Reason("update_alone", noises, at_taker=True),
+        Reason("rows", "privacy clips every update before the sum", at_taker=True),
+        Reason("counted_draws", "epsilon is counted for rounds of a cohort", at_taker=True),
+    ]
+    text = "a memory of earlier updates would leave with later ones"
+    return Voice(PATH, "remove privacy", needs, [Reason("message_memory", text)])
+
+
+def private_mean(facts: Facts) -> Findings:
+    """A mean whose weights depend on the samples or on who came."""
+    rule = facts.rule
+    if facts.spec.privacy is None or rule is None or rule.section.kind != "mean":
         return
     reasons = {
         "weights": "a client's weight would depend on its data",
         "denominator": "a client's share would depend on who else came",
     }
     for name, wanted in PRIVATE_MEAN.items():
-        value = getattr(section, name)
+        value = getattr(rule.section, name)
         if value != wanted:
             yield (*rule.path, name), f"is {value}, and {reasons[name]}; write {wanted}"
 
 
-def private_link(scenario: Scenario, link: Link) -> Findings:
-    """A link before the noise through which one client's data would move more than its own row."""
-    if scenario.spec.privacy is None:
+def unknown_mechanism(facts: Facts) -> Findings:
+    """Noise that no accountant knows."""
+    privacy = facts.spec.privacy
+    if privacy is not None and privacy.mechanism.kind not in MECHANISMS:
+        text = f"no accountant knows {privacy.mechanism.kind}"
+        yield ("privacy", "mechanism"), f"{text}; use {', '.join(MECHANISMS)}"
+
+
+def second_codec(facts: Facts) -> Findings:
+    """A codec on the wire, where clients add their noise by one."""
+    privacy = facts.spec.privacy
+    if privacy is None or privacy.mechanism.kind not in DISTRIBUTED:
         return
-    made = link.made
-    kind = link.section.kind
-    if isinstance(made, Codec) and made.linear:
-        text = f"{kind} sends payloads, which cannot be clipped before they are summed"
-        remedy = "use a codec that is decoded row by row"
-        if made.wraps is not None:
-            remedy = f"remove it, privacy.mechanism: {DISTRIBUTED[0]} sends such sums"
-        yield link.path, f"{text}; {remedy}"
-    elif isinstance(made, Codec | Stage | RowStage) and remembers(made):
-        text = f"{kind} has a memory of earlier updates, which would leave with later ones"
-        yield link.path, f"{text}; use a link without one, or remove privacy"
-    elif isinstance(made, Stage | Aim):
-        text = f"{kind} sees the rows of all clients, so that one client would move several"
-        yield link.path, f"{text}; use a link for one row, or remove it"
-    elif isinstance(made, RowStage) and made.after is not None:
-        text = f"{kind} learns from all updates without noise"
-        yield link.path, f"{text}; remove it, privacy.clip: {{kind: adaptive}} adds some"
+    codecs = [section.kind for section in facts.spec.wire if section.family == "codec"]
+    if codecs:
+        text = f"{privacy.mechanism.kind} is a second codec, after {codecs[0]}"
+        yield ("privacy", "mechanism"), f"{text}; a message is encoded once, remove one"
 
 
-def private_client(scenario: Scenario, client: Client) -> Findings:
-    """A client method that sends more than its update."""
-    if scenario.spec.privacy is None:
-        return
-    path = ("client", "kind")
-    kind = scenario.spec.client.kind
-    remedy = "use a method whose clients send their update alone, such as fedavg or fedprox"
-    if client.not_federated:
-        yield path, f"{kind} sends no updates that could be noised; {remedy}, or remove privacy"
-    elif client.probe is not None:
-        text = f"{kind} sends a gradient at the shared model first, and {NOISED_ALONE}"
-        yield path, f"{text}; {remedy}"
-    elif client.travel.sends is not None:
-        text = f"{kind} sends clients what it makes of the models of others"
-        yield path, f"{text}, without noise; {remedy}"
-    elif client.reduce:
-        names = ", ".join(client.reduce)
-        text = f"{kind} makes its shared {names} of more than the noised mean"
-        yield path, f"{text}; {remedy}"
-
-
-def private_statistics(scenario: Scenario, shapes: Any) -> Findings:
-    """A model with statistics, which clients send beside their update."""
-    if scenario.spec.privacy is None or not shapes["stats"]:
-        return
-    text = f"{scenario.spec.model.kind} has batch statistics that clients send as well"
-    yield ("model",), f"{text}, and {NOISED_ALONE}; use a norm without them, such as group"
-
-
-def private_cohort(scenario: Scenario, cohort: Cohort, fleet: Fleet) -> Findings:
-    """A cohort or a fleet of which nobody can tell how often a client takes part."""
-    spec = scenario.spec
+def private_fleet(facts: Facts) -> Findings:
+    """A fleet in which data, or other clients, decide whose message counts."""
+    spec = facts.spec
     if spec.privacy is None:
         return
-    if spec.privacy.mechanism.kind not in MECHANISMS:
-        text = f"no accountant knows {spec.privacy.mechanism.kind}"
-        yield ("privacy", "mechanism"), f"{text}; use {', '.join(MECHANISMS)}"
-    if spec.schedule.kind != "sync":
-        text = f"{spec.schedule.kind} lets clients take part whenever they are ready"
-        yield ("schedule",), f"{text}, which no accountant counts; use schedule: sync"
-    if cohort.sampling is None:
-        text = f"no accountant counts how {spec.cohort.kind} draws clients"
-        yield ("cohort",), f"{text}; use one of {', '.join(SAMPLERS)}"
-    yield from _private_fleet(spec, fleet)
-
-
-def _private_fleet(spec: Any, fleet: Fleet) -> Findings:
-    """A fleet in which data, or other clients, decide whose message counts."""
     section = spec.fleet
     yield from _lost_noise(spec)
     available = section.availability
@@ -169,16 +144,17 @@ def _lost_noise(spec: Any) -> Findings:
         yield ("fleet", "dropout"), f"{text}; {remedy}, or remove it"
 
 
-def private_numbers(scenario: Scenario) -> Findings:
+def private_numbers(facts: Facts) -> Findings:
     """Messages that are not finite, which no clip bounds."""
-    spec = scenario.spec
+    spec = facts.spec
     if spec.privacy is not None and spec.on_nonfinite != "drop":
         text = f"{spec.on_nonfinite} makes the run depend on one message without bound"
         yield ("on_nonfinite",), f"{text}; write drop"
 
 
-def local_message(scenario: Scenario, links: list[Link], client: Client, shapes: Any) -> Findings:
-    """Noise of clients that is not on their messages, or messages with more than is noised."""
+def local_message(facts: Facts) -> Findings:
+    """Noise of clients that is not on their messages."""
+    links = facts.links
     for i, link in enumerate(links):
         kind = link.section.kind
         if kind not in LOCAL:
@@ -190,6 +166,3 @@ def local_message(scenario: Scenario, links: list[Link], client: Client, shapes:
         elif encoded:
             text = f"what {encoded[0].kind} encodes is noised first"
             yield link.path, f"{text}; move {kind} before it"
-        elif besides := sent_besides(scenario, links, client, shapes):
-            text = f"{kind} noises the update, and {besides} as well"
-            yield link.path, f"{text}; use a method and a model whose clients send it alone"

@@ -14,22 +14,21 @@ import jax
 import numpy as np
 
 from fedsim import tree
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.hooks import training_shapes
-from fedsim.assemble.links import Link
-from fedsim.assemble.problems import Findings
-from fedsim.assemble.programs import Training
+from fedsim.assemble.problems import UNKNOWN, Findings
+from fedsim.assemble.traits import Reason, Voice
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation
 from fedsim.engine.frozen import bound, without_frozen
 from fedsim.errors import PrivacyError
-from fedsim.fleet import Cohort, Local
+from fedsim.fleet import Local
 from fedsim.fleet.local import planned_steps
 from fedsim.privacy import least_noise, sample_epsilon_after
 from fedsim.privacy.extra import dp_accounting
 from fedsim.privacy.ranges import require_noise
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Batch, Client, Model, Rule
-from fedsim.types.client import POOLED
+from fedsim.types import Batch
 
 PATH = ("client", "dp_sgd")
 
@@ -59,6 +58,15 @@ def _spent(section: Any, local: Local, z: float, steps: int, samples: int) -> fl
         cap=samples if local.cap is None else local.cap,
         delta=section.delta,
     )
+
+
+def solve_noise(facts: Facts) -> None:
+    """Put the noise into the scenario that the ε of `client.dp_sgd` asks for."""
+    known = (facts.maybe("local"), facts.maybe("federations"))
+    reads = [("client",), ("rounds",)]
+    solved = facts.attempt(with_noise, facts.scenario, *known, reads=reads)
+    if solved is not UNKNOWN:
+        facts.scenario = solved
 
 
 def with_noise(scenario: Scenario, local: Local, federations: Mapping[int, Federation]) -> Scenario:
@@ -121,13 +129,13 @@ def _noise_of(scenario: Scenario, local: Local, federations: Mapping[int, Federa
             return z
 
 
-def poisson_keys(scenario: Scenario, client: Client) -> Findings:
+def poisson_keys(facts: Facts) -> Findings:
     """Keys that mean nothing for Poisson batches, and a batch beyond the cap."""
-    section = scenario.spec.client
+    section = facts.spec.client
     if section.shuffle == "poisson" and section.drop_last:
         text = "Poisson batches are not cut from an epoch, and none of them is its last"
         yield ("client", "drop_last"), f"{text}; remove it"
-    has_passes = any(phase.held_out or phase.whole for phase in client.phases)
+    has_passes = any(phase.held_out or phase.whole for phase in facts.client.phases)
     if section.shuffle == "poisson" and has_passes:
         text = f"{section.kind} passes over samples, and Poisson batches repeat"
         yield ("client", "shuffle"), f"{text} and leave out some; write shuffle: true"
@@ -141,9 +149,9 @@ def poisson_keys(scenario: Scenario, client: Client) -> Findings:
         yield path, f"{text}; write more, or a smaller batch"
 
 
-def private_batches(scenario: Scenario) -> Findings:
+def private_batches(facts: Facts) -> Findings:
     """Batches of another kind than the accountant supposes, and an accountant that is missing."""
-    section = scenario.spec.client
+    section = facts.spec.client
     if section.dp_sgd is None:
         return
     if section.shuffle != "poisson":
@@ -157,45 +165,40 @@ def private_batches(scenario: Scenario) -> Findings:
         yield (*PATH, *filter(None, (error.where,))), str(error)
 
 
-def private_method(scenario: Scenario, client: Client) -> Findings:
-    """A client method that looks at samples in other ways than by its gradients."""
-    if scenario.spec.client.dp_sgd is None:
-        return
-    path = ("client", "kind")
-    kind = scenario.spec.client.kind
-    remedy = "use one such as sgd, fedprox or scaffold"
-    if client.not_federated == POOLED:
-        text = f"{kind} trains on the samples of all clients together, and no client has an epsilon"
-        yield path, f"{text}; {remedy}"
-    elif client.probe is not None:
-        text = f"{kind} sends a gradient without noise before it trains"
-        yield path, f"{text}; {remedy}"
-    elif scenario.spec.topology is not None:
-        yield ("client", "dp_sgd"), "is for clients of one server; remove dp_sgd, or topology"
-    elif client.bank is not None:
-        text = f"{kind} chooses a model by losses or updates of the client, without noise"
-        yield path, f"{text}; {remedy}"
-    elif client.phases:
-        text = f"{kind} trains in phases, and epsilon counts the steps of one"
-        yield path, f"{text}; {remedy}"
-    elif "labels" in client.needs:
-        yield path, f"{kind} uses the counts of a client's labels, without noise; {remedy}"
+def noise_voice(facts: Facts) -> Voice:
+    """Noise on the gradients of clients."""
+    if facts.spec.client.dp_sgd is None:
+        return Voice(PATH, "", [], [])
+    return voice_of_noise()
 
 
-def private_gradient(
-    scenario: Scenario, trained: Training, shared: Any, federation: Federation
-) -> Findings:
+def voice_of_noise() -> Voice:
+    """Noise on the gradients of clients, however much."""
+    noised = "dp_sgd counts the noised gradients of a client's own steps alone"
+    one_server = "dp_sgd is for clients of one server"
+    needs = [
+        Reason("noised_gradients", noised, at_taker=True),
+        Reason("sample_gradients", "dp_sgd clips the gradient of every sample", at_taker=True),
+        Reason("server", one_server),
+        Reason("one_model", one_server),
+    ]
+    text = "dp_sgd is for clients that train the whole model"
+    return Voice(PATH, "remove client.dp_sgd", needs, [Reason("plain_steps", text)])
+
+
+def private_gradient(facts: Facts) -> Findings:
     """A gradient hook that takes more than one gradient of a batch, or looks at the batch itself.
 
     It is traced on a batch without samples: what it takes of them, it takes by `value_and_grad`,
     where an objective sees one sample at a time.
     """
-    if scenario.spec.client.dp_sgd is None or trained.client.probe is not None:
+    if facts.spec.client.dp_sgd is None or facts.client.probe is not None:
         return
     path = ("client", "kind")
-    kind = scenario.spec.client.kind
+    kind = facts.spec.client.kind
     remedy = "use one such as sgd, fedprox or scaffold"
-    one_sample, work = training_shapes(scenario, trained, federation, rows=1)
+    trained = facts.trained
+    one_sample, work = training_shapes(facts.scenario, trained, facts.federation, rows=1)
     gradients = 0
 
     def look(*arguments: Any, **keys: Any) -> Any:
@@ -221,7 +224,7 @@ def private_gradient(
         return trained.client.gradient(task, variables, hidden, local, shared, work)
 
     try:
-        jax.eval_shape(step, shared, work, one_sample)
+        jax.eval_shape(step, facts.shapes, work, one_sample)
     except Exception:  # whatever a hook makes of samples that are not there
         text = f"{kind} looks at the samples of a batch besides its gradient"
         yield path, f"{text}, which has no noise; {remedy}"
@@ -253,33 +256,3 @@ def with_gradients(
         held = min(section.microbatch or rows, rows)
         largest[rows] = max(activation, held * params)
     return largest
-
-
-def private_model(scenario: Scenario, model: Model, shapes: Any) -> Findings:
-    """A model in which the samples of a batch meet."""
-    if scenario.spec.client.dp_sgd is None:
-        return
-    if shapes["stats"] or model.mixes_rows:
-        text = f"in {scenario.spec.model.kind}, the samples of a batch see each other"
-        reason = "none of them has a gradient of its own"
-        yield ("model",), f"{text}, and {reason}; use a norm without batch statistics, as group"
-
-
-def private_reports(scenario: Scenario, cohort: Cohort, rule: Link) -> Findings:
-    """A cohort, a rule or an availability that reads samples, or losses on them, without noise."""
-    spec = scenario.spec
-    if spec.client.dp_sgd is None:
-        return
-    if "loss" in cohort.needs:
-        text = f"{spec.cohort.kind} draws clients by the losses on their samples, without noise"
-        yield ("cohort",), f"{text}; use uniform or poisson"
-    if "labels" in cohort.needs:
-        text = f"{spec.cohort.kind} draws clients by their labels, without noise"
-        yield ("cohort",), f"{text}; use uniform or poisson"
-    if isinstance(rule.made, Rule) and "loss" in rule.made.needs:
-        text = f"clients send {rule.section.kind} the losses on their samples, without noise"
-        yield rule.path, f"{text}; use another rule, such as mean"
-    available = spec.fleet.availability
-    if available is not None and available.kind == "label_dependent":
-        text = "who can be reached depends on labels, without noise"
-        yield ("fleet", "availability"), f"{text}; use bernoulli or markov"

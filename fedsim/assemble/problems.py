@@ -73,6 +73,10 @@ class Problems:
         findings = self.attempt(find_all, *arguments, reads=reads)
         if findings is UNKNOWN:
             return
+        self.record(findings)
+
+    def record(self, findings: Iterable[tuple[KeyPath, str]]) -> None:
+        """Record problems: paths, each with what is wrong there and what to do."""
         for path, text in findings:
             self._record(self.scenario.error(path, text))
 

@@ -27,10 +27,19 @@ def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 @click.command("list")
 @click.argument("family", required=False, shell_complete=_complete_family)
+@click.option(
+    "--with",
+    "partner",
+    metavar="KIND",
+    shell_complete=_complete_name,
+    help="Say what goes together with a kind or a section, and why the others do not.",
+)
 @options.plugins
 @options.as_json("everything")
 @options.debug
-def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) -> None:
+def list_command(
+    family: str | None, partner: str | None, plugins: tuple[str, ...], as_json: bool
+) -> None:
     """List methods, rules, stages, attacks, clients, models, datasets, scenarios, devices ...
 
     \b
@@ -39,9 +48,14 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
       fedsim list rules
       fedsim list scenarios
       fedsim list attacks --json
+      fedsim list rules --with secure_aggregation
+      fedsim list --with privacy
     """
     options.enable(plugins)
     families = _listed(family)
+    if partner is not None:
+        _print_partners(partner, families, as_json)
+        return
     if as_json:
         click.echo(json.dumps(families))
         return
@@ -54,6 +68,29 @@ def list_command(family: str | None, plugins: tuple[str, ...], as_json: bool) ->
             # Every kind is one line, so that grep finds all of it.
             for call, line in rows:
                 click.echo(f"  {call:<26} {line}")
+
+
+def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: bool) -> None:
+    """Print what goes together with a kind, by family, and why the others do not."""
+    from fedsim.scenario.expected import plural_of
+    from fedsim.scenario.fits import by_reason, refusal, traits, traits_named
+
+    own_family, own = traits_named(partner)
+    reasons = {}
+    for family, of_kinds in traits().items():
+        plural = "sections" if family == "section" else plural_of(family)
+        if family != own_family and (plural in families or family == "section"):
+            reasons[plural] = {kind: refusal(own, each) for kind, each in of_kinds.items()}
+    if as_json:
+        click.echo(json.dumps(reasons))
+        return
+    for family, of_kinds in reasons.items():
+        fitting = [kind for kind, reason in of_kinds.items() if not reason]
+        many = f"{len(fitting)} of {len(of_kinds)}"
+        click.secho(f"{family} ({many} go with {partner}, by their defaults)", bold=True)
+        click.echo(f"  {', '.join(fitting) or 'none'}")
+        for reason, kinds in by_reason(of_kinds).items():
+            click.echo(f"  not {', '.join(kinds)}: {reason}")
 
 
 def _listed(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:

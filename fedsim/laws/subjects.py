@@ -24,8 +24,11 @@ EXAMPLES = {
     "bits": 2,
     "block": 2,
     "codec": "top_k(k=3)",
+    "clusters": 2,
     "codewords": 4,
     "columns": 40,
+    "concurrency": 4,
+    "degree": 2,
     "delta": 1e-5,
     "epsilon": 1.0,
     "f": 1,
@@ -34,6 +37,7 @@ EXAMPLES = {
     "levels": 4,
     "lr": 0.1,
     "norm": 1.0,
+    "p": 0.5,
     "probability": 0.5,
     "radius": 1.0,
     "rank": 1,
@@ -186,7 +190,7 @@ def subjects_of(targets: tuple[str, ...], edits: tuple[str, ...], seed: int) -> 
         for file in files:
             subjects += _subjects_of_file(file, edits, seed)
     for subject in subjects:
-        _complete(subject)
+        complete(subject)
     return subjects
 
 
@@ -230,7 +234,7 @@ def family_of(name: str) -> str:
     raise refusal(name, f"is no kind with laws ({', '.join(LAWS)}){near}")
 
 
-def _complete(subject: Subject) -> None:
+def complete(subject: Subject) -> None:
     """Give parameters without defaults that were not named the values in `EXAMPLES`.
 
     Raises:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.assemble import Experiment, build
-from fedsim.assemble.parts import does_more
+from fedsim.assemble.method_traits import does_more
 from fedsim.engine.loop import events
 from fedsim.engine.recording import RoundUpdates, why_unrecorded
 from fedsim.engine.run import Run

@@ -18,6 +18,7 @@ from fedsim.scenario.annotations import annotation_of
 from fedsim.scenario.catalogue import aliases_of, catalogue, family_named
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.expected import SECTIONS_OF, joined, list_command, plural_of, type_in_words
+from fedsim.scenario.fits import needs_and_takes, traits
 from fedsim.scenario.fragments import fragment_of, links_of, ranges_of_method
 from fedsim.scenario.guesses import in_words, row_of, what_is
 from fedsim.scenario.guide import guide_to_rules
@@ -165,6 +166,8 @@ def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any
         explained["parts"] = [_explain_link(*link) for link in links_of(fragment_of(factory))]
     if ranges:
         explained["ranges"] = ranges
+    if kind in traits().get(family, {}):
+        explained["fits"] = needs_and_takes(traits()[family][kind])
     return explained
 
 
@@ -344,6 +347,11 @@ def lines_of(explained: dict[str, Any]) -> Iterator[Line]:
         yield False, ""
         yield True, f"  {title}"
         yield from _prose(text, "    ")
+    if explained.get("fits"):
+        yield False, ""
+        yield True, f"  What it goes with: fedsim list --with {explained['kind']}"
+    for trait, text in explained.get("fits", {}).items():
+        yield from _prose(f"{trait}: {text}", indent="    ", hanging="    ")
 
 
 def _head(explained: dict[str, Any]) -> Iterator[Line]:

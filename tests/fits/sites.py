@@ -12,7 +12,8 @@ from tests.fits.combinations import answer
 FOLDER = Path(fedsim.assemble.__file__).parent
 # Modules that check arguments of functions of Python, or files, and not a scenario.
 OTHERS = {"accounting", "data_files", "samples", "stack_inputs", "stacks", "standalone", "weights"}
-REFUSALS = {"error", "too_large", "PrivacyError", "TopologyError", "made_of_all_leaves"}
+OTHERS |= {"traits"}  # whose conflicts are told by their nouns
+REFUSALS = {"error", "too_large", "PrivacyError", "TopologyError"}
 
 
 class Site(NamedTuple):

@@ -1,11 +1,18 @@
 """Every combination of kinds and sections has the verdict, and the places, that are recorded."""
 
+import json
+import re
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import WHOLE
 
+from fedsim.assemble import traits
+from fedsim.assemble.traits import NOUNS
+from fedsim.laws import alone as alone_of_kinds
+from fedsim.scenario import fits
 from tests.fits.combinations import (
     NOT_INSTALLED,
     Values,
@@ -65,17 +72,84 @@ def test_all_kinds_and_a_share_of_the_pairs():
 
 
 @pytest.mark.long
-def test_every_check_refuses_a_scenario_and_accepts_its_nearest_neighbour():
+def test_every_noun_and_calculation_refuses_a_scenario_and_accepts_its_neighbour(monkeypatch):
+    nouns = met_nouns(monkeypatch)
     places = sites()
     untripped = set(places.values())
+    unmet = set(NOUNS)
     for name, values in of_checks().items():
+        nouns.clear()
         found, lines = reached(values)
         tripped = {places[line] for line in lines & places.keys()}
         untripped -= tripped
+        unmet -= nouns
         assert found == RECORDED[name], name
-        if name.endswith(", nearest"):
-            assert found == ("accepted", "") and not tripped, name
-        else:
-            assert name.partition(":")[0] in {site.function for site in tripped}, name
+        is_accepted = found == ("accepted", "")
+        assert is_accepted == name.endswith(", nearest"), name
+        assert is_accepted == (not nouns and not tripped), name
+    assert not unmet
     reasons = loaded("beyond.yaml")
     assert {f"{site.function} {site.number}" for site in untripped} == reasons.keys()
+
+
+def met_nouns(monkeypatch) -> set[str]:
+    """Return a set that fills with the nouns that are needed and taken away."""
+    nouns: set[str] = set()
+    refusal = traits._refusal
+
+    def noting(here: Any, reason: Any, other: Any, others: Any) -> Any:
+        nouns.add(reason.noun)
+        return refusal(here, reason, other, others)
+
+    monkeypatch.setattr(traits, "_refusal", noting)
+    return nouns
+
+
+def test_every_noun_has_a_meaning():
+    spoken = re.compile(r"Reason\(\s*(?:f?\"([a-z_]+)\")")
+    files = (Path(traits.__file__).parent).glob("*.py")
+    assert {noun for file in files for noun in spoken.findall(file.read_text())} <= NOUNS.keys()
+
+
+def test_what_is_recorded_of_kinds_is_what_they_say():
+    recorded = json.loads(alone_of_kinds.FILE.read_text())
+    assert recorded == {"nouns": NOUNS, **alone_of_kinds.traits_alone()}
+
+
+# Features that are a kind or a section, by the names that these have in `traits.json`.
+KIND_OF = {
+    "a graph": ("topology", "ring"),
+    "edges": ("topology", "hierarchical"),
+    "clusters": ("client", "ifca"),
+    "pooled samples": ("client", "centralised"),
+    "nothing sent": ("client", "local_only"),
+    "fedbuff": ("timetable", "fedbuff"),
+    "privacy": ("section", "privacy"),
+    "dp_sgd": ("section", "client.dp_sgd"),
+    "secure_aggregation": ("codec", "secure_aggregation"),
+    "a linear codec": ("codec", "count_sketch"),
+    "a codec with memory": ("codec", "lazy"),
+    "a broadcast": ("section", "broadcast"),
+    "widths": ("section", "client.width"),
+    "carried optimizers": ("section", "client.optimizer_state"),
+    "a rule of rows": ("rule", "krum"),
+    "a rule with memory": ("rule", "mifa"),
+    "a rule by losses": ("rule", "term"),
+    "diagnostics": ("section", "evaluate.diagnostics"),
+    "kept updates": ("section", "checkpoint.updates"),
+    "numbers as targets": ("section", "data with numbers as targets"),
+}
+
+
+def test_what_does_not_go_together_alone_is_refused_in_a_scenario():
+    traits_of = fits.traits()
+    told = 0
+    for name, (verdict, _) in RECORDED.items():
+        one, _, feature = name.partition(" + ")
+        family, _, kind = one.partition(" ")
+        if feature in KIND_OF and kind in traits_of.get(family, {}):
+            other, partner = KIND_OF[feature]
+            if fits.refusal(traits_of[family][kind], traits_of[other][partner]):
+                told += 1
+                assert verdict == "2", name
+    assert told > 500

@@ -1,0 +1,187 @@
+"""The model of a scenario and how it is trained, as steps of its check."""
+
+from functools import partial
+from typing import Any
+
+import jax
+
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.hooks import check_link, check_training, shared_leaves, stack_shapes
+from fedsim.assemble.loading import AUGMENT
+from fedsim.assemble.model import (
+    activation_bytes,
+    batch_widths,
+    loss_of,
+    model_of,
+    model_section,
+    start_models,
+)
+from fedsim.assemble.parts import ranks_of, widths_of
+from fedsim.assemble.private_samples import with_gradients
+from fedsim.assemble.problems import UNKNOWN, all_known
+from fedsim.assemble.programs import (
+    Training,
+    TrainingInputs,
+    augment_key,
+    client_key,
+    edges_key,
+    training,
+)
+from fedsim.assemble.wire import check_size, works_on_nothing
+from fedsim.data import Federation
+from fedsim.scenario.scenario import Scenario
+from fedsim.scenario.sections import is_graph
+from fedsim.types import Client, Model
+from fedsim.types.client import POOLED
+
+# Keys that say how many models there are: none is made where one of them was refused.
+MODELS = ("client.clusters", "topology")
+
+
+def choose_model(facts: Facts) -> None:
+    """Put the model that suits the samples into the scenario, where it names none."""
+    federation = facts.maybe("federation")
+    section = facts.attempt(model_section, facts.scenario, federation, reads=[("model",)])
+    if section is not UNKNOWN:
+        spec = facts.spec.model_copy(update={"model": section})
+        facts.scenario = facts.scenario._replace(spec=spec)
+
+
+def make_model(facts: Facts) -> None:
+    """Make the model and its loss."""
+    scenario = facts.scenario
+    federation = facts.maybe("federation")
+    client = UNKNOWN if facts.refused(*MODELS) else facts.maybe("edged")
+    adapter = None if facts.rule is None else facts.rule.made.adapter
+    freezes = () if adapter is None else adapter.freezes
+    always_frozen = freezes[0] if len(freezes) == 1 else ()
+    merged = () if adapter is None else adapter.merges
+    arguments = (scenario, federation, facts.supplied, always_frozen, merged)
+
+    def make(*, local: bool, reads: list) -> Any:
+        made = facts.attempt(partial(model_of, local=local), *arguments, reads=reads)
+        is_refused = client is not UNKNOWN and client.model and facts.refused("model")
+        if is_refused:
+            return UNKNOWN
+        return facts.attempt(_model_of_method, scenario, client, federation, made)
+
+    model = make(local=False, reads=[("model",)])
+    local_model = model
+    numerics = scenario.spec.numerics
+    if numerics.remat or numerics.compute is not None:
+        local_model = make(local=True, reads=[("model",), ("numerics",)])
+    loss = facts.supplied.loss
+    if not loss:
+        loss = facts.attempt(loss_of, scenario, federation, reads=[("model",)])
+    inputs = TrainingInputs(
+        model=model,
+        loss=loss,
+        classes=facts.maybe("classes"),
+        client=client_key(scenario.spec.client),
+        augment=augment_key(scenario.spec.data),
+        mix=scenario.spec.topology.mix if is_graph(scenario.spec.topology) else None,
+        edges=edges_key(scenario.spec.topology),
+        sample=_sample_of(federation),
+        turns=freezes if len(freezes) > 1 else (),
+        widths=widths_of(scenario.spec.client),
+        ranks=ranks_of(scenario.spec.client),
+        merges=bool(merged),
+        local_model=None if local_model is model else local_model,
+    )
+    facts.learn(model=model, local_model=local_model, training_inputs=inputs)
+
+
+def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
+    """The shape and type of one training sample; None: no samples are known."""
+    if federation is UNKNOWN:
+        return None
+    x = federation.train.x
+    return x.shape[1:], str(x.dtype)
+
+
+def _model_of_method(
+    scenario: Scenario, client: Client, federation: Federation, model: Model
+) -> Model:
+    """The model that the client method trains in place of the scenario's.
+
+    Raises:
+      ScenarioError: where features are missing.
+    """
+    if client.model is None:
+        return model
+    if "features" in client.needs and (model.features is None or model.head is None):
+        text = f"{scenario.spec.client.kind} compares features, and this model returns none"
+        text = f"{text}; use mlp or cnn, or a model with `features` and a `head`"
+        raise scenario.error(("client", "kind"), text)
+    x = federation.train.x
+    return client.model(model, jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype))
+
+
+def make_training(facts: Facts) -> None:
+    """Make the program that trains, its start variables, and what travels."""
+    scenario = facts.scenario
+    supplied = facts.supplied
+    model = facts.maybe("model")
+    client = UNKNOWN if facts.refused(*MODELS) else facts.maybe("edged")
+
+    def make(client: Client, *inputs: Any) -> Training:
+        del client  # `training` makes it once more; here it only has to be known
+        return training(TrainingInputs(*inputs))
+
+    hook_keys = [("client", "optimizer"), AUGMENT]
+    trained = facts.attempt(make, client, *facts.training_inputs, reads=hook_keys)
+    started = facts.attempt(start_models, scenario, model, trained, supplied)
+    shared, shapes = (UNKNOWN, UNKNOWN) if started is UNKNOWN else started
+    facts.learn(trained=trained, shared=shared, shapes=shapes)
+    _count_activations(facts)
+
+    federation = facts.maybe("federation")
+    local = facts.maybe("local")
+    facts.attempt(check_training, scenario, trained, shapes, federation, local)
+    facts.learn(travelling=_travelling(facts))
+
+
+def _travelling(facts: Facts) -> Any:
+    """Shapes of the variables that travel."""
+    known = (facts.maybe("trained"), facts.maybe("shapes"))
+    try:
+        return facts.attempt(shared_leaves, facts.scenario, *known)
+    except Exception:
+        if facts.refused("client.kind"):  # its hooks may lack what they need
+            return UNKNOWN
+        raise
+
+
+def _count_activations(facts: Facts) -> None:
+    """Count the bytes of the largest value in a pass of a batch through the model."""
+    scenario = facts.scenario
+    federation = facts.maybe("federation")
+    federations = facts.maybe("federations") or {}
+    client = facts.maybe("client")
+    if all_known(client, federation) and client.not_federated == POOLED:
+        federation = federation.pooled
+        federations = {seed: each.pooled for seed, each in federations.items()}
+    facts.learn(trained_on=federations)
+
+    widths = facts.attempt(batch_widths, facts.maybe("local"), federation, federations)
+    shapes = facts.maybe("shapes")
+    arguments = (facts.maybe("local_model"), facts.supplied, federation, widths, shapes)
+    activations = facts.attempt(activation_bytes, scenario, *arguments)
+    activations = facts.attempt(with_gradients, scenario, activations, shapes)
+    facts.learn(activation_bytes=activations)
+
+
+def trace_links(facts: Facts) -> None:
+    """Trace every link on a stack of K messages."""
+    scenario = facts.scenario
+    travelling = facts.maybe("travelling")
+    names = ("trained", "travelling", "K", "N")
+    stack = facts.attempt(stack_shapes, scenario, *map(facts.maybe, names))
+    facts.learn(stack=stack)
+    if stack is UNKNOWN:
+        return
+    has_parameters = bool(jax.tree.leaves(travelling["params"]))
+    for link in (*facts.broadcast, *facts.links):
+        if link.made is not UNKNOWN and (has_parameters or works_on_nothing(link)):
+            facts.attempt(check_link, scenario, link, stack)
+            facts.attempt(check_size, scenario, link, travelling["params"])

@@ -1,0 +1,51 @@
+"""How many bytes a message has, up and down."""
+
+from typing import Any
+
+import jax
+
+from fedsim import tree
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.links import Link
+from fedsim.assemble.merging import bytes_down_of_merging, merges
+from fedsim.assemble.privacy import with_noised_codec
+from fedsim.assemble.topology import node_message_bytes
+from fedsim.compose import max_bytes
+from fedsim.engine.bank import choice_bytes
+from fedsim.engine.shared_leaves import bytes_at_server
+from fedsim.types import Codec, Updates
+
+
+def message_bytes(facts: Facts) -> tuple[int, int]:
+    """Return the most bytes that a client sends in a round, and receives.
+
+    They are those of a node of a graph per neighbour.
+    """
+    client = facts.trained.client
+    if facts.network is not None:
+        bytes_of_node = node_message_bytes(facts.scenario, client, facts.shapes)
+        return bytes_of_node, bytes_of_node
+
+    params = facts.travelling["params"]
+    links = with_noised_codec(facts.scenario, facts.links)
+    up = _encoded_bytes(_message(facts.stack.updates), params, links) + choice_bytes(client)
+    up -= bytes_at_server(client, facts.shapes["params"])
+    if merges(facts.rule):
+        return up, bytes_down_of_merging(facts.shapes, facts.travelling, facts.K)
+    down = _encoded_bytes(facts.travelling, params, facts.broadcast) * client.travel.models
+    return up, down - bytes_at_server(client, facts.shapes["params"])
+
+
+def _message(updates: Updates) -> Any:
+    """Shapes of one client's message `[...]`, from those of a stack `[K, ...]`."""
+    sent = (updates.delta, updates.stats, updates.aux)
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), sent)
+
+
+def _encoded_bytes(message: Any, params: Any, links: list[Link]) -> int:
+    """The most bytes of a message, whose parameters a codec among the links encodes."""
+    message_bytes = tree.payload_bytes(message)
+    codec = next((link.made for link in links if isinstance(link.made, Codec)), None)
+    if codec is None:
+        return message_bytes
+    return message_bytes - tree.payload_bytes(params) + max_bytes(codec, params)

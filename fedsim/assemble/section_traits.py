@@ -1,0 +1,207 @@
+"""What the sections that every run has need, and what they take away."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.traits import Reason, Voice
+from fedsim.fleet import Cohort
+from fedsim.fleet.selection import FEEDBACK, HISTORY
+
+
+def server_voice(facts: Facts) -> Voice:
+    """The list `server`, where it is written."""
+    needs = []
+    written = facts.scenario.document.values
+    by_method = bool(written.get("method"))
+    if written.get("server"):
+        text = "steps at a server" if by_method else "server says what a server does with updates"
+        needs.append(Reason("server", text))
+    return Voice(("method",) if by_method else ("server",), "remove one of the two", needs, [])
+
+
+def cohort_voice(facts: Facts) -> Voice:
+    """Who is drawn."""
+    kind = facts.spec.cohort.kind
+    voice = voice_of_cohort(kind, facts.cohort)
+    if facts.scenario.document.values.get("cohort"):
+        voice.needs.insert(0, Reason("server", "cohort says whom a server draws"))
+    return voice
+
+
+def voice_of_cohort(kind: str, cohort: Cohort) -> Voice:
+    """A cohort alone."""
+    needs = list(_cohort_needs(kind, cohort))
+    return Voice(("cohort",), "use another cohort", needs, list(_cohort_takes(kind, cohort)))
+
+
+def _cohort_needs(kind: str, cohort: Cohort) -> Iterator[Reason]:
+    if cohort.feedback or HISTORY in cohort.needs:
+        words = " and ".join(f"the {FEEDBACK[name]}" for name in cohort.feedback)
+        text = f"{kind} looks at {words or 'who took part'} of the round before"
+        yield Reason("rounds", text)
+    if {"norm", "sketch"} & cohort.needs:
+        yield Reason("parameters", f"{kind} looks at what clients send")
+    if "labels" in cohort.needs:
+        for noun in ("classes", "one_label"):
+            text = f"{kind} is for samples with one class each"
+            yield Reason(noun, text, path=("cohort", "kind"))
+    if cohort.factors:
+        yield Reason("factors", f"{kind} gives clients factors")
+        yield Reason("seen_messages", f"{kind} weighs messages")
+    elif cohort.repeats:
+        yield Reason("factors", f"{kind} draws a client twice")
+
+
+def _cohort_takes(kind: str, cohort: Cohort) -> Iterator[Reason]:
+    if cohort.repeats or cohort.factors:
+        does = "gives clients factors" if cohort.factors else "draws a client twice"
+        remedy = "use the cohort uniform or poisson"
+        yield Reason("update_memory", f"{kind} {does}", remedy, at_taker=True)
+    if kind != "all":
+        yield Reason("everybody", f"{kind} leaves some out", "write cohort: all")
+    if cohort.share is None:
+        yield Reason("known_share", f"{kind} does not tell how often a client is drawn")
+    if cohort.sampling is None:
+        text = f"{kind} draws clients in a way that no accountant knows"
+        yield Reason("counted_draws", text, "use a cohort such as all, poisson or uniform")
+    if "loss" in cohort.needs:
+        yield Reason("noised_gradients", f"{kind} draws clients by the losses on their samples")
+    if "labels" in cohort.needs:
+        yield Reason("noised_gradients", f"{kind} draws clients by their labels")
+
+
+def wire_voice(facts: Facts) -> Voice:
+    """The list `wire`, whatever is in it."""
+    needs = []
+    if facts.spec.wire:
+        needs.append(Reason("messages", "a wire changes messages"))
+        needs.append(Reason("changes", "a wire changes what clients send"))
+    return Voice(("wire",), "remove wire", needs, [])
+
+
+def broadcast_voice(facts: Facts) -> Voice:
+    """The list `broadcast`, whatever is in it."""
+    needs = []
+    if facts.spec.broadcast:
+        text = "a broadcast encodes the model for all clients of a round"
+        nouns = ("server", "messages", "rounds", "one_model", "changes")
+        nouns += ("whole_messages", "server_leaves")
+        needs += [Reason(noun, text) for noun in nouns]
+    return Voice(("broadcast",), "remove broadcast", needs, [])
+
+
+def diagnostics_voice(facts: Facts) -> Voice:
+    """`evaluate.diagnostics`."""
+    needs = []
+    if facts.spec.evaluate.diagnostics:
+        text = "diagnostics compare updates of one shared model"
+        nouns = ("server", "one_model", "whole_messages", "server_leaves", "parameters")
+        needs += [Reason(noun, text) for noun in nouns]
+    return Voice(("evaluate", "diagnostics"), "remove diagnostics", needs, [])
+
+
+def updates_voice(facts: Facts) -> Voice:
+    """`checkpoint.updates`."""
+    needs = []
+    if facts.spec.checkpoint.updates:
+        text = "updates of single clients are kept"
+        nouns = ("federation", "server", "one_model", "server_leaves", "rows")
+        needs += [Reason(noun, text) for noun in nouns]
+    return Voice(("checkpoint", "updates"), "remove checkpoint.updates", needs, [])
+
+
+def malicious_voice(facts: Facts) -> Voice:
+    """`fleet.malicious`."""
+    needs = []
+    if facts.spec.fleet.malicious not in (0, []):
+        needs.append(Reason("messages", "malicious clients change what they send"))
+    return Voice(("fleet", "malicious"), "remove fleet.malicious", needs, [])
+
+
+def fleet_voices(facts: Facts) -> Iterator[Voice]:
+    """Keys of a fleet that are about rounds of one cohort."""
+    fleet = facts.spec.fleet
+    defaults: dict[str, Any] = {"deadline": None, "stragglers": None, "over_select": 1.0}
+    for key, default in defaults.items():
+        if getattr(fleet, key) != default:
+            needs = [Reason("rounds", f"{key} is about rounds of one cohort")]
+            yield Voice(("fleet", key), f"remove fleet.{key}", needs, [])
+
+
+def availability_voice(facts: Facts) -> Voice:
+    """`fleet.availability`."""
+    takes = []
+    available = facts.spec.fleet.availability
+    if available is not None and available.kind == "label_dependent":
+        takes.append(Reason("noised_gradients", "who can be reached depends on labels"))
+    return Voice(("fleet", "availability"), "use bernoulli or markov", [], takes)
+
+
+def missing_voice(facts: Facts) -> Voice:
+    """Clients of a fleet that may be missing."""
+    takes = []
+    if facts.fleet.selective:
+        takes.append(Reason("known_share", "the fleet does not tell how often a client is drawn"))
+    return Voice(("fleet",), "remove what makes clients miss a round", [], takes)
+
+
+def statistics_voice(facts: Facts) -> Voice:
+    """`client.statistics`, where it is not its default."""
+    needs = []
+    if facts.spec.client.statistics != "averaged":
+        needs.append(Reason("statistics", "running statistics are to be pooled"))
+    return Voice(("client", "statistics"), "remove it", needs, [])
+
+
+def nonfinite_voice(facts: Facts) -> Voice:
+    """`on_nonfinite`, where it keeps what is not finite."""
+    needs = []
+    if facts.spec.on_nonfinite == "keep":
+        needs.append(Reason("seen_messages", "on_nonfinite keeps messages that are not finite"))
+    return Voice(("on_nonfinite",), "write on_nonfinite: drop or stop", needs, [])
+
+
+def samples_voice(facts: Facts) -> Voice:
+    """The samples."""
+    takes = []
+    if not facts.classes:
+        takes.append(Reason("classes", "these targets are numbers"))
+    if facts.per_token:
+        takes.append(Reason("one_label", "here every token has one"))
+    return Voice(("data",), "use data with a label for each sample", [], takes)
+
+
+def model_voice(facts: Facts) -> Voice:
+    """What a model section says about leaves."""
+    section = facts.spec.model
+    takes = []
+    if section.freeze or section.train or section.adapter is not None:
+        takes.append(Reason("all_leaves", "leaves of the model are frozen"))
+    return Voice(("model",), "remove freeze, train and adapter", [], takes)
+
+
+def outputs_voice(facts: Facts) -> Voice:
+    """What a model returns."""
+    takes = []
+    if facts.model.features is None:
+        takes.append(Reason("features", "this model returns none"))
+    return Voice(("model",), "use mlp or cnn, or a model with `features`", [], takes)
+
+
+def stats_voice(facts: Facts) -> Voice:
+    """The running statistics of a model."""
+    kind = facts.spec.model.kind
+    instead = "use a norm without statistics, such as group"
+    takes = []
+    if facts.shapes["stats"]:
+        takes.append(Reason("update_alone", f"clients send batch statistics of {kind} as well"))
+        takes.append(Reason("stateless_model", f"{kind} has batch statistics"))
+    if facts.shapes["stats"] or facts.model.mixes_rows:
+        text = f"in {kind}, the samples of a batch see each other"
+        takes.append(Reason("sample_gradients", text))
+    if not jax.tree.leaves(facts.shapes["stats"]):
+        takes.append(Reason("statistics", "the model has none"))
+    return Voice(("model",), instead, [], takes)

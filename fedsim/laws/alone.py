@@ -1,0 +1,166 @@
+"""What every kind and section needs and takes away, alone: `python -m fedsim.laws.alone` writes it.
+
+`fedsim explain`, `fedsim list --with` and a page of the documentation read what it writes.
+"""
+
+import contextlib
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fedsim.kinds
+from fedsim.assemble.asynchronous import voice_of_schedule
+from fedsim.assemble.edges import voice_of_edges
+from fedsim.assemble.facts import Facts, NotKnownError
+from fedsim.assemble.fields import VOICES
+from fedsim.assemble.link_traits import voice_of_link
+from fedsim.assemble.links import Link
+from fedsim.assemble.method_traits import voice_alone
+from fedsim.assemble.nodes import voice_of_graph
+from fedsim.assemble.problems import Problems
+from fedsim.assemble.section_traits import voice_of_cohort
+from fedsim.assemble.traits import NOUNS, Reason, Voice
+from fedsim.kinds import FAMILIES
+from fedsim.laws.subjects import Subject, complete
+from fedsim.scenario import read
+from fedsim.topology import Hierarchy
+
+Traits = dict[str, dict[str, str]]
+"""`needs` and `takes`: each of them noun -> why."""
+
+FILE = Path(fedsim.kinds.__file__).with_name("traits.json")
+
+LEAST = {"name": "alone", "data": "gaussian_blobs"}
+
+# What is written in a section, so that it needs something.
+SECTIONS: dict[str, Any] = {
+    "broadcast": {"broadcast": ["cast"]},
+    "checkpoint.updates": {"checkpoint": {"updates": True}},
+    "client.dp_sgd": {"client": {"dp_sgd": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}}},
+    "client.optimizer_state": {"client": {"optimizer_state": "carry"}},
+    "client.rank": {"client": {"rank": {"ranks": [2, 1]}}},
+    "client.statistics": {"client": {"statistics": "pooled"}},
+    "client.width": {"client": {"width": {"widths": [1, 0.5]}}},
+    "evaluate.diagnostics": {"evaluate": {"diagnostics": True}},
+    "fleet.deadline": {"fleet": {"deadline": 5}},
+    "fleet.malicious": {"fleet": {"malicious": [0]}},
+    "fleet.over_select": {"fleet": {"over_select": 1.5}},
+    "fleet.stragglers": {"fleet": {"stragglers": {"share": 0.5}}},
+    "model": {"model": {"kind": "mlp", "freeze": ["layer0"]}},
+    "on_nonfinite": {"on_nonfinite": "keep"},
+    "privacy": {"privacy": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}},
+    "server": {"server": ["mean"]},
+    "wire": {"wire": ["qsgd"]},
+}
+
+
+# Samples and models that lack something, as they are called, and what is known of them.
+FACTS: dict[str, dict[str, Any]] = {
+    "data with numbers as targets": {"classes": 0, "per_token": False},
+    "data with a label for every token": {"classes": 9, "per_token": True},
+    "no topology": {},
+    "model without features": {"model": SimpleNamespace(features=None)},
+    "model with batch statistics": {
+        "model": SimpleNamespace(features=len, mixes_rows=True),
+        "shapes": {"stats": {"mean": 0}},
+    },
+}
+
+# Of kinds that want one of two arguments.
+ARGUMENTS = {
+    "codec top_k": {"k": 3},
+    "codec rand_k": {"k": 3},
+    "cohort listed": {"rounds": [[0]]},
+    "topology listed": {"edges": [[0, 1]]},
+}
+
+
+def traits_alone() -> dict[str, dict[str, Traits]]:
+    """Return family -> kind -> its traits; sections are a family, too."""
+    traits = {family: _of_family(family) for family in VOICE_OF}
+    traits["section"] = {path: _of_section(path, written) for path, written in SECTIONS.items()}
+    traits["section"] |= {name: _of_facts(known) for name, known in FACTS.items()}
+    return traits
+
+
+def traits_of(family: str, kind: str) -> Traits:
+    """Return the traits of a kind with the least arguments; none of a family without voices."""
+    if family not in VOICE_OF:
+        return {"needs": {}, "takes": {}}
+    arguments = ARGUMENTS.get(f"{family} {kind}", {})
+    subject = Subject(family, {"kind": kind, **arguments})
+    complete(subject)
+    return _told([VOICE_OF[family](subject)])
+
+
+def _of_family(family: str) -> dict[str, Traits]:
+    own = [
+        kind
+        for kind, factory in FAMILIES[family].items()
+        if inspect.unwrap(factory).__module__.startswith("fedsim.")
+    ]
+    return {kind: traits_of(family, kind) for kind in own}
+
+
+def _of_section(path: str, written: Any) -> Traits:
+    """The traits of a section, by the voices that stand there."""
+    facts = Facts(Problems(read({**LEAST, **written})))
+    return _told(voice for voice in _heard(facts) if ".".join(map(str, voice.path)) == path)
+
+
+def _of_facts(known: dict[str, Any]) -> Traits:
+    """The traits of samples or a model of which this is known."""
+    facts = Facts(Problems(read(LEAST)), **known)
+    places = [("data",), ("model",), ("topology",)]
+    return _told(voice for voice in _heard(facts) if voice.path in places)
+
+
+def _heard(facts: Facts) -> Iterator[Voice]:
+    """The voices of what is known."""
+    for speak in VOICES:
+        with contextlib.suppress(NotKnownError):
+            said = speak(facts)
+            yield from [said] if isinstance(said, Voice) else list(said)
+
+
+def _told(voices: Iterable[Voice]) -> Traits:
+    """What voices say, by noun."""
+    told: Traits = {"needs": {}, "takes": {}}
+    for voice in voices:
+        told["needs"] |= _by_noun(voice.needs)
+        told["takes"] |= _by_noun(voice.takes)
+    return told
+
+
+def _by_noun(reasons: list[Reason]) -> dict[str, str]:
+    return {reason.noun: reason.text for reason in reasons}
+
+
+def _link(subject: Subject) -> Voice:
+    """A link in its usual place."""
+    place = "wire" if subject.family in ("codec", "attack") else "server"
+    section = SimpleNamespace(family=subject.family, denominator="actual", **subject.section)
+    return voice_of_link(Link((place, 0), section, subject.made))
+
+
+def _topology(subject: Subject) -> Voice:
+    return voice_of_edges() if isinstance(subject.made, Hierarchy) else voice_of_graph()
+
+
+VOICE_OF: dict[str, Callable[[Subject], Voice]] = {
+    "client": lambda subject: voice_alone(subject.kind, subject.made),
+    "rule": _link,
+    "stage": _link,
+    "aggregate_stage": _link,
+    "attack": _link,
+    "codec": _link,
+    "cohort": lambda subject: voice_of_cohort(subject.kind, subject.made),
+    "timetable": lambda subject: voice_of_schedule(subject.kind, subject.made),
+    "topology": _topology,
+}
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps({"nouns": NOUNS, **traits_alone()}, indent=1) + "\n")
