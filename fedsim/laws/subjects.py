@@ -11,42 +11,13 @@ from typing import Any
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.kinds.claims import claims
+from fedsim.kinds.examples import EXAMPLES
 from fedsim.scenario import enable
 from fedsim.scenario.plugins import is_file
 from fedsim.scenario.shorthand import call_of
 
 ALWAYS = "always"  # of a limit: under no condition, the kind is another one
 NOTHING = "none"  # of a limit: what the kind does is nothing, and its link may be left out
-
-# Values of parameters without defaults, where a target names none.
-EXAMPLES = {
-    "alpha": 0.5,
-    "bits": 2,
-    "block": 2,
-    "codec": "top_k(k=3)",
-    "clusters": 2,
-    "codewords": 4,
-    "columns": 40,
-    "concurrency": 4,
-    "degree": 2,
-    "delta": 1e-5,
-    "epsilon": 1.0,
-    "f": 1,
-    "groups": 1,
-    "k": 3,
-    "levels": 4,
-    "lr": 0.1,
-    "norm": 1.0,
-    "p": 0.5,
-    "probability": 0.5,
-    "radius": 1.0,
-    "rank": 1,
-    "rows": 3,
-    "size": 3,
-    "std": 0.1,
-    "threshold": 2,
-    "value": 0.5,
-}
 
 Section = dict[str, Any]
 """A link as in a scenario, `{"kind": ..., "f": 2}`."""
@@ -190,7 +161,7 @@ def subjects_of(targets: tuple[str, ...], edits: tuple[str, ...], seed: int) -> 
         for file in files:
             subjects += _subjects_of_file(file, edits, seed)
     for subject in subjects:
-        complete(subject)
+        _complete(subject)
     return subjects
 
 
@@ -234,7 +205,7 @@ def family_of(name: str) -> str:
     raise refusal(name, f"is no kind with laws ({', '.join(LAWS)}){near}")
 
 
-def complete(subject: Subject) -> None:
+def _complete(subject: Subject) -> None:
     """Give parameters without defaults that were not named the values in `EXAMPLES`.
 
     Raises:

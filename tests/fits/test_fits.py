@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from conftest import WHOLE
 
+from fedsim.assemble import alone as alone_of_kinds
 from fedsim.assemble import traits
 from fedsim.assemble.traits import NOUNS
-from fedsim.laws import alone as alone_of_kinds
 from fedsim.scenario import fits
 from tests.fits.combinations import (
     NOT_INSTALLED,

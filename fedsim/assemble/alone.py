@@ -1,4 +1,4 @@
-"""What every kind and section needs and takes away, alone: `python -m fedsim.laws.alone` writes it.
+"""What kinds and sections need and take away alone: `python -m fedsim.assemble.alone` writes it.
 
 `fedsim explain`, `fedsim list --with` and a page of the documentation read what it writes.
 """
@@ -24,8 +24,9 @@ from fedsim.assemble.problems import Problems
 from fedsim.assemble.section_traits import voice_of_cohort
 from fedsim.assemble.traits import NOUNS, Reason, Voice
 from fedsim.kinds import FAMILIES
-from fedsim.laws.subjects import Subject, complete
+from fedsim.kinds.examples import arguments_of
 from fedsim.scenario import read
+from fedsim.scenario.shorthand import call_of
 from fedsim.topology import Hierarchy
 
 Traits = dict[str, dict[str, str]]
@@ -69,14 +70,6 @@ FACTS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Of kinds that want one of two arguments.
-ARGUMENTS = {
-    "codec top_k": {"k": 3},
-    "codec rand_k": {"k": 3},
-    "cohort listed": {"rounds": [[0]]},
-    "topology listed": {"edges": [[0, 1]]},
-}
-
 
 def traits_alone() -> dict[str, dict[str, Traits]]:
     """Return family -> kind -> its traits; sections are a family, too."""
@@ -90,10 +83,16 @@ def traits_of(family: str, kind: str) -> Traits:
     """Return the traits of a kind with the least arguments; none of a family without voices."""
     if family not in VOICE_OF:
         return {"needs": {}, "takes": {}}
-    arguments = ARGUMENTS.get(f"{family} {kind}", {})
-    subject = Subject(family, {"kind": kind, **arguments})
-    complete(subject)
-    return _told([VOICE_OF[family](subject)])
+    made = _made(family, kind, arguments_of(family, kind))
+    return _told([VOICE_OF[family](family, kind, made)])
+
+
+def _made(family: str, kind: str, arguments: dict[str, Any]) -> Any:
+    """What the factory of a kind makes, with the codec inside it."""
+    if family == "codec" and "codec" in arguments:
+        inner = call_of(arguments["codec"]) or {}
+        arguments = {**arguments, "codec": _made("codec", inner.pop("kind"), inner)}
+    return FAMILIES[family][kind](**arguments)
 
 
 def _of_family(family: str) -> dict[str, Traits]:
@@ -139,26 +138,38 @@ def _by_noun(reasons: list[Reason]) -> dict[str, str]:
     return {reason.noun: reason.text for reason in reasons}
 
 
-def _link(subject: Subject) -> Voice:
+def _link(family: str, kind: str, made: Any) -> Voice:
     """A link in its usual place."""
-    place = "wire" if subject.family in ("codec", "attack") else "server"
-    section = SimpleNamespace(family=subject.family, denominator="actual", **subject.section)
-    return voice_of_link(Link((place, 0), section, subject.made))
+    place = "wire" if family in ("codec", "attack") else "server"
+    section = SimpleNamespace(family=family, kind=kind, denominator="actual")
+    return voice_of_link(Link((place, 0), section, made))
 
 
-def _topology(subject: Subject) -> Voice:
-    return voice_of_edges() if isinstance(subject.made, Hierarchy) else voice_of_graph()
+def _method(family: str, kind: str, made: Any) -> Voice:
+    return voice_alone(kind, made)
 
 
-VOICE_OF: dict[str, Callable[[Subject], Voice]] = {
-    "client": lambda subject: voice_alone(subject.kind, subject.made),
+def _cohort(family: str, kind: str, made: Any) -> Voice:
+    return voice_of_cohort(kind, made)
+
+
+def _timetable(family: str, kind: str, made: Any) -> Voice:
+    return voice_of_schedule(kind, made)
+
+
+def _topology(family: str, kind: str, made: Any) -> Voice:
+    return voice_of_edges() if isinstance(made, Hierarchy) else voice_of_graph()
+
+
+VOICE_OF: dict[str, Callable[[str, str, Any], Voice]] = {
+    "client": _method,
     "rule": _link,
     "stage": _link,
     "aggregate_stage": _link,
     "attack": _link,
     "codec": _link,
-    "cohort": lambda subject: voice_of_cohort(subject.kind, subject.made),
-    "timetable": lambda subject: voice_of_schedule(subject.kind, subject.made),
+    "cohort": _cohort,
+    "timetable": _timetable,
     "topology": _topology,
 }
 
