@@ -58,16 +58,19 @@ SECTIONS: dict[str, Any] = {
 }
 
 
-# Samples and models that lack something, as they are called, and what is known of them.
-FACTS: dict[str, dict[str, Any]] = {
-    "data with numbers as targets": {"classes": 0, "per_token": False},
-    "data with a label for every token": {"classes": 9, "per_token": True},
-    "no topology": {},
-    "model without features": {"model": SimpleNamespace(features=None)},
-    "model with batch statistics": {
-        "model": SimpleNamespace(features=len, mixes_rows=True),
-        "shapes": {"stats": {"mean": 0}},
-    },
+# Sections that lack something, as they are called: their place, and what is known of them.
+FACTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "data with numbers as targets": ("data", {"classes": 0, "per_token": False}),
+    "data with a label for every token": ("data", {"classes": 9, "per_token": True}),
+    "no topology": ("topology", {}),
+    "model without features": ("model", {"model": SimpleNamespace(features=None)}),
+    "model with batch statistics": (
+        "model",
+        {
+            "model": SimpleNamespace(features=len, mixes_rows=True),
+            "shapes": {"stats": {"mean": 0}},
+        },
+    ),
 }
 
 
@@ -75,7 +78,7 @@ def traits_alone() -> dict[str, dict[str, Traits]]:
     """Return family -> kind -> its traits; sections are a family, too."""
     traits = {family: _of_family(family) for family in VOICE_OF}
     traits["section"] = {path: _of_section(path, written) for path, written in SECTIONS.items()}
-    traits["section"] |= {name: _of_facts(known) for name, known in FACTS.items()}
+    traits["section"] |= {name: _of_facts(*lacking) for name, lacking in FACTS.items()}
     return traits
 
 
@@ -110,11 +113,10 @@ def _of_section(path: str, written: Any) -> Traits:
     return _told(voice for voice in _heard(facts) if ".".join(map(str, voice.path)) == path)
 
 
-def _of_facts(known: dict[str, Any]) -> Traits:
-    """The traits of samples or a model of which this is known."""
+def _of_facts(place: str, known: dict[str, Any]) -> Traits:
+    """The traits of a section of which this is known."""
     facts = Facts(Problems(read(LEAST)), **known)
-    places = [("data",), ("model",), ("topology",)]
-    return _told(voice for voice in _heard(facts) if voice.path in places)
+    return _told(voice for voice in _heard(facts) if voice.path == (place,))
 
 
 def _heard(facts: Facts) -> Iterator[Voice]:
