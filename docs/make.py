@@ -21,7 +21,7 @@ import optax
 import yaml
 
 import fedsim
-from fedsim.cli.entry import COMMANDS, cli
+from fedsim.cli.entry import cli, headings
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.scenario import catalogue, fits, read
@@ -369,7 +369,7 @@ def cli_page() -> str:
         "`fedsim COMMAND --help` prints the same. Errors go to stderr, one line each; "
         "[exit codes](promises.md#exit-codes).",
     ]
-    for heading, names in COMMANDS.items():
+    for heading, names in headings().items():
         sections.append(f"## {heading}")
         for name in names:
             command = cli.get_command(click.Context(cli), name)

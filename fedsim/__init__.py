@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from fedsim.errors import ScenarioError as ScenarioError
     from fedsim.laws import conform as conform
     from fedsim.models import as_model as as_model
-    from fedsim.runs.bundle import bundle as bundle
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
     from fedsim.runs.contributions import contributions as contributions
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from fedsim.scenario import Scenario as Scenario
     from fedsim.scenario import enable as enable
     from fedsim.sources.tokenizer import tokenizer as tokenizer
+    from fedsim.tools.bundle.packing import bundle as bundle
     from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
@@ -86,7 +86,6 @@ _HOME = {
     "errors": ("DataError", "ScenarioError"),
     "laws": ("conform",),
     "models": ("as_model",),
-    "runs.bundle": ("bundle",),
     "runs.compare": ("compare",),
     "runs.comparison": ("Comparison",),
     "runs.contributions": ("contributions",),
@@ -123,7 +122,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str):
         """Import public names when they are first used: `fedsim --help` does not wait for JAX."""
-        for home, names in _HOME.items():
+        for home, names in _homes().items():
             if name in names:
                 return getattr(_imported(f"fedsim.{home}"), name)
         from fedsim.synonyms import renamed
@@ -132,6 +131,16 @@ if not TYPE_CHECKING:
         if name in _ELSEWHERE:
             text = f"{text}; {_ELSEWHERE[name]}"
         raise AttributeError(text)
+
+
+def _homes() -> dict[str, tuple[str, ...]]:
+    """Module -> the public names that it defines, those of tools among them."""
+    from fedsim.installed import added
+
+    homes = dict(_HOME)
+    for tool, names in added("NAMES"):
+        homes |= {f"tools.{tool}.{module}": names[module] for module in names}
+    return homes
 
 
 def _imported(name: str) -> ModuleType:
@@ -147,6 +156,6 @@ def _imported(name: str) -> ModuleType:
 
 def __dir__() -> list[str]:
     names = ["__version__"]
-    for public_names in _HOME.values():
+    for public_names in _homes().values():
         names.extend(public_names)
     return sorted(names)

@@ -19,10 +19,10 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from fedsim.cli.entry import MODULES
+    from fedsim.cli.entry import modules
     from fedsim.scenario.explain import names
 
-    return sorted(name for name in {*names(), *MODULES} if name.startswith(incomplete))
+    return sorted(name for name in {*names(), *modules()} if name.startswith(incomplete))
 
 
 @click.command("list")

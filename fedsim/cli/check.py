@@ -23,31 +23,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print the scenario with its base, every --set and every default, and no forecast.",
 )
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    metavar="DIR|ZIP",
-    help="Repeat the runs of a bundle, or a run directory, and compare. A SCENARIO is then run, "
-    "and a run directory in its place is only compared.",
-)
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Keep what --against repeats there."
-)
-@options.as_json("the forecast, the resolved scenario, or the outcome of --against,")
+@options.as_json("the forecast or the resolved scenario")
 @options.debug
 def check_command(
     device: str | None,
     resolved: bool,
-    against: Path | None,
-    out: Path | None,
     as_json: bool,
     **arguments: Any,
 ) -> None:
     """Build a scenario and the cells of its comparison, and forecast a run; trains nothing.
-
-    With --against it repeats runs: in the same environment all bytes have to be equal, elsewhere
-    the scores of paired seeds are tested. Exit code 7 where something differs, 2 where that cannot
-    be told. Opening a bundle executes nothing; code in it runs if you give it with --plugin.
 
     \b
     Examples:
@@ -56,16 +40,7 @@ def check_command(
       fedsim check scenarios/compare/rules.yaml
       fedsim check scenarios/iid.yaml --resolved
       fedsim check scenarios/iid.yaml --methods fedavg,'krum(f=3)' --vary cohort.size=5,20
-      fedsim check --against paper.zip
-      fedsim check reports/again --against reports/iid
     """
-    if against is not None:
-        from fedsim.cli.against import check_against
-
-        check_against(against, out, device, as_json, arguments)
-        return
-    if out is not None:
-        raise click.UsageError("--out goes with --against")
     if arguments["scenario"] is None:
         raise click.UsageError("Missing argument 'SCENARIO'.")
     arguments["device"] = device

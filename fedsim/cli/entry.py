@@ -1,6 +1,7 @@
 """The command `fedsim`: which commands there are, and how every one of them ends."""
 
 import atexit
+import functools
 import gc
 import io
 import os
@@ -20,6 +21,7 @@ from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.options import debug
 from fedsim.cli.suggestions import meant_command
 from fedsim.errors import Interrupted
+from fedsim.installed import added, module_of
 
 # Heading -> command -> the module that has it.
 COMMANDS = {
@@ -43,17 +45,40 @@ COMMANDS = {
         "fork": "fork",
         "unlearn": "unlearn",
         "export": "report",
-        "bundle": "bundle",
         "contributions": "contributions",
         "verify": "records",
         "diff": "records",
     },
     "Know the machine": {"doctor": "machine", "bench": "machine"},
 }
-MODULES = {name: module for commands in COMMANDS.values() for name, module in commands.items()}
 
 # Commands that write what --resume continues.
-RESUMABLE = {"run", "compare", "fork", "unlearn", "suite"}
+RESUMABLE = {"run", "compare"}
+
+
+@functools.cache
+def headings() -> dict[str, list[str]]:
+    """Return heading -> its commands, those of tools last."""
+    listed = {heading: list(names) for heading, names in COMMANDS.items()}
+    for _, commands in added("COMMANDS"):
+        for heading, names in commands.items():
+            listed.setdefault(heading, []).extend(names)
+    return listed
+
+
+@functools.cache
+def modules() -> dict[str, str]:
+    """Return command -> the module that has it, in the order of use."""
+    homes = {
+        name: f"fedsim.cli.{module}"
+        for names in COMMANDS.values()
+        for name, module in names.items()
+    }
+    for tool, commands in added("COMMANDS"):
+        for names in commands.values():
+            homes |= {name: f"fedsim.tools.{tool}.{module}" for name, module in names.items()}
+    return {name: homes[name] for names in headings().values() for name in names}
+
 
 # New objects after which Python looks for unused ones: imports make half a million that stay.
 GARBAGE_COLLECTION_THRESHOLD = 50_000
@@ -63,22 +88,26 @@ class LazyGroup(click.Group):
     """Commands that are imported when they are asked for, listed in the order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(MODULES)
+        return list(modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in MODULES:
+        if cmd_name not in modules():
             return None
-        module = import_module(f"fedsim.cli.{MODULES[cmd_name]}")
-        return getattr(module, f"{cmd_name}_command")
+        command = getattr(import_module(modules()[cmd_name]), f"{cmd_name}_command")
+        for tool, extended in added("EXTENDS"):
+            if cmd_name in extended:
+                module_of(tool, extended[cmd_name]).extend(command)
+        return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         name = args[0]
-        if not ctx.resilient_parsing and name not in MODULES and not name.startswith("-"):
-            raise click.UsageError(f"no such command '{name}'; {meant_command(args, MODULES)}", ctx)
+        if not ctx.resilient_parsing and name not in modules() and not name.startswith("-"):
+            meant = meant_command(args, modules())
+            raise click.UsageError(f"no such command '{name}'; {meant}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading, names in COMMANDS.items():
+        for heading, names in headings().items():
             rows: list[tuple[str, str]] = []
             for name in names:
                 command = self.get_command(ctx, name)
@@ -180,7 +209,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _farewell(arguments: list[str]) -> str:
     """Return what to say of a command that is interrupted."""
-    if not RESUMABLE & set(arguments[:2]):
+    resumable = RESUMABLE.union(*(names for _, names in added("RESUMABLE")))
+    if not resumable & set(arguments[:2]):
         return "nothing was written"
     words = [word for word in arguments if word not in ("--force", "--resume")]
     return f"resume with: {shlex.join(['fedsim', *words, '--resume'])}"

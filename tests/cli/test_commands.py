@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from conftest import some
 
 from fedsim.cli import cli, main
-from fedsim.cli.entry import COMMANDS, MODULES
+from fedsim.cli.entry import headings, modules
 from fedsim.errors import MAX_CHARACTERS
 from fedsim.scenario.expected import plural_of
 
@@ -128,7 +128,7 @@ def test_a_wrong_command_line_gets_one_line(line, code, message, desk):
 
 
 def test_every_command_has_help_with_examples_that_parse():
-    for name in MODULES:
+    for name in modules():
         shown = invoke(name, "--help")
         assert shown.exit_code == 0 and "Examples:" in shown.output
         lines = re.findall(rf"^ +fedsim ({name}.*)$", shown.output, re.M)
@@ -140,7 +140,7 @@ def test_every_command_has_help_with_examples_that_parse():
 
 def test_the_overview_names_every_command_once():
     shown = invoke("--help").output
-    for heading, commands in COMMANDS.items():
+    for heading, commands in headings().items():
         assert f"{heading}:" in shown and all(
             len(re.findall(rf"^  {name} ", shown, re.M)) == 1 for name in commands
         )

@@ -18,7 +18,7 @@ from test_readme import alike, block, pages, text_of
 import fedsim
 from fedsim import errors
 from fedsim.cli import cli
-from fedsim.cli.entry import MODULES
+from fedsim.cli.entry import modules
 from fedsim.kinds import ALIASES
 from fedsim.scenario import read
 
@@ -266,7 +266,7 @@ def test_names_of_the_package_on_the_pages_exist(root, make):
 
 
 def test_options_and_keys_on_the_pages_exist(root, make):
-    commands = [cli, *(cli.get_command(None, name) for name in MODULES)]  # type: ignore[arg-type]
+    commands = [cli, *(cli.get_command(None, name) for name in modules())]  # type: ignore[arg-type]
     options = {
         flag
         for command in commands

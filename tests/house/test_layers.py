@@ -4,10 +4,13 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+from fedsim.installed import tools as tools_of
+
 LAYERS = (
     "_version",
     "spelling",
     "errors",
+    "installed",
     "synonyms",
     "limits",
     "machine",
@@ -28,6 +31,7 @@ LAYERS = (
     "suite",
     "bench",
     "cli",
+    "tools",
     "__main__",
 )
 FAMILIES = {
@@ -104,6 +108,15 @@ def test_imports_point_left(root):
                 )
 
 
+def test_nobody_imports_a_tool_but_those_that_say_so(root):
+    for name, path in modules(root):
+        tools = {each.split(".")[2] for each in imports(path) if each.startswith("fedsim.tools.")}
+        parts = path.relative_to(root / "fedsim").parts
+        is_of_tool = name == "tools" and len(parts) > 2
+        may = {parts[1], *tools_of()[parts[1]].REQUIRES} if is_of_tool else set()
+        assert tools <= may, path
+
+
 def test_no_package_is_above_a_sixth_of_the_code(root):
     lines = Counter()
     for name, path in modules(root):
@@ -116,7 +129,8 @@ def test_libraries_stay_in_their_packages(root):
     for here, path in modules(root):
         for name in imports(path):
             packages = ONLY.get(name.split(".")[0])
-            assert packages is None or here in packages, f"{path} imports {name}"
+            allowed = packages is None or here in packages or here == "tools"
+            assert allowed, f"{path} imports {name}"
 
 
 def test_plan_and_data_are_numpy_only(root):

@@ -20,7 +20,7 @@ from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
 import fedsim as package
 from fedsim.assemble.stack_inputs import checked_links
 from fedsim.cli.catalogue import NOT_KINDS
-from fedsim.cli.entry import MODULES, cli
+from fedsim.cli.entry import cli, modules
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import EXIT_CODES, ScenarioError, nearest
@@ -219,9 +219,9 @@ def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
         elif where == "key" and of in ("", "top"):
             known = set(Spec.model_fields)
         elif where == "absent":
-            known = set(Spec.model_fields) | every_kind | set(MODULES)
+            known = set(Spec.model_fields) | every_kind | set(modules())
         elif where == "command":
-            known = set(MODULES)
+            known = set(modules())
         elif where == "list":
             known = {family for family in FAMILIES if family_named(synonym.typed) == family}
             assert not known, f"remove '{synonym.typed}' (list) from fedsim/synonyms.csv"
@@ -233,13 +233,13 @@ def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
 
 
 def test_the_target_of_every_synonym_exists():
-    every = set().union(*map(flags, MODULES))
-    explained = {*names(), *MODULES}
+    every = set().union(*map(flags, modules()))
+    explained = {*names(), *modules()}
     for synonym in filter(lambda s: s.ours, synonyms()):
         where, _, of = synonym.where.partition(":")
         first = synonym.ours.split()[0]
         if where in ("command", "list"):
-            assert first in MODULES, synonym
+            assert first in modules(), synonym
             if first in ("list", "explain") and "{" not in synonym.ours:
                 assert is_answered(synonym.ours), synonym
         elif first.startswith("--"):
@@ -301,7 +301,7 @@ PYTHON = {"run", "load_model", "as_model", "savez"}
 
 
 def test_the_names_in_remarks_exist():
-    every = set().union(*map(flags, MODULES)) | {"--no-pictures", "--version", "--help"}
+    every = set().union(*map(flags, modules())) | {"--no-pictures", "--version", "--help"}
     for synonym in synonyms():
         text = synonym.remark.replace("{value}", "1").replace("{typed}", "1")
         for kind, arguments in CALLED.findall(text):
@@ -316,7 +316,7 @@ def test_the_names_in_remarks_exist():
         for page in re.findall(r"docs/[a-z_/]+\.md", text):
             assert (TESTS.parent / page).is_file(), synonym
         for command in re.findall(r"fedsim ([a-z]+)", text):
-            assert command in MODULES or command in ("alone",), synonym
+            assert command in modules() or command in ("alone",), synonym
         for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text):
             assert flag in every, synonym
         for path in re.findall(
@@ -372,7 +372,7 @@ def test_every_key_column_file_exit_code_and_command_is_explained(desk):  # noqa
             meaning["parameters"] or meaning.get("entries") or meaning.get("summary")
             for meaning in explained
         )
-    for name in MODULES:
+    for name in modules():
         assert (
             f"command/{name}\n  fedsim {name}: " in fedsim(f"explain command/{name}", desk).stdout
         )
@@ -391,7 +391,7 @@ def test_a_name_with_two_meanings_is_asked_for_by_family():
 
 
 def test_short_options_exist_wherever_the_long_ones_do():
-    for name in MODULES:
+    for name in modules():
         known = flags(name)
         assert ("--out" in known) == ("-o" in known) and ("--set" in known) == ("-s" in known), name
     assert "--device" in flags("check")

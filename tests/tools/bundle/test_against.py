@@ -11,9 +11,10 @@ from directories import tiny, written
 
 import fedsim
 from fedsim.errors import DirectoryError
-from fedsim.runs import again, directory
-from fedsim.runs.bundle import bundle
-from fedsim.runs.unpack import opened
+from fedsim.runs import directory
+from fedsim.tools.bundle import again
+from fedsim.tools.bundle.packing import bundle
+from fedsim.tools.bundle.unpack import opened
 
 FEDSIM = (sys.executable, "-m", "fedsim.cli")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.errors import DataError
-from fedsim.runs.crate import LeftOut, Packed
 from fedsim.scenario.named_files import naming_files
 from fedsim.sources import sha256_of_data
 from fedsim.sources.folders import files_in
+from fedsim.tools.bundle.crate import LeftOut, Packed
 
 FOLDER = "data"
 HASH_DIGITS = 12  # of the folder of a file, so that two of one name may lie side by side

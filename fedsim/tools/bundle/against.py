@@ -1,6 +1,8 @@
 """`fedsim check --against`: repeat runs, and compare."""
 
 import contextlib
+import functools
+import inspect
 import json
 import sys
 import tempfile
@@ -14,10 +16,54 @@ from fedsim.cli.interrupts import Interrupts
 from fedsim.errors import printable
 
 if TYPE_CHECKING:
-    from fedsim.runs.again import Again, Repeating
-    from fedsim.runs.unpack import Opened
+    from fedsim.tools.bundle.again import Again, Repeating
+    from fedsim.tools.bundle.unpack import Opened
 
 COMPARED = ("methods", "vary", "tune", "baselines")  # options that change what is repeated
+
+
+EXPLAINED = """With --against it repeats runs: in the same environment all bytes have to be equal,
+elsewhere the scores of paired seeds are tested. Exit code 7 where something differs, 2 where that
+cannot be told. Opening a bundle executes nothing; code in it runs if you give it with --plugin.
+
+\b
+Examples:
+  fedsim check --against paper.zip
+  fedsim check reports/again --against reports/iid"""
+
+
+def extend(command: click.Command) -> None:
+    """Add `--against` to `fedsim check`."""
+    if any(option.name == "against" for option in command.params):
+        return
+    path = click.Path(path_type=Path)
+    against = click.Option(
+        ["--against"],
+        type=path,
+        metavar="DIR|ZIP",
+        help="Repeat the runs of a bundle, or a run directory, and compare. A SCENARIO is then "
+        "run, and a run directory in its place is only compared.",
+    )
+    out = click.Option(["-o", "--out"], type=path, help="Keep what --against repeats there.")
+    last = [option.name for option in command.params].index("as_json")
+    command.params[last:last] = [against, out]
+    command.help = f"{inspect.cleandoc(command.help or '')}\n\n{EXPLAINED}"
+    check = command.callback
+    assert check is not None
+
+    @functools.wraps(check)
+    def check_or_repeat(against: Path | None, out: Path | None, **arguments: Any) -> None:
+        if against is not None:
+            del arguments["resolved"]
+            device = arguments.pop("device")
+            as_json = arguments.pop("as_json")
+            check_against(against, out, device, as_json, arguments)
+            return
+        if out is not None:
+            raise click.UsageError("--out goes with --against")
+        check(**arguments)
+
+    command.callback = check_or_repeat
 
 
 def check_against(
@@ -36,9 +82,9 @@ def check_against(
     if given:
         raise click.UsageError(f"--against repeats what was run; remove {', '.join(given)}")
     from fedsim.errors import DirectoryError
-    from fedsim.runs.again import Repeating
     from fedsim.runs.lock import held
-    from fedsim.runs.unpack import opened
+    from fedsim.tools.bundle.again import Repeating
+    from fedsim.tools.bundle.unpack import opened
 
     if out is not None and out.exists():
         raise DirectoryError(f"{out}: already exists; choose another --out")
@@ -71,7 +117,7 @@ def check_against(
 def _outcomes(content: "Opened", repeating: "Repeating", arguments: dict[str, Any]):
     """Yield the outcome of every run that is compared."""
     from fedsim.runs import directory
-    from fedsim.runs.again import against, repeated, run_like
+    from fedsim.tools.bundle.again import against, repeated, run_like
 
     source = arguments["scenario"]
     if source is None:
@@ -113,7 +159,7 @@ def _print(outcome: "Again") -> None:
 
 def _exit_code(outcomes: "list[Again]") -> int:
     """0 where nothing differs, 7 where something does, 2 where that could not be told."""
-    from fedsim.runs.again import DIFFERS, OPEN
+    from fedsim.tools.bundle.again import DIFFERS, OPEN
 
     verdicts = {outcome.verdict for outcome in outcomes}
     if DIFFERS in verdicts:

@@ -18,12 +18,12 @@ from urllib.parse import unquote
 from fedsim.disk import files
 from fedsim.errors import CorruptError, DataError, DirectoryError, printable, shortened
 from fedsim.runs import directory
-from fedsim.runs.bundle import RUNS
-from fedsim.runs.bundle_data import FOLDER as DATA
-from fedsim.runs.crate import CRATE, fault_in_name
 from fedsim.runs.untrusted import demand_regular_files
 from fedsim.sources.files import require_few_lists
 from fedsim.sources.zips import require_short_list, require_small
+from fedsim.tools.bundle.crate import CRATE, fault_in_name
+from fedsim.tools.bundle.data import FOLDER as DATA
+from fedsim.tools.bundle.packing import RUNS
 
 MAX_CRATE_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 20

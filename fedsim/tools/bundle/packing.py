@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from fedsim.disk import files
 from fedsim.errors import CheckpointError, DirectoryError, printable
 from fedsim.runs import checks, directory
-from fedsim.runs.bundle_data import data_of
-from fedsim.runs.bundle_readme import readme_of, requirements_of
-from fedsim.runs.crate import CRATE, LeftOut, Packed, PackedRun, crate_of, fault_in_name
 from fedsim.runs.filenames import COMMITS, UPDATES
 from fedsim.scenario.reader import parse
+from fedsim.tools.bundle.crate import CRATE, LeftOut, Packed, PackedRun, crate_of, fault_in_name
+from fedsim.tools.bundle.data import data_of
+from fedsim.tools.bundle.readme import readme_of, requirements_of
 
 LIMIT = 10.0  # MB of a file that is taken along
 RUNS = "runs"

@@ -71,8 +71,8 @@ def bundle_command(
       fedsim bundle reports/mine -o mine.zip --plugin mine.py
     """
     from fedsim.disk.files import readable_size
-    from fedsim.runs.bundle import bundle
-    from fedsim.runs.bundle_readme import line_of
+    from fedsim.tools.bundle.packing import bundle
+    from fedsim.tools.bundle.readme import line_of
 
     made = bundle(
         directories,

@@ -17,9 +17,9 @@ from directories import tiny, written
 
 import fedsim
 from fedsim.errors import CheckpointError, CorruptError, DirectoryError
-from fedsim.runs.bundle import bundle
-from fedsim.runs.crate import CRATE
-from fedsim.runs.unpack import opened
+from fedsim.tools.bundle.crate import CRATE
+from fedsim.tools.bundle.packing import bundle
+from fedsim.tools.bundle.unpack import opened
 
 FEDSIM = (sys.executable, "-m", "fedsim.cli")
 ATTACK = """\
@@ -136,7 +136,7 @@ def test_a_changed_file_a_link_and_an_unfinished_run_are_refused(study, tmp_path
 
 def test_a_secret_that_a_record_names_is_not_packed(study, tmp_path):
     """Without a hash, a file has to lie where a scenario may read."""
-    from fedsim.runs.bundle_data import data_of
+    from fedsim.tools.bundle.data import data_of
 
     secret = tmp_path / "secret"
     secret.write_text("s")

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from fedsim.disk.files import readable_size
-from fedsim.runs.crate import LeftOut, Packed, PackedRun
 from fedsim.runs.unfinished import is_comparison
+from fedsim.tools.bundle.crate import LeftOut, Packed, PackedRun
 
 DISTRIBUTION = "fedsim-jax"  # the name on PyPI
 PACKAGES = ("jax", "jaxlib", "numpy", "optax")

@@ -24,12 +24,12 @@ from fedsim.runs.fork import fork_again
 from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.run import Options, run_from
 from fedsim.runs.unfinished import is_comparison
-from fedsim.runs.unpack import Opened
 from fedsim.runs.verify import Missing, Request, read_again
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.study.repetition import Row, repetition
 from fedsim.study.words import count
+from fedsim.tools.bundle.unpack import Opened
 
 # Files that are equal wherever all bits are; `timing.csv` and pages have dates and seconds.
 EXACT = re.compile(r"(?!timing\.csv)[^/]+\.(csv|safetensors)")
