@@ -11,7 +11,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 # Tests import cases from each other.
-sys.path[:0] = sorted({str(path.parent) for path in TESTS.glob("*/test_*.py")})
+sys.path[:0] = sorted({str(path.parent) for path in TESTS.rglob("test_*.py")})
 os.environ["NPROC"] = "4"  # the size of XLA's thread pool: the same bits on any machine
 # Bytecode and compiled programs are cached, for the other workers, child processes and the next
 # session: oracle cases of one problem share their programs.

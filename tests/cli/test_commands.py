@@ -19,6 +19,8 @@ from fedsim.cli.entry import headings, modules
 from fedsim.errors import MAX_CHARACTERS
 from fedsim.scenario.expected import plural_of
 
+pytestmark = pytest.mark.essential
+
 OLD = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "1"}
 FEDSIM = [sys.executable, "-m", "fedsim.cli"]
 

@@ -4,7 +4,11 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from fedsim.installed import tools as tools_of
+
+pytestmark = pytest.mark.essential
 
 LAYERS = (
     "_version",

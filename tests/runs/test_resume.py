@@ -17,6 +17,8 @@ from fedsim.disk.checkpoint import decode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
 from fedsim.runs.directory import claimed
 
+pytestmark = pytest.mark.essential
+
 SEED = "checkpoints/scaffold.0"
 
 

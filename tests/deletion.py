@@ -1,0 +1,121 @@
+"""Delete the folder of a tool, and see whether all the rest works.
+
+python -m tests.deletion                  # every tool, with the tests that are marked essential
+python -m tests.deletion suite            # one of them
+python -m tests.deletion suite --whole    # with all fast tests that remain
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+IID = "scenarios/iid.yaml"
+ESSENTIAL = ["-m", "essential and not long"]
+
+
+def deletable() -> list[str]:
+    """Return the folders that may be taken out, such as `tools/suite`."""
+    return sorted(
+        f"{room}/{path.name}"
+        for room in ("tools",)
+        for path in (ROOT / "fedsim" / room).iterdir()
+        if (path / "__init__.py").exists()
+    )
+
+
+def copy_without(folder: str, place: Path) -> None:
+    """Copy the project without a folder, and without the tests beside its name."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    gone = (f"fedsim/{folder}/", f"tests/{folder}/")
+    for name in filter(None, files.split("\0")):
+        if not name.startswith(gone) and (ROOT / name).exists():
+            target = place / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+
+
+def faults(folder: str, tests: list[str] | None = None) -> Iterator[str]:
+    """Yield what does not work without a folder.
+
+    Args:
+      folder: such as `tools/suite`.
+      tests: arguments of pytest for the tests to play; None: they are only collected.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        copy_without(folder, place)
+        out = str(place / "out")
+        for arguments in (
+            ["fedsim", "--help"],
+            ["fedsim", "list"],
+            ["fedsim", "check", IID],
+            ["fedsim", "run", IID, "--set", "rounds=3", "--out", out],
+            ["pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests"],
+        ):
+            yield from _fault(place, arguments)
+        if tests is not None:
+            yield from _fault(place, ["pytest", "-q", "-n", "2", *tests, "tests"])
+        yield from _remnants(folder, place)
+
+
+def _fault(place: Path, arguments: list[str]) -> Iterator[str]:
+    """The last lines of a command that fails."""
+    done = _called(place, arguments)
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        yield f"{' '.join(arguments)}: exit code {done.returncode}\n" + "\n".join(lines[-15:])
+
+
+def _called(place: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(place)}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def _remnants(folder: str, place: Path) -> Iterator[str]:
+    """Commands of the folder that are still listed, or are not refused in one line."""
+    shown = _called(place, ["fedsim", "--help"]).stdout
+    for command in commands_of(folder):
+        if f"  {command} " in shown:
+            yield f"fedsim --help still names {command}"
+        done = _called(place, ["fedsim", command])
+        lines = done.stderr.strip().splitlines()
+        if done.returncode != 2 or not any(command in line for line in lines):
+            yield f"fedsim {command}: exit code {done.returncode}: {done.stderr}"
+
+
+def commands_of(folder: str) -> list[str]:
+    """Return the commands that a folder adds."""
+    from fedsim.installed import tools
+
+    headings = getattr(tools()[folder.partition("/")[2]], "COMMANDS", {})
+    return [command for commands in headings.values() for command in commands]
+
+
+def main(words: list[str]) -> int:
+    """Print what does not work without each of the folders that are named; by default of all."""
+    tests = ["-m", "not long"] if "--whole" in words else ESSENTIAL
+    named = [word for word in words if not word.startswith("-")]
+    failed = 0
+    for folder in deletable():
+        if named and folder.partition("/")[2] not in named:
+            continue
+        found = list(faults(folder, tests))
+        failed += bool(found)
+        print(f"{folder}: {'works without it' if not found else ''}", *found, sep="\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
