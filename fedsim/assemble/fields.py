@@ -126,4 +126,4 @@ CALCULATIONS: list[Callable[[Facts], Findings]] = [
 
 # Keys that the check fills in: before the model is made, and once everything else is known.
 SOLVED_BEFORE_MODEL: list[Callable[[Facts], None]] = [private_samples.solve_noise]
-SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy]
+SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy, parts.count_savings]
