@@ -40,7 +40,7 @@ def _forgets(section: Any) -> Iterator[Reason]:
     remedy = "use a cohort that is drawn"
     if section.kind == "fedbuff":
         remedy = "write restart: flush and a cohort that is drawn, or buffer: 1"
-    text = f"under {section.kind} a client may send two between two steps of the server"
+    text = f"a client of {section.kind} may send two messages before the server steps"
     yield Reason("message_memory", text, remedy)
     yield Reason("update_memory", text, remedy, at_taker=True)
 

@@ -75,11 +75,12 @@ def voice_of_edges() -> Voice:
         Reason("federation", "edges add up what clients send", at_taker=True),
         Reason("one_model", alone, at_taker=True),
         Reason("fresh_clients", alone, at_taker=True),
-        Reason("all_leaves", alone, at_taker=True),
+        Reason("all_leaves", "edges mix whole models", at_taker=True),
         Reason("whole_messages", "edges mix whole models"),
     ]
     takes = [Reason(noun, alone) for noun in ("one_model", "message_memory", "update_memory")]
-    takes.append(Reason("graph", "clients of edges have servers"))
+    remedy = "use a topology of nodes, such as ring"
+    takes.append(Reason("graph", "clients of edges have servers", remedy))
     return Voice(PATH, "remove topology", needs, takes)
 
 

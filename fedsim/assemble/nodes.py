@@ -28,9 +28,8 @@ def graph_voice(facts: Facts) -> Voice:
     if is_graph(section):
         return voice_of_graph()
     if section is None:
-        return Voice(
-            PATH, "add topology: ring, or another kind", [], [Reason("graph", "there is none")]
-        )
+        takes = [Reason("graph", "there is no topology")]
+        return Voice(PATH, "add a topology, such as ring", [], takes)
     return Voice(PATH, "", [], [])
 
 

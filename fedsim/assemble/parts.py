@@ -157,7 +157,7 @@ def loss_voice(facts: Facts) -> Voice:
     if section is not None and section.masked_loss:
         text = "a loss is masked by the classes that a client lacks"
         needs = [Reason("classes", text), Reason("one_label", text)]
-    return Voice(path, "remove it", needs, [])
+    return Voice(path, "remove masked_loss", needs, [])
 
 
 def model_without_parts(facts: Facts) -> Findings:

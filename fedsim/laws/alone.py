@@ -82,7 +82,7 @@ def traits_alone() -> dict[str, dict[str, Traits]]:
     """Return family -> kind -> its traits; sections are a family, too."""
     traits = {family: _of_family(family) for family in VOICE_OF}
     traits["section"] = {path: _of_section(path, written) for path, written in SECTIONS.items()}
-    traits["section"] |= {name: _of_facts(known) for name, known in FACTS.items()}
+    traits["section"] |= {name: _of_facts(name, known) for name, known in FACTS.items()}
     return traits
 
 
@@ -111,11 +111,11 @@ def _of_section(path: str, written: Any) -> Traits:
     return _told(voice for voice in _heard(facts) if ".".join(map(str, voice.path)) == path)
 
 
-def _of_facts(known: dict[str, Any]) -> Traits:
-    """The traits of samples or a model of which this is known."""
+def _of_facts(name: str, known: dict[str, Any]) -> Traits:
+    """The traits of samples, a model or a missing topology of which this is known."""
     facts = Facts(Problems(read(LEAST)), **known)
-    places = [("data",), ("model",), ("topology",)]
-    return _told(voice for voice in _heard(facts) if voice.path in places)
+    place = name.removeprefix("no ").split()[0]
+    return _told(voice for voice in _heard(facts) if voice.path == (place,))
 
 
 def _heard(facts: Facts) -> Iterator[Voice]:

@@ -290,7 +290,7 @@ def test_what_a_file_says_besides_a_baseline_is_refused():
         assert f"{where}: " in str(error.value)
     with pytest.raises(ScenarioError) as error:
         fedsim.run(written(client={"kind": "centralised"}, wire=["sign_flip"]))
-    text = "centralised sends no messages; remove it, or write method: centralised"
+    text = "a wire changes messages, and centralised sends no messages; remove wire, or write method:"
     assert f"wire: {text}" in str(error.value)
 
 

@@ -567,13 +567,13 @@ WRONG = [
     # before any of them is made
     ({"method": "ifca(clusters=1000000000)"}, "client.clusters: 1000000000 models for 8 clients"),
     ({**SEVERAL, "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}}, "schedule: "),
-    ({**SEVERAL, "server": ["fedvarp"]}, "fedvarp remembers something of every client"),
+    ({**SEVERAL, "server": ["fedvarp"]}, "fedvarp remembers one update of every client"),
     ({**SEVERAL, "server": ["q_fair"]}, "q_fair is about one model"),
     ({**SEVERAL, "broadcast": [{"kind": "qsgd", "levels": 4}]}, "broadcast: the server of ifca"),
     ({**SEVERAL, "evaluate": {"diagnostics": True}}, "evaluate.diagnostics: the server of ifca"),
     (
         {**SEVERAL, "privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
-        "privacy: the server of ifca has several models",
+        "privacy: epsilon is counted for updates of one whole model, and the server of ifca",
     ),
     ({"client": {"kind": "cfl"}}, "cohort: cfl compares the updates of all clients"),
     ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),

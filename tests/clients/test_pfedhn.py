@@ -119,7 +119,7 @@ def test_a_model_travels_and_no_hypernetwork():
 WRONG = [
     (
         {"wire": [{"kind": "top_k", "density": 0.1}]},
-        "wire: the server of pfedhn makes something else of each update",
+        "the server of pfedhn makes something else of each update, and a model for each client; ",
     ),
     (
         {"broadcast": [{"kind": "qsgd", "levels": 4}]},
