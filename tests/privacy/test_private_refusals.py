@@ -31,7 +31,7 @@ REFUSED = {
     ),
     "a delta of 1": (
         {"privacy": {**SCENARIO["privacy"], "delta": 1.0}},
-        "privacy.delta: should be a number above 0 and below 1",
+        "privacy.delta: should be a number from 1e-12 to 0.5",
     ),
     "no clip": (
         {"privacy": {"noise_multiplier": 1.0, "delta": 1e-5}},
@@ -92,7 +92,7 @@ REFUSED = {
         "cohort: power_of_choice draws clients in a way that no accountant knows",
     ),
     "a list": ({"cohort": {"kind": "listed", "rounds": [[1]]}}, "cohort: listed draws"),
-    "uniform by pld": (UNIFORM, "privacy.accountant: pld knows no samples of fixed size"),
+    "uniform by pld": (UNIFORM, "privacy.accountant: pld knows no samples of a fixed size"),
     "uniform under availability": (
         {**UNIFORM, "privacy": RDP, "fleet": {"availability": "bernoulli"}},
         "fleet.availability: uniform draws its size among fewer clients",
