@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.clients.submodels import Widths
 from fedsim.engine.frozen import merged_section, without_frozen
 from fedsim.engine.shared_leaves import bytes_without_part
@@ -103,7 +103,7 @@ def parts_voice(facts: Facts) -> Voice:
     spec = facts.spec
     parts = _parts_of(spec.client)
     if parts is None:
-        return Voice(WIDTH, "", [], [])
+        return SILENT
     voice = voice_of_parts(parts.path)
     # Beside a topology, which parts do not go with, methods are refused for that.
     if spec.topology is not None:
@@ -154,7 +154,7 @@ def loss_voice(facts: Facts) -> Voice:
     if section is not None and section.masked_loss:
         text = "a loss is masked by the classes that a client lacks"
         needs = [Reason("classes", text), Reason("one_label", text)]
-    return Voice(path, "remove it", needs, [])
+    return Voice(path, "remove masked_loss", needs, [])
 
 
 def model_without_parts(facts: Facts) -> Findings:
