@@ -3,10 +3,9 @@
 `fedsim explain`, `fedsim list --with` and a page of the documentation read what it writes.
 """
 
-import contextlib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +13,8 @@ from typing import Any
 import fedsim.kinds
 from fedsim.assemble.asynchronous import voice_of_schedule
 from fedsim.assemble.edges import voice_of_edges
-from fedsim.assemble.facts import Facts, NotKnownError
-from fedsim.assemble.fields import VOICES
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.fields import heard
 from fedsim.assemble.link_traits import voice_of_link
 from fedsim.assemble.links import Link
 from fedsim.assemble.method_traits import voice_alone
@@ -83,9 +82,11 @@ def traits_alone() -> dict[str, dict[str, Traits]]:
 
 
 def traits_of(family: str, kind: str) -> Traits:
-    """Return the traits of a kind with the least arguments; none of a family without voices."""
-    if family not in VOICE_OF:
-        return {"needs": {}, "takes": {}}
+    """Return the traits of a kind of a family with voices, with the least arguments.
+
+    Raises:
+      KeyError: for a parameter without a default for which no example is known.
+    """
     made = _made(family, kind, arguments_of(family, kind))
     return _told([VOICE_OF[family](family, kind, made)])
 
@@ -110,21 +111,13 @@ def _of_family(family: str) -> dict[str, Traits]:
 def _of_section(path: str, written: Any) -> Traits:
     """The traits of a section, by the voices that stand there."""
     facts = Facts(Problems(read({**LEAST, **written})))
-    return _told(voice for voice in _heard(facts) if ".".join(map(str, voice.path)) == path)
+    return _told(voice for voice in heard(facts) if ".".join(map(str, voice.path)) == path)
 
 
 def _of_facts(place: str, known: dict[str, Any]) -> Traits:
     """The traits of a section of which this is known."""
     facts = Facts(Problems(read(LEAST)), **known)
-    return _told(voice for voice in _heard(facts) if voice.path == (place,))
-
-
-def _heard(facts: Facts) -> Iterator[Voice]:
-    """The voices of what is known."""
-    for speak in VOICES:
-        with contextlib.suppress(NotKnownError):
-            said = speak(facts)
-            yield from [said] if isinstance(said, Voice) else list(said)
+    return _told(voice for voice in heard(facts) if voice.path == (place,))
 
 
 def _told(voices: Iterable[Voice]) -> Traits:

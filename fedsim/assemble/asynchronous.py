@@ -5,7 +5,7 @@ from typing import Any
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.fleet import Cohort, Timetable
 
 PATH = ("schedule",)
@@ -22,7 +22,7 @@ def schedule_voice(facts: Facts) -> Voice:
 def voice_of_schedule(kind: str, timetable: Timetable) -> Voice:
     """A schedule alone, under which no client sends two messages between two steps."""
     if not timetable.asynchronous:
-        return Voice(PATH, "", [], [])
+        return SILENT
     mixes = f"{kind} mixes updates of several rounds"
     needs = [Reason(noun, mixes) for noun in ("one_model", "whole_messages", "server_leaves")]
     needs.append(Reason("server", f"{kind} says when a server steps"))
@@ -40,7 +40,7 @@ def _forgets(section: Any) -> Iterator[Reason]:
     remedy = "use a cohort that is drawn"
     if section.kind == "fedbuff":
         remedy = "write restart: flush and a cohort that is drawn, or buffer: 1"
-    text = f"under {section.kind} a client may send two between two steps of the server"
+    text = f"a client of {section.kind} may send two messages before the server steps"
     yield Reason("message_memory", text, remedy)
     yield Reason("update_memory", text, remedy, at_taker=True)
 

@@ -1,5 +1,6 @@
 """A scenario's links, samples and model, made and checked; all problems are raised at once."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,14 +11,13 @@ from fedsim.assemble.learning import choose_model, make_model, make_training, tr
 from fedsim.assemble.loading import check_augmentations, load_samples
 from fedsim.assemble.message_bytes import message_bytes
 from fedsim.assemble.model import Supplied
-from fedsim.assemble.parts import with_costs
 from fedsim.assemble.plans import PlanInputs, count_messages, draw_cohort, plan_shares
 from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.assemble.programs import Training, TrainingInputs
 from fedsim.data import Federation
 from fedsim.scenario.scenario import Scenario
 
-# What is made, in order. A step that needs something UNKNOWN is left out, and so are its problems.
+# What is made, in order. A step that needs what is not known is left out, and so are its problems.
 STEPS: list[Callable[[Facts], None]] = [
     make_components,
     load_samples,
@@ -76,7 +76,8 @@ def check_scenario(
     facts = Facts(problems, data=data, supplied=supplied, make_federations=make_federations)
     open_questions = [*CALCULATIONS]
     for step in STEPS:
-        step(facts)
+        with contextlib.suppress(NotKnownError):
+            step(facts)
         problems.check(misfits, facts)
         open_questions = [find for find in open_questions if not _asked(find, facts)]
 
@@ -97,14 +98,11 @@ def _asked(find: Callable[[Facts], Any], facts: Facts) -> bool:
 def _checked(facts: Facts) -> CheckedScenario:
     """What a scenario is made of, in which nothing was refused."""
     up, down = message_bytes(facts)
-    inputs = facts.plan_inputs
-    client = facts.trained.client
-    levels = with_costs(inputs.levels, client, facts.shapes, facts.travelling["params"])
     return CheckedScenario(
         scenario=facts.scenario,
         spent=facts.spent,
         federations=facts.federations,
-        plan_inputs=inputs._replace(levels=levels),
+        plan_inputs=facts.plan_inputs,
         bytes_up=up,
         bytes_down=down,
         training_inputs=facts.training_inputs,

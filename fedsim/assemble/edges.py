@@ -9,7 +9,7 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.feasibility import at_most
 from fedsim.assemble.links import Link, factory_of, links_at
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.assemble.wire import remembers
 from fedsim.clients.edges import at_edge
 from fedsim.compose import reads_updates_alone
@@ -64,7 +64,7 @@ def edges_voice(facts: Facts) -> Voice:
     """Edges with a cloud, whatever their number."""
     section = facts.spec.topology
     if section is None or is_graph(section):
-        return Voice(PATH, "", [], [])
+        return SILENT
     return voice_of_edges()
 
 
@@ -75,11 +75,12 @@ def voice_of_edges() -> Voice:
         Reason("federation", "edges add up what clients send", at_taker=True),
         Reason("one_model", alone, at_taker=True),
         Reason("fresh_clients", alone, at_taker=True),
-        Reason("all_leaves", alone, at_taker=True),
+        Reason("all_leaves", "edges mix whole models", at_taker=True),
         Reason("whole_messages", "edges mix whole models"),
     ]
     takes = [Reason(noun, alone) for noun in ("one_model", "message_memory", "update_memory")]
-    takes.append(Reason("graph", "clients of edges have servers"))
+    remedy = "use a topology of nodes, such as ring"
+    takes.append(Reason("graph", "clients of edges have servers", remedy))
     return Voice(PATH, "remove topology", needs, takes)
 
 

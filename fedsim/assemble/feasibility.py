@@ -231,7 +231,7 @@ def expected_voice(facts: Facts) -> Voice:
     if rule is not None and "expected" in rule.made.needs and facts.spec.privacy is None:
         path = (*rule.path, "denominator")
         text = f"{rule.section.kind} divides by the clients of an average round"
-        remedy = "write actual, or use the cohort uniform or poisson"
+        remedy = "write denominator: actual"
         needs.append(Reason("known_share", text, remedy, path))
     return Voice(() if rule is None else rule.path, "", needs, [])
 
@@ -346,6 +346,7 @@ def server_samples(facts: Facts) -> Findings:
     rule = facts.rule
     spec = facts.spec
     facts.require_sound(("compare", "methods"), ("client", "steps"))
+    _ = facts.N  # before samples are split, too many for the server are not refused yet
     if rule is None or facts.refused("data.server"):
         return
     samples = spec.data.server.samples

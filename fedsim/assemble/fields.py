@@ -62,10 +62,11 @@ VOICES: list[Callable[[Facts], Voice | Iterable[Voice]]] = [
 
 def misfits(facts: Facts) -> Findings:
     """What one part of the scenario needs and another takes away, of those that are known."""
-    return conflicts(list(_heard(facts)))
+    return conflicts(list(heard(facts)))
 
 
-def _heard(facts: Facts) -> Iterator[Voice]:
+def heard(facts: Facts) -> Iterator[Voice]:
+    """The voices of what is known."""
     for speak in VOICES:
         try:
             said = speak(facts)
@@ -126,4 +127,4 @@ CALCULATIONS: list[Callable[[Facts], Findings]] = [
 
 # Keys that the check fills in: before the model is made, and once everything else is known.
 SOLVED_BEFORE_MODEL: list[Callable[[Facts], None]] = [private_samples.solve_noise]
-SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy]
+SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy, parts.count_savings]

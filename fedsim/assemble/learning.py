@@ -35,7 +35,7 @@ from fedsim.types import Client, Model
 from fedsim.types.client import POOLED
 
 # Keys that say how many models there are: none is made where one of them was refused.
-MODELS = ("client.clusters", "topology")
+MODELS = ("client.clusters", "topology.groups")
 
 
 def choose_model(facts: Facts) -> None:

@@ -9,6 +9,7 @@ from fedsim.assemble.traits import Reason, Voice
 from fedsim.assemble.wire import remembers, sums_rows, works_on_nothing
 from fedsim.types import LOW_RANK, Aim, Codec, RowStage, Rule, Stage, reported
 
+PRODUCT = "use lora_mean(how=product)"
 LOCAL = ("local_gaussian", "local_laplace")  # stages by which clients add noise
 
 
@@ -24,7 +25,7 @@ def link_voices(facts: Facts) -> Iterator[Voice]:
 def broadcast_voices(facts: Facts) -> Iterator[Voice]:
     """The links of `broadcast`."""
     for link in facts.broadcast:
-        yield Voice(link.path, "remove it", list(_needs_messages(link)), [])
+        yield Voice(link.path, f"remove {link.section.kind}", list(_needs_messages(link)), [])
 
 
 def voice_of_link(link: Link, sees_payloads: bool = True) -> Voice:
@@ -65,13 +66,15 @@ def _rule_needs(link: Link) -> Iterator[Reason]:
     rule = link.made
     kind = link.section.kind
     if len(rule.adapter.freezes) > 1:
-        remedy = "use another how, such as product"
-        yield Reason("rounds", f"{kind} trains leaves in turn", remedy)
+        yield Reason("rounds", f"{kind} trains leaves in turn", PRODUCT)
     if "loss" in rule.needs:
         text = f"{kind} has a pass at the model of the round before training"
         yield Reason("rounds", text, path=link.path[:1])
     if remembers(rule):
         yield Reason("update_memory", f"{kind} remembers one update of every client")
+    elif "expected" in rule.needs:
+        text = f"{kind} divides by the clients of an average round"
+        yield Reason("one_model", text, "write denominator: actual")
     elif rule.needs or rule.evaluated:
         yield Reason("one_model", f"{kind} is about one model")
     if not sums_rows(rule):
@@ -79,16 +82,16 @@ def _rule_needs(link: Link) -> Iterator[Reason]:
     elif rule.weights is not reported:
         path = (*link.path, "weights") if kind == "mean" else ()
         text = f"{kind} weighs messages"
-        yield Reason("seen_messages", text, "write mean(weights: uniform)", path)
+        yield Reason("seen_messages", text, "use mean(weights: uniform)", path)
     if kind != "mean":
         yield Reason("whole_rows", f"{kind} compares whole updates")
     if not set(LOW_RANK) <= set(rule.adapter.leaves) or rule.adapter.freezes:
         text = f"{kind} takes pairs of one rank"
-        yield Reason("same_ranks", text, "use lora_mean(how=product)")
+        yield Reason("same_ranks", text, PRODUCT)
     if kind == "mean" and link.section.denominator != "actual":
         path = (*link.path, "denominator")
         text = f"{kind} expects the same clients for every number"
-        yield Reason("whole_rows", text, "write actual", path)
+        yield Reason("whole_rows", text, "write denominator: actual", path)
 
 
 def _rule_takes(link: Link) -> Iterator[Reason]:
@@ -97,13 +100,14 @@ def _rule_takes(link: Link) -> Iterator[Reason]:
     if kind != "mean":
         yield Reason("mean", f"{kind} is no mean")
     if rule.fold is None and not remembers(rule):
-        yield Reason("factors", f"{kind} is no sum that could weigh it")
+        yield Reason("factors", f"{kind} is no sum in which an update counts twice or by a factor")
     if "loss" in rule.needs:
         yield Reason("update_alone", f"clients send {kind} their loss as well")
         yield Reason("noised_gradients", f"clients send {kind} the losses on their samples")
     if rule.adapter.merges:
-        yield Reason("server_leaves", f"{kind} moves frozen weights, which clients send nothing of")
-        yield Reason("message_memory", f"under {kind}, clients begin every round with new adapters")
+        text = f"{kind} moves frozen weights and gives clients new adapters in every round"
+        yield Reason("server_leaves", text, PRODUCT)
+        yield Reason("message_memory", text, PRODUCT)
 
 
 def _stage_needs(link: Link, sees_payloads: bool) -> Iterator[Reason]:
@@ -112,23 +116,22 @@ def _stage_needs(link: Link, sees_payloads: bool) -> Iterator[Reason]:
     if remembers(link.made):
         yield Reason("message_memory", f"{kind} remembers one message of every client")
     if works_on_updates and sees_payloads:
-        yield Reason("rows", f"{kind} works on updates")
+        remedy = f"remove {kind}, or put it before the codec"
+        yield Reason("rows", f"{kind} works on updates", remedy)
     if works_on_updates or link.section.family == "aggregate_stage":
         if not isinstance(link.made, RowStage) or remembers(link.made):
             yield Reason("whole_messages", f"{kind} works on whole updates")
     if kind in LOCAL:
-        text = f"{kind} noises the update"
-        remedy = "use a method and a model whose clients send it alone"
-        yield Reason("update_alone", text, remedy)
+        yield Reason("update_alone", f"{kind} noises the update alone")
 
 
 def _stage_takes(link: Link) -> Iterator[Reason]:
     kind = link.section.kind
     if isinstance(link.made, Stage | Aim):
-        yield Reason("noised_mean", f"{kind} sees the rows of all clients")
+        yield Reason("noised_mean", f"{kind} sees all updates, so that one client moves several")
     elif isinstance(link.made, RowStage) and link.made.after is not None:
         remedy = f"write privacy.clip: {{kind: adaptive}} in place of {kind}"
-        yield Reason("noised_mean", f"{kind} learns from all updates", remedy)
+        yield Reason("noised_mean", f"{kind} learns from all updates without noise", remedy)
     if kind == "bucket":
         text = "bucket makes rows of several clients"
         yield Reason("update_memory", text, at_taker=True)
@@ -143,19 +146,18 @@ def _codec_needs(link: Link) -> Iterator[Reason]:
         yield Reason("message_memory", f"{kind} remembers one message of every client")
     yield Reason("whole_messages", f"{kind} encodes whole updates")
     if _hides_messages(link):
-        text = f"{kind} sums the updates"
-        remedy = "use a method and a model whose clients send it alone"
-        yield Reason("update_alone", text, remedy)
+        yield Reason("update_alone", f"{kind} sums the updates alone")
 
 
 def _codec_takes(link: Link) -> Iterator[Reason]:
     kind = link.section.kind
     if _hides_messages(link):
-        text = f"{kind} sums them before the server sees any"
+        text = f"{kind} sums messages as integers before the server sees any"
         yield Reason("seen_messages", text)
         yield Reason("rows", text)
     elif link.made.linear:
-        yield Reason("rows", f"{kind} sends payloads, which are decoded as a sum behind the rule")
+        text = f"{kind} sends payloads, which are decoded as a sum behind the rule"
+        yield Reason("rows", text, "use a codec that is decoded row by row, such as top_k")
 
 
 def _hides_messages(link: Link) -> bool:

@@ -5,13 +5,16 @@ from collections.abc import Iterator
 import jax
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.clients import hooks
 from fedsim.types import Client, Shared
 from fedsim.types.client import POOLED
 
 KIND = ("client", "kind")
+STATE = ("client", "optimizer_state")
+RESET = "write optimizer_state: reset"
 ROW = "a client remembers a row of its last round"
+PRIVATE = "use a method such as sgd, fedprox or scaffold"
 MORE = "{} sends, keeps or measures more than an update of the model"
 OTHER = "use another method, such as sgd"
 
@@ -86,14 +89,15 @@ def _takes(kind: str, client: Client) -> Iterator[Reason]:
         yield Reason("statistics", f"{kind} sends no statistics")
     if client.not_federated == POOLED:
         text = f"{kind} trains on the samples of all clients together"
-        yield Reason("noised_gradients", text)
+        yield Reason("noised_gradients", text, PRIVATE)
     if client.bank is not None:
         yield Reason("one_model", f"the server of {kind} has several models")
         yield from _memories(f"the server of {kind} has several models")
     if client.bank is not None and client.bank.regroups:
         yield Reason("changes", f"{kind} compares updates as the clients made them")
     if client.travel.instead is not None:
-        yield Reason("changes", f"the server of {kind} makes something else of each update")
+        text = f"the server of {kind} makes something else of each update"
+        yield Reason("changes", f"{text}, and a model for each client")
     if client.travel.stats == "kept":
         yield Reason("statistics", f"clients of {kind} keep their statistics")
     yield from _sends(kind, client)
@@ -111,7 +115,7 @@ def _sends(kind: str, client: Client) -> Iterator[Reason]:
     sent = [name for name, how in client.reduce.items() if isinstance(how, str)]
     if client.probe is not None:
         text = f"{kind} sends a gradient at the shared model first"
-        yield Reason("message_memory", f"{kind} sends two a round, a gradient first")
+        yield Reason("message_memory", f"{kind} sends two messages a round, a gradient first")
         yield Reason("update_alone", text)
         yield Reason("noised_mean", text)
     elif sent:
@@ -140,7 +144,7 @@ def _tells(kind: str, client: Client) -> Iterator[Reason]:
         text = f"{kind} uses the counts of a client's labels"
     else:
         return
-    yield Reason("noised_gradients", text)
+    yield Reason("noised_gradients", text, PRIVATE)
 
 
 def row_voice(facts: Facts) -> Voice:
@@ -152,8 +156,9 @@ def row_voice(facts: Facts) -> Voice:
     row = jax.eval_shape(facts.trained.client.memory, facts.shapes, jax.eval_shape(_key))
     if jax.tree.leaves(row) and not merges:
         needs.append(Reason("rounds", ROW))
-    carries = facts.spec.client.optimizer_state == "carry"
-    return Voice(("client", "optimizer_state") if carries else KIND, OTHER, needs, [])
+    if facts.spec.client.optimizer_state == "carry":
+        return Voice(STATE, RESET, needs, [])
+    return Voice(KIND, OTHER, needs, [])
 
 
 def _key() -> jax.Array:
@@ -162,13 +167,12 @@ def _key() -> jax.Array:
 
 def optimizer_voice(facts: Facts) -> Voice:
     """The state of an optimizer that continues from round to round."""
-    path = ("client", "optimizer_state")
     if facts.spec.client.optimizer_state != "carry":
-        return Voice(path, "", [], [])
-    text = "a client's optimizer continues where it was"
+        return SILENT
+    text = "a client's optimizer keeps the state of one whole model"
     needs = [Reason("one_model", text)]
     takes = [Reason("plain_steps", text)]
-    return Voice(path, "write optimizer_state: reset", needs, takes)
+    return Voice(STATE, RESET, needs, takes)
 
 
 def leaves_voice(facts: Facts) -> Voice:
@@ -187,7 +191,7 @@ def steps_voice(facts: Facts) -> Voice:
     takes = []
     if _has_hooks(client) or (facts.travelling and _has_row(client, facts.shapes)):
         takes.append(Reason("plain_steps", MORE.format(facts.spec.client.kind)))
-    return Voice(KIND, "use a method that does not, such as sgd or fedprox", [], takes)
+    return Voice(KIND, "use the method sgd or fedprox", [], takes)
 
 
 def does_more(client: Client, shared: Shared) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import factory_of, links_within
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.clients.nodes import AFTER
 from fedsim.compose import reads_updates_alone
 from fedsim.errors import OrderError, TopologyError
@@ -28,10 +28,9 @@ def graph_voice(facts: Facts) -> Voice:
     if is_graph(section):
         return voice_of_graph()
     if section is None:
-        return Voice(
-            PATH, "add topology: ring, or another kind", [], [Reason("graph", "there is none")]
-        )
-    return Voice(PATH, "", [], [])
+        takes = [Reason("graph", "there is no topology")]
+        return Voice(PATH, "add a topology, such as ring", [], takes)
+    return SILENT
 
 
 def voice_of_graph() -> Voice:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.clients.submodels import Widths
 from fedsim.engine.frozen import merged_section, without_frozen
 from fedsim.engine.shared_leaves import bytes_without_part
@@ -68,25 +68,22 @@ def ranks_of(section: Any) -> tuple[int, ...]:
     return () if section.rank is None else tuple(sorted(set(section.rank.ranks), reverse=True))
 
 
-def with_costs(sizes: Levels | None, client: Client, start: Any, params: Any) -> Levels | None:
-    """Return the sizes with what each of them saves.
-
-    Args:
-      sizes: as `levels_of` returns them.
-      client: the method, with its parts.
-      start: shapes of the start variables.
-      params: shapes of the parameters that travel.
-    """
-    if sizes is None or client.travel.part is None:
-        return sizes
+def count_savings(facts: Facts) -> None:
+    """Say what each size saves: bytes of messages, and time of local steps."""
+    levels = facts.levels
+    client = facts.trained.client
+    if levels is None or client.travel.part is None:
+        return
+    params = facts.travelling["params"]
     left_out = bytes_without_part(client.travel.part, params)
-    shared, frozen = without_frozen(start)
+    shared, frozen = without_frozen(facts.shapes)
     merged = merged_section(shared)
-    return sizes._replace(
+    levels = levels._replace(
         left_out=left_out,
         left_out_down=0 if merged else left_out,  # what is merged is sent whole
         work=_work(client, params, (frozen, merged)),
     )
+    facts.learn(plan_inputs=facts.plan_inputs._replace(levels=levels))
 
 
 def _work(client: Client, params: Any, frozen: Any) -> np.ndarray:
@@ -106,7 +103,7 @@ def parts_voice(facts: Facts) -> Voice:
     spec = facts.spec
     parts = _parts_of(spec.client)
     if parts is None:
-        return Voice(WIDTH, "", [], [])
+        return SILENT
     voice = voice_of_parts(parts.path)
     # Beside a topology, which parts do not go with, methods are refused for that.
     if spec.topology is not None:
@@ -157,7 +154,7 @@ def loss_voice(facts: Facts) -> Voice:
     if section is not None and section.masked_loss:
         text = "a loss is masked by the classes that a client lacks"
         needs = [Reason("classes", text), Reason("one_label", text)]
-    return Voice(path, "remove it", needs, [])
+    return Voice(path, "remove masked_loss", needs, [])
 
 
 def model_without_parts(facts: Facts) -> Findings:

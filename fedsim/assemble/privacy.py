@@ -10,7 +10,7 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.link_traits import LOCAL
 from fedsim.assemble.links import Link, factory_of
 from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.privacy import DISTRIBUTED
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PRIVATE_MEAN
@@ -41,18 +41,20 @@ def with_noised_codec(scenario: Scenario, links: list[Link]) -> list[Link]:
 def privacy_voice(facts: Facts) -> Voice:
     """Privacy of clients."""
     if facts.spec.privacy is None:
-        return Voice(PATH, "", [], [])
+        return SILENT
     voice = voice_of_privacy()
     mechanism = facts.spec.privacy.mechanism.kind
     if mechanism in DISTRIBUTED:
-        voice.takes.append(Reason("rows", f"{mechanism} sums messages before the server sees any"))
+        text = f"{mechanism} sums messages as integers before the server sees any"
+        voice.takes.append(Reason("rows", text))
     return voice
 
 
 def voice_of_privacy() -> Voice:
     """Privacy of clients, whatever its noise."""
     noises = "privacy adds noise to the mean of the updates alone"
-    whole = "privacy clips and noises updates of one model"
+    whole = "epsilon is counted for updates of one whole model"
+    summed = "write privacy.mechanism: distributed_skellam in place of it, or remove privacy"
     needs = [
         Reason("server", "privacy noises the mean of a server"),
         Reason("one_model", whole),
@@ -62,10 +64,10 @@ def voice_of_privacy() -> Voice:
         Reason("mean", "privacy bounds how far one client moves a mean", at_taker=True),
         Reason("noised_mean", noises, at_taker=True),
         Reason("update_alone", noises, at_taker=True),
-        Reason("rows", "privacy clips every update before the sum", at_taker=True),
+        Reason("rows", "privacy clips every update before the sum", summed, at_taker=True),
         Reason("counted_draws", "epsilon is counted for rounds of a cohort", at_taker=True),
     ]
-    text = "a memory of earlier updates would leave with later ones"
+    text = "epsilon does not cover earlier updates that leave with later ones"
     return Voice(PATH, "remove privacy", needs, [Reason("message_memory", text)])
 
 

@@ -17,7 +17,7 @@ from fedsim import tree
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.hooks import training_shapes
 from fedsim.assemble.problems import UNKNOWN, Findings
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Federation
 from fedsim.engine.frozen import bound, without_frozen
@@ -168,7 +168,7 @@ def private_batches(facts: Facts) -> Findings:
 def noise_voice(facts: Facts) -> Voice:
     """Noise on the gradients of clients."""
     if facts.spec.client.dp_sgd is None:
-        return Voice(PATH, "", [], [])
+        return SILENT
     return voice_of_noise()
 
 

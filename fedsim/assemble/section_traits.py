@@ -17,9 +17,10 @@ def server_voice(facts: Facts) -> Voice:
     written = facts.scenario.document.values
     by_method = bool(written.get("method"))
     if written.get("server"):
-        text = "steps at a server" if by_method else "server says what a server does with updates"
-        needs.append(Reason("server", text))
-    return Voice(("method",) if by_method else ("server",), "remove one of the two", needs, [])
+        whose = "the method" if by_method else "the list server"
+        needs.append(Reason("server", f"{whose} says what a server does with updates"))
+    path = ("method",) if by_method else ("server",)
+    return Voice(path, f"remove {path[0]}", needs, [])
 
 
 def cohort_voice(facts: Facts) -> Voice:
@@ -27,20 +28,21 @@ def cohort_voice(facts: Facts) -> Voice:
     kind = facts.spec.cohort.kind
     voice = voice_of_cohort(kind, facts.cohort)
     if facts.scenario.document.values.get("cohort"):
-        voice.needs.insert(0, Reason("server", "cohort says whom a server draws"))
+        voice.needs.insert(0, Reason("server", "a cohort is drawn by a server", "remove cohort"))
     return voice
 
 
 def voice_of_cohort(kind: str, cohort: Cohort) -> Voice:
     """A cohort alone."""
     needs = list(_cohort_needs(kind, cohort))
-    return Voice(("cohort",), "use another cohort", needs, list(_cohort_takes(kind, cohort)))
+    takes = list(_cohort_takes(kind, cohort))
+    return Voice(("cohort",), "use another cohort, such as uniform", needs, takes)
 
 
 def _cohort_needs(kind: str, cohort: Cohort) -> Iterator[Reason]:
     if cohort.feedback or HISTORY in cohort.needs:
-        words = " and ".join(f"the {FEEDBACK[name]}" for name in cohort.feedback)
-        text = f"{kind} looks at {words or 'who took part'} of the round before"
+        words = " and ".join(f"the {FEEDBACK[name]} of" for name in cohort.feedback)
+        text = f"{kind} looks at {words or 'who took part in'} the round before"
         yield Reason("rounds", text)
     if {"norm", "sketch"} & cohort.needs:
         yield Reason("parameters", f"{kind} looks at what clients send")
@@ -61,9 +63,10 @@ def _cohort_takes(kind: str, cohort: Cohort) -> Iterator[Reason]:
         remedy = "use the cohort uniform or poisson"
         yield Reason("update_memory", f"{kind} {does}", remedy, at_taker=True)
     if kind != "all":
-        yield Reason("everybody", f"{kind} leaves some out", "write cohort: all")
+        yield Reason("everybody", f"{kind} leaves clients out", "write cohort: all")
     if cohort.share is None:
-        yield Reason("known_share", f"{kind} does not tell how often a client is drawn")
+        text = f"{kind} does not tell how often a client is drawn"
+        yield Reason("known_share", text, "use the cohort uniform or poisson")
     if cohort.sampling is None:
         text = f"{kind} draws clients in a way that no accountant knows"
         yield Reason("counted_draws", text, "use a cohort such as all, poisson or uniform")
@@ -97,8 +100,10 @@ def diagnostics_voice(facts: Facts) -> Voice:
     """`evaluate.diagnostics`."""
     needs = []
     if facts.spec.evaluate.diagnostics:
-        text = "diagnostics compare updates of one shared model"
-        nouns = ("server", "one_model", "whole_messages", "server_leaves", "parameters")
+        text = "diagnostics compare whole updates of one shared model"
+        remedy = "remove diagnostics (consensus is measured anyway)"
+        needs.append(Reason("server", text, remedy))
+        nouns = ("one_model", "whole_messages", "server_leaves", "parameters")
         needs += [Reason(noun, text) for noun in nouns]
     return Voice(("evaluate", "diagnostics"), "remove diagnostics", needs, [])
 
@@ -107,7 +112,7 @@ def updates_voice(facts: Facts) -> Voice:
     """`checkpoint.updates`."""
     needs = []
     if facts.spec.checkpoint.updates:
-        text = "updates of single clients are kept"
+        text = "the run keeps what single clients send"
         nouns = ("federation", "server", "one_model", "server_leaves", "rows")
         needs += [Reason(noun, text) for noun in nouns]
     return Voice(("checkpoint", "updates"), "remove checkpoint.updates", needs, [])
@@ -144,8 +149,8 @@ def missing_voice(facts: Facts) -> Voice:
     """Clients of a fleet that may be missing."""
     takes = []
     if facts.fleet.selective:
-        takes.append(Reason("known_share", "the fleet does not tell how often a client is drawn"))
-    return Voice(("fleet",), "remove what makes clients miss a round", [], takes)
+        takes.append(Reason("known_share", "the fleet does not tell who will be missing"))
+    return Voice(("fleet",), "remove from fleet what makes clients miss a round", [], takes)
 
 
 def statistics_voice(facts: Facts) -> Voice:
@@ -153,14 +158,14 @@ def statistics_voice(facts: Facts) -> Voice:
     needs = []
     if facts.spec.client.statistics != "averaged":
         needs.append(Reason("statistics", "running statistics are to be pooled"))
-    return Voice(("client", "statistics"), "remove it", needs, [])
+    return Voice(("client", "statistics"), "remove client.statistics", needs, [])
 
 
 def nonfinite_voice(facts: Facts) -> Voice:
     """`on_nonfinite`, where it keeps what is not finite."""
     needs = []
     if facts.spec.on_nonfinite == "keep":
-        needs.append(Reason("seen_messages", "on_nonfinite keeps messages that are not finite"))
+        needs.append(Reason("seen_messages", "a message may keep numbers that are not finite"))
     return Voice(("on_nonfinite",), "write on_nonfinite: drop or stop", needs, [])
 
 
@@ -168,7 +173,8 @@ def samples_voice(facts: Facts) -> Voice:
     """The samples."""
     takes = []
     if not facts.classes:
-        takes.append(Reason("classes", "these targets are numbers"))
+        remedy = "use data whose targets are classes"
+        takes.append(Reason("classes", "these targets are numbers", remedy))
     if facts.per_token:
         takes.append(Reason("one_label", "here every token has one"))
     return Voice(("data",), "use data with a label for each sample", [], takes)
@@ -188,7 +194,7 @@ def outputs_voice(facts: Facts) -> Voice:
     takes = []
     if facts.model.features is None:
         takes.append(Reason("features", "this model returns none"))
-    return Voice(("model",), "use mlp or cnn, or a model with `features`", [], takes)
+    return Voice(("model",), "use a model with `features`, such as mlp or cnn", [], takes)
 
 
 def stats_voice(facts: Facts) -> Voice:
@@ -203,5 +209,6 @@ def stats_voice(facts: Facts) -> Voice:
         text = f"in {kind}, the samples of a batch see each other"
         takes.append(Reason("sample_gradients", text))
     if not jax.tree.leaves(facts.shapes["stats"]):
-        takes.append(Reason("statistics", "the model has none"))
+        remedy = "use a norm with statistics, such as batch"
+        takes.append(Reason("statistics", "the model has none", remedy))
     return Voice(("model",), instead, [], takes)

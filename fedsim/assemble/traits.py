@@ -84,6 +84,9 @@ class Voice(NamedTuple):
     takes: list[Reason]
 
 
+SILENT = Voice((), "", [], [])  # of what a scenario does not have
+
+
 def conflicts(voices: Iterable[Voice]) -> Findings:
     """Yield a problem for every two voices of which one takes away what the other needs."""
     for one, other in itertools.combinations(voices, 2):

@@ -75,7 +75,8 @@ def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: 
     from fedsim.scenario.expected import plural_of
     from fedsim.scenario.fits import by_reason, refusal, traits, traits_named
 
-    own_family, own = traits_named(partner)
+    family, kind = _own_kind(partner)
+    own_family, own = (family, _traits_of(family, kind)) if family else traits_named(partner)
     reasons = {}
     for family, of_kinds in traits().items():
         plural = "sections" if family == "section" else plural_of(family)
@@ -91,6 +92,31 @@ def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: 
         click.echo(f"  {', '.join(fitting) or 'none'}")
         for reason, kinds in by_reason(of_kinds).items():
             click.echo(f"  not {', '.join(kinds)}: {reason}")
+
+
+def _own_kind(name: str) -> tuple[str, str]:
+    """Return family and name of a kind of the user's; two empty texts for any other name."""
+    from fedsim.kinds import FAMILIES
+    from fedsim.scenario.fits import traits
+
+    family, _, kind = name.rpartition("/")
+    for each, recorded in traits().items():
+        if family in ("", each) and kind in FAMILIES.get(each, {}) and kind not in recorded:
+            return each, kind
+    return "", ""
+
+
+def _traits_of(family: str, kind: str) -> dict[str, dict[str, str]]:
+    """Return what a kind of the user's needs and takes away.
+
+    It is nothing of one with a parameter that has no default and of which no example is known.
+    """
+    from fedsim.assemble.alone import traits_of
+
+    try:
+        return traits_of(family, kind)
+    except KeyError:
+        return {"needs": {}, "takes": {}}
 
 
 def _listed(family: str | None) -> dict[str, dict[str, dict[str, Any]]]:
@@ -205,9 +231,14 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
     """
     options.enable(plugins)
     from fedsim.scenario.explain import explanations, lines_of
+    from fedsim.scenario.fits import needs_and_takes
 
     word = name.rpartition("/")[2]
     explained = explanations(name, _command_entry(word), _options_named(word))
+    family, kind = _own_kind(name)
+    for meaning in explained:
+        if family and meaning["family"] == family:
+            meaning["fits"] = needs_and_takes(_traits_of(family, kind))
     if as_json:
         click.echo(json.dumps(explained))
         return

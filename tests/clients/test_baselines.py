@@ -290,7 +290,9 @@ def test_what_a_file_says_besides_a_baseline_is_refused():
         assert f"{where}: " in str(error.value)
     with pytest.raises(ScenarioError) as error:
         fedsim.run(written(client={"kind": "centralised"}, wire=["sign_flip"]))
-    text = "centralised sends no messages; remove it, or write method: centralised"
+    text = (
+        "a wire changes messages, and centralised sends no messages; remove wire, or write method"
+    )
     assert f"wire: {text}" in str(error.value)
 
 
@@ -299,7 +301,7 @@ def test_what_a_file_says_besides_a_baseline_is_refused():
 def test_a_cohort_that_looks_at_updates_is_refused(kind):
     with pytest.raises(ScenarioError) as error:
         fedsim.run(written(cohort={"kind": kind, "size": 3}, method="local_only"))
-    assert "what clients send, and local_only sends nothing" in str(error.value)
+    assert "what clients send, and local_only sends no parameters" in str(error.value)
 
 
 @if_whole

@@ -567,23 +567,32 @@ WRONG = [
     # before any of them is made
     ({"method": "ifca(clusters=1000000000)"}, "client.clusters: 1000000000 models for 8 clients"),
     ({**SEVERAL, "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}}, "schedule: "),
-    ({**SEVERAL, "server": ["fedvarp"]}, "fedvarp remembers something of every client"),
+    ({**SEVERAL, "server": ["fedvarp"]}, "fedvarp remembers one update of every client"),
     ({**SEVERAL, "server": ["q_fair"]}, "q_fair is about one model"),
-    ({**SEVERAL, "broadcast": [{"kind": "qsgd", "levels": 4}]}, "broadcast: the server of ifca"),
-    ({**SEVERAL, "evaluate": {"diagnostics": True}}, "evaluate.diagnostics: the server of ifca"),
+    (
+        {**SEVERAL, "broadcast": [{"kind": "qsgd", "levels": 4}]},
+        "broadcast: a broadcast encodes the model",
+    ),
+    ({**SEVERAL, "evaluate": {"diagnostics": True}}, "one shared model, and the server of ifca"),
     (
         {**SEVERAL, "privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
-        "privacy: the server of ifca has several models",
+        "privacy: epsilon is counted for updates of one whole model, and the server of ifca",
     ),
-    ({"client": {"kind": "cfl"}}, "cohort: cfl compares the updates of all clients"),
-    ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "wire: cfl compares updates"),
-    (CARRIED, "client.optimizer_state: ifca"),
+    ({"client": {"kind": "cfl"}}, "cohort: uniform leaves clients out, and cfl"),
+    ({"method": "cfl", "cohort": "all", "wire": ["sign_flip"]}, "and cfl compares updates as"),
+    (
+        CARRIED,
+        "of one whole model, and the server of ifca has several models; write optimizer_state",
+    ),
     ({"method": "fedproto", "wire": ["sign_flip"]}, "sign_flip works on parameters, and fedproto"),
     (
         {"client": {"kind": "fedproto"}, "server": ["median"]},
         "median works on parameters, and fedproto sen",
     ),
-    ({"method": "fedproto", "evaluate": {"diagnostics": True}}, "diagnostics compare updates"),
+    (
+        {"method": "fedproto", "evaluate": {"diagnostics": True}},
+        "diagnostics compare whole updates",
+    ),
     (
         {"client": {"kind": "fedfomo", "lr": 0.1, "batch": 8, "shuffle": "poisson"}},
         "client.shuffle: fedfomo passes over samples",

@@ -119,15 +119,15 @@ def test_a_model_travels_and_no_hypernetwork():
 WRONG = [
     (
         {"wire": [{"kind": "top_k", "density": 0.1}]},
-        "wire: the server of pfedhn makes something else of each update",
+        "wire: a wire changes what clients send, and the server of pfedhn makes something else",
     ),
     (
         {"broadcast": [{"kind": "qsgd", "levels": 4}]},
-        "broadcast: the server of pfedhn sends every client another model",
+        "broadcast: a broadcast encodes the model for all clients of a round, and the server of",
     ),
     (
         {"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
-        "privacy: the server of pfedhn makes something else of each update",
+        "privacy: privacy clips what clients send, and the server of pfedhn makes something else",
     ),
     (
         {"client": hyper(optimizer_state="carry", optimizer="adam")},

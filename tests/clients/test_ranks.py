@@ -273,10 +273,10 @@ def test_kills_and_blocks_change_no_bit(how, tmp_path):
 # -------------------------------------------------------------------------------------- refusals
 
 REFUSED = {
-    "server[0]: clients send pairs of different ranks, and mean has no mean of these; use": {
+    "server[0]: mean takes pairs of one rank, and clients send pairs of different ranks; use": {
         "server": ["mean"]
     },
-    "server[0]: clients send pairs of different ranks, and lora_mean has no mean of these": {
+    "server[0]: lora_mean takes pairs of one rank, and clients send pairs of different ranks": {
         "server": [{"kind": "lora_mean", "how": "freeze_a"}]
     },
     "client.rank.ranks: 8 is more than model.adapter.rank 3, which is the server's; raise": {
@@ -295,10 +295,10 @@ REFUSED = {
         "model": {"kind": "linear", "adapter": "bitfit"},
         "server": ["mean"],
     },
-    "client.rank: scaffold sends, keeps or measures more than an update of the model": {
+    "client.rank: clients train parts of the model, and scaffold sends, keeps or measures": {
         "client": {"kind": "scaffold"}
     },
-    "wire[0]: clients send parts of the model, and qsgd encodes all of it; remove it, or": {
+    "wire[0]: qsgd encodes whole updates, and clients train parts of the model; remove qsgd": {
         "wire": ["qsgd"]
     },
 }

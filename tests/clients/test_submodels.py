@@ -344,6 +344,7 @@ def test_seconds_and_bytes_follow_and_the_table_says_the_width():
 
 # -------------------------------------------------------------------------------------- refusals
 
+PARTS = "clients train parts of the model"
 REFUSED = {
     "client.width.widths: 2 widths for 6 clients; write one per client": {
         "client": {"width": listed([1.0, 0.5])}
@@ -355,32 +356,34 @@ REFUSED = {
     "client.width: parts are of models of which everything is trained": {
         "model": {"kind": "mlp", "freeze": ["layer0.*"]}
     },
-    "client.width: scaffold sends, keeps or measures more": {"client": {"kind": "scaffold"}},
-    "client.width: ditto sends, keeps or measures more": {"client": {"kind": "ditto"}},
-    "client.width: a client's optimizer would continue": {
+    f"client.width: {PARTS}, and scaffold sends, keeps": {"client": {"kind": "scaffold"}},
+    f"client.width: {PARTS}, and ditto sends, keeps": {"client": {"kind": "ditto"}},
+    f"client.width: {PARTS}, and a client's optimizer keeps": {
         "client": {"optimizer_state": "carry", "optimizer": {"kind": "sgd", "momentum": 0.5}}
     },
-    "server[0]: clients send parts of the model, and median compares whole updates; use mean": {
+    f"server[0]: median compares whole updates, and {PARTS}; use the rule mean": {
         "server": ["median"]
     },
-    "server[0].denominator: clients send parts": {
+    f"and {PARTS}; write denominator: actual": {
         "server": [{"kind": "mean", "denominator": "expected"}],
         "cohort": {"kind": "uniform", "size": 2},
     },
-    "wire[0]: clients send parts of the model, and qsgd encodes all of it": {"wire": ["qsgd"]},
-    "wire[0]: clients send parts of the model, and little_is_enough works on whole updates": {
+    f"wire[0]: qsgd encodes whole updates, and {PARTS}; remove qsgd": {"wire": ["qsgd"]},
+    f"wire[0]: little_is_enough works on whole updates, and {PARTS}": {
         "wire": ["little_is_enough"]
     },
-    "broadcast: clients train parts of the model, and a codec encodes all of it": {
+    f"broadcast: a broadcast encodes the model for all clients of a round, and {PARTS}": {
         "broadcast": ["qsgd"]
     },
-    "schedule: clients train parts of the model, and fedbuff mixes updates": {
+    f"schedule: fedbuff mixes updates of several rounds, and {PARTS}": {
         "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3},
         "cohort": "all",
     },
-    "topology: clients train parts of the model, and nodes and edges mix": {"topology": "ring"},
-    "evaluate.diagnostics: clients train parts of the model": {"evaluate": {"diagnostics": True}},
-    "privacy: clients train parts of the model, for which ε is not counted": {
+    f"topology: nodes of a topology mix whole models, and {PARTS}": {"topology": "ring"},
+    f"evaluate.diagnostics: diagnostics compare whole updates of one shared model, and {PARTS}": {
+        "evaluate": {"diagnostics": True}
+    },
+    f"privacy: epsilon is counted for updates of one whole model, and {PARTS}": {
         "privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5},
         "cohort": {"kind": "poisson", "rate": 0.5},
     },

@@ -288,7 +288,7 @@ REFUSED = {
     ),
     "no sum": (
         {"wire": SKETCH, "server": ["median"]},
-        "server[0]: median works on updates, and count_sketch sends their payloads, "
+        "server[0]: median compares single updates, and count_sketch sends payloads, "
         "which are decoded as a sum",
     ),
     "a stage between": (
@@ -306,7 +306,7 @@ REFUSED = {
     ),
     "two messages": (
         {"method": "mime"},
-        "wire[0]: error_feedback remembers one message of a client, and mime sends two",
+        "wire[0]: error_feedback remembers one message of every client, and mime sends two",
     ),
     "nested": (
         {

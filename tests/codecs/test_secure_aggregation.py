@@ -153,16 +153,16 @@ def test_diagnostics_read_the_sum():
 REFUSED = {
     "weights by samples": (
         {"server": ["mean"]},
-        "server[0].weights: mean weighs messages, and secure_aggregation shows the server none of "
-        "them; use mean(weights: uniform)",
+        "server[0].weights: mean weighs messages, and secure_aggregation sums messages as integers "
+        "before the server sees any; use mean(weights: uniform)",
     ),
     "a rule that sees rows": (
         {"server": ["median"]},
-        "server[0]: median works on updates, and secure_aggregation sends their payloads",
+        "server[0]: median compares single updates, and secure_aggregation sums messages as",
     ),
     "a rule with weights of its own": (
         {"server": ["horvitz_thompson"]},
-        "server[0]: horvitz_thompson weighs messages, and secure_aggregation shows",
+        "server[0]: horvitz_thompson weighs messages, and secure_aggregation sums",
     ),
     "a stage of the server": (
         {"server": [{"kind": "clip", "norm": 1.0}, *SCENARIO["server"]]},
@@ -178,16 +178,17 @@ REFUSED = {
     ),
     "variables beside the update": (
         {"method": "scaffold", "server": [{"kind": "mean", "weights": "uniform"}]},
-        "wire[0]: secure_aggregation sums the updates, and scaffold sends c as well; "
-        "use a method and a model whose clients send it alone",
+        "wire[0]: secure_aggregation sums the updates alone, and scaffold sends c as well; "
+        "remove secure_aggregation, or use another method",
     ),
     "messages one by one": (
         {"schedule": "fedbuff"},
-        "schedule: fedbuff takes messages one by one, and secure_aggregation sums those of a round",
+        "schedule: fedbuff takes messages one by one, and secure_aggregation sums messages",
     ),
     "numbers that are not finite": (
         {"on_nonfinite": "keep"},
-        "on_nonfinite: no integer of secure_aggregation stands for a number that is not finite",
+        "on_nonfinite: a message may keep numbers that are not finite, and secure_aggregation sums "
+        "messages as integers",
     ),
     "a broadcast": (
         {"wire": [], "broadcast": [LINK]},

@@ -468,16 +468,16 @@ REFUSED = {
     ),
     "two messages": (
         {"method": "mime", "wire": [EF21]},
-        "wire[0]: ef21 remembers one message of a client, and mime sends",
+        "wire[0]: ef21 remembers one message of every client, and mime sends two",
     ),
     "messages in flight": (
         {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "wire": [EF21]},
-        "wire[0]: ef21 remembers a client's last message, "
-        "and it may send two between two steps; write restart: flush",
+        "and a client of fedbuff may send two messages before the server steps; remove ef21, "
+        "or write restart: flush",
     ),
     "models in flight": (
         {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "broadcast": [EF21]},
-        "broadcast: clients of fedbuff get the model at different times",
+        "broadcast: a broadcast encodes the model for all clients of a round, and fedbuff has",
     ),
     "no pace": ({"wire": [{"kind": "diana", "codec": "cast"}]}, "alpha"),
 }

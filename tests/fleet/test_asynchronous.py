@@ -319,7 +319,7 @@ def test_every_method_trains_or_is_refused_in_one_line(method):
     if memory or of_rule or groups or parts or needs_probe:
         reasons = (
             r"a client remembers a row|has a pass at the model"
-            r"|the rule remembers one update of a client|has several models"
+            r"|remembers one update of every client|has several models"
             r"|clients train parts of the model"
         )
         with pytest.raises(ScenarioError, match=reasons) as refused:

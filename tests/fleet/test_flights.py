@@ -264,8 +264,8 @@ def scenario(**sections):
             {"client": {"optimizer": "adam", "optimizer_state": "carry"}},
             "client.optimizer_state: a client remembers a row",
         ),
-        ({"method": "mime"}, "client.kind: the method has a pass at the model"),
-        ({"method": "qfedavg"}, "server: the method has a pass at the model"),
+        ({"method": "mime"}, "client.kind: mime has a pass at the model"),
+        ({"method": "qfedavg"}, "server: q_fair has a pass at the model"),
     ],
 )
 def test_impossible_combinations_are_refused(sections, line):

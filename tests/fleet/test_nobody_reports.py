@@ -101,5 +101,5 @@ def test_a_run_continues_whoever_reports(cohort, dropout):
 def test_a_cohort_that_needs_the_previous_round_is_refused_where_there_are_no_rounds(
     cohort, schedule
 ):
-    with pytest.raises(ScenarioError, match="of the round before"):
+    with pytest.raises(ScenarioError, match="the round before, and"):
         fedsim.run(written(cohort, schedule={"kind": schedule, **SCHEDULES[schedule]}))

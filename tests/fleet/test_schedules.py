@@ -440,8 +440,8 @@ def test_client_memory_is_refused_where_a_client_may_send_twice(schedule, cohort
     data = {"kind": "gaussian_blobs", "samples": 60, "clients": 6}
     written = {"name": "s", "data": data, "schedule": schedule, "cohort": cohort}
     for links, reason in (
-        ({"wire": FEEDBACK}, "it may send two"),
-        ({"server": ["mifa"]}, "a buffer may have two"),
+        ({"wire": FEEDBACK}, "may send two messages"),
+        ({"server": ["mifa"]}, "may send two messages"),
     ):
         with pytest.raises(ScenarioError, match=f"{reason}.*{remedy}"):
             fedsim.run({**written, **links})

@@ -166,7 +166,7 @@ def test_factors_change_no_draw_and_need_a_rule_that_is_a_sum():
         and made("importance", unbiased=False).share is None
     )
     with pytest.raises(
-        ScenarioError, match="importance gives clients factors, which only a rule that is a sum"
+        ScenarioError, match="importance gives clients factors, and median is no sum in which"
     ):
         run(cohort={"kind": "importance", "size": 3}, server=["median"])
 
@@ -542,7 +542,7 @@ def run(**sections) -> fedsim.Result:
     [
         (
             {"cohort": {"kind": "oort", "size": 3}},
-            "oort looks at the losses of the round before, and fedbuff has none",
+            "oort looks at the losses of the round before, and fedbuff has clients with models",
         ),
         (
             {"cohort": {"kind": "importance", "size": 3}},
@@ -569,7 +569,7 @@ def test_a_cohort_by_class_needs_classes():
     data = {"kind": "linear_regression", "clients": 12}
     with pytest.raises(
         ScenarioError,
-        match="round_robin_by_class is for samples with one class each, and here these targets",
+        match="round_robin_by_class is for samples with one class each, and these targets are",
     ):
         run(data=data, cohort={"kind": "round_robin_by_class", "size": 3})
 

@@ -153,7 +153,9 @@ def test_other_methods_see_trained_leaves_alone(sections):
 def test_methods_with_several_models_are_refused(kind):
     with pytest.raises(ScenarioError, match="model") as caught:
         fedsim.run(written(client={"kind": kind, "lr": 0.1, "batch": 8}))
-    assert f"leaves are frozen, and {kind} makes its models of all leaves" in str(caught.value)
+    assert f"leaves of the model are frozen, and {kind} makes its models of all leaves" in str(
+        caught.value
+    )
 
 
 @pytest.mark.long

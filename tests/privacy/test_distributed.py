@@ -336,7 +336,7 @@ REFUSED = {
     ),
     "a stage of the server": (
         {"server": [{"kind": "clip", "norm": 1.0}, "mean"]},
-        "server[0]: clip works on updates, and distributed_skellam sends their payloads",
+        "server[0]: clip works on updates, and distributed_skellam sums messages as integers",
     ),
     "more shares than clients": (
         {"privacy": privacy(mechanism={**MECHANISM, "shares": 9})},

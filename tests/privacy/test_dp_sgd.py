@@ -278,7 +278,7 @@ def peeking():
 
 PRIVATE_CLIENT = SMALL["client"]
 IMAGES = {"kind": "digits", "clients": 12}
-METHODS = "use one such as sgd, fedprox or scaffold"
+METHODS = "use a method such as sgd, fedprox or scaffold"
 REFUSED = {
     "shuffled batches": (
         {"client": {**PRIVATE_CLIENT, "shuffle": True}},
@@ -315,7 +315,8 @@ REFUSED = {
     ),
     "a gradient before training": (
         {"method": "mime"},
-        f"client.kind: mime sends a gradient without noise before it trains; {METHODS}",
+        "client.kind: mime sends a gradient without noise before it trains, and dp_sgd counts the "
+        f"noised gradients of a client's own steps alone; {METHODS}",
     ),
     "pooled samples": ({"method": "centralised"}, "client.kind: centralised trains on the samples"),
     "counts of labels": ({"method": "fedlc"}, "client.kind: fedlc uses the counts of a client's"),
@@ -342,15 +343,15 @@ REFUSED = {
     ),
     "losses that are sent": (
         {"method": "qfedavg"},
-        "server[0]: clients send q_fair the losses on their samples, without noise",
+        "server[0]: clients send q_fair the losses on their samples, and dp_sgd",
     ),
     "drawn by losses": (
         {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 6}},
-        "cohort: power_of_choice draws clients by the losses on their samples, without noise",
+        "cohort: power_of_choice draws clients by the losses on their samples, and dp_sgd",
     ),
     "availability by labels": (
         {"fleet": {"availability": "label_dependent"}},
-        "fleet.availability: who can be reached depends on labels, without noise",
+        "fleet.availability: who can be reached depends on labels, and dp_sgd counts",
     ),
 }
 QUICK = ("shuffled batches", "a cap below the batch", "gradients weighed by what came")

@@ -31,7 +31,7 @@ REFUSED = {
     ),
     "a delta of 1": (
         {"privacy": {**SCENARIO["privacy"], "delta": 1.0}},
-        "privacy.delta: should be a number above 0 and below 1",
+        "privacy.delta: should be a number from 1e-12 to 0.5",
     ),
     "no clip": (
         {"privacy": {"noise_multiplier": 1.0, "delta": 1e-5}},
@@ -49,15 +49,16 @@ REFUSED = {
     "a rule that is no mean": ({"server": ["median"]}, "server[0]: median is no mean"),
     "compression with a memory": (
         {"wire": [{"kind": "error_feedback", "codec": TOP}]},
-        "wire[0]: error_feedback has a memory of earlier updates",
+        "wire[0]: error_feedback remembers one message of every client, and epsilon does not cover",
     ),
     "sketches": (
         {"wire": [{"kind": "count_sketch", "rows": 3, "columns": 20}]},
-        "wire[0]: count_sketch sends payloads, which cannot be clipped",
+        "wire[0]: count_sketch sends payloads, which are decoded as a sum behind the rule, and "
+        "privacy clips every update before the sum",
     ),
     "a stage that mixes rows": (
         {"server": [{"kind": "mix_neighbours", "f": 1}, "mean"]},
-        "server[0]: mix_neighbours sees the rows of all clients",
+        "server[0]: mix_neighbours sees all updates, so that one client moves several",
     ),
     "a bound that learns without noise": (
         {"server": ["adaptive_clip", "mean"]},
@@ -65,33 +66,33 @@ REFUSED = {
     ),
     "variables beside the update": (
         {"method": "scaffold"},
-        "client.kind: scaffold makes its shared c of more than the noised mean",
+        "client.kind: scaffold makes its shared c of more than the mean, and privacy adds noise to",
     ),
     "a reducer": ({"method": "fedcm"}, "client.kind: fedcm makes its shared d of more than"),
     "a pass before training": (
         {"method": "mime"},
         "client.kind: mime sends a gradient at the shared model first",
     ),
-    "nothing that is sent": ({"method": "local_only"}, "client.kind: local_only sends no updates"),
+    "nothing that is sent": ({"method": "local_only"}, "local_only is a baseline whose"),
     "statistics": (
         {
             "data": {"kind": "digits", "clients": 20},
             "model": {"kind": "resnet", "depth": 8, "norm": "batch"},
         },
-        "model: resnet has batch statistics that clients send as well",
+        "model: clients send batch statistics of resnet as well, and privacy adds noise to",
     ),
     "an asynchronous server": ({"schedule": "fedbuff"}, "schedule: fedbuff lets clients"),
     "drawn by samples": (
         {"cohort": {"kind": "weighted", "size": 3}},
-        "cohort: no accountant counts how weighted draws clients; use one of all, poisson, "
-        "uniform, cyclic, separated, cyclic_poisson",
+        "cohort: weighted draws clients in a way that no accountant knows, and epsilon is counted "
+        "for rounds of a cohort; use a cohort such as all, poisson or uniform",
     ),
     "drawn by losses": (
         {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 6}},
-        "cohort: no accountant counts how power_of_choice draws clients",
+        "cohort: power_of_choice draws clients in a way that no accountant knows",
     ),
-    "a list": ({"cohort": {"kind": "listed", "rounds": [[1]]}}, "no accountant counts how listed"),
-    "uniform by pld": (UNIFORM, "privacy.accountant: pld knows no samples of fixed size"),
+    "a list": ({"cohort": {"kind": "listed", "rounds": [[1]]}}, "cohort: listed draws"),
+    "uniform by pld": (UNIFORM, "privacy.accountant: pld knows no samples of a fixed size"),
     "uniform under availability": (
         {**UNIFORM, "privacy": RDP, "fleet": {"availability": "bernoulli"}},
         "fleet.availability: uniform draws its size among fewer clients",
@@ -136,11 +137,11 @@ REFUSED |= {
     ),
     "variables beside local noise": (
         {**NO_CENTRE, "method": "scaffold"},
-        "wire[0]: local_gaussian noises the update, and scaffold sends c as well",
+        "wire[0]: local_gaussian noises the update alone, and scaffold sends c as well",
     ),
     "losses beside local noise": (
         {**NO_CENTRE, "method": "qfedavg"},
-        "wire[0]: local_gaussian noises the update, and clients send q_fair their loss as well",
+        "wire[0]: local_gaussian noises the update alone, and clients send q_fair their loss",
     ),
     "the classic noise above epsilon 1": (
         {**NO_CENTRE, "wire": [{**LOCAL, "epsilon": 3.0, "calibration": "classic"}]},

@@ -255,8 +255,8 @@ BUFFER = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
 KNOWN = {"kind": "horvitz_thompson", "shares": "known"}
 SKETCH = {"kind": "count_sketch", "columns": 50}
 TWICE = (
-    "draws a client twice, and mifa remembers one update of each; "
-    "use the cohort uniform or poisson, or another rule"
+    "draws a client twice, and mifa remembers one update of every client; "
+    "use the cohort uniform or poisson, or use the rule mean"
 )
 UNKNOWN = "server[0].shares: how often all has a client under this fleet is not"
 REFUSED = [
@@ -267,15 +267,15 @@ REFUSED = [
     ),
     (
         {"server": ["ca2fl"], "schedule": BUFFER},
-        "schedule: the rule remembers one update of a client, and a buffer may have",
+        "schedule: a client of fedbuff may send two messages before the server steps, and ca2fl",
     ),
     (
         {"server": ["bucket", "fedau"]},
-        "server[0]: bucket makes rows of several clients, and fedau remembers something of each",
+        "server[0]: bucket makes rows of several clients, and fedau remembers one update of",
     ),
     (
         {"server": ["mifa"], "wire": [SKETCH]},
-        "server[0]: mifa works on updates, and count",
+        "server[0]: mifa compares single updates, and count_sketch sends payloads",
     ),
     (
         {"server": [KNOWN], "schedule": BUFFER},

@@ -228,7 +228,7 @@ def test_a_cohort_that_looks_at_losses_does_not_say_how_often():
     with pytest.raises(ScenarioError) as error:
         run(cohort={"kind": "power_of_choice", "size": 2, "candidates": 4})
     assert (
-        "server[0].denominator: power_of_choice does not tell how often a client is drawn"
+        "and power_of_choice does not tell how often a client is drawn; write denominator: actual"
         in str(error.value)
     )
 

@@ -285,7 +285,7 @@ def test_a_leaf_that_rests_is_not_moved_where_clients_have_models_of_their_own()
                 "server": [{"kind": "lora_mean", "how": "alternate"}],
                 "cohort": {"kind": "uniform", "size": 3},
             },
-            "lora_mean trains leaves in turn, and clients of fedbuff start in different turns",
+            "lora_mean trains leaves in turn, and fedbuff has clients with models of several",
         ),
         (
             {"adapter": None},

@@ -241,18 +241,24 @@ REFUSED = [
         {"model": {**network()["model"], "train": ["layer0.W.base"]}},
         "model.train: names layer0.W.base, which lora_mean moves; leave it out",
     ),
-    ({"broadcast": ["qsgd"]}, "broadcast: clients receive what was added to the weights"),
+    (
+        {"broadcast": ["qsgd"]},
+        "lora_mean moves frozen weights and gives clients new adapters in every round; remove",
+    ),
     (
         {
             "schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3},
             "cohort": {"kind": "uniform", "size": 3},
         },
-        "schedule: fedbuff has clients with several models",
+        "schedule: fedbuff mixes updates of several rounds, and lora_mean moves frozen weights",
     ),
-    ({"evaluate": {"diagnostics": True}}, "evaluate.diagnostics: diagnostics compare updates"),
+    (
+        {"evaluate": {"diagnostics": True}},
+        "evaluate.diagnostics: diagnostics compare whole updates",
+    ),
     (
         {"wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.1}}]},
-        "wire[0]: error_feedback remembers a client's last message",
+        "wire[0]: error_feedback remembers one message of every client, and lora_mean moves",
     ),
 ]
 

@@ -55,9 +55,11 @@ def refusal(name: str, case: str) -> str | None:
     if size < rule.min_clients:
         return FEW.format(link["kind"], rule.min_clients, size)
     if case == "drawn twice" and name in REMEMBER:
-        return f"listed draws a client twice, and {link['kind']} remembers one update of each"
+        return f"listed draws a client twice, and {link['kind']} remembers one update of every"
     if case == "drawn twice" and name in ONCE:
-        return "listed draws a client twice, which only a rule that is a sum can weigh"
+        return (
+            f"listed draws a client twice, and {link['kind']} is no sum in which an update counts"
+        )
     return None
 
 

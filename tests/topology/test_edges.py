@@ -123,7 +123,7 @@ REFUSED = [
     ({"topology": hierarchical(3, outer="lora_mean")}, "topology.outer", "more than updates"),
     ({"topology": hierarchical(3, inner=["fedadam"])}, "topology", "no rule"),
     ({"topology": hierarchical(3, fail=0.1)}, "topology.fail", "is for graphs"),
-    ({"client": "scaffold"}, "client.kind", "every edge has its own"),
+    ({"client": "scaffold"}, "client.kind", "every edge has a model of its own"),
 ]
 
 

@@ -351,10 +351,10 @@ def test_a_method_that_takes_a_step_at_every_node_refuses_one_without_samples():
 
 
 REFUSED = [
-    ({"server": ["median"]}, "server", "remove one of the two"),
-    ({"cohort": "uniform(size=2)"}, "cohort", "remove one of the two"),
-    ({"broadcast": ["cast"]}, "broadcast", "remove one of the two"),
-    ({"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}}, "privacy", "remove one"),
+    ({"server": ["median"]}, "server", "remove server, or remove topology"),
+    ({"cohort": "uniform(size=2)"}, "cohort", "remove cohort, or remove topology"),
+    ({"broadcast": ["cast"]}, "broadcast", "remove broadcast, or remove topology"),
+    ({"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}}, "privacy", "remove priv"),
     ({"schedule": "fedbuff"}, "schedule", "use schedule: sync"),
     ({"wire": ["sign"]}, "wire[0]", "kind: choco, codec: sign"),
     ({"evaluate": {"diagnostics": True}}, "evaluate.diagnostics", "consensus"),
@@ -374,8 +374,8 @@ REFUSED = [
     ),
     ({"topology": {"kind": "ring", "mix": "before"}, "client": "push_sum"}, "topology.mix", "rem"),
     ({"topology": {"kind": "grid", "rows": 5}}, "topology.rows", "a divisor of data.clients"),
-    ({"topology": None, "client": "push_sum"}, "client.kind", "add topology: ring"),
-    ({"method": "fedadam"}, "server", "remove one of the two"),
+    ({"topology": None, "client": "push_sum"}, "client.kind", "add a topology, such as ring"),
+    ({"method": "fedadam"}, "method", "remove method, or remove topology"),
     ({"topology": {"kind": "ring", "mix_rule": {"kind": "krum", "f": 1}}}, "mix_rule", "denser"),
     ({"topology": {"kind": "ring", "mix_rule": "centered_clipping(radius=1.0)"}}, "mix", "earlier"),
     ({"topology": {"kind": "ring", "mix_rule": [{"kind": "clip", "norm": 1.0}]}}, "mix", "no rule"),
