@@ -63,7 +63,7 @@ ONLY = {
     "pydantic": {"scenario", "assemble"},
     "rich": {"report", "runs", "cli"},
     "yaml": {"scenario", "runs"},
-    **{tracker: {"runs"} for tracker in ("tensorboardX", "mlflow", "wandb")},
+    **{tracker: set() for tracker in ("tensorboardX", "mlflow", "wandb")},
     **{package: {"runs"} for package in ("dask", "distributed")},
 }
 
