@@ -15,11 +15,11 @@ from fedsim.runs.execute import JournaledRun
 from fedsim.runs.executor import RunKey
 from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.logs import OPTION, LogOpener
+from fedsim.scenario.recorded_paths import resolved_from
 from fedsim.tools.trackers.mlflow import MLflow
 from fedsim.tools.trackers.tensorboard import TensorBoard
 from fedsim.tools.trackers.tracked import TrackedRun, Tracker, numbers
 from fedsim.tools.trackers.wandb import Wandb
-from fedsim.scenario.recorded_paths import resolved_from
 
 MAX_CHARACTERS = 200  # of a reason
 SESSIONS = itertools.count()  # numbers of the commands in this process
