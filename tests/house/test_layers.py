@@ -27,7 +27,6 @@ LAYERS = (
     "study",
     "report",
     "runs",
-    "laws",
     "suite",
     "bench",
     "cli",
