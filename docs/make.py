@@ -508,6 +508,8 @@ def extend_pages() -> Iterator[tuple[str, str]]:
         ]
         sections += [f"**`fedsim.{name}`** takes {text['takes']}" for name, text in texts.items()]
         for example in page.get("also", []):
+            if not hasattr(fedsim, example.get("needs", "run")):
+                continue
             sections.append(example["text"])
             if "code" in example:
                 sections.append(f"```python\n{example['code'].strip()}\n```")

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from fedsim.data import Arrays as Arrays
     from fedsim.errors import DataError as DataError
     from fedsim.errors import ScenarioError as ScenarioError
-    from fedsim.laws import conform as conform
     from fedsim.models import as_model as as_model
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from fedsim.scenario import enable as enable
     from fedsim.sources.tokenizer import tokenizer as tokenizer
     from fedsim.tools.bundle.packing import bundle as bundle
+    from fedsim.tools.conform.conformity import conform as conform
     from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
@@ -84,7 +84,6 @@ _HOME = {
     "assemble": ("aggregate", "epsilon", "mixing", "noise_multiplier", "transmit"),
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
-    "laws": ("conform",),
     "models": ("as_model",),
     "runs.compare": ("compare",),
     "runs.comparison": ("Comparison",),

@@ -38,7 +38,6 @@ COMMANDS = {
         "list": "catalogue",
         "explain": "catalogue",
         "schema": "start",
-        "conform": "conform",
     },
     "Use a result": {
         "report": "report",

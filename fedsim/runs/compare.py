@@ -16,7 +16,7 @@ from fedsim.assemble.components import links_of, not_federated_of
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.errors import CheckpointError, ScenarioError
-from fedsim.runs import derive, directory, trackers
+from fedsim.runs import derive, directory
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison
@@ -27,6 +27,7 @@ from fedsim.runs.execute import Configuration, EndedRun, Listener, Progress, Wat
 from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfinished_and_ended
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.given import Given
+from fedsim.runs.logs import LogOpener, log_opener
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import demand_own_samples, resolve_design
 from fedsim.runs.run import seed_edits, texts_of
@@ -54,8 +55,8 @@ class Options(NamedTuple):
       watch: called with every row.
       progress: what shows how far the runs are; None: nothing is shown.
       ask: returns True when the comparison is to stop.
-      trackers: names of trackers.
       pictures: whether to write page, figures and tables for papers.
+      open_log: opens what gets the rows as well; None: nothing does.
     """
 
     started: float
@@ -67,8 +68,8 @@ class Options(NamedTuple):
     watch: Watch | None
     progress: Progress | None
     ask: Callable[[], bool]
-    trackers: list[str]
     pictures: bool
+    open_log: LogOpener | None
 
 
 class Session(NamedTuple):
@@ -170,9 +171,8 @@ def compare(
         False, or None: only at a terminal (on stderr) and in a notebook.
       ask: called after every round; where it returns True, the comparison commits and stops.
       log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several as a
-        sequence or separated by commas; they need `out`, where their files are written
-        (see `fedsim.runs.trackers`). With `jobs` or `on` they get the rows when the runs have
-        ended.
+        sequence or separated by commas; they need `out`, where their files are written. With
+        `jobs` or `on` they get the rows when the runs have ended.
       pictures: draw `figures/` into the run directory.
 
     Returns:
@@ -204,8 +204,8 @@ def compare(
         watch=watch,
         progress=None,
         ask=ask,
-        trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
+        open_log=log_opener(log_to, out),
     )
     overrides = CompareOverrides(methods, vary, tune, baseline, score, baselines)
     all_edits = _all_edits(edits, seeds, metric)
@@ -254,8 +254,9 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
         log = None
         if run_directory is not None:
             run_files = run_directory.run_files(labels)
-            log = trackers.Log(options.trackers, run_files, options.resume)
-            stack.enter_context(contextlib.closing(log))
+            if options.open_log is not None:
+                log = options.open_log(run_files, options.resume)
+                stack.enter_context(contextlib.closing(log))
         elif options.jobs > 1 or options.on:
             # Other processes pass their results on as files.
             folder = stack.enter_context(tempfile.TemporaryDirectory())

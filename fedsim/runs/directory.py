@@ -17,6 +17,7 @@ from safetensors import numpy as safetensors
 
 from fedsim.disk import files
 from fedsim.errors import DataError, DirectoryError
+from fedsim.installed import added
 from fedsim.runs.filenames import RunFiles, names_in, names_of
 from fedsim.runs.lock import LOCK, demand_free, held
 from fedsim.runs.record_form import malformed
@@ -26,16 +27,6 @@ from fedsim.sources.files import require_few_lists
 RECORD = "run.json"
 SCENARIO = "scenario.yaml"
 LIVE = "live.html"  # written by whoever watches an unfinished run, and not part of the run
-
-# Files and folders of trackers, which are not part of a run either.
-TRACKED = (
-    "tensorboard",
-    "wandb",
-    "mlflow.db",
-    "mlflow.db-journal",
-    "mlflow.db-wal",
-    "mlflow.db-shm",
-)
 
 # Sections whose names in a model file differ from those in memory.
 NAMES_IN_FILES = {"stats": "state", "aux/probe": "aux/first"}
@@ -90,7 +81,8 @@ class RunDirectory(NamedTuple):
           record: the content of `run.json`.
           started: when this process started the run, by `time.monotonic`.
         """
-        hashed = hashes(self.path, TRACKED)
+        beside = {name for _, names in added("BESIDE") for name in names}
+        hashed = hashes(self.path, beside)
         wall_seconds = self.elapsed(started)
         write_record(self.path, {**record, "wall_seconds": wall_seconds, "files": hashed})
 

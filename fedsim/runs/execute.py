@@ -134,7 +134,7 @@ class Progress(Protocol):
 
 
 def listener(watch: Watch | None, progress: Progress | None, log: Listener | None) -> Listener:
-    """Combine a user's `watch`, what shows the progress, and the trackers into one listener."""
+    """Combine a user's `watch`, what shows the progress, and a log into one listener."""
 
     def listen(journaled: JournaledRun, row: Row | None) -> None:
         if progress is not None:

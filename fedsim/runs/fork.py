@@ -126,7 +126,6 @@ def fork(
         watch=watch,
         progress=None,
         ask=ask,
-        trackers=[],
         pictures=pictures,
     )
     return _go_on(original, scenario, Point(round, tuple(fresh)), out, options, progress)

@@ -15,7 +15,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import remarks, updates_bytes
 from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
-from fedsim.runs import derive, directory, trackers
+from fedsim.runs import derive, directory
 from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.commits import has_commits
 from fedsim.runs.differences import demand_same
@@ -33,6 +33,7 @@ from fedsim.runs.execute import (
 )
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.given import Given
+from fedsim.runs.logs import LogOpener, log_opener
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
 from fedsim.runs.result import Numerics, Result
@@ -59,8 +60,8 @@ class Options(NamedTuple):
       watch: called with every row.
       progress: what shows how far the run is; None: nothing is shown.
       ask: whether to stop.
-      trackers: names of trackers.
       pictures: whether page, figures and tables for papers are written.
+      open_log: opens what gets the rows as well; None: nothing does.
       fork: of a fork, what its record says of the original.
       beginning: of a fork, (experiment, its record, seed) -> what the run of a seed begins with.
       threads: of a new run; None: as many as there are.
@@ -76,8 +77,8 @@ class Options(NamedTuple):
     watch: Watch | None
     progress: Progress | None
     ask: Callable[[], bool]
-    trackers: list[str]
     pictures: bool
+    open_log: LogOpener | None = None
     fork: dict[str, Any] | None = None
     beginning: Callable[[Experiment, dict[str, Any], int], Beginning] | None = None
     threads: int | None = None
@@ -131,8 +132,7 @@ def run(
         False, or None: only at a terminal (on stderr) and in a notebook.
       ask: called after every round; where it returns True, the run commits and stops.
       log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several as a
-        sequence or separated by commas; they need `out`, where their files are written
-        (see `fedsim.runs.trackers`).
+        sequence or separated by commas; they need `out`, where their files are written.
       pictures: draw `figures/` and write `tables/` into the run directory, which takes a second or
         two.
       build_options: `calls` (device calls per block) and `pack` (which lane a client is trained
@@ -169,8 +169,8 @@ def run(
         watch=watch,
         progress=None,
         ask=ask,
-        trackers=trackers.tracker_names(log_to, out),
         pictures=pictures,
+        open_log=log_opener(log_to, out),
     )
     all_edits = (*texts_of(edits), *seed_edits(seeds))
     checked = read_checked(
@@ -200,8 +200,9 @@ def run_from(
             log = None
             if run_directory is not None:
                 run_files = _begin(run_directory, planned, options)
-                log = trackers.Log(options.trackers, run_files, options.resume)
-                stack.enter_context(contextlib.closing(log))
+                if options.open_log is not None:
+                    log = options.open_log(run_files, options.resume)
+                    stack.enter_context(contextlib.closing(log))
             listen = listener(options.watch, options.progress, log)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
                 (result,) = execute([planned], run_files, options.calls, listen, options.ask)

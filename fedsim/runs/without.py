@@ -165,7 +165,6 @@ def _retrained(task: Task, numbers: Sequence[int]) -> dict[int, RunWithout]:
         watch=None,
         progress=None,
         ask=task.ask,
-        trackers=[],
         pictures=False,
         threads=original.threads,
     )

@@ -6,5 +6,7 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `RESUMABLE`: those of its commands that write what `--resume` continues.
 - `NAMES`: module -> the public names of `fedsim` that it defines.
 - `EXTENDS`: a command of another -> the module whose `extend(command)` adds options to it.
+- `LOG`: the module whose `opener(log_to, out)` opens what gets the rows of `--log-to`.
+- `BESIDE`: files and folders in run directories that are no part of a run.
 - `REQUIRES`: other tools that it imports.
 """

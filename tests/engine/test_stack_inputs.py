@@ -6,45 +6,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from test_conform import ARGUMENTS
 
 import fedsim
-from fedsim.kinds import FAMILIES
-from fedsim.laws import rules, stages
-from fedsim.laws.rows import D, K, Stack
-from fedsim.laws.subjects import subjects_of
 
 ROWS = [[1.0], [2.0], [3.0]]
 NAN = float("nan")
 HALVES = [np.float16, ml_dtypes.bfloat16]
-LINKS = [
-    f"{kind}({ARGUMENTS[kind]})" if kind in ARGUMENTS else kind
-    for family in ("rule", "stage", "attack", "codec")
-    for kind, factory in FAMILIES[family].items()
-    if factory.__module__.startswith("fedsim.")
-]
-
-
-@pytest.mark.quick(60)
-@pytest.mark.parametrize("call", LINKS)
-@pytest.mark.usefixtures("quickly_compiled")
-def test_any_type_gives_the_bits_of_floats(call):
-    (subject,) = subjects_of((call,), (), 0)
-    play = (rules if subject.family == "rule" else stages).of_subject(subject)
-    ones = np.ones(K)
-    result = lambda rows: play(Stack(rows, ones, ones))
-
-    rows = np.random.default_rng(1).integers(0, 256, (K, D))
-    for whole in (rows, rows.astype(np.uint8), rows * 2**40, rows > 100):
-        of_floats = result(whole.astype(np.float64))
-        assert_array_equal(result(whole), of_floats, strict=True)
-    of_floats = result(rows.astype(np.float32))
-    for half in HALVES:
-        with np.errstate(over="ignore"):
-            actual = result(rows.astype(half))
-            rounded = of_floats.astype(half)
-        assert actual.dtype == half
-        assert_array_equal(actual.astype(np.float32), rounded.astype(np.float32))
 
 
 @pytest.mark.quick(4)

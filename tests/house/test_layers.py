@@ -31,7 +31,6 @@ LAYERS = (
     "study",
     "report",
     "runs",
-    "laws",
     "suite",
     "bench",
     "cli",
@@ -67,7 +66,7 @@ ONLY = {
     "pydantic": {"scenario", "assemble"},
     "rich": {"report", "runs", "cli"},
     "yaml": {"scenario", "runs"},
-    **{tracker: {"runs"} for tracker in ("tensorboardX", "mlflow", "wandb")},
+    **{tracker: set() for tracker in ("tensorboardX", "mlflow", "wandb")},
     **{package: {"runs"} for package in ("dask", "distributed")},
 }
 

@@ -12,8 +12,6 @@ import fedsim
 import fedsim.rules
 import fedsim.stages
 from fedsim.compose import ALIASES, FAMILIES
-from fedsim.laws import rules as laws
-from fedsim.laws.rows import stacks
 from fedsim.types import Context
 from tests.cohorts import cohort_of
 
@@ -178,43 +176,6 @@ def test_every_rule_has_a_line():
 def test_aliases_name_something(alias):
     assert any(ALIASES[alias] in members for members in FAMILIES.values())
     assert not any(alias in members for members in FAMILIES.values())
-
-
-def gap(law, name):
-    """The numbers in which a law differs on the first stack that breaks it; None if none does."""
-    made = FAMILIES["rule"][name](**TABLE[name].link)
-    play = laws.as_play(rule(name), made.needs)
-    for stack in stacks(0, max(made.least, 1), made.most):
-        if stack.reports.sum() < (laws.K if TABLE[name].population else K):
-            continue  # fewer than the table is about
-        found = law(play, stack)
-        if found is not None:
-            return found
-    return None
-
-
-@pytest.mark.quick(6)
-@each_rule_at_length
-def test_order_of_clients_is_of_no_interest(name):
-    assert (gap(laws.permutation, name) is not None) is TABLE[name].ordered
-
-
-@pytest.mark.quick(9)
-@every_rule
-@pytest.mark.parametrize("law", [laws.translation, laws.scale])
-def test_translation_and_positive_scale(name, law):
-    promised = TABLE[name]
-    moves = law is laws.translation
-    if promised.angles and moves:
-        pytest.skip("may come out either way")
-    keeps = promised.equivariant or (promised.shifts if moves else promised.scales)
-    assert (gap(law, name) is None) is bool(keeps)
-
-
-@pytest.mark.quick(3)
-@every_rule
-def test_unanimous_clients_are_believed(name):
-    assert (gap(laws.equal_rows, name) is None) is TABLE[name].unanimous
 
 
 @pytest.mark.quick(2)

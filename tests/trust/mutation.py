@@ -28,7 +28,7 @@ LOG = Path(__file__).with_name(
     "killed.json"
 )  # what was killed once is not run again, while its module stays as it is
 FILES = {
-    "rules": ("test_rules_by_hand", "test_rules", "test_robust_oracles"),
+    "rules": ("test_rules_by_hand", "test_rules", "test_laws_of_rules", "test_robust_oracles"),
     "persistence": ("test_persistence_by_hand", "test_power", "test_resume", "test_persistence"),
     "statistics": ("test_statistics_by_hand", "test_statistics", "test_verdict"),
     "plan": ("test_plan_by_hand", "test_lanes"),
@@ -112,7 +112,7 @@ COVERING_LONG = (
     "tests/models/test_lora.py",
     "tests/clients/test_ranks.py",
 )
-COVERING_RULES = ("rules", "detectors", "own_samples", "subsets")
+COVERING_RULES = ("rules", "laws_of_rules", "detectors", "own_samples", "subsets")
 IMPORTED = (
     "beartype", "hypothesis", "jax", "jaxtyping", "jinja2", "matplotlib.figure", "optax", "pandas",
     "pydantic", "pytest", "rich", "safetensors.numpy", "scipy.optimize", "scipy.special",

@@ -169,7 +169,6 @@ def _options(record: dict[str, Any], repeating: Repeating) -> Options:
         watch=None,
         progress=None,
         ask=repeating.ask,
-        trackers=[],
         pictures=False,
         threads=record["environment"].get("threads"),
     )

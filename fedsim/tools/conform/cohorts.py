@@ -6,9 +6,9 @@ import numpy as np
 
 from fedsim.fleet import Cohort
 from fedsim.fleet.selection import SKETCH_SIZE, Drawn, Population
-from fedsim.laws.codecs import ALARM, z_limit
-from fedsim.laws.findings import Inapplicable, as_law
-from fedsim.laws.subjects import Subject
+from fedsim.tools.conform.codecs import ALARM, z_limit
+from fedsim.tools.conform.findings import Inapplicable, as_law
+from fedsim.tools.conform.subjects import Subject
 
 ROUNDS = 3000
 FEW = 60

@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 
 from fedsim.errors import did_you_mean
-from fedsim.laws.families import LAWS
-from fedsim.laws.findings import Conformity, Finding, finding
-from fedsim.laws.limits import limits
-from fedsim.laws.subjects import Subject, refusal, subjects_of
 from fedsim.limits import MAX_INTEGER
+from fedsim.tools.conform.families import LAWS
+from fedsim.tools.conform.findings import Conformity, Finding, finding
+from fedsim.tools.conform.limits import limits
+from fedsim.tools.conform.subjects import Subject, refusal, subjects_of
 
 
 def conform(

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 
 from fedsim.assemble import transmit
-from fedsim.laws import rows as stacks
-from fedsim.laws.findings import Law, as_law
-from fedsim.laws.rows import K, Stack, counterexample, differ, in_words, size_of
-from fedsim.laws.rules import WHATEVER, Gap
-from fedsim.laws.subjects import Subject
+from fedsim.tools.conform import rows as stacks
+from fedsim.tools.conform.findings import Law, as_law
+from fedsim.tools.conform.rows import K, Stack, counterexample, differ, in_words, size_of
+from fedsim.tools.conform.rules import WHATEVER, Gap
+from fedsim.tools.conform.subjects import Subject
 
 Play = Callable[[Stack], np.ndarray]
 """Stack -> the rows that come out `[K, D]`; rows that did not report may hold anything."""

@@ -10,7 +10,7 @@ import fedsim
 import fedsim.scenario.methods
 from fedsim.cli.entry import main
 from fedsim.kinds import FAMILIES
-from fedsim.laws.conform import LAWS
+from fedsim.tools.conform.conformity import LAWS
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.laws.findings import Inapplicable, as_law
-from fedsim.laws.rows import numbers
-from fedsim.laws.subjects import Subject
+from fedsim.tools.conform.findings import Inapplicable, as_law
+from fedsim.tools.conform.rows import numbers
+from fedsim.tools.conform.subjects import Subject
 from fedsim.types import Codec, Size
 
 SHAPES = ((2, 2), (3,))  # of the leaves of a message

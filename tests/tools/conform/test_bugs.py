@@ -14,9 +14,9 @@ from test_mutants import source
 
 import fedsim
 from fedsim.kinds import FAMILIES
-from fedsim.laws import Conformity
-from fedsim.laws.conform import LAWS
-from fedsim.laws.subjects import family_of
+from fedsim.tools.conform.conformity import LAWS
+from fedsim.tools.conform.findings import Conformity
+from fedsim.tools.conform.subjects import family_of
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -7,13 +7,21 @@ import numpy as np
 
 from fedsim.errors import did_you_mean
 from fedsim.kinds import FAMILIES
-from fedsim.laws import rows
-from fedsim.laws.codecs import Channel, messages_of
-from fedsim.laws.findings import Law
-from fedsim.laws.rows import Stack, counterexample, in_words, numbers, size_of
-from fedsim.laws.rules import as_play
-from fedsim.laws.runs import TOLERANCE, apart, played, scenario_of, values_of
-from fedsim.laws.subjects import ALWAYS, NOTHING, Section, Subject, as_section, made, refusal
+from fedsim.tools.conform import rows
+from fedsim.tools.conform.codecs import Channel, messages_of
+from fedsim.tools.conform.findings import Law
+from fedsim.tools.conform.rows import Stack, counterexample, in_words, numbers, size_of
+from fedsim.tools.conform.rules import as_play
+from fedsim.tools.conform.runs import TOLERANCE, apart, played, scenario_of, values_of
+from fedsim.tools.conform.subjects import (
+    ALWAYS,
+    NOTHING,
+    Section,
+    Subject,
+    as_section,
+    made,
+    refusal,
+)
 
 LOOSE = 1e-6  # of rules that iterate
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from fedsim.errors import shortened
-from fedsim.runs.trackers.tracked import TrackedRun, flat, numbers
+from fedsim.tools.trackers.tracked import TrackedRun, flat, numbers
 
 SECONDS = 1.0  # between two writes to MLflow, whose database takes 20 ms for one
 MAX_METRICS = 900  # numbers that are sent together; MLflow takes 1000

@@ -14,10 +14,10 @@ import jax
 import numpy as np
 
 from fedsim.errors import HookError, ScenarioError
-from fedsim.laws.findings import Inapplicable, Law, as_law
-from fedsim.laws.rows import numbers
-from fedsim.laws.subjects import NOTHING, Section, Subject
 from fedsim.runs.run import run
+from fedsim.tools.conform.findings import Inapplicable, Law, as_law
+from fedsim.tools.conform.rows import numbers
+from fedsim.tools.conform.subjects import NOTHING, Section, Subject
 from fedsim.types import Rule
 
 ROUNDS = 3

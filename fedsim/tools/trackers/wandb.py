@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from fedsim.disk import files
 from fedsim.errors import shortened
-from fedsim.runs.trackers.tracked import TrackedRun
+from fedsim.tools.trackers.tracked import TrackedRun
 
 MAX_CHARACTERS = 128  # of a project's name
 

@@ -167,7 +167,7 @@ def subjects_of(targets: tuple[str, ...], edits: tuple[str, ...], seed: int) -> 
 
 def _subjects_of_file(file: str, edits: tuple[str, ...], seed: int) -> list[Subject]:
     """The kinds that a file has registered, of families with laws."""
-    from fedsim.laws.families import LAWS
+    from fedsim.tools.conform.families import LAWS
 
     module = f"fedsim_plugin_{Path(file).stem}"
     registered = [
@@ -193,7 +193,7 @@ def family_of(name: str) -> str:
     Raises:
       ScenarioError: for a name that is no such kind.
     """
-    from fedsim.laws.families import LAWS
+    from fedsim.tools.conform.families import LAWS
 
     for family in LAWS:
         if name in FAMILIES[family]:

@@ -35,7 +35,8 @@ def conform_command(
       fedsim conform "krum(f=2)" --json
     """
     options.enable(plugins)
-    from fedsim.laws import conform, lines_of
+    from fedsim.tools.conform.conformity import conform
+    from fedsim.tools.conform.findings import lines_of
 
     conformities = conform(*targets, edits=edits, seed=seed)
     if as_json:

@@ -4,8 +4,8 @@ import numpy as np
 
 from fedsim.data import Parts, Pool
 from fedsim.errors import PartitionError
-from fedsim.laws.findings import Inapplicable, as_law
-from fedsim.laws.subjects import Subject
+from fedsim.tools.conform.findings import Inapplicable, as_law
+from fedsim.tools.conform.subjects import Subject
 
 SAMPLES = 240
 CLASSES = 3

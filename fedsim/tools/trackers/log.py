@@ -14,13 +14,13 @@ from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.runs.execute import JournaledRun
 from fedsim.runs.executor import RunKey
 from fedsim.runs.filenames import RunFiles, label_of
-from fedsim.runs.trackers.mlflow import MLflow
-from fedsim.runs.trackers.tensorboard import TensorBoard
-from fedsim.runs.trackers.tracked import TrackedRun, Tracker, numbers
-from fedsim.runs.trackers.wandb import Wandb
+from fedsim.runs.logs import OPTION, LogOpener
 from fedsim.scenario.recorded_paths import resolved_from
+from fedsim.tools.trackers.mlflow import MLflow
+from fedsim.tools.trackers.tensorboard import TensorBoard
+from fedsim.tools.trackers.tracked import TrackedRun, Tracker, numbers
+from fedsim.tools.trackers.wandb import Wandb
 
-OPTION = "--log-to"
 MAX_CHARACTERS = 200  # of a reason
 SESSIONS = itertools.count()  # numbers of the commands in this process
 TRACKERS: dict[str, Callable[[TrackedRun], Tracker]] = {
@@ -37,6 +37,11 @@ DISCREET = {  # unless the user says otherwise
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "WANDB_ERROR_REPORTING": "false",
 }
+
+
+def opener(log_to: str | Sequence[str], out: Any) -> LogOpener:
+    """What opens a log for the trackers that a user asks for; see `tracker_names`."""
+    return partial(Log, tracker_names(log_to, out))
 
 
 def tracker_names(log_to: str | Sequence[str], out: Any) -> list[str]:

@@ -1,8 +1,8 @@
 """The laws of every family that has some."""
 
-from fedsim.laws import codecs, cohorts, partitions, rules, stages
-from fedsim.laws.findings import Law
-from fedsim.laws.runs import engine_laws
+from fedsim.tools.conform import codecs, cohorts, partitions, rules, stages
+from fedsim.tools.conform.findings import Law
+from fedsim.tools.conform.runs import engine_laws
 
 LAWS: dict[str, tuple[Law, ...]] = {
     "client": tuple(engine_laws()),

@@ -4,7 +4,7 @@ import socket
 from typing import Any
 
 from fedsim.disk import files
-from fedsim.runs.trackers.tracked import TrackedRun, flat, numbers
+from fedsim.tools.trackers.tracked import TrackedRun, flat, numbers
 
 
 class TensorBoard:

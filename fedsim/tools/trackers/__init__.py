@@ -8,7 +8,13 @@ row again, and what a tracker has already is replaced (TensorBoard, wandb offlin
 (MLflow, wandb online).
 """
 
-from fedsim.runs.trackers.log import PACKAGES as PACKAGES
-from fedsim.runs.trackers.log import TRACKERS as TRACKERS
-from fedsim.runs.trackers.log import Log as Log
-from fedsim.runs.trackers.log import tracker_names as tracker_names
+LOG = "log"
+BESIDE = (
+    "tensorboard",
+    "wandb",
+    "mlflow.db",
+    "mlflow.db-journal",
+    "mlflow.db-wal",
+    "mlflow.db-shm",
+)
+REQUIRES = ()

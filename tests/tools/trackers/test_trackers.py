@@ -15,8 +15,10 @@ from conftest import if_whole
 
 import fedsim
 from fedsim.errors import Interrupted
-from fedsim.runs import directory, trackers
+from fedsim.runs import directory
 from fedsim.runs.filenames import names_in
+from fedsim.tools.trackers import BESIDE
+from fedsim.tools.trackers import log as trackers
 
 pytestmark = pytest.mark.long
 
@@ -238,7 +240,7 @@ def test_trackers_change_no_other_file(out, tmp_path):
     assert names[0] == names[1]  # which commits remain depends on the time that passed
     assert {p.name for p in out.iterdir()} - {
         p.name for p in (tmp_path / "plain").iterdir()
-    } <= set(directory.TRACKED)
+    } <= set(BESIDE)
     verification = fedsim.verify(out)
     assert verification.equal and "not part of this run: mlflow.db" in str(verification.checks)
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim.assemble import aggregate
-from fedsim.laws import rows as stacks
-from fedsim.laws.findings import Inapplicable, Law, as_law
-from fedsim.laws.rows import D, K, Stack, counterexample, differ, in_words, size_of
-from fedsim.laws.subjects import Section, Subject
+from fedsim.tools.conform import rows as stacks
+from fedsim.tools.conform.findings import Inapplicable, Law, as_law
+from fedsim.tools.conform.rows import D, K, Stack, counterexample, differ, in_words, size_of
+from fedsim.tools.conform.subjects import Section, Subject
 
 Play = Callable[[Stack], np.ndarray]
 """Stack -> the aggregate `[D]`."""
