@@ -28,8 +28,6 @@ LAYERS = (
     "report",
     "runs",
     "laws",
-    "suite",
-    "bench",
     "cli",
     "tools",
     "__main__",
@@ -57,7 +55,7 @@ ALLOWED = {
     ("mechanisms", "codecs"),
 }
 ONLY = {
-    "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
+    "pandas": {"disk", "study", "report", "runs", "cli"},
     "matplotlib": {"report"},
     "click": {"cli"},
     "pydantic": {"scenario", "assemble"},
