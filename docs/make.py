@@ -2,8 +2,7 @@
 
 catalogue.md comes from the registry, fits.md from kinds/traits.json, coming_from.md from
 coming_from.csv, files.md from the tables' columns and files.yaml, cli.md from the commands,
-suite.md from the tasks in scenarios/suite, extend/*.md from the decorators' docstrings and
-extend/pages.yaml.
+extend/*.md from the decorators' docstrings and extend/pages.yaml, others from tools.
 """
 
 import csv
@@ -24,14 +23,13 @@ import fedsim
 from fedsim.cli.entry import cli, headings
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
+from fedsim.installed import added, module_of
 from fedsim.scenario import catalogue, fits, read
 from fedsim.scenario.expected import plural_of
-from fedsim.scenario.explain import as_value, explanations
+from fedsim.scenario.explain import explanations
 from fedsim.scenario.meanings import meanings
-from fedsim.suite.tasks import SIZES, tasks_of
 
 DOCS = Path(__file__).parent
-SUITE = DOCS.parent / "scenarios" / "suite"
 MADE = "<!-- made by docs/make.py -->\n\n"
 # the beginning of the only line that depends on the installed versions
 FROM_OPTAX = "From optax, under the same names: "
@@ -86,17 +84,11 @@ TABLES = {
     "bytes.csv": tables.BYTES,
     "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
-    "scores.csv": tables.SCORES,
-    "pairs.csv": tables.PAIRS,
-    "overall.csv": tables.OVERALL,
-    "overall_pairs.csv": tables.OVERALL_PAIRS,
-    "budget.csv": tables.BUDGET,
-    "costs.csv": tables.COSTS,
-    "wall.csv": tables.WALL,
-    "bench.csv": tables.BENCH,
     "unlearning.csv": tables.UNLEARNING,
     "unlearning_differences.csv": tables.UNLEARNING_DIFFERENCES,
 }
+for _tool, _module in added("TABLES"):
+    TABLES |= module_of(_tool, _module).TABLES
 READ_IN = {  # tool -> where its names were read
     "Flower": "flwr 1.42.0 and flwr-datasets 0.6.1",
     "FedLab": "fedlab 1.3.0",
@@ -120,7 +112,7 @@ def pages() -> dict[str, str]:
         "files.md": files_page(),
         "cli.md": cli_page(),
         "fits.md": fits_page(),
-        "suite.md": suite_page(),
+        **dict(pages_of_tools()),
         **dict(extend_pages()),
     }
     return {name: MADE + text.strip() + "\n" for name, text in texts.items()}
@@ -428,64 +420,14 @@ def meaning(option: click.Option) -> str:
     return ((option.help or "") + bounds + default).strip()
 
 
-# ---------------------------------------------------------------------------------------- suite.md
+# ---------------------------------------------------------------------------------------- of tools
 
 
-def suite_page() -> str:
-    """The tasks of the suite, and its sizes."""
-    rows = []
-    for task in tasks_of([SUITE], None, []):
-        name = task.spec.name
-        first = re.split(r"(?<=[.?]) ", comment_of(SUITE / f"{name}.yaml"))[0]
-        data = task.resolved()["data"]
-        given = {key: value for key, value in data["partition"].items() if value is not None}
-        link = f"[`{name}`](../scenarios/suite/{name}.yaml)"
-        rows.append((link, first, f"`{data['kind']}`", f"`{as_value(given)}`"))
-    sections = [
-        "# The suite",
-        "A task is a scenario with `compare.suite`, its version. `fedsim suite run` compares the "
-        "methods of every task in a folder of its own, and says in a line how each has ended:",
-        "```text\nfedsim suite run scenarios/suite --size small --out reports/suite\n```",
-        "All tasks build on [one protocol](../scenarios/suite/protocol.yaml): every method tries "
-        "as many settings as the others, they are chosen on validation samples, and the final "
-        "round is scored on test samples. [What came out](../reports/suite/report.html) of its "
-        "small size: eight methods a task, a budget of four, ten seeds.",
-        "## Tasks",
-        table(("task", "what it asks", "samples", "partition"), rows),
-        "## Sizes",
-        "A size is an entry of [`sizes.yml`](../scenarios/suite/sizes.yml): what it changes in "
-        "every task, except for what the task's own file says.",
-        sizes_table(),
-    ]
-    return "\n\n".join(map(wrapped, sections))
-
-
-def sizes_table() -> str:
-    """What each size of the suite changes, a row for every path."""
-    sizes = yaml.safe_load((SUITE / SIZES).read_text())
-    paths = dict.fromkeys(path for changes in sizes.values() for path in changes)
-    rows = []
-    for path in paths:
-        values = [in_cell(changes.get(path)) for changes in sizes.values()]
-        rows.append((f"`{path}`", *values))
-    return table(("", *(f"`{size}`" for size in sizes)), rows)
-
-
-def in_cell(value: Any) -> str:
-    """A value of a size; nothing where the size leaves it as it is."""
-    if isinstance(value, list):
-        return ", ".join(f"`{entry}`" for entry in value)
-    return "" if value is None else str(value)
-
-
-def comment_of(task: Path) -> str:
-    """What the comment at the top of a task says, in a paragraph."""
-    lines = []
-    for line in task.read_text().splitlines():
-        if line.startswith("# ") and not line.startswith("# yaml-language-server"):
-            lines.append(line.removeprefix("# "))
-    text = " ".join(lines).removeprefix("Task: ")
-    return text[0].upper() + text[1:]
+def pages_of_tools() -> Iterator[tuple[str, str]]:
+    """The pages that tools add to docs/."""
+    for tool, documentation in added("PAGES"):
+        for name, sections in module_of(tool, documentation).pages(table).items():
+            yield name, "\n\n".join(map(wrapped, sections))
 
 
 # ------------------------------------------------------------------------------------- extend/*.md

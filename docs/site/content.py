@@ -1,6 +1,8 @@
 """Everything that the site shows: the pages of docs/, and all that they link to."""
 
+import re
 import subprocess
+from collections import defaultdict
 from pathlib import Path
 
 import kept
@@ -9,14 +11,13 @@ from links import rewritten
 from making import make
 from places import ROOT, link, place_of
 from report_pages import gallery_page, report_page
-from task_pages import linked as linked_tasks
-from task_pages import places as places_of_tasks
-from task_pages import task_page
 
+from fedsim.installed import added, module_of
 from fedsim.runs.gallery import gallery_of
 
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 SHOWN = {*LANGUAGES, ".md"}  # what a page of a folder links to
+KIND = re.compile(r"(?<=\]\()kind:(\w+)/(\w+)(?=\))")
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
 
 
@@ -27,12 +28,14 @@ class Content:
       pages: place -> text in Markdown.
       files: place -> a file that is copied.
       made: place -> the content of a file that is made here.
+      of_tools: place of a page of docs/ -> the pages of a tool below it, which it links to.
     """
 
     def __init__(self) -> None:
         self.pages: dict[str, str] = {}
         self.files: dict[str, Path] = {}
         self.made: dict[str, bytes] = {}
+        self.of_tools: dict[str, list[str]] = defaultdict(list)
         self._tracked = _tracked()
         self._waiting: list[str] = []
 
@@ -40,6 +43,12 @@ class Content:
         """Show a file or folder of the repository, and all that it links to."""
         if place_of(path) not in self.pages:
             self._waiting.append(path)
+
+    def add_page_of_tool(self, place: str, text: str) -> None:
+        """Show a page whose links are those of the repository, or to the pages of kinds."""
+        self.of_tools[f"{Path(place).parent}.md"].append(place)
+        text = rewritten(text, f"docs/{place}", place, self.publish)
+        self.pages[place] = KIND.sub(lambda kind: link(places()[kind[1], kind[2]], place), text)
 
     def publish_waiting(self) -> None:
         """Show what was linked to, until nothing new is."""
@@ -70,8 +79,9 @@ class Content:
         text = rewritten(text, path, place, self.publish)
         if path == "docs/catalogue.md":
             text = linked(text)
-        if path == "docs/suite.md":
-            text = linked_tasks(text)
+        for below in self.of_tools[place]:
+            name = Path(below).stem
+            text = re.sub(rf"\[`{name}`\]\([^)]*\)", f"[`{name}`]({below})", text)
         return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
 
     def _add_gallery(self, place: str) -> None:
@@ -117,8 +127,9 @@ def content() -> Content:
     shown.publish("reports")
     for (family, kind), place in places().items():
         shown.pages[place] = kind_page(family, kind, shown.publish)
-    for name, place in places_of_tasks().items():
-        shown.pages[place] = task_page(name, shown.publish)
+    for tool, documentation in added("PAGES"):
+        for place, sections in module_of(tool, documentation).site_pages(make.table).items():
+            shown.add_page_of_tool(place, "\n\n".join(sections) + "\n")
     shown.publish_waiting()
     return shown
 

@@ -51,7 +51,7 @@ def unlearned(result: "Unlearned", out: Path) -> None:
         columns |= {f"{part}_{scores[0]}": f"{part} {scores[0]}" for part in ("test", "forgotten")}
     columns |= {"relative_distance": "distance"}
     shown = [column for column in columns if column in table]
-    view = _table(["seed", "how", *(columns[column] for column in shown)], left=("how",))
+    view = empty_table(["seed", "how", *(columns[column] for column in shown)], left=("how",))
     for row in table.to_dict("records"):
         cells = []
         for column in shown:
@@ -63,7 +63,7 @@ def unlearned(result: "Unlearned", out: Path) -> None:
             else:
                 cells.append(_score(value))
         view.add_row(str(row["seed"]), row["how"], *cells)
-    _print(view, 100)
+    print_table(view, 100)
     print("\ndistance: to retraining, of the parameters; 1 is that of the original")
     for note in result.notes:
         print(note)
@@ -78,7 +78,7 @@ def table(result: Result, out: Path) -> None:
     summary = result.records["summary"]
     scores = ("final", "best", f"mean of last {summary[0]['k']}")
     titles = ["method", "seed", "rounds", "metric", *scores, "MB up", "MB down"]
-    view = _table(titles, left=("method", "metric"))
+    view = empty_table(titles, left=("method", "metric"))
     for row in summary:
         last = [r for r in result.records["rounds"] if r["seed"] == row["seed"]][-1]
         view.add_row(
@@ -92,7 +92,7 @@ def table(result: Result, out: Path) -> None:
             _megabytes(last["bytes_up"]),
             _megabytes(last["bytes_down"]),
         )
-    _print(view, 100)
+    print_table(view, 100)
     texts = [
         remark(summary),
         two_halves(metric_of(summary)),
@@ -119,7 +119,7 @@ def contributions(result: "Contributions", out: Path | None) -> None:
         titles.insert(2, "std. error")
     if has_interval:
         titles.insert(2, "95 % interval")
-    view = _table(titles, left=("client",))
+    view = empty_table(titles, left=("client",))
     for row in result.records:
         cells = [str(row["client"]), f"{row['value']:+z.4f}"]
         if has_interval:
@@ -127,7 +127,7 @@ def contributions(result: "Contributions", out: Path | None) -> None:
         if has_error:
             cells.append(_score(row["standard_error"]))
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
-    _print(view, 100)
+    print_table(view, 100)
     print(f"\n{result.sentence}")
     for text in filter(None, [result.note]):
         print(text)
@@ -181,14 +181,14 @@ def verdict(comparison: Comparison, out: Path) -> None:
     }
     if not comparison.varied:
         del columns["variant"]
-    view = _table(list(columns.values()), left=("method", "variant", "verdict"))
+    view = empty_table(list(columns.values()), left=("method", "variant", "verdict"))
     for row in rows:
         texts = {name: text for name, (text, *_) in row.items()}
         texts["variant"] = variation_in_words(str(texts.get("variant", "")), comparison.scenario)
         view.add_row(*(texts.get(name, "") for name in columns))
 
     print(f"{headline}\n")
-    _print(view, 150)
+    print_table(view, 150)
     print()
     words = words_of(comparison.scenario)
     lines = [*audit_lines(summary, words), *wrap_lines(comparison.records["rounds"])]
@@ -201,7 +201,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
 def repetition(rows: list[Row]) -> None:
     """Print the scores of repeated runs next to the recorded ones."""
     titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
-    view = _table(titles, left=("method", "variation"))
+    view = empty_table(titles, left=("method", "variation"))
     for row in rows:
         ends = "–"
         if row.ci_low is not None and row.ci_high is not None:
@@ -218,51 +218,7 @@ def repetition(rows: list[Row]) -> None:
             ends,
             p,
         )
-    _print(view, 0)
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.2f}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
-
-
-# Name in a record of a benchmark -> (title of its column, format).
-BENCH_COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "workload": ("workload", str),
-    "how": ("how", str),
-    "version": ("version", str),
-    "seconds": ("ms a round", _milliseconds),
-    "least": ("least", _milliseconds),
-    "most": ("most", _milliseconds),
-    "times_lanes": ("× lanes", "{:.2f}".format),
-    "times_ours": ("× ours", "{:.2f}".format),
-    "steps_per_second": ("steps/s", "{:,.0f}".format),
-    "gflops": ("GFLOP/s", "{:.1f}".format),
-    "share_of_peak": ("of peak", "{:.0%}".format),
-    "lane_efficiency": ("lanes busy", "{:.2f}".format),
-    "compile_seconds": ("compile s", "{:.1f}".format),
-    "plan_seconds": ("plan ms", _milliseconds),
-    "evaluation_seconds": ("test ms", _milliseconds),
-    "peak_bytes": ("peak MB", lambda size: f"{size / 1e6:,.0f}"),
-    "message_bytes": ("a message", amount),
-    "final_accuracy": ("accuracy", "{:.4f}".format),
-    "exponent": ("exponent", "{:.2f}".format),
-    "memory_exponent": ("of memory", "{:.2f}".format),
-}
-
-
-def bench_table(records: list[Record]) -> None:
-    """Print workloads and the ways they were run."""
-    names = [name for name in BENCH_COLUMNS if any(name in record for record in records)]
-    titles = [BENCH_COLUMNS[name][0] for name in names]
-    view = _table(titles, left=("workload", "how"))
-    for record in records:
-        texts: list[str] = []
-        for name in names:
-            _, form = BENCH_COLUMNS[name]
-            value = record.get(name)
-            texts.append("" if value is None else form(value))
-        view.add_row(*texts)
-    _print(view, 150)
+    print_table(view, 0)
 
 
 def forecast(expected: Record) -> None:
@@ -391,7 +347,7 @@ def _cells(comparison: Record) -> str:
     return f"{tried}; {steps}, {traffic} at most"
 
 
-def _table(titles: list[str], left: tuple[str, ...]) -> Table:
+def empty_table(titles: list[str], left: tuple[str, ...]) -> Table:
     """Return an empty table; columns that are not `left` are numbers, aligned on the right."""
     view = Table(box=None, header_style="bold", pad_edge=False)
     for title in titles:
@@ -399,7 +355,7 @@ def _table(titles: list[str], left: tuple[str, ...]) -> Table:
     return view
 
 
-def _print(view: Table, width: int) -> None:
+def print_table(view: Table, width: int) -> None:
     """Print a table at least this wide, and wide enough for all of it.
 
     A narrow terminal wraps it, and nothing is cut.

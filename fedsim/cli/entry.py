@@ -28,7 +28,6 @@ COMMANDS = {
     "Run": {
         "run": "run",
         "compare": "compare",
-        "suite": "suite",
         "check": "check",
         "partition": "partition",
         "data": "data",
@@ -48,7 +47,7 @@ COMMANDS = {
         "verify": "records",
         "diff": "records",
     },
-    "Know the machine": {"doctor": "machine", "bench": "machine"},
+    "Know the machine": {"doctor": "machine"},
 }
 
 # Commands that write what --resume continues.

@@ -126,36 +126,6 @@ TUNING = (
     "method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd",
     "local_steps", "best_seeds", "chosen",
 )  # fmt: skip
-# of the report of a suite
-SCORES = (
-    "task", "method", "baseline", "metric", "score", "seeds", "mean", "sd",
-    "difference", "ci_low", "ci_high", "p_value", "p_adjusted", "lost", "note",
-)  # fmt: skip
-PAIRS = (
-    "task", "method", "other", "seeds", "difference", "ci_low", "ci_high",
-    "p_value", "p_adjusted", "outcome",
-)  # fmt: skip
-OVERALL = (
-    "method", "tasks", "seeds", "mean", "iqm", "iqm_low", "iqm_high",
-    "mean_rank", "rank_low", "rank_high", "worst_task", "worst_mean", "note",
-)  # fmt: skip
-OVERALL_PAIRS = (
-    "method", "other", "seeds", "difference", "ci_low", "ci_high",
-    "p_value", "p_adjusted", "outcome", "tasks", "wins", "open", "losses",
-)  # fmt: skip
-BUDGET = ("task", "method", "metric", "trials", "expected")
-COSTS = (
-    "task", "method", "trials", "tuning_steps", "local_steps",
-    "bytes_up", "bytes_down", "virtual_seconds",
-)  # fmt: skip
-WALL = ("task", "method", "wall_seconds", "compile_seconds")
-BENCH = (
-    "workload", "how", "version", "seconds", "least", "most", "times_lanes", "times_ours",
-    "steps_per_second", "gflops", "share_of_peak", "peak_gflops", "lane_efficiency",
-    "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
-    "final_accuracy",
-    "exponent", "memory_exponent",
-)  # fmt: skip
 
 
 def columns(records: Sequence[Record], order: Iterable[str]) -> list[str]:

@@ -8,5 +8,10 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `EXTENDS`: a command of another -> the module whose `extend(command)` adds options to it.
 - `LOG`: the module whose `opener(log_to, out)` opens what gets the rows of `--log-to`.
 - `BESIDE`: files and folders in run directories that are no part of a run.
+- `TABLES`: the module whose `TABLES` has file -> columns; `files.yaml` beside it explains them.
+- `PAGES`: the module with `pages(table)`, name -> sections of pages of docs/, and with
+  `site_pages(table)`, path below docs/ -> the same of pages that only the site has.
 - `REQUIRES`: other tools that it imports.
+
+A `synonyms.csv` in the folder has further rows of that of `fedsim`.
 """

@@ -58,7 +58,7 @@ def invoke(*words):
 WRONG = [  # command line, exit code, what the one line says
     ("rum iid.yaml", 2, "no such command 'rum'; did you mean 'run'? see fedsim --help"),
     ("iid.yaml", 2, "did you mean 'run iid.yaml'?"),
-    ("federate", 2, "no such command 'federate'; there are run, compare, suite, check"),
+    ("federate", 2, "no such command 'federate'; there are run, compare, check, partition"),
     ("run", 2, "missing argument 'SCENARIO'"),
     ("run idd.yaml", 4, "idd.yaml: No such file or directory; did you mean iid.yaml?"),
     ("run nowhere/at/all.yaml", 4, "fedsim new NAME writes one to start from"),

@@ -31,8 +31,6 @@ LAYERS = (
     "study",
     "report",
     "runs",
-    "suite",
-    "bench",
     "cli",
     "tools",
     "__main__",
@@ -60,7 +58,7 @@ ALLOWED = {
     ("mechanisms", "codecs"),
 }
 ONLY = {
-    "pandas": {"disk", "study", "report", "runs", "bench", "cli"},
+    "pandas": {"disk", "study", "report", "runs", "cli"},
     "matplotlib": {"report"},
     "click": {"cli"},
     "pydantic": {"scenario", "assemble"},

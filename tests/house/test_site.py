@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import ALL_TOOLS
 
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.catalogue import catalogue
@@ -27,6 +28,8 @@ def printed(root, code: str, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def site(root, tmp_path_factory):
     """The built site."""
+    if not ALL_TOOLS:
+        pytest.skip("its pages are about all tools")
     for package in ("mkdocs", "material", "latex2mathml"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package}: pip install -e '.[docs]'")
@@ -65,16 +68,16 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
     ]
 
 
-@pytest.mark.long
-def test_every_task_of_the_suite_has_a_page_with_its_sizes(site, root):
-    files = set((root / "scenarios/suite").glob("*.yaml"))
-    index = (site / "suite/index.html").read_text()
-    for name in sorted({file.stem for file in files} - {"protocol"}):
-        page = (site / "suite" / name / "index.html").read_text()
-        assert f'<h1 id="{name}"' in page and "trials of every method" in page
-        assert f'href="{name}/"' in index
-    writers = (site / "suite/writers/index.html").read_text()
-    assert 'href="../../catalogue/datasets/femnist_shaped/"' in writers
+def test_a_page_of_a_tool_links_to_files_and_kinds_and_is_linked_to(root):
+    code = (
+        "import sys; from content import Content; shown = Content(); "
+        "shown.add_page_of_tool('fits/a.md', sys.argv[1]); "
+        "print(shown.pages['fits/a.md'], shown.of_tools)"
+    )
+    text = "[a](kind:rule/krum) [b](../../scenarios/iid.yaml)"
+    page, _, below = printed(root, code, text).partition(" defaultdict")
+    assert page == "[a](../catalogue/rules/krum.md) [b](../source/scenarios/iid.yaml.md)"
+    assert "{'fits.md': ['fits/a.md']}" in below
 
 
 @pytest.mark.long

@@ -147,7 +147,11 @@ def commands() -> dict[str, click.Command]:
 
 
 def test_every_command_that_writes_is_tried():
-    assert {*commands()} == {*INTO_FOLDERS, *INTO_FILES}
+    assert {*commands()} <= {*INTO_FOLDERS, *INTO_FILES}
+
+
+# Those whose files may lie beside somebody's own.
+OF_FILES = ("contributions", "suite report", "partition", "bench")
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +165,7 @@ def desk(tmp_path_factory) -> dict[str, Path]:
     paths = {name: folder / name for name in ("run", "suite")}
     paths["scenario"] = written(scenario, folder / "scenario.yaml")
     paths["task"] = written(task, folder / "task.yaml")
-    main_ends(f"suite run {paths['task']} -o {paths['suite']}", 0)
+    fedsim.compare(task, out=paths["suite"] / task["name"], pictures=False)
     return paths
 
 
@@ -174,7 +178,7 @@ def main_ends(line: str, code: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in INTO_FOLDERS if name != "check"])
+@pytest.mark.parametrize("name", [n for n in INTO_FOLDERS if n in commands() and n != "check"])
 def test_whatever_writes_into_a_folder_holds_its_lock(name, desk, tmp_path, capsys):
     """The command ends with 6 where another holds it, and touches nothing; check takes new ones."""
     out = tmp_path / "out"
@@ -191,7 +195,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["contributions", "suite report", "partition", "bench"])
+@pytest.mark.parametrize("name", [name for name in OF_FILES if name in commands()])
 def test_files_of_somebody_are_replaced_only_by_force(name, desk, tmp_path, capsys):
     """They are said before anything is computed or written, and a run stays as it is."""
     line = INTO_FOLDERS[name].format(**desk).removesuffix(" --force")

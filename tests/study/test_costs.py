@@ -1,4 +1,4 @@
-"""What scores cost in bytes and virtual seconds: tables, sentences, pictures, page; codec bench."""
+"""What scores cost in bytes and virtual seconds: tables, sentences, pictures, page."""
 
 import json
 import math
@@ -12,8 +12,6 @@ from conftest import ROOT, if_whole
 from scipy import stats
 
 import fedsim
-from fedsim.bench.codecs import PARAMETERS, bench_codecs, codec_of
-from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import ScenarioError
 from fedsim.report.context import context_of
@@ -659,25 +657,6 @@ def test_a_comparison_of_codecs_as_a_user_makes_it(tmp_path):
     assert of_comparison(tmp_path / "out", record) == ["bytes.csv does not follow from summary.csv"]
 
 
-@if_whole
-@pytest.mark.long
-def test_every_codec_is_timed_beside_a_round(root):
-    small = ("rounds=2", "data.samples=600", "data.clients=20", "cohort.size=6")
-    first, *others = bench_codecs(
-        read(root / "scenarios/bench/w1.yaml", small), lambda text: None, 7, 600
-    )
-    assert first["workload"] == "w1"
-    assert all(r["times_lanes"] == r["seconds"] / first["seconds"] for r in others)
-    ours, plain = others[::2], others[1::2]
-    for records in (ours, plain):
-        assert [r["workload"].split()[0] for r in records] == sorted(FAMILIES["codec"])
-    assert all(r["how"] == "NumPy, one thread" for r in plain)
-    assert all(r["seconds"] > 0 for r in others)
-    sizes = {r["workload"].split()[0]: r["message_bytes"] for r in ours}
-    assert sizes["cast"] == 1200
-    assert sizes["top_k"] == sizes["error_feedback"] == math.ceil(6 * (32 + 10) / 8)
-
-
 @pytest.mark.skipif(not KEPT.is_dir(), reason="reports/compression is not stored yet")
 def test_comments_of_the_shipped_comparison_match_its_stored_run(root):
     lines = (root / "scenarios/compression/bytes.yaml").read_text().splitlines()
@@ -733,8 +712,3 @@ def test_comments_of_the_fleet_comparison_match_its_stored_run(root):
             assert row[name] == pytest.approx(value, rel=0.05), claim["method"]
         assert row["in_time"] == pytest.approx(float(claim["in_time"]), abs=0.01)
         assert row["mean"] == pytest.approx(float(claim["score"]), abs=0.01)
-
-
-def test_the_bench_has_parameters_for_every_codec():
-    for kind in FAMILIES["codec"]:
-        assert codec_of({"kind": kind, **PARAMETERS.get(kind, {})}).name

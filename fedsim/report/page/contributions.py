@@ -1,6 +1,7 @@
 """What clients contributed, as one page that opens offline."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 from fedsim.report.page.render import rendered
@@ -44,7 +45,11 @@ def page_of_contributions(
             "groups": [("", [[_cell(row[name]) for name in shown] for row in rows])],
         },
     }
-    return rendered(content, {"axes": [], "charts": []}, template_name="contributions")
+    return rendered(
+        content,
+        {"axes": [], "charts": []},
+        template=files("fedsim.report.page").joinpath("contributions.html"),
+    )
 
 
 def _picture(rows: Sequence[Row], unit: str) -> Strips:

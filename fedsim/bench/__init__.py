@@ -1,1 +1,0 @@
-"""How fast rounds, rules and codecs are, and compared with what."""

@@ -1,1 +1,0 @@
-"""A suite: many comparisons under one protocol."""

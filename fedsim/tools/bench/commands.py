@@ -1,0 +1,129 @@
+"""`fedsim bench`."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fedsim.cli import options
+
+if TYPE_CHECKING:
+    from fedsim.tools.bench.peers import Peer
+
+
+@click.command("bench")
+@click.argument(
+    "workloads",
+    nargs=-1,
+    metavar="[codecs|growth|rules|SCENARIO]...",
+    type=click.Path(dir_okay=False),
+)
+@options.edits
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    help="Measure everything this often, and report medians.",
+)
+@click.option(
+    "--peers",
+    multiple=True,
+    is_flag=False,
+    flag_value="",
+    metavar="[TOOL=PYTHON]",
+    help="Also measure torch, byzfl, flower and fedjax, in turn with ours. Each is looked for in "
+    "this Python, or in the named one; repeatable.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder [reports/bench, whose records are replaced].",
+)
+@options.force
+@options.as_json("the records")
+@options.debug
+def bench_command(
+    workloads: tuple[str, ...],
+    edits: tuple[str, ...],
+    repeat: int,
+    peers: tuple[str, ...],
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Measure rounds on this machine, next to its matrix-product peak and plain JAX.
+
+    Without arguments: the three scenarios of scenarios/bench, and `rules`: fourteen rules on stacks
+    of three sizes. scenarios/bench/networks has the networks that people use. `codecs` is what a
+    round does with 100 messages of 1,000,000 numbers under every codec, from encoding to their
+    mean, next to a round of scenarios/bench/w1.yaml. Rules and codecs stand beside the same in
+    NumPy. `growth` is how seconds and memory of a run grow with rounds, clients, cohort, samples,
+    parameters, seeds and messages of FedAsync: an exponent of 1 is in proportion.
+
+    With --peers, other libraries do the same work, each in a process of the Python that has it:
+    torch and byzfl rules, torch codecs, and torch, flower and fedjax the rounds of a scenario whose
+    model is logistic, mlp or cnn; torch and flower also those of lenet, resnet, char_lstm and
+    transformer. What cannot be imported is named, with what to install.
+
+    \b
+    Examples:
+      fedsim bench
+      fedsim bench --repeat 5
+      fedsim bench codecs
+      fedsim bench rules --peers
+      fedsim bench rules --peers torch=~/torch/bin/python
+      fedsim bench scenarios/bench/networks/resnet20.yaml --peers torch=~/torch/bin/python
+      fedsim bench growth
+      fedsim bench scenarios/bench/w2.yaml --set numerics.lanes=8
+    """
+    # Before NumPy is imported: its rules have a thread for each tile.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+    from fedsim.cli import console
+    from fedsim.machine import compile_cache
+    from fedsim.tools.bench.measure import measured
+    from fedsim.tools.bench.shown import print_records
+
+    folder = out or Path("reports/bench")
+    with compile_cache(), console.status_line(not as_json) as say:
+        found = _importable(workloads, peers) if peers else []
+        records = measured(workloads, edits, folder, say, repeat, found, force or out is None)
+    if as_json:
+        click.echo(json.dumps(records))
+    else:
+        print_records(records)
+        click.echo(f"\n{folder}/  bench.csv  bench.json")
+
+
+def _importable(workloads: tuple[str, ...], peers: tuple[str, ...]) -> list["Peer"]:
+    """The peers that can be imported; the others are named on stderr.
+
+    Raises:
+      BadParameter: for a tool or a Python that is not there, although it was named.
+    """
+    from fedsim.tools.bench.peers import TOOLS, importable
+
+    pythons = {}
+    for text in filter(None, peers):
+        tool, _, path = text.partition("=")
+        if tool not in TOOLS:
+            raise _bad_peers(f"{text}: not TOOL=PYTHON, where TOOL is one of {', '.join(TOOLS)}")
+        python = shutil.which(Path(path).expanduser())
+        if python is None:
+            raise _bad_peers(f"{text}: {path or 'an empty path'} is not a program")
+        pythons[tool] = str(Path(python).absolute())
+
+    found, missing = importable(workloads, pythons)
+    for tool, line in missing.items():
+        if tool in pythons:
+            raise _bad_peers(line)
+        click.echo(f"left out: {line}", err=True)
+    return found
+
+
+def _bad_peers(text: str) -> click.BadParameter:
+    return click.BadParameter(text, param_hint="--peers")

@@ -1,0 +1,245 @@
+"""The tables of a suite's report, as rows."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fedsim.study.pairing import THRESHOLDS
+from fedsim.study.standings import NO_OWN_SCORE, OUTSIDE
+from fedsim.study.statistics import iqm, profile, stratified
+from fedsim.study.summary import (
+    Record,
+    larger_is_better,
+)
+from fedsim.tools.suite.analysis import Analysis
+from fedsim.tools.suite.results import Task
+from fedsim.tools.suite.statistics import Pair, all_pairs, rank_intervals
+from fedsim.types.client import ALONE
+
+OUTCOMES = {1: "better", 0: "open", -1: "worse"}  # of a test, after Holm
+NO_SCORE_IN = "no score in {tasks}"
+LOST = "{number} of {runs} runs count as the worst: they failed, diverged or did not run"
+
+
+def score_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per task and method: mean score, and its paired difference to the baseline."""
+    rows = []
+    for task in analysis.tasks:
+        tests = _against(_with_outside(analysis, task), task.baseline)
+        for method in analysis.methods:
+            if method not in task.methods:
+                continue
+            values = np.array(list(task.scores(method).values()))
+            row: Record = {
+                "task": task.name,
+                "method": method,
+                "baseline": task.baseline,
+                "metric": task.metric,
+                "score": task.score,
+                "seeds": len(values),
+                "mean": float(values.mean()) if len(values) else None,
+                "sd": _sd(values),
+            }
+            row |= _difference(tests.get(method), method)
+            row["lost"] = task.lost.get(method, 0)
+            row["note"] = _note(task, method, len(values))
+            rows.append(row)
+    return rows
+
+
+def pair_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per task and pair of federated methods."""
+    rows = []
+    for task in analysis.tasks:
+        for pair in analysis.pairs[task.name]:
+            rows.append({"task": task.name, **_pair_row(pair)})
+    return rows
+
+
+def overall_pair_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per pair of ranked methods over the tasks, with wins, open tasks and losses."""
+    rows = []
+    for pair in analysis.across:
+        outcomes = []
+        for task in analysis.common:
+            for of_task in analysis.pairs[task.name]:
+                if {of_task.one, of_task.other} == {pair.one, pair.other}:
+                    outcomes.append(of_task.outcome_of(pair.one))
+        counts = {
+            "tasks": len(outcomes),
+            "wins": outcomes.count(1),
+            "open": outcomes.count(0),
+            "losses": outcomes.count(-1),
+        }
+        rows.append({**_pair_row(pair), **counts})
+    return rows
+
+
+def overall_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per method over all tasks: mean, IQM, rank and worst task, with intervals."""
+    ranked = analysis.ranked
+    ranks: Mapping[str, list[float]] = {}
+    if ranked and analysis.seeds:
+        scores = analysis.of_methods(ranked)
+        intervals = np.array(rank_intervals(scores, analysis.larger_is_better))  # [3, methods]
+        ranks = dict(zip(ranked, intervals.T.tolist(), strict=True))
+
+    rows = []
+    for method in analysis.methods:
+        if not any(method in task.methods for task in analysis.common):
+            continue
+        row: Record = {
+            "method": method,
+            "tasks": _tasks_of(analysis, method),
+            "seeds": 0,
+            **dict.fromkeys(("mean", "iqm", "iqm_low", "iqm_high")),
+            **dict.fromkeys(("mean_rank", "rank_low", "rank_high", "worst_task", "worst_mean")),
+            "note": _note_across(analysis, method),
+        }
+        if method in analysis.complete and analysis.seeds:
+            (scores,) = analysis.of_methods([method])  # [tasks, seeds]
+            row["seeds"] = len(analysis.seeds)
+            row |= _summary_across(scores)
+            row |= _worst_task(analysis, scores)
+        if method in ranks:
+            row["mean_rank"], row["rank_low"], row["rank_high"] = ranks[method]
+        rows.append(row)
+    return rows
+
+
+def profile_rows(analysis: Analysis) -> list[Record]:
+    """Return a row per method and threshold: the share of runs of all tasks that are better."""
+    finite = analysis.scores[np.isfinite(analysis.scores)]
+    if not len(finite):
+        return []
+    thresholds = np.linspace(finite.min(), finite.max(), THRESHOLDS)
+    rows = []
+    for method, scores in zip(analysis.complete, analysis.scores, strict=True):
+        shares = profile(scores, thresholds, analysis.larger_is_better)
+        for threshold, share in zip(thresholds.tolist(), shares.tolist(), strict=True):
+            row = {"method": method, "metric": analysis.metric, "score": analysis.score}
+            rows.append({**row, "threshold": threshold, "share": share})
+    return rows
+
+
+def _sd(values: np.ndarray) -> float | None:
+    """The standard deviation of scores; None if there are fewer than two, or infinite ones."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(values.std(ddof=1))
+
+
+def _against(pairs: Sequence[Pair], baseline: str) -> dict[str, Pair]:
+    """The pairs of which the second method is the baseline, or the first, by the other method."""
+    tests = {}
+    for pair in pairs:
+        if pair.other == baseline:
+            tests[pair.one] = pair
+        elif pair.one == baseline:
+            tests[pair.other] = pair
+    return tests
+
+
+def _difference(pair: Pair | None, method: str) -> Record:
+    """The columns of a difference, of one of the two methods to the other; empty without a pair."""
+    names = ("difference", "ci_low", "ci_high", "p_value", "p_adjusted")
+    if pair is None:
+        return dict.fromkeys(names)
+    if method == pair.one:
+        return {name: getattr(pair, name) for name in names}
+    return {
+        "difference": _negated(pair.difference),
+        "ci_low": _negated(pair.ci_high),
+        "ci_high": _negated(pair.ci_low),
+        "p_value": pair.p_value,
+        "p_adjusted": pair.p_adjusted,
+    }
+
+
+def _negated(value: float | None) -> float | None:
+    """The negative of a number, in which 0 has no sign."""
+    return None if value is None else 0.0 - value
+
+
+def _pair_row(pair: Pair) -> Record:
+    """The columns of a pair."""
+    return {
+        "method": pair.one,
+        "other": pair.other,
+        "seeds": pair.seeds,
+        **_difference(pair, pair.one),
+        "outcome": OUTCOMES[pair.outcome_of(pair.one)],
+    }
+
+
+def _with_outside(analysis: Analysis, task: Task) -> list[Pair]:
+    """The pairs of a task, and the baseline with methods that are not federated.
+
+    The latter are no tests: they have no p-values.
+    """
+    pairs = list(analysis.pairs[task.name])
+    base = task.scores(task.baseline)
+    for method in task.methods:
+        scores = task.scores(method)
+        if method in analysis.outside and scores and method != task.baseline:
+            both = {method: scores, task.baseline: base}
+            (pair,) = all_pairs(both, larger_is_better(task.metric))
+            pairs.append(pair._replace(p_value=None, p_adjusted=None))
+    return pairs
+
+
+def _note(task: Task, method: str, seeds: int) -> str:
+    """What is said of a method in a task: that it is not federated, or how many runs are lost."""
+    outside = task.why_outside(method)
+    if outside:
+        return _note_outside(outside, seeds)
+    if task.lost.get(method):
+        return LOST.format(number=task.lost[method], runs=seeds)
+    return ""
+
+
+def _note_across(analysis: Analysis, method: str) -> str:
+    """Why a method is not ranked; empty if it is."""
+    if method in analysis.outside:
+        return _note_outside(analysis.outside[method], _tasks_of(analysis, method))
+    if method in analysis.missing:
+        return NO_SCORE_IN.format(tasks=", ".join(analysis.missing[method]))
+    return ""
+
+
+def _note_outside(reason: str, scores: int) -> str:
+    """What is said of a method that is not federated.
+
+    Args:
+      reason: as in the column `not_federated`.
+      scores: how many scores it has.
+    """
+    if reason == ALONE and not scores:
+        return NO_OWN_SCORE
+    return OUTSIDE[reason]
+
+
+def _tasks_of(analysis: Analysis, method: str) -> int:
+    """In how many tasks with methods in common a method has a score."""
+    return sum(bool(task.scores(method)) for task in analysis.common if method in task.methods)
+
+
+def _summary_across(scores: np.ndarray) -> Record:
+    """Mean and interquartile mean of scores `[tasks, seeds]`."""
+    low = None
+    high = None
+    if np.isfinite(scores).all() and scores.shape[1] > 1:
+        low, high = stratified(scores)
+    return {
+        "mean": float(scores.mean()),
+        "iqm": float(iqm(scores)),
+        "iqm_low": low,
+        "iqm_high": high,
+    }
+
+
+def _worst_task(analysis: Analysis, scores: np.ndarray) -> Record:
+    """The task in which a method has its worst mean score, of scores `[tasks, seeds]`."""
+    means = scores.mean(1)
+    index = int(np.argmin(means) if analysis.larger_is_better else np.argmax(means))
+    return {"worst_task": analysis.common[index].name, "worst_mean": float(means[index])}

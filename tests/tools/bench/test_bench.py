@@ -1,0 +1,214 @@
+"""The bench compares equal work: each rival returns what a round returns; its files can be read."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import if_whole
+
+import fedsim
+from fedsim.assemble import build
+from fedsim.assemble.experiment import numerics
+from fedsim.engine.clock import REMEMBERED, Spans
+from fedsim.rules.nearest_values import mean_of_nearest
+from fedsim.scenario import read
+from fedsim.tools.bench.baselines import cohort, rivals
+from fedsim.tools.bench.codecs import PARAMETERS
+from fedsim.tools.bench.growth import AXES, CLASSES, FEATURES, SIZES, bench_growth
+from fedsim.tools.bench.plain_codecs import PLAIN, receiver
+from fedsim.tools.bench.plain_rules import NUMPY, _mean_of_nearest
+from fedsim.tools.bench.rules import LINKS, bench_rules
+from fedsim.tools.bench.workload import bench, matmul_peak, step_flops
+
+pytestmark = pytest.mark.long
+
+SMALL = (
+    "rounds=2",
+    "data.samples=600",
+    "data.clients=20",
+    "cohort.size=6",
+    "numerics.dtype=float64",
+)
+
+
+@pytest.mark.parametrize("name", ["padded vmap", "scan over clients", "Python loop"])
+def test_rivals_do_what_a_round_does(root, name):
+    scenario = read(root / "scenarios/bench/w2.yaml", (*SMALL, "rounds=1"))
+    with numerics(scenario):
+        made = build(scenario)
+        plan = made.plans[0]
+        T, f = int(plan.round(1)[0].steps.max()), plan.federation
+        play = rivals(made.program.task, 0.01)[name]
+        shared = play(
+            made.shared[0],
+            cohort(plan, 1, T, plan.batch_rows, np.dtype(float)),
+            (f.train.x, f.train.y),
+        )
+    ours = fedsim.run(scenario).model()
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13),
+        ours,
+        shared["params"],
+    )
+    assert np.abs(np.asarray(shared["params"]["W"])).max() > 0
+
+
+def test_flops_are_those_of_the_formula(root):
+    """Batch 10, 60 features, 10 classes: forward and gradient of W take 2 · 10 · 60 · 10 each."""
+    scenario = read(root / "scenarios/bench/w2.yaml", SMALL)
+    with numerics(scenario):
+        assert 24_000 <= step_flops(build(scenario)) < 24_000 + 20 * 600
+    assert matmul_peak("float32") > 1e9
+
+
+def test_records(root):
+    found = list(bench(read(root / "scenarios/bench/w2.yaml", SMALL)))
+    assert [record["how"].split(" (")[0] for record in found] == [
+        "lanes", "padded vmap", "scan over clients", "Python loop",
+    ]  # fmt: skip
+    ours = found[0]
+    assert 0 < ours["least"] <= ours["seconds"] <= ours["most"] and 0 < ours["lane_efficiency"] <= 1
+    assert all(record["times_lanes"] == record["seconds"] / ours["seconds"] for record in found[1:])
+
+
+NOISE = {"flame": 0.06}  # six standard deviations of the difference of two draws
+
+
+@if_whole
+def test_rules_beside_numpy():
+    """NumPy's side computes the same thing, or it would be no comparison."""
+    x = np.random.default_rng(1).normal(size=(50, 60)).astype(np.float32)
+    assert LINKS.keys() == NUMPY.keys()
+    for name, links in LINKS.items():
+        ours = np.asarray(fedsim.aggregate(links, x))
+        noise = NOISE.get(name, 1e-5)
+        np.testing.assert_allclose(NUMPY[name](x), ours, rtol=1e-4, atol=noise, err_msg=name)
+    records = list(bench_rules(lambda text: None, [(30, 50)]))
+    assert len(records) == 2 * (len(LINKS) - 1) and all(record["seconds"] > 0 for record in records)
+
+
+def test_means_of_nearest_values_differ_from_numpy_where_the_last_and_the_next_tie():
+    """So Bulyan does: the one value stands as far below the centre as the other above it."""
+    rows, count = 80, 60
+    x = np.random.default_rng(1).normal(size=(rows, 2000)).astype(np.float32)
+    x = np.round(8 * x) / 8  # sums are exact, and values tie
+    centre = np.median(x, axis=0)
+    distances = np.sort(np.abs(x - centre), axis=0)
+    is_tie = distances[count - 1] == distances[count]
+
+    ours = mean_of_nearest(jnp.asarray(x), centre, jnp.ones(rows, bool), jnp.asarray(count))
+    difference = np.abs(np.asarray(ours) - _mean_of_nearest(x, centre, count))
+    differs = difference > 1e-6
+    assert differs.any()
+    assert not (differs & ~is_tie).any()
+    tied = (distances == distances[count - 1]).sum(0)
+    assert (difference <= 2 * tied * distances[count - 1] / count + 1e-6).all()
+
+
+# How far apart losses may be where few coordinates are drawn, or hashes are others than in NumPy.
+TOLERANCES = {"rand_k": 0.4, "diana": 0.4, "count_sketch": 0.6}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", sorted(PLAIN.keys() - {"lazy"}))
+def test_codecs_beside_numpy(kind):
+    """NumPy's side loses as much of a message as ours."""
+    x = np.random.default_rng(1).normal(size=(1, 128, 256)).astype(np.float32)
+    codec = {"kind": kind, **PARAMETERS.get(kind, {})}
+    ours, _ = fedsim.transmit(codec, x, params=np.zeros_like(x[0]))
+
+    theirs = receiver(PLAIN[kind], [x.ravel()])()
+
+    def lost(y) -> float:
+        return float(np.square(y.ravel() - x.ravel()).sum() / np.square(x).sum())
+
+    assert lost(ours) == pytest.approx(lost(theirs), rel=TOLERANCES.get(kind, 0.1), abs=1e-6)
+
+
+def test_the_command(root, tmp_path, monkeypatch, capsys):
+    from fedsim.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    edits = [word for edit in SMALL for word in ("--set", edit)]
+    main(["bench", str(root / "scenarios/bench/w2.yaml"), *edits])
+    assert "padded vmap" in capsys.readouterr().out
+    assert len(pd.read_csv("reports/bench/bench.csv")) == 4
+    assert (
+        json.loads((tmp_path / "reports/bench/bench.json").read_text())["environment"]["jax"]
+        == jax.__version__
+    )
+
+
+def test_what_threads_compile_at_the_same_time_counts_once():
+    spans = Spans()
+    for begin, end, total in [
+        (1, 2, 1),
+        (0, 3, 3),
+        (2.5, 4, 4),
+        (6, 7, 5),
+        (6.2, 6.8, 5),
+        (5, 9, 8),
+    ]:
+        spans.add(begin, end)
+        assert spans.total == total
+
+
+def test_what_a_process_remembers_of_its_compilations_has_a_bound():
+    spans = Spans()
+    for second in range(5 * REMEMBERED):
+        spans.add(second, second + 0.5)
+    assert len(spans.recent) == REMEMBERED
+    assert spans.total == 5 * REMEMBERED * 0.5
+
+
+def test_medians_of_several_measurements():
+    from fedsim.tools.bench.measure import _median
+
+    one = {
+        "how": "lanes",
+        "seconds": 3.0,
+        "least": 2.0,
+        "most": 9.0,
+        "compile_seconds": 1.0,
+        "peak_bytes": 5,
+        "none": None,
+    }
+    two = {
+        **one,
+        "seconds": 1.0,
+        "least": 1.0,
+        "most": 4.0,
+        "compile_seconds": 0.0,
+        "peak_bytes": 7,
+    }
+    three = {
+        **one,
+        "seconds": 2.0,
+        "least": 3.0,
+        "most": 5.0,
+        "compile_seconds": 0.0,
+        "peak_bytes": 7,
+    }
+    assert _median([one, two, three]) == {**one, "seconds": 2.0, "least": 1.0, "most": 9.0}
+
+
+@if_whole
+def test_growth_of_a_run():
+    """A size that is ten times another takes longer, and its exponent is of those two records."""
+    announced = []
+    first, second = bench_growth(announced.append, {"rounds": (20, 2_000)})
+    assert announced == ["rounds: 20", "rounds: 2,000"]
+    assert "exponent" not in first and second["seconds"] > first["seconds"] > 0
+    ratio = second["seconds"] / first["seconds"]
+    assert second["exponent"] == pytest.approx(np.log(ratio) / np.log(100))
+    assert 0 < second["peak_bytes"] < 2 * first["peak_bytes"]
+
+
+def test_parameters_grow_as_named():
+    for size in SIZES["parameters"]:
+        width = AXES["parameters"](size)["model"]["hidden"][0]
+        parameters = (FEATURES + 1) * width + (width + 1) * width + (width + 1) * CLASSES
+        assert parameters == pytest.approx(size, rel=0.1)

