@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from fedsim.models import as_model as as_model
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
-    from fedsim.runs.contributions import contributions as contributions
     from fedsim.runs.diff import diff as diff
     from fedsim.runs.directory import load_model as load_model
     from fedsim.runs.fork import fork as fork
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from fedsim.scenario import enable as enable
     from fedsim.sources.tokenizer import tokenizer as tokenizer
     from fedsim.tools.bundle.packing import bundle as bundle
+    from fedsim.tools.contributions.analysis import contributions as contributions
     from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
@@ -88,7 +88,6 @@ _HOME = {
     "models": ("as_model",),
     "runs.compare": ("compare",),
     "runs.comparison": ("Comparison",),
-    "runs.contributions": ("contributions",),
     "runs.diff": ("diff",),
     "runs.directory": ("load_model",),
     "runs.fork": ("fork",),

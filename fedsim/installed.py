@@ -33,3 +33,16 @@ def added(entry: str) -> Iterator[tuple[str, Any]]:
 def module_of(tool: str, module: str) -> ModuleType:
     """Import a module of a tool."""
     return import_module(f"fedsim.{TOOLS}.{tool}.{module}")
+
+
+def texts_of(file: str) -> Iterator[str]:
+    """Yield a file of fedsim, then that of every tool that has one.
+
+    Args:
+      file: such as `synonyms.csv`.
+    """
+    root = Path(__file__).parent
+    for folder in (root, *(root / TOOLS / name for name in tools())):
+        path = folder / file
+        if path.exists():
+            yield path.read_text(encoding="utf-8")

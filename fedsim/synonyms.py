@@ -29,9 +29,9 @@ name in `once`, that one is the answer (`fedsim.scenario.guesses`).
 import csv
 import functools
 import re
-from importlib.resources import files
 from typing import NamedTuple
 
+from fedsim.installed import texts_of
 from fedsim.spelling import plain, spellings
 
 ABSENT = "absent"
@@ -60,12 +60,11 @@ class Synonym(NamedTuple):
 
 @functools.cache
 def synonyms() -> tuple[Synonym, ...]:
-    """Return every word of the table, in its order."""
-    text = files("fedsim").joinpath("synonyms.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
+    """Return every word of the tables, in their order."""
     return tuple(
         Synonym(word, row["where"], row["ours"], row["remark"], tuple(row["once"].split()))
-        for row in rows
+        for text in texts_of("synonyms.csv")
+        for row in csv.DictReader(text.splitlines())
         for word in row["typed"].split()
     )
 

@@ -23,7 +23,6 @@ from fedsim.study.wrap_lines import wrap_lines
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from fedsim.runs.contributions import Contributions
     from fedsim.runs.unlearn import Unlearned
 
 
@@ -51,7 +50,7 @@ def unlearned(result: "Unlearned", out: Path) -> None:
         columns |= {f"{part}_{scores[0]}": f"{part} {scores[0]}" for part in ("test", "forgotten")}
     columns |= {"relative_distance": "distance"}
     shown = [column for column in columns if column in table]
-    view = _table(["seed", "how", *(columns[column] for column in shown)], left=("how",))
+    view = empty_table(["seed", "how", *(columns[column] for column in shown)], left=("how",))
     for row in table.to_dict("records"):
         cells = []
         for column in shown:
@@ -61,9 +60,9 @@ def unlearned(result: "Unlearned", out: Path) -> None:
             elif column == "gradient_steps":
                 cells.append(str(int(value)))
             else:
-                cells.append(_score(value))
+                cells.append(score_text(value))
         view.add_row(str(row["seed"]), row["how"], *cells)
-    _print(view, 100)
+    print_table(view, 100)
     print("\ndistance: to retraining, of the parameters; 1 is that of the original")
     for note in result.notes:
         print(note)
@@ -78,7 +77,7 @@ def table(result: Result, out: Path) -> None:
     summary = result.records["summary"]
     scores = ("final", "best", f"mean of last {summary[0]['k']}")
     titles = ["method", "seed", "rounds", "metric", *scores, "MB up", "MB down"]
-    view = _table(titles, left=("method", "metric"))
+    view = empty_table(titles, left=("method", "metric"))
     for row in summary:
         last = [r for r in result.records["rounds"] if r["seed"] == row["seed"]][-1]
         view.add_row(
@@ -86,13 +85,13 @@ def table(result: Result, out: Path) -> None:
             str(row["seed"]),
             str(last["round"]),
             row["metric"] or "",
-            _score(row["final"]),
-            _score(row["best"]),
-            _score(row["mean_last_k"]),
+            score_text(row["final"]),
+            score_text(row["best"]),
+            score_text(row["mean_last_k"]),
             _megabytes(last["bytes_up"]),
             _megabytes(last["bytes_down"]),
         )
-    _print(view, 100)
+    print_table(view, 100)
     texts = [
         remark(summary),
         two_halves(metric_of(summary)),
@@ -110,38 +109,13 @@ def table(result: Result, out: Path) -> None:
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
-def contributions(result: "Contributions", out: Path | None) -> None:
-    """Print what clients contributed, and where the file is."""
-    titles = ["client", "value", "samples", "rounds"]
-    has_interval = any(row["low"] is not None for row in result.records)
-    has_error = any(row["standard_error"] is not None for row in result.records)
-    if has_error:
-        titles.insert(2, "std. error")
-    if has_interval:
-        titles.insert(2, "95 % interval")
-    view = _table(titles, left=("client",))
-    for row in result.records:
-        cells = [str(row["client"]), f"{row['value']:+z.4f}"]
-        if has_interval:
-            cells.append(f"{row['low']:+z.4f} to {row['high']:+z.4f}")
-        if has_error:
-            cells.append(_score(row["standard_error"]))
-        view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
-    _print(view, 100)
-    print(f"\n{result.sentence}")
-    for text in filter(None, [result.note]):
-        print(text)
-    if out is not None:
-        print(f"\n{out}/  contributions.html  contributions.csv  contributions.png")
-
-
 def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
     """Say that runs are private in simulation alone, if they are; nothing where no round ended."""
     if not rounds.empty and (text := private_mark(rounds, scenario)):
         print(f"\n{text}")
 
 
-def _score(value: float | None) -> str:
+def score_text(value: float | None) -> str:
     return "" if value is None else f"{value:z.4f}"
 
 
@@ -181,14 +155,14 @@ def verdict(comparison: Comparison, out: Path) -> None:
     }
     if not comparison.varied:
         del columns["variant"]
-    view = _table(list(columns.values()), left=("method", "variant", "verdict"))
+    view = empty_table(list(columns.values()), left=("method", "variant", "verdict"))
     for row in rows:
         texts = {name: text for name, (text, *_) in row.items()}
         texts["variant"] = variation_in_words(str(texts.get("variant", "")), comparison.scenario)
         view.add_row(*(texts.get(name, "") for name in columns))
 
     print(f"{headline}\n")
-    _print(view, 150)
+    print_table(view, 150)
     print()
     words = words_of(comparison.scenario)
     lines = [*audit_lines(summary, words), *wrap_lines(comparison.records["rounds"])]
@@ -201,7 +175,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
 def repetition(rows: list[Row]) -> None:
     """Print the scores of repeated runs next to the recorded ones."""
     titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
-    view = _table(titles, left=("method", "variation"))
+    view = empty_table(titles, left=("method", "variation"))
     for row in rows:
         ends = "–"
         if row.ci_low is not None and row.ci_high is not None:
@@ -212,13 +186,13 @@ def repetition(rows: list[Row]) -> None:
             row.method,
             row.variant,
             str(row.seeds),
-            _score(row.recorded),
-            _score(row.repeated),
+            score_text(row.recorded),
+            score_text(row.repeated),
             difference,
             ends,
             p,
         )
-    _print(view, 0)
+    print_table(view, 0)
 
 
 def _milliseconds(seconds: float) -> str:
@@ -254,7 +228,7 @@ def bench_table(records: list[Record]) -> None:
     """Print workloads and the ways they were run."""
     names = [name for name in BENCH_COLUMNS if any(name in record for record in records)]
     titles = [BENCH_COLUMNS[name][0] for name in names]
-    view = _table(titles, left=("workload", "how"))
+    view = empty_table(titles, left=("workload", "how"))
     for record in records:
         texts: list[str] = []
         for name in names:
@@ -262,7 +236,7 @@ def bench_table(records: list[Record]) -> None:
             value = record.get(name)
             texts.append("" if value is None else form(value))
         view.add_row(*texts)
-    _print(view, 150)
+    print_table(view, 150)
 
 
 def forecast(expected: Record) -> None:
@@ -391,7 +365,7 @@ def _cells(comparison: Record) -> str:
     return f"{tried}; {steps}, {traffic} at most"
 
 
-def _table(titles: list[str], left: tuple[str, ...]) -> Table:
+def empty_table(titles: list[str], left: tuple[str, ...]) -> Table:
     """Return an empty table; columns that are not `left` are numbers, aligned on the right."""
     view = Table(box=None, header_style="bold", pad_edge=False)
     for title in titles:
@@ -399,7 +373,7 @@ def _table(titles: list[str], left: tuple[str, ...]) -> Table:
     return view
 
 
-def _print(view: Table, width: int) -> None:
+def print_table(view: Table, width: int) -> None:
     """Print a table at least this wide, and wide enough for all of it.
 
     A narrow terminal wraps it, and nothing is cut.

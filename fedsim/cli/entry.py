@@ -45,7 +45,6 @@ COMMANDS = {
         "fork": "fork",
         "unlearn": "unlearn",
         "export": "report",
-        "contributions": "contributions",
         "verify": "records",
         "diff": "records",
     },

@@ -108,7 +108,7 @@ def fork(
         raise ValueError(f"fresh: expected server; found {', '.join(sorted(map(str, unknown)))}")
 
     given = Given(data, model, params, loss)
-    original = ended_run(Path(path), device, data_roots, "fork", given)
+    original = ended_run(Path(path), device, data_roots, "fork", "fork", given)
     last = original.record["scenario"]["rounds"]
     if not 1 <= round < last:
         raise CheckpointError(f"{path}: round {round}: a fork begins after round 1 to {last - 1}")
@@ -153,7 +153,7 @@ def fork_again(
     Raises:
       CheckpointError: as `fork`.
     """
-    original = ended_run(path, options.device, data_roots, "fork", options.given)
+    original = ended_run(path, options.device, data_roots, "fork", "fork", options.given)
     point = Point(entry["round"], tuple(entry.get("fresh", ())))
     return _go_on(original, scenario, point, out, options, progress=False)
 

@@ -119,7 +119,7 @@ def unlearn(
         support, and where it cannot be repeated here.
     """
     given = Given(data, model, params, loss)
-    original = ended_run(Path(path), device, data_roots, "unlearn", given)
+    original = ended_run(Path(path), device, data_roots, "unlearn", "unlearn clients of", given)
     task = Task(
         original=original,
         clients=_numbers(clients),

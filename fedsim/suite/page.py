@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from fedsim.disk.tables import Record
@@ -123,7 +124,8 @@ def page_of(
         },
     }
     content["sections"] = _sections(content)
-    return rendered(content, {"axes": [], "charts": []}, template_name="suite")
+    template = files("fedsim.report.page").joinpath("suite.html")
+    return rendered(content, {"axes": [], "charts": []}, template=template)
 
 
 def _looks_in(rows: Sequence[Record], looks: Mapping[str, str]) -> dict[str, str]:

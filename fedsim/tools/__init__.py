@@ -7,4 +7,6 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `NAMES`: module -> the public names of `fedsim` that it defines.
 - `EXTENDS`: a command of another -> the module whose `extend(command)` adds options to it.
 - `REQUIRES`: other tools that it imports.
+
+A `synonyms.csv` in the folder has further rows of that of `fedsim`.
 """

@@ -13,7 +13,7 @@ import pytest
 import fedsim
 from fedsim import compose
 
-NAMES = sorted(name for names in fedsim._HOME.values() for name in names)
+NAMES = sorted(name for names in fedsim._homes().values() for name in names)
 DECORATORS = [name for name in NAMES if name in vars(compose)]
 CENTRAL = [
     "Arrays",
@@ -57,7 +57,7 @@ def test_every_name_is_there_and_type_checkers_see_the_same_ones(root):
         (root / "fedsim/__init__.py").read_text(),
         re.M,
     )
-    assert sorted(seen) == NAMES
+    assert set(seen) >= set(NAMES)  # of tools that are not installed, too
     with pytest.raises(AttributeError, match="no attribute 'agregate'"):
         fedsim.agregate
     with pytest.raises(AttributeError, match=r"'plot'; results and comparisons have \.plot\(\)"):

@@ -251,6 +251,7 @@ LINES = {
     "conform": "conform mean",
     "suite": "suite run task.yaml --out out",
 }
+LINES = {name: line for name, line in LINES.items() if name in modules()}
 SHOWN = {
     "data",
     "list",

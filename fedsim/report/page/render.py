@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import jinja2
@@ -23,7 +24,10 @@ def _file(name: str) -> str:
 
 
 def rendered(
-    content: dict[str, Any], data: dict[str, list], name: str = "page", template_name: str = ""
+    content: dict[str, Any],
+    data: dict[str, list],
+    name: str = "page",
+    template: Traversable | None = None,
 ) -> bytes:
     """A page.
 
@@ -31,7 +35,7 @@ def rendered(
       content: what the template shows; text is escaped.
       data: the charts' numbers for the script.
       name: of the template and the script; all pages share the styles of the report's.
-      template_name: of the template, if it is another one with that script.
+      template: another template with that script.
     """
     style = _colours() + _file("page.css")
     if name != "page":
@@ -40,22 +44,30 @@ def rendered(
     # a name with </script> in it must not end the script
     numbers = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
-    environment = jinja2.Environment(
+    text = _file(f"{name}.html") if template is None else template.read_text(encoding="utf-8")
+    page = (
+        _environment()
+        .from_string(text)
+        .render(
+            **{"refresh": 0, **content},
+            style=Markup(style),
+            script=Markup(script),
+            data=Markup(numbers),
+            policy=_policy(style, script),
+        )
+    )
+    return page.encode()
+
+
+def _environment() -> jinja2.Environment:
+    """Templates may include those of this folder; what they show is escaped."""
+    return jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         loader=jinja2.FunctionLoader(_file),
     )
-    template = environment.from_string(_file(f"{template_name or name}.html"))
-    page = template.render(
-        **{"refresh": 0, **content},
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(numbers),
-        policy=_policy(style, script),
-    )
-    return page.encode()
 
 
 def _colours() -> str:
