@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from fedsim.runs.comparison import Comparison as Comparison
     from fedsim.runs.diff import diff as diff
     from fedsim.runs.directory import load_model as load_model
-    from fedsim.runs.fork import fork as fork
     from fedsim.runs.result import Result as Result
     from fedsim.runs.run import run as run
     from fedsim.runs.unlearn import unlearn as unlearn
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from fedsim.sources.tokenizer import tokenizer as tokenizer
     from fedsim.tools.bundle.packing import bundle as bundle
     from fedsim.tools.contributions.analysis import contributions as contributions
+    from fedsim.tools.fork.forking import fork as fork
     from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
@@ -90,7 +90,6 @@ _HOME = {
     "runs.comparison": ("Comparison",),
     "runs.diff": ("diff",),
     "runs.directory": ("load_model",),
-    "runs.fork": ("fork",),
     "runs.result": ("Result",),
     "runs.run": ("run",),
     "runs.unlearn": ("unlearn",),

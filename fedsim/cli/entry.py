@@ -42,7 +42,6 @@ COMMANDS = {
     },
     "Use a result": {
         "report": "report",
-        "fork": "fork",
         "unlearn": "unlearn",
         "export": "report",
         "verify": "records",

@@ -59,6 +59,12 @@ def rendered(
     return page.encode()
 
 
+def fragment(template: Traversable, **content: Any) -> Markup:
+    """A part of a page, from its template."""
+    text = template.read_text(encoding="utf-8")
+    return Markup(_environment().from_string(text).render(content))
+
+
 def _environment() -> jinja2.Environment:
     """Templates may include those of this folder; what they show is escaped."""
     return jinja2.Environment(
