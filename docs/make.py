@@ -24,6 +24,7 @@ import fedsim
 from fedsim.cli.entry import cli, headings
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
+from fedsim.installed import added, module_of
 from fedsim.scenario import catalogue, fits, read
 from fedsim.scenario.expected import plural_of
 from fedsim.scenario.explain import as_value, explanations
@@ -94,9 +95,9 @@ TABLES = {
     "costs.csv": tables.COSTS,
     "wall.csv": tables.WALL,
     "bench.csv": tables.BENCH,
-    "unlearning.csv": tables.UNLEARNING,
-    "unlearning_differences.csv": tables.UNLEARNING_DIFFERENCES,
 }
+for _tool, _module in added("TABLES"):
+    TABLES |= module_of(_tool, _module).TABLES
 READ_IN = {  # tool -> where its names were read
     "Flower": "flwr 1.42.0 and flwr-datasets 0.6.1",
     "FedLab": "fedlab 1.3.0",

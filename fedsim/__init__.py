@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from fedsim.runs.directory import load_model as load_model
     from fedsim.runs.result import Result as Result
     from fedsim.runs.run import run as run
-    from fedsim.runs.unlearn import unlearn as unlearn
     from fedsim.runs.updates import updates_of as updates_of
     from fedsim.runs.verify import verify as verify
     from fedsim.scenario import Scenario as Scenario
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from fedsim.tools.bundle.packing import bundle as bundle
     from fedsim.tools.contributions.analysis import contributions as contributions
     from fedsim.tools.fork.forking import fork as fork
+    from fedsim.tools.unlearn.unlearning import unlearn as unlearn
     from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
@@ -92,7 +92,6 @@ _HOME = {
     "runs.directory": ("load_model",),
     "runs.result": ("Result",),
     "runs.run": ("run",),
-    "runs.unlearn": ("unlearn",),
     "runs.updates": ("updates_of",),
     "runs.verify": ("verify",),
     "scenario": ("Scenario", "enable"),

@@ -23,8 +23,6 @@ from fedsim.study.wrap_lines import wrap_lines
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from fedsim.runs.unlearn import Unlearned
-
 
 @contextlib.contextmanager
 def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
@@ -39,34 +37,6 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
         return
     with console.status("") as status:
         yield status.update
-
-
-def unlearned(result: "Unlearned", out: Path) -> None:
-    """Print what every way to forget clients made of every seed, and where the files are."""
-    table = result.table
-    scores = [name for name in ("accuracy", "r2", "loss") if f"test_{name}" in table]
-    columns = {"gradient_steps": "local steps", "attack_auc": "attack AUC"}
-    if scores:
-        columns |= {f"{part}_{scores[0]}": f"{part} {scores[0]}" for part in ("test", "forgotten")}
-    columns |= {"relative_distance": "distance"}
-    shown = [column for column in columns if column in table]
-    view = empty_table(["seed", "how", *(columns[column] for column in shown)], left=("how",))
-    for row in table.to_dict("records"):
-        cells = []
-        for column in shown:
-            value = row[column]
-            if value is None or value != value:  # NaN: there is none
-                cells.append("")
-            elif column == "gradient_steps":
-                cells.append(str(int(value)))
-            else:
-                cells.append(score_text(value))
-        view.add_row(str(row["seed"]), row["how"], *cells)
-    print_table(view, 100)
-    print("\ndistance: to retraining, of the parameters; 1 is that of the original")
-    for note in result.notes:
-        print(note)
-    print(f"\n{out}/  unlearning.csv  unlearning_differences.csv")
 
 
 PARAMETERS = ("trained", "frozen", "sent")  # what `fedsim check` says of the model's numbers

@@ -42,7 +42,6 @@ COMMANDS = {
     },
     "Use a result": {
         "report": "report",
-        "unlearn": "unlearn",
         "export": "report",
         "verify": "records",
         "diff": "records",

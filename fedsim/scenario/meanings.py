@@ -1,4 +1,4 @@
-"""What the files of a run directory are, and what their columns mean: `disk/files.yaml`."""
+"""What the files of a run directory are, and what their columns mean: `files.yaml`."""
 
 import functools
 from importlib.resources import files
@@ -6,16 +6,25 @@ from typing import Any
 
 import yaml
 
+from fedsim.installed import TOOLS, added
+
 
 @functools.cache
 def meanings() -> dict[str, Any]:
-    """Return the texts of `disk/files.yaml`.
+    """Return the texts of `disk/files.yaml`, with the tables of tools.
 
     Returns:
       `files`: name -> text; `tables`: name -> `about` and `columns`, name -> text; `compared`: name
       -> text, of the columns of comparisons.
     """
-    text = files("fedsim.disk").joinpath("files.yaml").read_text(encoding="utf-8")
+    texts = _texts("fedsim.disk")
+    for tool, _ in added("TABLES"):
+        texts["tables"] |= _texts(f"fedsim.{TOOLS}.{tool}")["tables"]
+    return texts
+
+
+def _texts(package: str) -> dict[str, Any]:
+    text = files(package).joinpath("files.yaml").read_text(encoding="utf-8")
     # libyaml, which some installations lack, takes a tenth of the time.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, loader)

@@ -6,6 +6,7 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `RESUMABLE`: those of its commands that write what `--resume` continues.
 - `NAMES`: module -> the public names of `fedsim` that it defines.
 - `EXTENDS`: a command of another -> the module whose `extend(command)` adds options to it.
+- `TABLES`: the module whose `TABLES` has file -> columns; `files.yaml` beside it explains them.
 - `PAGE`: the module whose `section(sources, context)` is a section of the page of runs, or None.
 - `REQUIRES`: other tools that it imports.
 

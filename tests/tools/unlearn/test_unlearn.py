@@ -12,9 +12,9 @@ import fedsim
 from fedsim.cli import entry
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import ended_run
-from fedsim.runs.federaser import Calibration, calibrated, erase, leaf_norms
-from fedsim.runs.forgetting import auc
 from fedsim.runs.given import NOTHING_GIVEN
+from fedsim.tools.unlearn.federaser import Calibration, calibrated, erase, leaf_norms
+from fedsim.tools.unlearn.forgetting import auc
 
 ROUNDS = 7
 STEPS = 4

@@ -1,4 +1,4 @@
-"""The ways to make a run's model without some of its clients; see `fedsim.runs.unlearn`."""
+"""The ways to make a run's model without some of its clients; see `unlearning`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,13 @@ from fedsim.engine.server_records import ServerState
 from fedsim.fleet import Plan
 from fedsim.runs import directory
 from fedsim.runs.ended import EndedRun
-from fedsim.runs.federaser import (
+from fedsim.runs.go_on import Point, go_on
+from fedsim.runs.replay import RecordedSeed, recorded
+from fedsim.runs.run import Options, run_from
+from fedsim.runs.updates import updates_in
+from fedsim.scenario import Scenario, read
+from fedsim.scenario.load import confined
+from fedsim.tools.unlearn.federaser import (
     Calibration,
     calibrated,
     erase,
@@ -22,12 +28,6 @@ from fedsim.runs.federaser import (
     leaf_norms,
     steps_in,
 )
-from fedsim.runs.go_on import Point, go_on
-from fedsim.runs.replay import RecordedSeed, recorded
-from fedsim.runs.run import Options, run_from
-from fedsim.runs.updates import updates_in
-from fedsim.scenario import Scenario, read
-from fedsim.scenario.load import confined
 
 ORIGINAL = "original"
 RETRAIN = "retrain"
