@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable
@@ -28,6 +29,7 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
     import fedsim.rules
     import fedsim.tree  # noqa: F401
 
+from fedsim.cli.entry import modules
 from fedsim.kinds import FAMILIES, names
 from fedsim.machine import forget_programs
 
@@ -156,6 +158,11 @@ def skip_examples_of_missing_packages(items: list) -> None:
 
 
 if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")
+
+# Whether all commands are there that the pages of docs/ are about.
+_COMMANDS = re.findall(r"^### (\w+)$", (ROOT / "docs/cli.md").read_text(), re.M)
+ALL_TOOLS = modules().keys() >= {*_COMMANDS}
+if_all_tools = pytest.mark.skipif(not ALL_TOOLS, reason="the pages are about all tools")
 
 
 def shipped() -> list[Path]:
