@@ -84,8 +84,6 @@ TABLES = {
     "bytes.csv": tables.BYTES,
     "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
-    "unlearning.csv": tables.UNLEARNING,
-    "unlearning_differences.csv": tables.UNLEARNING_DIFFERENCES,
 }
 for _tool, _module in added("TABLES"):
     TABLES |= module_of(_tool, _module).TABLES

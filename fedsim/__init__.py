@@ -45,13 +45,10 @@ if TYPE_CHECKING:
     from fedsim.models import as_model as as_model
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
-    from fedsim.runs.contributions import contributions as contributions
     from fedsim.runs.diff import diff as diff
     from fedsim.runs.directory import load_model as load_model
-    from fedsim.runs.fork import fork as fork
     from fedsim.runs.result import Result as Result
     from fedsim.runs.run import run as run
-    from fedsim.runs.unlearn import unlearn as unlearn
     from fedsim.runs.updates import updates_of as updates_of
     from fedsim.runs.verify import verify as verify
     from fedsim.scenario import Scenario as Scenario
@@ -59,6 +56,9 @@ if TYPE_CHECKING:
     from fedsim.sources.tokenizer import tokenizer as tokenizer
     from fedsim.tools.bundle.packing import bundle as bundle
     from fedsim.tools.conform.conformity import conform as conform
+    from fedsim.tools.contributions.analysis import contributions as contributions
+    from fedsim.tools.fork.forking import fork as fork
+    from fedsim.tools.unlearn.unlearning import unlearn as unlearn
     from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
@@ -87,13 +87,10 @@ _HOME = {
     "models": ("as_model",),
     "runs.compare": ("compare",),
     "runs.comparison": ("Comparison",),
-    "runs.contributions": ("contributions",),
     "runs.diff": ("diff",),
     "runs.directory": ("load_model",),
-    "runs.fork": ("fork",),
     "runs.result": ("Result",),
     "runs.run": ("run",),
-    "runs.unlearn": ("unlearn",),
     "runs.updates": ("updates_of",),
     "runs.verify": ("verify",),
     "scenario": ("Scenario", "enable"),

@@ -23,9 +23,6 @@ from fedsim.study.wrap_lines import wrap_lines
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from fedsim.runs.contributions import Contributions
-    from fedsim.runs.unlearn import Unlearned
-
 
 @contextlib.contextmanager
 def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
@@ -40,34 +37,6 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
         return
     with console.status("") as status:
         yield status.update
-
-
-def unlearned(result: "Unlearned", out: Path) -> None:
-    """Print what every way to forget clients made of every seed, and where the files are."""
-    table = result.table
-    scores = [name for name in ("accuracy", "r2", "loss") if f"test_{name}" in table]
-    columns = {"gradient_steps": "local steps", "attack_auc": "attack AUC"}
-    if scores:
-        columns |= {f"{part}_{scores[0]}": f"{part} {scores[0]}" for part in ("test", "forgotten")}
-    columns |= {"relative_distance": "distance"}
-    shown = [column for column in columns if column in table]
-    view = empty_table(["seed", "how", *(columns[column] for column in shown)], left=("how",))
-    for row in table.to_dict("records"):
-        cells = []
-        for column in shown:
-            value = row[column]
-            if value is None or value != value:  # NaN: there is none
-                cells.append("")
-            elif column == "gradient_steps":
-                cells.append(str(int(value)))
-            else:
-                cells.append(_score(value))
-        view.add_row(str(row["seed"]), row["how"], *cells)
-    print_table(view, 100)
-    print("\ndistance: to retraining, of the parameters; 1 is that of the original")
-    for note in result.notes:
-        print(note)
-    print(f"\n{out}/  unlearning.csv  unlearning_differences.csv")
 
 
 PARAMETERS = ("trained", "frozen", "sent")  # what `fedsim check` says of the model's numbers
@@ -86,9 +55,9 @@ def table(result: Result, out: Path) -> None:
             str(row["seed"]),
             str(last["round"]),
             row["metric"] or "",
-            _score(row["final"]),
-            _score(row["best"]),
-            _score(row["mean_last_k"]),
+            score_text(row["final"]),
+            score_text(row["best"]),
+            score_text(row["mean_last_k"]),
             _megabytes(last["bytes_up"]),
             _megabytes(last["bytes_down"]),
         )
@@ -110,38 +79,13 @@ def table(result: Result, out: Path) -> None:
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
-def contributions(result: "Contributions", out: Path | None) -> None:
-    """Print what clients contributed, and where the file is."""
-    titles = ["client", "value", "samples", "rounds"]
-    has_interval = any(row["low"] is not None for row in result.records)
-    has_error = any(row["standard_error"] is not None for row in result.records)
-    if has_error:
-        titles.insert(2, "std. error")
-    if has_interval:
-        titles.insert(2, "95 % interval")
-    view = empty_table(titles, left=("client",))
-    for row in result.records:
-        cells = [str(row["client"]), f"{row['value']:+z.4f}"]
-        if has_interval:
-            cells.append(f"{row['low']:+z.4f} to {row['high']:+z.4f}")
-        if has_error:
-            cells.append(_score(row["standard_error"]))
-        view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
-    print_table(view, 100)
-    print(f"\n{result.sentence}")
-    for text in filter(None, [result.note]):
-        print(text)
-    if out is not None:
-        print(f"\n{out}/  contributions.html  contributions.csv  contributions.png")
-
-
 def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
     """Say that runs are private in simulation alone, if they are; nothing where no round ended."""
     if not rounds.empty and (text := private_mark(rounds, scenario)):
         print(f"\n{text}")
 
 
-def _score(value: float | None) -> str:
+def score_text(value: float | None) -> str:
     return "" if value is None else f"{value:z.4f}"
 
 
@@ -212,8 +156,8 @@ def repetition(rows: list[Row]) -> None:
             row.method,
             row.variant,
             str(row.seeds),
-            _score(row.recorded),
-            _score(row.repeated),
+            score_text(row.recorded),
+            score_text(row.repeated),
             difference,
             ends,
             p,

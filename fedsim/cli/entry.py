@@ -40,10 +40,7 @@ COMMANDS = {
     },
     "Use a result": {
         "report": "report",
-        "fork": "fork",
-        "unlearn": "unlearn",
         "export": "report",
-        "contributions": "contributions",
         "verify": "records",
         "diff": "records",
     },

@@ -75,16 +75,6 @@ CLUSTERS = ("method", "seed", "round", "client", "cluster")
 PARTITION = ("seed", "client", "label", "samples")
 STALENESS = ("method", "seed", "age", "messages")
 CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "score")
-UNLEARNING = (
-    "seed", "how", "first_round", "from_round", "rounds", "gradient_steps",
-    "test_loss", "test_accuracy", "test_perplexity", "test_r2", "test_mae",
-    "forgotten_loss", "forgotten_accuracy", "forgotten_perplexity", "forgotten_r2",
-    "forgotten_mae",
-    "attack_auc", "distance", "relative_distance", "reason",
-)  # fmt: skip
-UNLEARNING_DIFFERENCES = (
-    "how", "column", "seeds", "mean", "mean_retrain", "difference", "ci_low", "ci_high",
-)  # fmt: skip
 SUMMARY = (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "own",
     "rounds_to_target", "bytes_to_target", "virtual_seconds_to_target", "diverged",

@@ -1,6 +1,5 @@
 """What a cohort's messages pass through: wire, filter, stages, rule, and the steps after it."""
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -185,15 +184,6 @@ class Pipeline:
         self.folds = rule.fold is not None and row_wise and not needs_all
 
         self.bound = None if self.codec else _bound(stages, rule)
-
-    def behind_wire(self) -> "Pipeline":
-        """Return the pipeline for messages that have passed the wire."""
-        pipeline = copy.copy(self)
-        pipeline.wire = self.wire._replace(
-            apply=lambda updates, state, context: (updates, state, {})
-        )
-        pipeline.aims = False
-        return pipeline
 
     def shared_params(self, shared: Shared) -> Tree:
         """Return the parameters that the client method shares."""

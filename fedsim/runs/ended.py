@@ -16,13 +16,6 @@ from fedsim.runs.unfinished import is_comparison
 from fedsim.runs.verify import Missing, Request, build_again, read_again
 from fedsim.scenario import Scenario
 
-VERBS = {  # what a function does with a run
-    "contributions": "analyse",
-    "fork": "fork",
-    "unlearn": "unlearn clients of",
-    "updates_of": "read the updates of",
-}
-
 
 class EndedRun(NamedTuple):
     """A run of one method that has ended.
@@ -85,6 +78,7 @@ def ended_run(
     device: str | None,
     data_roots: Iterable[str | os.PathLike[str]],
     function: str,
+    verb: str,
     given: Given = NOTHING_GIVEN,
     forks: bool = False,
 ) -> EndedRun:
@@ -95,13 +89,13 @@ def ended_run(
       device: the devices to compute on.
       data_roots: folders that the record may name data files in.
       function: the function of fedsim that was called with it.
+      verb: what it does with a run.
       given: what a Python program passed.
       forks: whether it may be a fork, which has no start of its own.
 
     Raises:
       DirectoryError: where it is not.
     """
-    verb = VERBS[function]
     record = directory.sound_record(path)
     if is_comparison(record):
         raise DirectoryError(f"{path}: is a comparison; {verb} a run of one method")

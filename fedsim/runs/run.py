@@ -69,16 +69,16 @@ class Options(NamedTuple):
 
     started: float
     given: Given
-    build_options: dict[str, Any]
-    calls: int | None
-    force: bool
-    resume: bool
-    device: str | None
-    watch: Watch | None
-    progress: Progress | None
-    ask: Callable[[], bool]
-    pictures: bool
+    build_options: Mapping[str, Any] = {}
+    calls: int | None = None
+    force: bool = False
+    resume: bool = False
+    device: str | None = None
+    watch: Watch | None = None
+    progress: Progress | None = None
+    ask: Callable[[], bool] = lambda: False
     open_log: LogOpener | None = None
+    pictures: bool = False
     fork: dict[str, Any] | None = None
     beginning: Callable[[Experiment, dict[str, Any], int], Beginning] | None = None
     threads: int | None = None

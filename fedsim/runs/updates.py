@@ -55,7 +55,9 @@ def updates_of(
         cannot be repeated here.
     """
     given = Given(data, model, params, loss)
-    ended = ended_run(Path(path), device, data_roots, "updates_of", given, forks=True)
+    ended = ended_run(
+        Path(path), device, data_roots, "updates_of", "read the updates of", given, forks=True
+    )
     (recorded,) = ended.recorded([only_seed(ended, seed)])
     with ended.numerics() as devices:
         experiment = ended.build(devices)

@@ -46,14 +46,9 @@ def in_words(row: Synonym, word: str, **values: str) -> str:
 
 def _usual_argument(command: str) -> str:
     """Return the argument of a command, for one that was typed without any."""
-    directories = ("report", "export", "fork", "contributions", "unlearn", "verify", "diff")
-    names = ("new", "explain")
-    first_word = command.partition(" ")[0]
-    if first_word in directories:
-        return "DIRECTORY"
-    if first_word in names:
-        return "NAME"
-    return "PATH" if first_word == "data" else "SCENARIO"
+    arguments = {"new": "NAME", "explain": "NAME", "data": "PATH"}
+    arguments |= dict.fromkeys(("run", "compare", "check", "partition"), "SCENARIO")
+    return arguments.get(command.partition(" ")[0], "DIRECTORY")
 
 
 def new_names(row: Synonym, word: str) -> list[str]:

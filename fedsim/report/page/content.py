@@ -10,7 +10,6 @@ from fedsim.report.page import (
     costs,
     endings,
     fairness,
-    forks,
     left_out,
     machines,
     moves,
@@ -19,6 +18,7 @@ from fedsim.report.page import (
     staleness,
 )
 from fedsim.report.page import clients as clients_page
+from fedsim.report.page.added import Section, sections
 from fedsim.report.page.along import along
 from fedsim.report.page.graph import graph
 from fedsim.report.page.opening import TITLES, opening_axis
@@ -64,7 +64,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     has_table = table is not None
     records = [(source.label, source.record) for source in sources]
     curves, data = curves_of(sources, result)
-    forked = forks.forks(sources, context)
+    added = sections(sources, context)
     content = {
         "title": title,
         "marks": [*endings.marks(records), *_private(sources)],
@@ -72,7 +72,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "refresh": refresh,
         "baseline": result.baseline,
         "columns": columns,
-        **_first_screen(sources, result, forked),
+        **_first_screen(sources, result, added),
         **curves,
         "costs": _costs(result, has_table),
         "machines": machines.machines(
@@ -84,7 +84,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
         "along": along(result.compared, context),
-        "forks": forked,
+        "added": added,
         "forests": pictures.differences(result.compared, context),
         "table": table,
         "halves": two_halves(context.metric),
@@ -115,21 +115,20 @@ def columns(pictures: int) -> int:
 
 
 def _first_screen(
-    sources: Sequence[Source], result: Result, forked: forks.Forks | None
+    sources: Sequence[Source], result: Result, added: Sequence[Section]
 ) -> dict[str, Any]:
     """The first screen: a headline, a picture or a few numbers, and further sentences.
 
     Args:
       sources: runs and comparisons.
       result: the results of all of them.
-      forked: the forks among them, whose differences are tested.
+      added: sections of tools.
     """
     context = result.context
     over = not unfinished_mark(sources[0].record)
     rounds = rounds_of_one(sources, result)
-    lines = lines_of(sources, result)
-    if forked is not None:
-        lines = [*forked.lines, *lines]
+    findings = [line for section in added for line in section.lines]
+    lines = [*findings, *lines_of(sources, result)]
 
     variants = {row.get("variant") for row in result.runs}
     several = len(context.order) > 1 or len(variants) > 1
@@ -203,7 +202,7 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),
         ("along", "Scores", content["along"]),
-        ("forks", "By round", content["forks"]),
+        *((section.anchor, section.title, True) for section in content["added"]),
         ("curves", "Curves", content["groups"]),
         *of_costs,
         ("machines", "Machines", content["machines"]),

@@ -44,22 +44,36 @@ def rendered(
     # a name with </script> in it must not end the script
     numbers = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
-    environment = jinja2.Environment(
+    text = _file(f"{name}.html") if template is None else template.read_text(encoding="utf-8")
+    page = (
+        _environment()
+        .from_string(text)
+        .render(
+            **{"refresh": 0, **content},
+            style=Markup(style),
+            script=Markup(script),
+            data=Markup(numbers),
+            policy=_policy(style, script),
+        )
+    )
+    return page.encode()
+
+
+def fragment(template: Traversable, **content: Any) -> Markup:
+    """A part of a page, from its template."""
+    text = template.read_text(encoding="utf-8")
+    return Markup(_environment().from_string(text).render(content))
+
+
+def _environment() -> jinja2.Environment:
+    """Templates may include those of this folder; what they show is escaped."""
+    return jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         loader=jinja2.FunctionLoader(_file),
     )
-    text = _file(f"{name}.html") if template is None else template.read_text(encoding="utf-8")
-    page = environment.from_string(text).render(
-        **{"refresh": 0, **content},
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(numbers),
-        policy=_policy(style, script),
-    )
-    return page.encode()
 
 
 def _colours() -> str:

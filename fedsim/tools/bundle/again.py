@@ -20,8 +20,9 @@ from fedsim.runs import checks, directory
 from fedsim.runs.changes import reasons, same_values
 from fedsim.runs.compare import compare
 from fedsim.runs.differences import differences
-from fedsim.runs.fork import fork_again
+from fedsim.runs.ended import ended_run
 from fedsim.runs.given import NOTHING_GIVEN
+from fedsim.runs.go_on import Point, go_on
 from fedsim.runs.run import Options, run_from
 from fedsim.runs.unfinished import is_comparison
 from fedsim.runs.verify import Missing, Request, read_again
@@ -130,9 +131,9 @@ def _repeat(
     if is_comparison(record):
         _compare_again(scenario, record, out, repeating)
     elif original is not None:
-        options = _options(record, repeating)
-        before = repeating.folder / original
-        fork_again(before, scenario, record["fork"], out, options, roots)
+        before = ended_run(repeating.folder / original, repeating.device, roots, "fork", "fork")
+        point = Point(record["fork"]["round"], tuple(record["fork"].get("fresh", ())))
+        go_on(before, scenario, point, out, _options(record, repeating), progress=False)
     else:
         run_from(scenario, out, _options(record, repeating), progress=False)
     return []
@@ -161,15 +162,8 @@ def _options(record: dict[str, Any], repeating: Repeating) -> Options:
     return Options(
         started=time.monotonic(),
         given=NOTHING_GIVEN,
-        build_options={},
-        calls=None,
-        force=False,
-        resume=False,
         device=repeating.device,
-        watch=None,
-        progress=None,
         ask=repeating.ask,
-        pictures=False,
         threads=record["environment"].get("threads"),
     )
 

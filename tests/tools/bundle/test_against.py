@@ -95,6 +95,7 @@ def test_another_run_and_a_changed_file_are_no_repetition(run, tmp_path):
 @if_whole
 @pytest.mark.long
 def test_forks_and_comparisons_are_repeated(run, tmp_path):
+    pytest.importorskip("fedsim.tools.fork")
     fedsim.fork(run, round=1, edits=["client.lr=0.05"], out=tmp_path / "fork", pictures=False)
     fedsim.compare(
         tiny(rounds=2, method="fedavg"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsim.study.forks import Forked, fork_lines, paired_rounds
+from fedsim.tools.fork.differences import Forked, fork_lines, paired_rounds
 
 
 def rounds(values):

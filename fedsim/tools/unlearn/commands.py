@@ -1,12 +1,15 @@
 """`fedsim unlearn`."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from fedsim.tools.unlearn.unlearning import Unlearned
 
 
 @click.command("unlearn")
@@ -89,8 +92,7 @@ def unlearn_command(
         text = "--resume continues what was interrupted and --force replaces it"
         raise click.UsageError(f"{text}; give one of them")
     options.enable(plugins)
-    from fedsim.cli import console
-    from fedsim.runs.unlearn import unlearn
+    from fedsim.tools.unlearn.unlearning import unlearn
 
     numbers = None
     if seeds:
@@ -109,4 +111,34 @@ def unlearn_command(
             **arguments,
         )
     if not quiet:
-        console.unlearned(result, out)
+        _print(result, out)
+
+
+def _print(result: "Unlearned", out: Path) -> None:
+    """Print what every way to forget clients made of every seed, and where the files are."""
+    from fedsim.cli.console import empty_table, print_table, score_text
+
+    table = result.table
+    scores = [name for name in ("accuracy", "r2", "loss") if f"test_{name}" in table]
+    columns = {"gradient_steps": "local steps", "attack_auc": "attack AUC"}
+    if scores:
+        columns |= {f"{part}_{scores[0]}": f"{part} {scores[0]}" for part in ("test", "forgotten")}
+    columns |= {"relative_distance": "distance"}
+    shown = [column for column in columns if column in table]
+    view = empty_table(["seed", "how", *(columns[column] for column in shown)], left=("how",))
+    for row in table.to_dict("records"):
+        cells = []
+        for column in shown:
+            value = row[column]
+            if value is None or value != value:  # NaN: there is none
+                cells.append("")
+            elif column == "gradient_steps":
+                cells.append(str(int(value)))
+            else:
+                cells.append(score_text(value))
+        view.add_row(str(row["seed"]), row["how"], *cells)
+    print_table(view, 100)
+    print("\ndistance: to retraining, of the parameters; 1 is that of the original")
+    for note in result.notes:
+        print(note)
+    print(f"\n{out}/  unlearning.csv  unlearning_differences.csv")

@@ -4,6 +4,7 @@ Stages, rule, steps and optimisers are the run's own, on rows of which those of 
 not arrived. What a server remembers of earlier rounds has no part in it.
 """
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from fedsim.engine.close import close_rows
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.jitted import jitted
 from fedsim.engine.meters.privacy import Epsilon
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.recording import RoundUpdates
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.rows import metrics, scores, scores_by_row
@@ -40,7 +42,7 @@ class Coalitions:
     def __init__(self, run: Run, samples: str, metric: str):
         self.run = run
         self.server = run.program.server
-        self.pipeline = self.server.pipeline.behind_wire()
+        self.pipeline = _behind_wire(self.server.pipeline)
         self.start = run.server
         self.samples = samples
         self.metric = metric
@@ -134,6 +136,14 @@ class Coalitions:
             value = metrics(scores_by_row(results, n), y)[self.metric]
             values.append(np.nan if value is None else value)
         return values
+
+
+def _behind_wire(pipeline: Pipeline) -> Pipeline:
+    """Return a pipeline for messages that have passed the wire."""
+    behind = copy.copy(pipeline)
+    behind.wire = pipeline.wire._replace(apply=lambda updates, state, context: (updates, state, {}))
+    behind.aims = False
+    return behind
 
 
 def why_no_coalitions(run: Run) -> str:

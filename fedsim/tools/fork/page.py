@@ -1,41 +1,23 @@
 """Forks next to their original, on the page: the difference by round, paired by seed."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from importlib.resources import files
 
 from markupsafe import Markup
 
 from fedsim.report.context import Context
+from fedsim.report.page.added import Section
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, path
+from fedsim.report.page.render import fragment
 from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.sources import Source, rows_in
 from fedsim.report.page.svg import axes_grid, element
 from fedsim.report.pictures.looks import curve_class
-from fedsim.study.forks import Forked, PairedRound, fork_lines, paired_rounds
 from fedsim.study.summary import in_words
+from fedsim.tools.fork.differences import Forked, PairedRound, fork_lines, paired_rounds
 
 
-class Forks(NamedTuple):
-    """Forks and what they are compared with, as the template takes them.
-
-    Attributes:
-      metric: in words.
-      other: the name of the original, or of the first fork.
-      lines: a sentence for every fork.
-      names: forks with the classes of their curves.
-      several: whether there are seeds enough for intervals.
-      picture: the differences by round.
-    """
-
-    metric: str
-    other: str
-    lines: list[str]
-    names: list[tuple[str, str]]
-    several: bool
-    picture: Markup
-
-
-def forks(sources: Sequence[Source], context: Context) -> Forks | None:
+def section(sources: Sequence[Source], context: Context) -> Section | None:
     """The forks among several runs, next to their original or to one another; None where none is.
 
     Args:
@@ -58,14 +40,15 @@ def forks(sources: Sequence[Source], context: Context) -> Forks | None:
         return None
 
     summaries = {source.label: rows_in(source.table("summary")) for source in sources}
-    return Forks(
+    html = fragment(
+        files("fedsim.tools.fork").joinpath("section.html"),
         metric=in_words(context.metric),
         other=other.label,
-        lines=fork_lines(forked, summaries, context.score),
         names=[(fork.name, curve_class(context.rank_of(fork.name))) for fork in forked],
         several=any(each.low is not None for fork in forked for each in fork.rounds),
         picture=_picture(forked, context),
     )
+    return Section("forks", "By round", fork_lines(forked, summaries, context.score), html)
 
 
 def _origin(source: Source) -> str:

@@ -3,14 +3,17 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
 
-# as in `fedsim.study.shapley.Truncation`, which takes NumPy to import
+if TYPE_CHECKING:
+    from fedsim.tools.contributions.analysis import Contributions
+
+# as in `fedsim.tools.contributions.shapley.Truncation`, which takes NumPy to import
 OF_GTG = ("between", "within", "least", "window", "tolerance", "most")
 
 
@@ -82,9 +85,8 @@ def contributions_command(
     if given and arguments["how"] != "gtg":
         raise click.UsageError(f"--{next(iter(given))} is for --how gtg")
     options.enable(plugins)
-    from fedsim.cli import console
-    from fedsim.runs.contributions import contributions
-    from fedsim.study.shapley import Truncation
+    from fedsim.tools.contributions.analysis import contributions
+    from fedsim.tools.contributions.shapley import Truncation
 
     chosen = None
     if seeds:
@@ -101,4 +103,31 @@ def contributions_command(
     if as_json:
         click.echo(json.dumps(result.plain()))
     else:
-        console.contributions(result, arguments["out"])
+        _print(result, arguments["out"])
+
+
+def _print(result: "Contributions", out: Path | None) -> None:
+    """Print what clients contributed, and where the file is."""
+    from fedsim.cli.console import empty_table, print_table, score_text
+
+    titles = ["client", "value", "samples", "rounds"]
+    has_interval = any(row["low"] is not None for row in result.records)
+    has_error = any(row["standard_error"] is not None for row in result.records)
+    if has_error:
+        titles.insert(2, "std. error")
+    if has_interval:
+        titles.insert(2, "95 % interval")
+    view = empty_table(titles, left=("client",))
+    for row in result.records:
+        cells = [str(row["client"]), f"{row['value']:+z.4f}"]
+        if has_interval:
+            cells.append(f"{row['low']:+z.4f} to {row['high']:+z.4f}")
+        if has_error:
+            cells.append(score_text(row["standard_error"]))
+        view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
+    print_table(view, 100)
+    print(f"\n{result.sentence}")
+    for text in filter(None, [result.note]):
+        print(text)
+    if out is not None:
+        print(f"\n{out}/  contributions.html  contributions.csv  contributions.png")

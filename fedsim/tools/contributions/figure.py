@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fedsim.report.figures.drawing import COLOURS, GREY, SMALL, literal, sheet, style
-from fedsim.report.pictures.contributions import bars_of, number
 from fedsim.report.results import Row
+from fedsim.tools.contributions.bars import bars_of, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

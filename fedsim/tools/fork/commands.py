@@ -93,7 +93,7 @@ def fork_command(
     if without is not None:
         edits = (*edits, f"fleet.without=[{without}]")
     from fedsim.cli import console
-    from fedsim.runs.fork import fork
+    from fedsim.tools.fork.forking import fork
 
     interrupts: Interrupts = click.get_current_context().obj
     with interrupts.heeded():

@@ -6,9 +6,9 @@ from typing import Any
 
 from fedsim.report.page.render import rendered
 from fedsim.report.page.strips import Line, Mark, Strips, marks_picture, numbers_of, percent_axis
-from fedsim.report.pictures.contributions import bars_of, number
 from fedsim.report.pictures.looks import curve_class
 from fedsim.report.results import EMPTY, Cell, Row
+from fedsim.tools.contributions.bars import bars_of, number
 
 # column of `contributions.csv` -> its title
 COLUMNS = {
@@ -45,11 +45,8 @@ def page_of_contributions(
             "groups": [("", [[_cell(row[name]) for name in shown] for row in rows])],
         },
     }
-    return rendered(
-        content,
-        {"axes": [], "charts": []},
-        template=files("fedsim.report.page").joinpath("contributions.html"),
-    )
+    template = files("fedsim.tools.contributions").joinpath("page.html")
+    return rendered(content, {"axes": [], "charts": []}, template=template)
 
 
 def _picture(rows: Sequence[Row], unit: str) -> Strips:

@@ -9,14 +9,15 @@ import pandas as pd
 import pytest
 from conftest import WHOLE
 from directories import bits, tiny, whole
+from test_updates import kept, same  # noqa: F401 (kept is a fixture)
 
 import fedsim
 from fedsim.cli import entry
-from fedsim.cli.fork import fork_command
 from fedsim.disk.checkpoint import decode, encode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted
 from fedsim.runs.commits import commit_files, read_commit
 from fedsim.runs.derive import page_of_runs
+from fedsim.tools.fork.commands import fork_command
 
 ROUNDS = 4
 ATTACKED = ["wire=[sign_flip]", "fleet.malicious={count: 3}"]
@@ -317,3 +318,16 @@ def test_a_fork_and_a_comparison_are_not_forked(original, tmp_path):
         forked(tmp_path / "fork", tmp_path / "again", round=2)
     with pytest.raises(DirectoryError, match="holds no fedsim run"):
         forked(tmp_path, tmp_path / "again", round=2)
+
+
+@pytest.mark.long
+def test_updates_of_a_fork_begin_with_its_own_rounds(kept, tmp_path):  # noqa: F811
+    """With nothing set they are the original's; a fork that kept none cannot be replayed."""
+    fedsim.fork(kept, round=2, out=tmp_path / "fork", seeds=[0], pictures=False)
+    of_fork = list(fedsim.updates_of(tmp_path / "fork"))
+    assert [updates.round for updates in of_fork] == [3, 4]
+    for one, other in zip(of_fork, [*fedsim.updates_of(kept, seed=0)][2:], strict=True):
+        assert same(one, other)
+    shutil.rmtree(tmp_path / "fork/updates")
+    with pytest.raises(DirectoryError, match="is a fork that kept no updates; set checkpoint"):
+        next(fedsim.updates_of(tmp_path / "fork"))

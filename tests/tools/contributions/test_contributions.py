@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 import fedsim
-from fedsim.cli.contributions import OF_GTG, contributions_command
 from fedsim.cli.entry import main
 from fedsim.errors import CheckpointError
-from fedsim.report.figures import figure_of_contributions
-from fedsim.report.page.contributions import page_of_contributions
-from fedsim.report.pictures.contributions import bars_of
-from fedsim.runs.contributions import contributions
-from fedsim.study.shapley import Truncation
+from fedsim.tools.contributions.analysis import contributions
+from fedsim.tools.contributions.bars import bars_of
+from fedsim.tools.contributions.commands import OF_GTG, contributions_command
+from fedsim.tools.contributions.figure import figure_of_contributions
+from fedsim.tools.contributions.page import page_of_contributions
+from fedsim.tools.contributions.shapley import Truncation
 
 CLASSES = 3
 SIZES = (30, 30, 60, 20)  # of clients 0 to 3; client 4 has test samples alone

@@ -21,17 +21,18 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record, unstacked
 from fedsim.engine.recording import RoundUpdates
 from fedsim.errors import CheckpointError, Interrupted
-from fedsim.report.figures import QUICK, figure_of_contributions, files_of
-from fedsim.report.page.contributions import page_of_contributions
+from fedsim.report.figures import QUICK, files_of
 from fedsim.runs import directory
-from fedsim.runs.contributed import OfSeed, Score, Sharing, left_out
 from fedsim.runs.ended import EndedRun, ended_run
 from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed
 from fedsim.runs.updates import require_updates, updates_in
-from fedsim.study.shapley import Truncation, require_possible
 from fedsim.study.statistics import interval
 from fedsim.study.summary import in_words
+from fedsim.tools.contributions.figure import figure_of_contributions
+from fedsim.tools.contributions.page import page_of_contributions
+from fedsim.tools.contributions.seeds import OfSeed, Score, Sharing, left_out
+from fedsim.tools.contributions.shapley import Truncation, require_possible
 
 How = Literal["leave_one_out", "shapley", "gtg"]
 AS_PUBLISHED = Truncation()
@@ -199,7 +200,7 @@ def contributions(
     """
     require_possible(truncation)
     given = Given(data, model, params, loss)
-    ended = ended_run(Path(path), device, data_roots, "contributions", given)
+    ended = ended_run(Path(path), device, data_roots, "contributions", "analyse", given)
     with contextlib.ExitStack() as stack:
         if out is not None:
             stack.enter_context(directory.open_output_folder(Path(out), FILES, force))

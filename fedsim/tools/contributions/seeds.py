@@ -8,16 +8,16 @@ import numpy as np
 
 from fedsim.assemble import Experiment
 from fedsim.disk.tables import Record
-from fedsim.engine.coalitions import Coalitions, why_no_coalitions
 from fedsim.engine.recording import RoundUpdates
 from fedsim.engine.run import Run
 from fedsim.errors import CheckpointError, Problem, ScenarioError
 from fedsim.runs.compare import compare
 from fedsim.runs.ended import EndedRun
 from fedsim.runs.replay import RecordedSeed
-from fedsim.study import shapley
-from fedsim.study.shapley import Estimate, Truncation
 from fedsim.study.summary import larger_is_better
+from fedsim.tools.contributions import shapley
+from fedsim.tools.contributions.coalitions import Coalitions, why_no_coalitions
+from fedsim.tools.contributions.shapley import Estimate, Truncation
 
 MOST_EXACT = 8  # clients of a round whose 2^K coalitions are all tried
 EVERYBODY = "everybody"  # label of the run of all clients, where others lack one

@@ -12,9 +12,9 @@ import fedsim
 from fedsim.cli import entry
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import ended_run
-from fedsim.runs.federaser import Calibration, calibrated, erase, leaf_norms
-from fedsim.runs.forgetting import auc
 from fedsim.runs.given import NOTHING_GIVEN
+from fedsim.tools.unlearn.federaser import Calibration, calibrated, erase, leaf_norms
+from fedsim.tools.unlearn.forgetting import auc
 
 ROUNDS = 7
 STEPS = 4
@@ -133,7 +133,7 @@ def fed_eraser(start, cohorts, samples, forgotten, settings):
 
 def parts_of(path):
     """Start model, cohorts whose messages count, and samples by client, of a plain run."""
-    run = ended_run(path, None, (), "unlearn")
+    run = ended_run(path, None, (), "unlearn", "unlearn clients of")
     with run.numerics() as devices:
         experiment = run.build(devices)
     plan = experiment.plans[0]
@@ -232,7 +232,7 @@ def test_with_the_norms_of_retraining_it_is_retraining(everybody, tmp_path):
     _, *later = fedsim.updates_of(tmp_path / "out/retrain")  # the first round is not calibrated
     norms = {of_round.round: leaf_norms(of_round, N=8) for of_round in later}
 
-    run = ended_run(everybody, None, (), "unlearn")
+    run = ended_run(everybody, None, (), "unlearn", "unlearn clients of")
     (seed,) = run.recorded([0])
     for kind in ("update", "leaf"):
         settings = Calibration(every=1, ratio=1.0, norms=kind)

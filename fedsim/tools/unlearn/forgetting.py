@@ -14,8 +14,8 @@ from fedsim.engine.scoring.clients import row_scores
 from fedsim.engine.scoring.rows import metrics
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.server_records import ServerState
-from fedsim.runs.without import ORIGINAL, RETRAIN, Made
 from fedsim.study.statistics import paired
+from fedsim.tools.unlearn.ways import ORIGINAL, RETRAIN, Made
 from fedsim.tree import Tree
 from fedsim.types import Shared
 

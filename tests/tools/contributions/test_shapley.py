@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fedsim.study.shapley import Truncation, coalitions, exact, gtg, remembering
+from fedsim.tools.contributions.shapley import Truncation, coalitions, exact, gtg, remembering
 
 ALWAYS = Truncation(between=0.0, within=0.0, most=4000)  # nothing is cut off
 

@@ -19,11 +19,13 @@ from fedsim.disk.tables import Record
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs import directory
 from fedsim.runs.ended import ended_run
-from fedsim.runs.federaser import Calibration, unsupported
-from fedsim.runs.forgetting import differences_of, scored
 from fedsim.runs.given import Given
 from fedsim.runs.lock import LOCK, held
-from fedsim.runs.without import (
+from fedsim.tools.unlearn.calibration import Norms
+from fedsim.tools.unlearn.columns import DIFFERENCES, TABLES, UNLEARNING
+from fedsim.tools.unlearn.federaser import Calibration, unsupported
+from fedsim.tools.unlearn.forgetting import differences_of, scored
+from fedsim.tools.unlearn.ways import (
     FEDERASER,
     ORIGINAL,
     RETRAIN,
@@ -35,11 +37,8 @@ from fedsim.runs.without import (
     runs_without,
     seeds_of,
 )
-from fedsim.stages.calibration import Norms
 
 RECORD = "unlearning.json"
-TABLE = "unlearning"
-DIFFERENCES = "unlearning_differences"
 
 
 class Unlearned(NamedTuple):
@@ -85,7 +84,7 @@ def unlearn(
     drawn any more; it is always made, as what the others are held against. `rewind` goes on without
     them from the round before one of them first took part, as `fork` does: the same model as
     retraining where the rounds until then have the same cohorts, which they have not where clients
-    are drawn. `federaser` calibrates the recorded updates of the others (`fedsim.runs.federaser`).
+    are drawn. `federaser` calibrates the recorded updates of the others.
     Of a client that never took part there is nothing to unlearn: its model is the original.
 
     Args:
@@ -119,7 +118,7 @@ def unlearn(
         support, and where it cannot be repeated here.
     """
     given = Given(data, model, params, loss)
-    original = ended_run(Path(path), device, data_roots, "unlearn", given)
+    original = ended_run(Path(path), device, data_roots, "unlearn", "unlearn clients of", given)
     task = Task(
         original=original,
         clients=_numbers(clients),
@@ -142,8 +141,8 @@ def unlearn(
         _write(task.out, rows, differences, models)
 
     return Unlearned(
-        table=tables.frame(rows, tables.UNLEARNING),
-        differences=tables.frame(differences, tables.UNLEARNING_DIFFERENCES),
+        table=tables.frame(rows, UNLEARNING),
+        differences=tables.frame(differences, DIFFERENCES),
         models=models,
         notes=_notes(task, by_seed, rows),
     )
@@ -176,9 +175,8 @@ def _write(
     for (way, number), variables in models.items():
         if way != ORIGINAL:
             directory.write_model(out / f"model.{way}.{number}.safetensors", variables)
-    files.write(out / f"{TABLE}.csv", tables.to_csv(rows, tables.UNLEARNING))
-    table = tables.to_csv(differences, tables.UNLEARNING_DIFFERENCES)
-    files.write(out / f"{DIFFERENCES}.csv", table)
+    for (name, columns), records in zip(TABLES.items(), (rows, differences), strict=True):
+        files.write(out / name, tables.to_csv(records, columns))
 
 
 # ------------------------------------------------------------------------------ what is asked for

@@ -1,4 +1,4 @@
-"""`fedsim fork`: a run that goes on from a round of another run, as another scenario.
+"""A run that goes on from a round of another run, as another scenario: a fork.
 
 The original is replayed from its record up to that round, row by row against what it wrote, and the
 fork begins with its rows and its state. So two forks of a run, or a fork and its original, have all
@@ -6,9 +6,7 @@ rounds until then in common, under every seed.
 """
 
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +15,12 @@ from fedsim.assemble import Experiment
 from fedsim.disk.checkpoint import Snapshot
 from fedsim.engine.run import Run
 from fedsim.errors import CheckpointError
-from fedsim.runs.ended import EndedRun, demand, ended_run
-from fedsim.runs.execute import Beginning, Watch
-from fedsim.runs.given import Given
+from fedsim.runs.ended import EndedRun, demand
+from fedsim.runs.execute import Beginning
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.runs.result import Result
-from fedsim.runs.run import Options, run_from, seed_edits, texts_of
-from fedsim.scenario import Scenario, read
-from fedsim.scenario.load import confined
+from fedsim.runs.run import Options, run_from
+from fedsim.scenario import Scenario
 
 SERVER = "server"  # what of a fork may start fresh
 SERVER_STATE = "server.state"  # names of the arrays of stages, rule and optimisers begin so
@@ -39,125 +35,10 @@ class Point(NamedTuple):
     """
 
     round: int
-    fresh: tuple[str, ...]
+    fresh: tuple[str, ...] = ()
 
 
-def fork(
-    path: str | os.PathLike[str],
-    *,
-    round: int,
-    out: str | os.PathLike[str],
-    data: Any = None,
-    model: Any = None,
-    params: Any = None,
-    loss: Callable[[Any, Any], Any] | None = None,
-    edits: str | Sequence[str] = (),
-    method: Any = None,
-    seeds: int | Sequence[int] | None = None,
-    fresh: Sequence[str] = (),
-    force: bool = False,
-    resume: bool = False,
-    device: str | None = None,
-    data_roots: Iterable[str | os.PathLike[str]] = (),
-    watch: Watch | None = None,
-    progress: bool | None = None,
-    ask: Callable[[], bool] = lambda: False,
-    pictures: bool = True,
-) -> Result:
-    """Go on from a round of a finished run as another scenario.
-
-    With nothing set, the fork is the original byte for byte. Its directory is that of a run, which
-    `verify` replays.
-
-    Args:
-      path: the directory of the original, one run of one method.
-      round: the last round that both have in common, from 1 to the one before the original's last.
-      out: the directory of the fork.
-      data: what `fedsim.run` was given, if it was.
-      model: likewise.
-      params: likewise.
-      loss: likewise.
-      edits: one or several `PATH=VALUE` texts, as `--set` takes them: another rule, attack, cohort,
-        codec ...
-      method: a method that replaces what it owns.
-      seeds: some of the original's seeds: a number n (0 to n − 1) or a sequence; left out: all.
-      fresh: `["server"]` begins what stages, rule and optimisers remember anew, which has to be
-        where the fork has others.
-      force: replace an earlier run in `out`.
-      resume: continue the fork there, which was interrupted.
-      device: compute on these, as `fedsim.run` takes it.
-      data_roots: folders that the record may name data files in, besides the working directory.
-      watch: called as in `fedsim.run`.
-      progress: as in `fedsim.run`.
-      ask: as in `fedsim.run`.
-      pictures: as in `fedsim.run`.
-
-    Returns:
-      Frames, models and states of the fork, as `fedsim.run` returns them; rows until `round` are
-      the original's.
-
-    Raises:
-      ScenarioError: for a scenario that cannot be run as written.
-      DirectoryError: where there is no run that can be forked, and for `out` as in `fedsim.run`.
-      CheckpointError: where the fork shapes differently what the state holds, and where the
-        original cannot be repeated here.
-    """
-    started = time.monotonic()
-    unknown = set(fresh) - {SERVER}
-    if unknown:
-        raise ValueError(f"fresh: expected server; found {', '.join(sorted(map(str, unknown)))}")
-
-    given = Given(data, model, params, loss)
-    original = ended_run(Path(path), device, data_roots, "fork", given)
-    last = original.record["scenario"]["rounds"]
-    if not 1 <= round < last:
-        raise CheckpointError(f"{path}: round {round}: a fork begins after round 1 to {last - 1}")
-
-    scenario = read(original.scenario.document, (*texts_of(edits), *seed_edits(seeds)), method)
-    scenario = confined(scenario, original.path, data_roots)
-    options = Options(
-        started=started,
-        given=given,
-        build_options={},
-        calls=None,
-        force=force,
-        resume=resume,
-        device=device,
-        watch=watch,
-        progress=None,
-        ask=ask,
-        pictures=pictures,
-    )
-    return _go_on(original, scenario, Point(round, tuple(fresh)), out, options, progress)
-
-
-def fork_again(
-    path: Path,
-    scenario: Scenario,
-    entry: Mapping[str, Any],
-    out: Path,
-    options: Options,
-    data_roots: Iterable[str | os.PathLike[str]],
-) -> Result:
-    """Fork a run as a recorded fork did.
-
-    Args:
-      path: the directory of the original.
-      scenario: the fork's.
-      entry: what its record says of the fork.
-      out: the directory of the new fork.
-      options: how it is run.
-      data_roots: folders that may hold the data of the original.
-
-    Raises:
-      CheckpointError: as `fork`.
-    """
-    original = ended_run(path, options.device, data_roots, "fork", options.given)
-    point = Point(entry["round"], tuple(entry.get("fresh", ())))
-    return _go_on(original, scenario, point, out, options, progress=False)
-
-
-def _go_on(
+def go_on(
     original: EndedRun,
     scenario: Scenario,
     point: Point,
@@ -165,7 +46,20 @@ def _go_on(
     options: Options,
     progress: bool | None,
 ) -> Result:
-    """Run a scenario from the state of the original after a round; see `fork`."""
+    """Run a scenario from the state of the original after a round.
+
+    Args:
+      original: one run of one method.
+      scenario: the fork's.
+      point: where it begins.
+      out: its directory.
+      options: how it is run.
+      progress: as in `fedsim.run`.
+
+    Raises:
+      CheckpointError: where the fork shapes differently what the state holds, and where the
+        original cannot be repeated here.
+    """
     _require_fork(original, scenario, point.round)
     states = _states(original, point.round, scenario.spec.seeds)
     where = f"{original.path}: round {point.round}"

@@ -4,7 +4,7 @@ The rounds before the clients first took part are the run's own. In the first ro
 recorded updates of the others are aggregated as they are: they started from a model that the
 clients had no part in. In every Δt-th round after it, the others train a share r of their local
 steps from the calibrated model, which is where their updates point; they are as long as the
-recorded ones (`fedsim.stages.calibration`).
+recorded ones (`fedsim.tools.unlearn.calibration`).
 """
 
 import math
@@ -26,7 +26,7 @@ from fedsim.fleet import Plan
 from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.scenario import Scenario
-from fedsim.stages.calibration import Norms, calibration
+from fedsim.tools.unlearn.calibration import Norms, calibration
 
 ROUNDING = 1e-9  # steps: a product that is closer to a whole number is one
 

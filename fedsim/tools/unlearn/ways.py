@@ -1,4 +1,4 @@
-"""The ways to make a run's model without some of its clients; see `fedsim.runs.unlearn`."""
+"""The ways to make a run's model without some of its clients; see `unlearning`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,13 @@ from fedsim.engine.server_records import ServerState
 from fedsim.fleet import Plan
 from fedsim.runs import directory
 from fedsim.runs.ended import EndedRun
-from fedsim.runs.federaser import (
+from fedsim.runs.go_on import Point, go_on
+from fedsim.runs.replay import RecordedSeed, recorded
+from fedsim.runs.run import Options, run_from
+from fedsim.runs.updates import updates_in
+from fedsim.scenario import Scenario, read
+from fedsim.scenario.load import confined
+from fedsim.tools.unlearn.federaser import (
     Calibration,
     calibrated,
     erase,
@@ -22,12 +28,6 @@ from fedsim.runs.federaser import (
     leaf_norms,
     steps_in,
 )
-from fedsim.runs.fork import fork
-from fedsim.runs.replay import RecordedSeed, recorded
-from fedsim.runs.run import Options, run_from
-from fedsim.runs.updates import updates_in
-from fedsim.scenario import read
-from fedsim.scenario.load import confined
 
 ORIGINAL = "original"
 RETRAIN = "retrain"
@@ -142,55 +142,42 @@ def runs_without(task: Task, by_seed: Mapping[int, Seed]) -> dict[tuple[str, int
     return runs
 
 
-def _edit(task: Task) -> str:
-    """The edit that leaves out the clients, and those that the original leaves out."""
-    absent = {*task.original.scenario.spec.fleet.without, *task.clients}
-    return f"fleet.without={sorted(absent)}"
-
-
 def _retrained(task: Task, numbers: Sequence[int]) -> dict[int, RunWithout]:
     """Run seeds of the original again from their start, without the clients."""
-    original = task.original
     folder = task.out / RETRAIN
-    scenario = read(original.scenario.document, (_edit(task), f"seeds={list(numbers)}"))
-    scenario = confined(scenario, original.path, original.request.data_roots)
-    options = Options(
-        started=time.monotonic(),
-        given=original.request.given,
-        build_options={},
-        calls=None,
-        force=False,
-        resume=_has_begun(folder),
-        device=original.request.device,
-        watch=None,
-        progress=None,
-        ask=task.ask,
-        pictures=False,
-        threads=original.threads,
-    )
-    plans = run_from(scenario, folder, options, task.progress).experiment.plans
+    result = run_from(_scenario(task, numbers), folder, _options(task, folder), task.progress)
+    plans = result.experiment.plans
     return {number: RunWithout(folder, plans[number], after=0) for number in numbers}
 
 
 def _rewound(task: Task, number: int, round: int) -> RunWithout:
     """Go on from a round of a seed, without the clients."""
-    original = task.original
     folder = task.out / f"{REWIND}.{number}"
-    result = fork(
-        original.path,
-        round=round,
-        out=folder,
-        **original.request.given._asdict(),
-        edits=_edit(task),
-        seeds=[number],
-        resume=_has_begun(folder),
-        device=original.request.device,
-        data_roots=original.request.data_roots,
-        progress=task.progress,
-        ask=task.ask,
-        pictures=False,
-    )
+    scenario = _scenario(task, [number])
+    options = _options(task, folder)
+    result = go_on(task.original, scenario, Point(round), folder, options, task.progress)
     return RunWithout(folder, result.experiment.plans[number], after=round)
+
+
+def _scenario(task: Task, numbers: Sequence[int]) -> Scenario:
+    """Return the original's scenario for some seeds, without the clients, and those it lacks."""
+    original = task.original
+    absent = {*original.scenario.spec.fleet.without, *task.clients}
+    edits = (f"fleet.without={sorted(absent)}", f"seeds={list(numbers)}")
+    scenario = read(original.scenario.document, edits)
+    return confined(scenario, original.path, original.request.data_roots)
+
+
+def _options(task: Task, folder: Path) -> Options:
+    """Return how runs without the clients are run; those that have begun go on."""
+    return Options(
+        started=time.monotonic(),
+        given=task.original.request.given,
+        resume=(folder / directory.RECORD).exists(),
+        device=task.original.request.device,
+        ask=task.ask,
+        threads=task.original.threads,
+    )
 
 
 def made_of_seed(
@@ -260,8 +247,3 @@ def _calibrated(task: Task, experiment: Experiment, of_seed: RecordedSeed, first
         steps=erased.steps,
         reason=erased.reason,
     )
-
-
-def _has_begun(folder: Path) -> bool:
-    """Whether there is a run to resume."""
-    return (folder / directory.RECORD).exists()
