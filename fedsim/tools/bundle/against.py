@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 COMPARED = ("methods", "vary", "tune", "baselines")  # options that change what is repeated
 
 
-EXPLAINED = """With --against it repeats runs: in the same environment all bytes have to be equal,
+ABOUT = """With --against it repeats runs: in the same environment all bytes have to be equal,
 elsewhere the scores of paired seeds are tested. Exit code 7 where something differs, 2 where that
-cannot be told. Opening a bundle executes nothing; code in it runs if you give it with --plugin.
-
-\b
-Examples:
+cannot be told. Opening a bundle executes nothing; code in it runs if you give it with --plugin."""
+EXAMPLES = """
   fedsim check --against paper.zip
   fedsim check reports/again --against reports/iid"""
 
@@ -46,8 +44,10 @@ def extend(command: click.Command) -> None:
     )
     out = click.Option(["-o", "--out"], type=path, help="Keep what --against repeats there.")
     last = [option.name for option in command.params].index("as_json")
+    command.params[last].help = "Print the forecast, the scenario, or the outcome as JSON."
     command.params[last:last] = [against, out]
-    command.help = f"{inspect.cleandoc(command.help or '')}\n\n{EXPLAINED}"
+    about, heading, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:")
+    command.help = f"{about}{ABOUT}\n\n{heading}{examples.rstrip()}{EXAMPLES}"
     check = command.callback
     assert check is not None
 
