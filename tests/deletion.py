@@ -56,11 +56,9 @@ def faults(folder: str, tests: list[str] | None = None) -> Iterator[str]:
             ["fedsim", "list"],
             ["fedsim", "check", IID],
             ["fedsim", "run", IID, "--set", "rounds=3", "--out", out],
-            ["pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests"],
+            ["pytest", "-q", *(["--collect-only"] if tests is None else tests), "tests"],
         ):
             yield from _fault(place, arguments)
-        if tests is not None:
-            yield from _fault(place, ["pytest", "-q", "-n", "2", *tests, "tests"])
         yield from _remnants(folder, place)
 
 

@@ -8,7 +8,7 @@ from tests.deletion import ESSENTIAL, deletable, faults
 
 
 def test_a_folder_can_be_deleted():
-    """One of them, another one every day; all of them are in the long part."""
+    """One of them, another one every day."""
     folders = deletable()
     assert not list(faults(folders[date.today().toordinal() % len(folders)]))
 
@@ -16,4 +16,5 @@ def test_a_folder_can_be_deleted():
 @pytest.mark.long
 @pytest.mark.parametrize("folder", deletable())
 def test_every_folder_can_be_deleted(folder):
+    """A share of them; `python -m tests.deletion` takes out all."""
     assert not list(faults(folder, ESSENTIAL))
