@@ -76,73 +76,61 @@ def _cohort_takes(kind: str, cohort: Cohort) -> Iterator[Reason]:
         yield Reason("noised_gradients", f"{kind} draws clients by their labels")
 
 
-def wire_voice(facts: Facts) -> Voice:
-    """The list `wire`, whatever is in it."""
-    needs = []
-    if facts.spec.wire:
-        needs.append(Reason("messages", "a wire changes messages"))
-        needs.append(Reason("changes", "a wire changes what clients send"))
-    return Voice(("wire",), "remove wire", needs, [])
-
-
-def broadcast_voice(facts: Facts) -> Voice:
-    """The list `broadcast`, whatever is in it."""
-    needs = []
-    if facts.spec.broadcast:
+def message_voices(facts: Facts) -> Iterator[Voice]:
+    """Sections about messages, where they are written."""
+    spec = facts.spec
+    if spec.wire:
+        needs = [
+            Reason("messages", "a wire changes messages"),
+            Reason("changes", "a wire changes what clients send"),
+        ]
+        yield Voice(("wire",), "remove wire", needs, [])
+    if spec.broadcast:
         text = "a broadcast encodes the model for all clients of a round"
         nouns = ("server", "messages", "rounds", "one_model", "changes")
-        nouns += ("whole_messages", "server_leaves")
-        needs += [Reason(noun, text) for noun in nouns]
-    return Voice(("broadcast",), "remove broadcast", needs, [])
+        needs = _all(text, *nouns, "whole_messages", "server_leaves")
+        yield Voice(("broadcast",), "remove broadcast", needs, [])
+    if spec.client.statistics != "averaged":
+        needs = _all("running statistics are to be pooled", "statistics")
+        yield Voice(("client", "statistics"), "remove client.statistics", needs, [])
+    if spec.on_nonfinite == "keep":
+        needs = _all("a message may keep numbers that are not finite", "seen_messages")
+        yield Voice(("on_nonfinite",), "write on_nonfinite: drop or stop", needs, [])
 
 
-def diagnostics_voice(facts: Facts) -> Voice:
-    """`evaluate.diagnostics`."""
-    needs = []
+def record_voices(facts: Facts) -> Iterator[Voice]:
+    """What a run measures and keeps of its rounds."""
     if facts.spec.evaluate.diagnostics:
         text = "diagnostics compare whole updates of one shared model"
-        remedy = "remove diagnostics (consensus is measured anyway)"
-        needs.append(Reason("server", text, remedy))
-        nouns = ("one_model", "whole_messages", "server_leaves", "parameters")
-        needs += [Reason(noun, text) for noun in nouns]
-    return Voice(("evaluate", "diagnostics"), "remove diagnostics", needs, [])
-
-
-def updates_voice(facts: Facts) -> Voice:
-    """`checkpoint.updates`."""
-    needs = []
+        of_graphs = Reason("server", text, "remove diagnostics (consensus is measured anyway)")
+        others = _all(text, "one_model", "whole_messages", "server_leaves", "parameters")
+        path = ("evaluate", "diagnostics")
+        yield Voice(path, "remove diagnostics", [of_graphs, *others], [])
     if facts.spec.checkpoint.updates:
         text = "the run keeps what single clients send"
-        nouns = ("federation", "server", "one_model", "server_leaves", "rows")
-        needs += [Reason(noun, text) for noun in nouns]
-    return Voice(("checkpoint", "updates"), "remove checkpoint.updates", needs, [])
+        needs = _all(text, "federation", "server", "one_model", "server_leaves", "rows")
+        yield Voice(("checkpoint", "updates"), "remove checkpoint.updates", needs, [])
 
 
-def malicious_voice(facts: Facts) -> Voice:
-    """`fleet.malicious`."""
-    needs = []
-    if facts.spec.fleet.malicious not in (0, []):
-        needs.append(Reason("messages", "malicious clients change what they send"))
-    return Voice(("fleet", "malicious"), "remove fleet.malicious", needs, [])
+def _all(text: str, *nouns: str) -> list[Reason]:
+    """Several nouns that are needed for the same reason."""
+    return [Reason(noun, text) for noun in nouns]
 
 
 def fleet_voices(facts: Facts) -> Iterator[Voice]:
-    """Keys of a fleet that are about rounds of one cohort."""
+    """Keys of a fleet, where they are not their defaults."""
     fleet = facts.spec.fleet
+    if fleet.malicious not in (0, []):
+        needs = _all("malicious clients change what they send", "messages")
+        yield Voice(("fleet", "malicious"), "remove fleet.malicious", needs, [])
     defaults: dict[str, Any] = {"deadline": None, "stragglers": None, "over_select": 1.0}
     for key, default in defaults.items():
         if getattr(fleet, key) != default:
-            needs = [Reason("rounds", f"{key} is about rounds of one cohort")]
+            needs = _all(f"{key} is about rounds of one cohort", "rounds")
             yield Voice(("fleet", key), f"remove fleet.{key}", needs, [])
-
-
-def availability_voice(facts: Facts) -> Voice:
-    """`fleet.availability`."""
-    takes = []
-    available = facts.spec.fleet.availability
-    if available is not None and available.kind == "label_dependent":
-        takes.append(Reason("noised_gradients", "who can be reached depends on labels"))
-    return Voice(("fleet", "availability"), "use bernoulli or markov", [], takes)
+    if fleet.availability is not None and fleet.availability.kind == "label_dependent":
+        takes = _all("who can be reached depends on labels", "noised_gradients")
+        yield Voice(("fleet", "availability"), "use bernoulli or markov", [], takes)
 
 
 def missing_voice(facts: Facts) -> Voice:
@@ -151,22 +139,6 @@ def missing_voice(facts: Facts) -> Voice:
     if facts.fleet.selective:
         takes.append(Reason("known_share", "the fleet does not tell who will be missing"))
     return Voice(("fleet",), "remove from fleet what makes clients miss a round", [], takes)
-
-
-def statistics_voice(facts: Facts) -> Voice:
-    """`client.statistics`, where it is not its default."""
-    needs = []
-    if facts.spec.client.statistics != "averaged":
-        needs.append(Reason("statistics", "running statistics are to be pooled"))
-    return Voice(("client", "statistics"), "remove client.statistics", needs, [])
-
-
-def nonfinite_voice(facts: Facts) -> Voice:
-    """`on_nonfinite`, where it keeps what is not finite."""
-    needs = []
-    if facts.spec.on_nonfinite == "keep":
-        needs.append(Reason("seen_messages", "a message may keep numbers that are not finite"))
-    return Voice(("on_nonfinite",), "write on_nonfinite: drop or stop", needs, [])
 
 
 def samples_voice(facts: Facts) -> Voice:
