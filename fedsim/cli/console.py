@@ -15,7 +15,6 @@ from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
-from fedsim.study.repetition import Row
 from fedsim.study.summary import two_halves
 from fedsim.study.words import variation_in_words, words_of
 from fedsim.study.wrap_lines import wrap_lines
@@ -140,29 +139,6 @@ def verdict(comparison: Comparison, out: Path) -> None:
         print(sentence)
     _print_private_mark(comparison.rounds, comparison.scenario)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
-
-
-def repetition(rows: list[Row]) -> None:
-    """Print the scores of repeated runs next to the recorded ones."""
-    titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
-    view = empty_table(titles, left=("method", "variation"))
-    for row in rows:
-        ends = "–"
-        if row.ci_low is not None and row.ci_high is not None:
-            ends = f"{row.ci_low:+z.4g} to {row.ci_high:+z.4g}"
-        difference = "–" if row.difference is None else f"{row.difference:+z.4g}"
-        p = "–" if row.p_adjusted is None else f"{row.p_adjusted:.3g}"
-        view.add_row(
-            row.method,
-            row.variant,
-            str(row.seeds),
-            score_text(row.recorded),
-            score_text(row.repeated),
-            difference,
-            ends,
-            p,
-        )
-    print_table(view, 0)
 
 
 def forecast(expected: Record) -> None:

@@ -28,8 +28,8 @@ from fedsim.runs.unfinished import is_comparison
 from fedsim.runs.verify import Missing, Request, read_again
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
-from fedsim.study.repetition import Row, repetition
 from fedsim.study.words import count
+from fedsim.tools.bundle.repetition import Row, repetition
 from fedsim.tools.bundle.unpack import Opened
 
 # Files that are equal wherever all bits are; `timing.csv` and pages have dates and seconds.

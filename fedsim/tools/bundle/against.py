@@ -17,6 +17,7 @@ from fedsim.errors import printable
 
 if TYPE_CHECKING:
     from fedsim.tools.bundle.again import Again, Repeating
+    from fedsim.tools.bundle.repetition import Row
     from fedsim.tools.bundle.unpack import Opened
 
 COMPARED = ("methods", "vary", "tune", "baselines")  # options that change what is repeated
@@ -152,9 +153,7 @@ def _print(outcome: "Again") -> None:
     for line in outcome.lines:
         click.echo(printable(f"  {line}"))
     if outcome.rows:
-        from fedsim.cli import console
-
-        console.repetition(outcome.rows)
+        _print_rows(outcome.rows)
 
 
 def _exit_code(outcomes: "list[Again]") -> int:
@@ -165,3 +164,28 @@ def _exit_code(outcomes: "list[Again]") -> int:
     if DIFFERS in verdicts:
         return 7
     return 2 if OPEN in verdicts else 0
+
+
+def _print_rows(rows: "list[Row]") -> None:
+    """Print the scores of repeated runs next to the recorded ones."""
+    from fedsim.cli.console import empty_table, print_table, score_text
+
+    titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
+    view = empty_table(titles, left=("method", "variation"))
+    for row in rows:
+        ends = "–"
+        if row.ci_low is not None and row.ci_high is not None:
+            ends = f"{row.ci_low:+z.4g} to {row.ci_high:+z.4g}"
+        difference = "–" if row.difference is None else f"{row.difference:+z.4g}"
+        p = "–" if row.p_adjusted is None else f"{row.p_adjusted:.3g}"
+        view.add_row(
+            row.method,
+            row.variant,
+            str(row.seeds),
+            score_text(row.recorded),
+            score_text(row.repeated),
+            difference,
+            ends,
+            p,
+        )
+    print_table(view, 0)
