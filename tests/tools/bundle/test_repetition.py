@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsim.study.repetition import ROUNDING, repetition
+from fedsim.tools.bundle.repetition import ROUNDING, repetition
 from fedsim.study.statistics import sign_flip
 
 
