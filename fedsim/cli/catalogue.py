@@ -70,6 +70,10 @@ def list_command(
                 click.echo(f"  {call:<26} {line}")
 
 
+# Families of which a scenario has one kind.
+ALONE = ("client", "rule", "codec", "cohort", "timetable", "topology")
+
+
 def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: bool) -> None:
     """Print what goes together with a kind, by family, and why the others do not."""
     from fedsim.scenario.expected import plural_of
@@ -80,7 +84,8 @@ def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: 
     reasons = {}
     for family, of_kinds in traits().items():
         plural = "sections" if family == "section" else plural_of(family)
-        if family != own_family and (plural in families or family == "section"):
+        is_another = family != own_family or family not in ALONE
+        if is_another and (plural in families or family == "section"):
             reasons[plural] = {kind: refusal(own, each) for kind, each in of_kinds.items()}
     if as_json:
         click.echo(json.dumps(reasons))

@@ -191,7 +191,12 @@ def _meanings_of_key(name: str) -> list[dict[str, Any]]:
     matches = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
     if not is_path:
         matches = [key for key in matches if not key.kinds]
-    return [_explain_key(key) for key in matches]
+    explained = [_explain_key(key) for key in matches]
+    for key, meaning in zip(matches, explained, strict=True):
+        if key.dotted in traits()["section"]:
+            meaning["fits"] = needs_and_takes(traits()["section"][key.dotted])
+            meaning["fits_of"] = key.dotted
+    return explained
 
 
 def _meanings_as_parameter(word: str) -> list[dict[str, Any]]:
@@ -349,7 +354,8 @@ def lines_of(explained: dict[str, Any]) -> Iterator[Line]:
         yield from _prose(text, "    ")
     if explained.get("fits"):
         yield False, ""
-        yield True, f"  What it goes with: fedsim list --with {explained['kind']}"
+        name = explained.get("fits_of", explained["kind"])
+        yield True, f"  What it goes with: fedsim list --with {name}"
     for trait, text in explained.get("fits", {}).items():
         yield from _prose(f"{trait}: {text}", indent="    ", hanging="    ")
 
