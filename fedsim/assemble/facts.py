@@ -63,6 +63,11 @@ class Facts:
         """Whether anything at or below one of these dotted paths was refused."""
         return self.problems.refused(*paths)
 
+    def require(self, *names: str) -> None:
+        """Raise `NotKnownError` where something of this is not known."""
+        for name in names:
+            getattr(self, name)
+
     def require_sound(self, *paths: KeyPath) -> None:
         """Raise `NotKnownError` where something there was left out for being wrong."""
         if not self.problems.sound(*paths):

@@ -346,7 +346,7 @@ def server_samples(facts: Facts) -> Findings:
     rule = facts.rule
     spec = facts.spec
     facts.require_sound(("compare", "methods"), ("client", "steps"))
-    _ = facts.N  # before samples are split, too many for the server are not refused yet
+    facts.require("N")  # before samples are split, too many for the server are not refused yet
     if rule is None or facts.refused("data.server"):
         return
     samples = spec.data.server.samples

@@ -151,7 +151,7 @@ def row_voice(facts: Facts) -> Voice:
     """What a client remembers from round to round: a row of the method, or an optimizer's state."""
     needs = []
     rule = facts.rule
-    _ = facts.travelling  # a method whose leaves are refused has no row
+    facts.require("travelling")  # a method whose leaves are refused has no row
     merges = rule is not None and rule.made.adapter.merges  # which refuses such schedules itself
     row = jax.eval_shape(facts.trained.client.memory, facts.shapes, jax.eval_shape(_key))
     if jax.tree.leaves(row) and not merges:
@@ -186,10 +186,12 @@ def leaves_voice(facts: Facts) -> Voice:
 
 def steps_voice(facts: Facts) -> Voice:
     """What clients do besides training what they receive and sending the difference."""
-    client = facts.client
-    # A method whose leaves are refused has no row.
     takes = []
-    if _has_hooks(client) or (facts.travelling and _has_row(client, facts.shapes)):
+    more = _has_hooks(facts.client)
+    if not more:
+        facts.require("travelling")  # likewise
+        more = _has_row(facts.client, facts.shapes)
+    if more:
         takes.append(Reason("plain_steps", MORE.format(facts.spec.client.kind)))
     return Voice(KIND, "use the method sgd or fedprox", [], takes)
 
