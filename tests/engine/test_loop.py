@@ -16,8 +16,6 @@ from fedsim.engine.scoring.clients import STACK_BATCHES, row_scores, stack_batch
 from fedsim.engine.scoring.scorer import end_of
 from fedsim.scenario import read
 
-pytestmark = pytest.mark.essential
-
 CLIENTS = [
     "fedavg",
     "fedprox(mu=0.1)",

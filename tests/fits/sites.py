@@ -1,6 +1,7 @@
 """Where `fedsim.assemble` refuses a scenario, and which of these places a scenario reaches."""
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,10 +50,16 @@ def _refusals(function: Any) -> Iterator[ast.AST]:
                 yield node
 
 
+@functools.cache
+def _refusing() -> set[tuple[str, str]]:
+    """The functions with a statement that refuses, as (file, name)."""
+    return {(file, site.function.partition(".")[2]) for (file, _), site in sites().items()}
+
+
 def reached(values: dict[str, Any]) -> tuple[tuple[str, str], set[tuple[str, int]]]:
     """Return the answer to a scenario, and (file, line) of what ran for it in `fedsim.assemble`."""
     lines = set()
-    folder = str(FOLDER)
+    refusing = _refusing()
 
     def trace_lines(frame: Any, event: str, argument: Any) -> Any:
         if event == "line":
@@ -60,7 +67,8 @@ def reached(values: dict[str, Any]) -> tuple[tuple[str, str], set[tuple[str, int
         return trace_lines
 
     def trace_calls(frame: Any, event: str, argument: Any) -> Any:
-        return trace_lines if frame.f_code.co_filename.startswith(folder) else None
+        code = frame.f_code
+        return trace_lines if (code.co_filename, code.co_name) in refusing else None
 
     before = sys.gettrace()
     sys.settrace(trace_calls)

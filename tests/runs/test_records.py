@@ -23,8 +23,6 @@ from fedsim.runs import derive, directory
 from fedsim.runs.export import exported
 from fedsim.runs.record_form import COMPARISON, RECORD, malformed
 
-pytestmark = pytest.mark.essential
-
 TINY = {
     "name": "tiny",
     "rounds": 1,
