@@ -69,6 +69,7 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
 
 
 def test_a_page_of_a_tool_links_to_files_and_kinds_and_is_linked_to(root):
+    pytest.importorskip("latex2mathml")
     code = (
         "import sys; from content import Content; shown = Content(); "
         "shown.add_page_of_tool('fits/a.md', sys.argv[1]); "
