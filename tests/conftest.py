@@ -88,7 +88,7 @@ DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}
 QUICK_EXAMPLES = 4
 KINDS_WITH_EXAMPLES = ("fedsim/rules/", "fedsim/stages/")
 
-SHARE = 24
+SHARE = 36
 """Of a long test's cases, one in so many is selected."""
 
 

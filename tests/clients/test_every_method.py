@@ -100,7 +100,7 @@ def test_the_table_has_a_cell_for_each():
 
 
 @pytest.mark.long
-@pytest.mark.share(60)
+@pytest.mark.share(90)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_does_on_every_scenario_what_the_table_says(method):
     for scenario, says in kept()[method].items():

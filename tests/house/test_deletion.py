@@ -3,18 +3,19 @@
 from datetime import date
 
 import pytest
+from conftest import if_whole
 
 from tests.deletion import ESSENTIAL, deletable, faults
 
 
 def test_a_folder_can_be_deleted():
-    """One of them, another one every day."""
+    """One of them, another one every day; `python -m tests.deletion` takes out all."""
     folders = deletable()
     assert not list(faults(folders[date.today().toordinal() % len(folders)]))
 
 
+@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("folder", deletable())
 def test_every_folder_can_be_deleted(folder):
-    """A share of them; `python -m tests.deletion` takes out all."""
     assert not list(faults(folder, ESSENTIAL))

@@ -91,7 +91,7 @@ NOTICED = [bug for bug in BUGS if bug.bug not in UNNOTICED]
 
 
 @pytest.mark.long
-@pytest.mark.share(18)
+@pytest.mark.share(48)
 @pytest.mark.parametrize("mutant", NOTICED, ids=lambda mutant: mutant.bug)
 def test_the_bug_is_noticed(mutant, conform):
     (found,) = conform(file_of(mutant), "bug")
@@ -99,7 +99,7 @@ def test_the_bug_is_noticed(mutant, conform):
 
 
 @pytest.mark.long
-@pytest.mark.share(41)
+@pytest.mark.share(82)
 @pytest.mark.parametrize("mutant", BUGS, ids=lambda mutant: mutant.bug)
 def test_a_copy_without_the_bug_is_not(mutant, conform):
     (found,) = conform(file_of(mutant, changed=False), "copy")
