@@ -27,8 +27,8 @@ class Facts:
         was refused, the samples in equal parts.
       N, eligible, K: clients, those that can be drawn, and those of a nominal round.
       classes, per_token: number of classes, 0 of numbers; whether every token has a label.
-      model, trained, shapes, travelling: what is trained, how, and shapes of its variables, and of
-        those that travel.
+      model, trained, shapes, travelling, row: what is trained, how, and shapes of its variables, of
+        those that travel, and of what a client remembers.
 
     Attributes:
       problems: where refusals are recorded.

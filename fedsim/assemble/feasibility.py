@@ -241,8 +241,6 @@ def unknown_probabilities(facts: Facts) -> Findings:
     rule = facts.rule
     if rule is None or "share" not in rule.made.needs:
         return
-    if facts.refused("client", "cohort", "fleet", "schedule"):
-        return
     spec = facts.spec
     path = (*rule.path, "shares")
     for plan in facts.plans.values():

@@ -60,8 +60,7 @@ def make_model(facts: Facts) -> None:
 
     def make(*, local: bool, reads: list) -> Any:
         made = facts.attempt(partial(model_of, local=local), *arguments, reads=reads)
-        is_refused = client is not UNKNOWN and client.model and facts.refused("model")
-        if is_refused:
+        if all_known(client) and client.model and facts.refused("model"):
             return UNKNOWN
         return facts.attempt(_model_of_method, scenario, client, federation, made)
 
@@ -122,14 +121,12 @@ def make_training(facts: Facts) -> None:
     scenario = facts.scenario
     supplied = facts.supplied
     model = facts.maybe("model")
-    client = UNKNOWN if facts.refused(*MODELS) else facts.maybe("edged")
 
-    def make(client: Client, *inputs: Any) -> Training:
-        del client  # `training` makes it once more; here it only has to be known
+    def make(*inputs: Any) -> Training:
         return training(TrainingInputs(*inputs))
 
     hook_keys = [("client", "optimizer"), AUGMENT]
-    trained = facts.attempt(make, client, *facts.training_inputs, reads=hook_keys)
+    trained = facts.attempt(make, *facts.training_inputs, reads=hook_keys)
     started = facts.attempt(start_models, scenario, model, trained, supplied)
     shared, shapes = (UNKNOWN, UNKNOWN) if started is UNKNOWN else started
     facts.learn(trained=trained, shared=shared, shapes=shapes)
@@ -138,7 +135,8 @@ def make_training(facts: Facts) -> None:
     federation = facts.maybe("federation")
     local = facts.maybe("local")
     facts.attempt(check_training, scenario, trained, shapes, federation, local)
-    facts.learn(travelling=_travelling(facts))
+    travelling = _travelling(facts)
+    facts.learn(travelling=travelling, row=facts.attempt(_row, trained, shapes, travelling))
 
 
 def _travelling(facts: Facts) -> Any:
@@ -150,6 +148,12 @@ def _travelling(facts: Facts) -> Any:
         if facts.refused("client.kind"):  # its hooks may lack what they need
             return UNKNOWN
         raise
+
+
+def _row(trained: Training, shapes: Any, travelling: Any) -> Any:
+    """Shapes of what a client remembers; a method whose leaves are refused remembers nothing."""
+    del travelling  # it only has to be known
+    return jax.eval_shape(trained.client.memory, shapes, jax.eval_shape(jax.random.key, 0))
 
 
 def _count_activations(facts: Facts) -> None:

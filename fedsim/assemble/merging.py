@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax
-
 from fedsim import tree
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import Link
@@ -39,12 +37,12 @@ def unmergeable(facts: Facts) -> Findings:
 
 def remembered_adapters(facts: Facts) -> Findings:
     """A client method that goes on with the adapter of an earlier round."""
-    facts.require("travelling")  # a method whose leaves are refused has no row
     shared = facts.shapes
     if MERGED not in shared:
         return
-    row = jax.eval_shape(facts.trained.client.memory, shared, jax.eval_shape(jax.random.key, 0))
-    names = {part for name in tree.leaf_names((row, shared["aux"])) for part in name.split(".")}
+    names = {
+        part for name in tree.leaf_names((facts.row, shared["aux"])) for part in name.split(".")
+    }
     if names & set(LOW_RANK):
         culprit = "optimizer_state" if facts.spec.client.optimizer_state == "carry" else "kind"
         remedy = "use a method without memory, as sgd or fedprox, or another how"

@@ -151,10 +151,8 @@ def row_voice(facts: Facts) -> Voice:
     """What a client remembers from round to round: a row of the method, or an optimizer's state."""
     needs = []
     rule = facts.rule
-    facts.require("travelling")  # a method whose leaves are refused has no row
     merges = rule is not None and rule.made.adapter.merges  # which refuses such schedules itself
-    row = jax.eval_shape(facts.trained.client.memory, facts.shapes, jax.eval_shape(_key))
-    if jax.tree.leaves(row) and not merges:
+    if jax.tree.leaves(facts.row) and not merges:
         needs.append(Reason("rounds", ROW))
     if facts.spec.client.optimizer_state == "carry":
         return Voice(STATE, RESET, needs, [])
@@ -189,7 +187,7 @@ def steps_voice(facts: Facts) -> Voice:
     takes = []
     more = _has_hooks(facts.client)
     if not more:
-        facts.require("travelling")  # likewise
+        facts.require("travelling")  # a method whose leaves are refused has no row
         more = _has_row(facts.client, facts.shapes)
     if more:
         takes.append(Reason("plain_steps", MORE.format(facts.spec.client.kind)))

@@ -71,7 +71,7 @@ def list_command(
 
 
 # Families of which a scenario has one kind.
-ALONE = ("client", "rule", "codec", "cohort", "timetable", "topology")
+SINGLE = ("client", "rule", "codec", "cohort", "timetable", "topology")
 
 
 def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: bool) -> None:
@@ -79,12 +79,12 @@ def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: 
     from fedsim.scenario.expected import plural_of
     from fedsim.scenario.fits import by_reason, refusal, traits, traits_named
 
-    family, kind = _own_kind(partner)
+    family, kind = _users_kind(partner)
     own_family, own = (family, _traits_of(family, kind)) if family else traits_named(partner)
     reasons = {}
     for family, of_kinds in traits().items():
         plural = "sections" if family == "section" else plural_of(family)
-        is_another = family != own_family or family not in ALONE
+        is_another = family != own_family or family not in SINGLE
         if is_another and (plural in families or family == "section"):
             reasons[plural] = {kind: refusal(own, each) for kind, each in of_kinds.items()}
     if as_json:
@@ -99,7 +99,7 @@ def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: 
             click.echo(f"  not {', '.join(kinds)}: {reason}")
 
 
-def _own_kind(name: str) -> tuple[str, str]:
+def _users_kind(name: str) -> tuple[str, str]:
     """Return family and name of a kind of the user's; two empty texts for any other name."""
     from fedsim.kinds import FAMILIES
     from fedsim.scenario.fits import traits
@@ -240,7 +240,7 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
 
     word = name.rpartition("/")[2]
     explained = explanations(name, _command_entry(word), _options_named(word))
-    family, kind = _own_kind(name)
+    family, kind = _users_kind(name)
     for meaning in explained:
         if family and meaning["family"] == family:
             meaning["fits"] = needs_and_takes(_traits_of(family, kind))
