@@ -88,7 +88,7 @@ def traits_of(family: str, kind: str) -> Traits:
       KeyError: for a parameter without a default for which no example is known.
     """
     made = _made(family, kind, arguments_of(family, kind))
-    return _told([VOICE_OF[family](family, kind, made)])
+    return _by_side([VOICE_OF[family](family, kind, made)])
 
 
 def _made(family: str, kind: str, arguments: dict[str, Any]) -> Any:
@@ -100,33 +100,33 @@ def _made(family: str, kind: str, arguments: dict[str, Any]) -> Any:
 
 
 def _of_family(family: str) -> dict[str, Traits]:
-    own = [
+    kinds = [
         kind
         for kind, factory in FAMILIES[family].items()
         if inspect.unwrap(factory).__module__.startswith("fedsim.")
     ]
-    return {kind: traits_of(family, kind) for kind in own}
+    return {kind: traits_of(family, kind) for kind in kinds}
 
 
 def _of_section(path: str, written: Any) -> Traits:
     """The traits of a section, by the voices that stand there."""
     facts = Facts(Problems(read({**LEAST, **written})))
-    return _told(voice for voice in heard(facts) if ".".join(map(str, voice.path)) == path)
+    return _by_side(voice for voice in heard(facts) if ".".join(map(str, voice.path)) == path)
 
 
 def _of_facts(place: str, known: dict[str, Any]) -> Traits:
     """The traits of a section of which this is known."""
     facts = Facts(Problems(read(LEAST)), **known)
-    return _told(voice for voice in heard(facts) if voice.path == (place,))
+    return _by_side(voice for voice in heard(facts) if voice.path == (place,))
 
 
-def _told(voices: Iterable[Voice]) -> Traits:
+def _by_side(voices: Iterable[Voice]) -> Traits:
     """What voices say, by noun."""
-    told: Traits = {"needs": {}, "takes": {}}
+    traits: Traits = {"needs": {}, "takes": {}}
     for voice in voices:
-        told["needs"] |= _by_noun(voice.needs)
-        told["takes"] |= _by_noun(voice.takes)
-    return told
+        traits["needs"] |= _by_noun(voice.needs)
+        traits["takes"] |= _by_noun(voice.takes)
+    return traits
 
 
 def _by_noun(reasons: list[Reason]) -> dict[str, str]:

@@ -63,8 +63,8 @@ def heard(facts: Facts) -> Iterator[Voice]:
     """The voices of what is known."""
     for speak in VOICES:
         try:
-            said = speak(facts)
-            yield from [said] if isinstance(said, Voice) else list(said)
+            spoken = speak(facts)
+            yield from [spoken] if isinstance(spoken, Voice) else list(spoken)
         except NotKnownError:
             pass
 

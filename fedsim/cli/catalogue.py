@@ -77,16 +77,17 @@ SINGLE = ("client", "rule", "codec", "cohort", "timetable", "topology")
 def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: bool) -> None:
     """Print what goes together with a kind, by family, and why the others do not."""
     from fedsim.scenario.expected import plural_of
-    from fedsim.scenario.fits import by_reason, refusal, traits, traits_named
+    from fedsim.scenario.fits import by_reason, refusal, traits
 
-    family, kind = _users_kind(partner)
-    own_family, own = (family, _traits_of(family, kind)) if family else traits_named(partner)
+    partner_family, partner_traits = _partner(partner)
     reasons = {}
     for family, of_kinds in traits().items():
         plural = "sections" if family == "section" else plural_of(family)
-        is_another = family != own_family or family not in SINGLE
+        is_another = family != partner_family or family not in SINGLE
         if is_another and (plural in families or family == "section"):
-            reasons[plural] = {kind: refusal(own, each) for kind, each in of_kinds.items()}
+            reasons[plural] = {
+                kind: refusal(partner_traits, each) for kind, each in of_kinds.items()
+            }
     if as_json:
         click.echo(json.dumps(reasons))
         return
@@ -97,6 +98,14 @@ def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: 
         click.echo(f"  {', '.join(fitting) or 'none'}")
         for reason, kinds in by_reason(of_kinds).items():
             click.echo(f"  not {', '.join(kinds)}: {reason}")
+
+
+def _partner(name: str) -> tuple[str, dict[str, dict[str, str]]]:
+    """Return the family and the traits of a kind or section, also of a kind of the user's."""
+    from fedsim.scenario.fits import traits_named
+
+    family, kind = _users_kind(name)
+    return (family, _traits_of(family, kind)) if family else traits_named(name)
 
 
 def _users_kind(name: str) -> tuple[str, str]:

@@ -37,15 +37,15 @@ def traits() -> dict[str, dict[str, Traits]]:
     return {family: kinds for family, kinds in _recorded().items() if family != "nouns"}
 
 
-def needs_and_takes(own: Traits) -> dict[str, str]:
+def needs_and_takes(kind_traits: Traits) -> dict[str, str]:
     """Return `needs NOUN` or `takes away NOUN` -> why, and who meets it there."""
     lines = {}
-    for noun, why in own["needs"].items():
-        if met := _names("takes", noun):
-            lines[f"needs {noun}"] = f"{why}; not beside {met}"
-    for noun, why in own["takes"].items():
-        if met := _names("needs", noun):
-            lines[f"takes away {noun}"] = f"{why}; not beside {met}"
+    for noun, why in kind_traits["needs"].items():
+        if partners := _names("takes", noun):
+            lines[f"needs {noun}"] = f"{why}; not beside {partners}"
+    for noun, why in kind_traits["takes"].items():
+        if partners := _names("needs", noun):
+            lines[f"takes away {noun}"] = f"{why}; not beside {partners}"
     return lines
 
 
@@ -88,15 +88,15 @@ def traits_named(name: str) -> tuple[str, Traits]:
     """
     family, _, word = name.rpartition("/")
     word = ALIASES.get(word, word)
-    found = [
+    matches = [
         (each, of_kinds[word])
         for each, of_kinds in traits().items()
         if word in of_kinds and family in ("", each, plural_of(each))
     ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        text = f"'{word}' is a kind of several families; write {found[0][0]}/{word}"
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        text = f"'{word}' is a kind of several families; write {matches[0][0]}/{word}"
         raise ScenarioError([Problem("", text)], "list")
     known = [kind for of_kinds in traits().values() for kind in of_kinds]
     text = f"nothing is known of what goes with '{name}'{did_you_mean(word, known)}"
