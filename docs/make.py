@@ -85,8 +85,8 @@ TABLES = {
     "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
 }
-for _tool, _module in added("TABLES"):
-    TABLES |= module_of(_tool, _module).TABLES
+for _package, _module in added("TABLES"):
+    TABLES |= module_of(_package, _module).TABLES
 READ_IN = {  # tool -> where its names were read
     "Flower": "flwr 1.42.0 and flwr-datasets 0.6.1",
     "FedLab": "fedlab 1.3.0",
@@ -423,8 +423,8 @@ def meaning(option: click.Option) -> str:
 
 def pages_of_tools() -> Iterator[tuple[str, str]]:
     """The pages that tools add to docs/."""
-    for tool, documentation in added("PAGES"):
-        for name, sections in module_of(tool, documentation).pages(table).items():
+    for package, documentation in added("PAGES"):
+        for name, sections in module_of(package, documentation).pages(table).items():
             yield name, "\n\n".join(map(wrapped, sections))
 
 

@@ -20,7 +20,6 @@ from fedsim._version import __version__ as __version__
 if TYPE_CHECKING:
     from fedsim.assemble import aggregate as aggregate
     from fedsim.assemble import epsilon as epsilon
-    from fedsim.assemble import mixing as mixing
     from fedsim.assemble import noise_multiplier as noise_multiplier
     from fedsim.assemble import transmit as transmit
     from fedsim.compose import aggregate_stage as aggregate_stage
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from fedsim.data import Arrays as Arrays
     from fedsim.errors import DataError as DataError
     from fedsim.errors import ScenarioError as ScenarioError
+    from fedsim.fields.graphs.section import mixing as mixing
+    from fedsim.fields.graphs.topology import spectral_gap as spectral_gap
     from fedsim.models import as_model as as_model
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     from fedsim.tools.contributions.analysis import contributions as contributions
     from fedsim.tools.fork.forking import fork as fork
     from fedsim.tools.unlearn.unlearning import unlearn as unlearn
-    from fedsim.topology import spectral_gap as spectral_gap
 
 # module -> the public names that it defines
 _HOME = {
@@ -81,7 +81,7 @@ _HOME = {
         "skew",
         "stage",
     ),
-    "assemble": ("aggregate", "epsilon", "mixing", "noise_multiplier", "transmit"),
+    "assemble": ("aggregate", "epsilon", "noise_multiplier", "transmit"),
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
     "models": ("as_model",),
@@ -95,7 +95,6 @@ _HOME = {
     "runs.verify": ("verify",),
     "scenario": ("Scenario", "enable"),
     "sources.tokenizer": ("tokenizer",),
-    "topology": ("spectral_gap",),
 }
 
 # names that are looked for here -> where what they mean is
@@ -120,7 +119,7 @@ if not TYPE_CHECKING:
         """Import public names when they are first used: `fedsim --help` does not wait for JAX."""
         for home, names in _homes().items():
             if name in names:
-                return getattr(_imported(f"fedsim.{home}"), name)
+                return getattr(_imported(home), name)
         from fedsim.synonyms import renamed
 
         text = renamed(f"fedsim.{name}") or f"module 'fedsim' has no attribute '{name}'"
@@ -130,12 +129,12 @@ if not TYPE_CHECKING:
 
 
 def _homes() -> dict[str, tuple[str, ...]]:
-    """Module -> the public names that it defines, those of tools among them."""
+    """Module -> the public names that it defines, those of fields and tools among them."""
     from fedsim.installed import added
 
-    homes = dict(_HOME)
-    for tool, names in added("NAMES"):
-        homes |= {f"tools.{tool}.{module}": names[module] for module in names}
+    homes = {f"fedsim.{home}": names for home, names in _HOME.items()}
+    for package, names in added("NAMES"):
+        homes |= {f"{package}.{module}": names[module] for module in names}
     return homes
 
 

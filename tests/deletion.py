@@ -1,10 +1,12 @@
-"""Delete the folder of a tool, and see whether all the rest works.
+"""Delete the folder of a field or a tool, and see whether all the rest works.
 
-python -m tests.deletion                  # every tool, with the tests that are marked essential
+python -m tests.deletion                  # each, with the tests that are marked essential
 python -m tests.deletion suite            # one of them
 python -m tests.deletion suite --whole    # with all fast tests that remain
 """
 
+import csv
+import json
 import os
 import shutil
 import subprocess
@@ -13,8 +15,29 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedsim.scenario.expected import plural_of
+
 ROOT = Path(__file__).parents[1]
 IID = "scenarios/iid.yaml"
+# How a scenario asks for a kind of a family.
+EDITS = {
+    "adapter": "model.adapter={}",
+    "attack": "wire=[{}]",
+    "availability": "fleet.availability={}",
+    "client": "client.kind={}",
+    "codec": "wire=[{}]",
+    "cohort": "cohort={}",
+    "data_attack": "data.attack=[{}]",
+    "link": "fleet.links={}",
+    "mechanism": "privacy={{clip: 1, delta: 1e-5, epsilon: 1, mechanism: {}}}",
+    "method": "method={}",
+    "rule": "server=[{}]",
+    "skew": "data.skew=[{}]",
+    "speed": "fleet.speed={}",
+    "stage": "wire=[{}]",
+    "timetable": "schedule={}",
+    "topology": "topology={}",
+}
 ESSENTIAL = ["-m", "essential and not long"]
 
 
@@ -22,7 +45,7 @@ def deletable() -> list[str]:
     """Return the folders that may be taken out, such as `tools/suite`."""
     return sorted(
         f"{room}/{path.name}"
-        for room in ("tools",)
+        for room in ("fields", "tools")
         for path in (ROOT / "fedsim" / room).iterdir()
         if (path / "__init__.py").exists()
     )
@@ -82,7 +105,11 @@ def _called(place: Path, arguments: list[str]) -> subprocess.CompletedProcess[st
 
 
 def _remnants(folder: str, place: Path) -> Iterator[str]:
-    """Commands of the folder that are still listed, or are not refused in one line."""
+    """What the folder adds and is still listed, or is not refused in one line."""
+    room, _, name = folder.partition("/")
+    if room == "fields":
+        yield from _remnants_of_field(name, place)
+        return
     shown = _called(place, ["fedsim", "--help"]).stdout
     for command in commands_of(folder):
         if f"  {command} " in shown:
@@ -91,6 +118,24 @@ def _remnants(folder: str, place: Path) -> Iterator[str]:
         lines = done.stderr.strip().splitlines()
         if done.returncode != 2 or not any(command in line for line in lines):
             yield f"fedsim {command}: exit code {done.returncode}: {done.stderr}"
+
+
+def _remnants_of_field(field: str, place: Path) -> Iterator[str]:
+    """A kind or key of the field that is known, or that is not refused by the field's name."""
+    with (ROOT / "fedsim/fields/index.csv").open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["field"] == field]
+    first_of_each = {row["family"]: row["name"] for row in reversed(rows)}
+    for family, name in first_of_each.items():
+        edit = f"{name}=1" if family == "key" else EDITS[family].format(name)
+        done = _called(place, ["fedsim", "check", IID, "--set", edit])
+        lines_told = done.stderr.strip().splitlines()
+        named = any(f"the field {field} is not installed" in line for line in lines_told)
+        if done.returncode != 2 or not named:
+            yield f"--set {edit}: exit code {done.returncode}: {done.stderr}"
+    listed = json.loads(_called(place, ["fedsim", "list", "--json"]).stdout)
+    for row in rows:
+        if row["family"] != "key" and row["name"] in listed.get(plural_of(row["family"]), {}):
+            yield f"fedsim list still names {row['name']}"
 
 
 def commands_of(folder: str) -> list[str]:

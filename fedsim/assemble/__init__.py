@@ -6,7 +6,6 @@ from fedsim.assemble.experiment import Experiment as Experiment
 from fedsim.assemble.experiment import build as build
 from fedsim.assemble.standalone import aggregate as aggregate
 from fedsim.assemble.standalone import transmit as transmit
-from fedsim.assemble.topology import mixing as mixing
 from fedsim.kinds.shipped import load_factories
 
 # Sections are made by the factories of their kinds.

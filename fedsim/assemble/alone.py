@@ -6,32 +6,28 @@
 import inspect
 import json
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import fedsim.kinds
-from fedsim.assemble.asynchronous import voice_of_schedule
-from fedsim.assemble.edges import voice_of_edges
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.fields import heard
+from fedsim.assemble.fields import fields, first
 from fedsim.assemble.link_traits import voice_of_link
 from fedsim.assemble.links import Link
 from fedsim.assemble.method_traits import voice_alone
-from fedsim.assemble.nodes import voice_of_graph
 from fedsim.assemble.problems import Problems
 from fedsim.assemble.section_traits import voice_of_cohort
-from fedsim.assemble.traits import NOUNS, Reason, Voice
+from fedsim.assemble.traits import NOUNS, SILENT, Reason, Voice
+from fedsim.assemble.voices import heard
 from fedsim.kinds import FAMILIES
 from fedsim.kinds.examples import arguments_of
+from fedsim.kinds.shipped import home_of, homes, load_factories
 from fedsim.scenario import read
 from fedsim.scenario.shorthand import call_of
-from fedsim.topology import Hierarchy
 
 Traits = dict[str, dict[str, str]]
 """`needs` and `takes`: each of them noun -> why."""
 
-FILE = Path(fedsim.kinds.__file__).with_name("traits.json")
+FILE = "traits.json"
 
 LEAST = {"name": "alone", "data": "gaussian_blobs"}
 
@@ -41,9 +37,7 @@ SECTIONS: dict[str, Any] = {
     "checkpoint.updates": {"checkpoint": {"updates": True}},
     "client.dp_sgd": {"client": {"dp_sgd": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}}},
     "client.optimizer_state": {"client": {"optimizer_state": "carry"}},
-    "client.rank": {"client": {"rank": {"ranks": [2, 1]}}},
     "client.statistics": {"client": {"statistics": "pooled"}},
-    "client.width": {"client": {"width": {"widths": [1, 0.5]}}},
     "evaluate.diagnostics": {"evaluate": {"diagnostics": True}},
     "fleet.deadline": {"fleet": {"deadline": 5}},
     "fleet.malicious": {"fleet": {"malicious": [0]}},
@@ -61,7 +55,6 @@ SECTIONS: dict[str, Any] = {
 FACTS: dict[str, tuple[str, dict[str, Any]]] = {
     "data with numbers as targets": ("data", {"classes": 0, "per_token": False}),
     "data with a label for every token": ("data", {"classes": 9, "per_token": True}),
-    "no topology": ("topology", {}),
     "model without features": ("model", {"model": SimpleNamespace(features=None)}),
     "model with batch statistics": (
         "model",
@@ -73,11 +66,21 @@ FACTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def traits_alone() -> dict[str, dict[str, Traits]]:
-    """Return family -> kind -> its traits; sections are a family, too."""
-    traits = {family: _of_family(family) for family in VOICE_OF}
-    traits["section"] = {path: _of_section(path, written) for path, written in SECTIONS.items()}
-    traits["section"] |= {name: _of_facts(*lacking) for name, lacking in FACTS.items()}
+def traits_alone() -> dict[str, dict[str, dict[str, Traits]]]:
+    """Return package -> family -> kind -> its traits; sections are a family, too."""
+    load_factories()
+    traits = {
+        home: {family: _of_family(family, home) for family in VOICE_OF if FAMILIES[family]}
+        for home in homes()
+    }
+    written = {"fedsim": SECTIONS, **{name: field.sections for name, field in fields().items()}}
+    lacking = {"fedsim": FACTS, **{name: field.lacking for name, field in fields().items()}}
+    for home, of_home in traits.items():
+        of_home["section"] = {
+            **{path: _of_section(path, keys) for path, keys in written[home].items()},
+            **{name: _of_facts(*facts) for name, facts in lacking[home].items()},
+        }
+        traits[home] = {family: kinds for family, kinds in of_home.items() if kinds}
     return traits
 
 
@@ -99,11 +102,12 @@ def _made(family: str, kind: str, arguments: dict[str, Any]) -> Any:
     return FAMILIES[family][kind](**arguments)
 
 
-def _of_family(family: str) -> dict[str, Traits]:
+def _of_family(family: str, home: str) -> dict[str, Traits]:
+    """The kinds of a family that a package ships."""
     kinds = [
         kind
         for kind, factory in FAMILIES[family].items()
-        if inspect.unwrap(factory).__module__.startswith("fedsim.")
+        if home_of(inspect.unwrap(factory)) == home
     ]
     return {kind: traits_of(family, kind) for kind in kinds}
 
@@ -148,12 +152,10 @@ def _cohort(family: str, kind: str, made: Any) -> Voice:
     return voice_of_cohort(kind, made)
 
 
-def _timetable(family: str, kind: str, made: Any) -> Voice:
-    return voice_of_schedule(kind, made)
-
-
-def _topology(family: str, kind: str, made: Any) -> Voice:
-    return voice_of_edges() if isinstance(made, Hierarchy) else voice_of_graph()
+def _of_fields(family: str, kind: str, made: Any) -> Voice:
+    """A kind of a family that fields speak for."""
+    voices = (field.voices_of_kinds.get(family) for field in fields().values())
+    return first(voice(kind, made) for voice in voices if voice is not None) or SILENT
 
 
 VOICE_OF: dict[str, Callable[[str, str, Any], Voice]] = {
@@ -164,9 +166,11 @@ VOICE_OF: dict[str, Callable[[str, str, Any], Voice]] = {
     "attack": _link,
     "codec": _link,
     "cohort": _cohort,
-    "timetable": _timetable,
-    "topology": _topology,
+    "timetable": _of_fields,
+    "topology": _of_fields,
 }
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps({"nouns": NOUNS, **traits_alone()}, indent=1) + "\n")
+    for home, traits in traits_alone().items():
+        contents = {"nouns": NOUNS, **traits} if home == "fedsim" else traits
+        (homes()[home] / FILE).write_text(json.dumps(contents, indent=1) + "\n")

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from fedsim.assemble.components import make_components
 from fedsim.assemble.facts import Facts, NotKnownError
-from fedsim.assemble.fields import CALCULATIONS, SOLVED_BEFORE_MODEL, SOLVED_LAST, misfits
 from fedsim.assemble.learning import choose_model, make_model, make_training, trace_links
 from fedsim.assemble.loading import check_augmentations, load_samples
 from fedsim.assemble.message_bytes import message_bytes
@@ -14,6 +13,7 @@ from fedsim.assemble.model import Supplied
 from fedsim.assemble.plans import PlanInputs, count_messages, draw_cohort, plan_shares
 from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.assemble.programs import Training, TrainingInputs
+from fedsim.assemble.voices import calculations, misfits, solve_before_model, solve_last
 from fedsim.data import Federation
 from fedsim.scenario.scenario import Scenario
 
@@ -23,14 +23,14 @@ STEPS: list[Callable[[Facts], None]] = [
     load_samples,
     check_augmentations,
     choose_model,
-    *SOLVED_BEFORE_MODEL,
+    solve_before_model,
     count_messages,
     draw_cohort,
     make_model,
     make_training,
     trace_links,
     plan_shares,
-    *SOLVED_LAST,
+    solve_last,
 ]
 
 
@@ -74,7 +74,7 @@ def check_scenario(
     problems = Problems(scenario)
     supplied = Supplied(model, params, loss)
     facts = Facts(problems, data=data, supplied=supplied, make_federations=make_federations)
-    open_questions = [*CALCULATIONS]
+    open_questions = calculations()
     for step in STEPS:
         with contextlib.suppress(NotKnownError):
             step(facts)

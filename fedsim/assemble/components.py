@@ -5,22 +5,16 @@ import inspect
 import math
 from typing import Any
 
-from fedsim.assemble.edges import hierarchy_of, with_edges
 from fedsim.assemble.facts import Facts
+from fedsim.assemble.fields import fields, first
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import Link, factory_of, links_at, locate_link_errors
 from fedsim.assemble.machines import cohort_of, fleet_of
-from fedsim.assemble.parts import levels_of
 from fedsim.assemble.problems import UNKNOWN
 from fedsim.assemble.rates import client_rate
-from fedsim.assemble.topology import network_of
 from fedsim.compose import FAMILIES
 from fedsim.fleet import Local
-from fedsim.fleet.network import NetworkSettings
 from fedsim.scenario.reader import KeyPath
-from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.sections import is_graph
-from fedsim.topology import Hierarchy
 from fedsim.types import Rule
 
 
@@ -44,10 +38,10 @@ def make_components(facts: Facts) -> None:
         links=links,
         made_links=made_links,
         rule=next((link for link in made_links if isinstance(link.made, Rule)), None),
-        network=_network(facts),
-        levels=levels_of(spec.client),
     )
     _make_client(facts)
+    for field in fields().values():
+        field.components(facts)
 
 
 def _make_client(facts: Facts) -> None:
@@ -56,44 +50,23 @@ def _make_client(facts: Facts) -> None:
     section = scenario.spec.client
     hook_keys = _hook_keys(section)
     client = facts.attempt(make_link, scenario, ("client",), section, reads=hook_keys)
-    make_hierarchy = locate_link_errors(_hierarchy)
-    hierarchy = facts.attempt(make_hierarchy, scenario, reads=[("topology",)])
     work_keys = [("client", key) for key in ("batch", "steps", "epochs")]
     local = facts.attempt(_local_of, section, reads=work_keys)
 
     # The program makes the optimizer once more, for learning rates that are traced.
     make_optimizer = factory_of(section.optimizer)
     facts.attempt(make_optimizer, 0.1, reads=[("client", "optimizer")])
-    facts.learn(
-        client=client,
-        hierarchy=hierarchy,
-        edged=facts.attempt(with_edges, client, hierarchy),
-        local=local,
-    )
-
-
-def _hierarchy(scenario: Scenario) -> Hierarchy | None:
-    return hierarchy_of(scenario.spec.topology)
-
-
-def _network(facts: Facts) -> NetworkSettings | None:
-    """Return the settings of a graph in place of a server; None: there is none."""
-    if not is_graph(facts.spec.topology):
-        return None
-    return facts.attempt(network_of, facts.scenario, reads=[("topology",)])
+    facts.learn(client=client, at_server=client, local=local)
 
 
 def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:
     """Return (path, section) of everything in `wire` and `server`, in this order.
 
-    Edges have what `topology.inner` says in place of `server`.
+    A field may have other links in place of `server`.
     """
     wire = [(("wire", i), section) for i, section in enumerate(spec.wire)]
-    server = [(("server", i), section) for i, section in enumerate(spec.server)]
-    topology = spec.topology
-    if topology is not None and not is_graph(topology) and topology.inner is not None:
-        server = links_at(("topology", "inner"), topology.inner)
-    return wire + server
+    server = first(field.links(spec) for field in fields().values())
+    return wire + (server or links_at(("server",), spec.server))
 
 
 def not_federated_of(spec: Any) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.federation import federations_of, resolved_data
+from fedsim.assemble.fields import fields, first, form_of
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
 from fedsim.assemble.machines import resolved_cohort, resolved_fleet
@@ -20,12 +21,11 @@ from fedsim.assemble.model import starts_by_seed
 from fedsim.assemble.plans import of_first_seed, of_widest_batch, plans_of
 from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
-from fedsim.assemble.topology import resolved_topology
 from fedsim.assemble.weights import resolved_model
 from fedsim.data import Federation
-from fedsim.engine.bank import shapes_of_models
 from fedsim.engine.mesh import mesh
 from fedsim.engine.meters.updates import Policy
+from fedsim.engine.models import shapes_of_models
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
 from fedsim.engine.run import Run, RunOptions
@@ -36,7 +36,6 @@ from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.models.freezing import with_all_leaves
 from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Model, RowStage
 from fedsim.types.client import ALONE
 
@@ -73,7 +72,7 @@ class Experiment(NamedTuple):
             needs_aggregation=spec.rounds > 0
             and self.client.server != ALONE
             and spec.privacy is None
-            and not is_graph(spec.topology),
+            and self.plans[seed].network is None,
         )
         options = RunOptions(
             rounds=spec.rounds,
@@ -91,6 +90,7 @@ class Experiment(NamedTuple):
             key=jax.random.key(seed),
             options=options,
             meters=meters_of(self.program, plan, shared, policy, self.spent, self.samples_spent),
+            form_of=form_of,
         )
 
 
@@ -282,28 +282,20 @@ def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: A
         "data": resolved_data(scenario, data, federation),
         "fleet": resolved_fleet(scenario),
         "cohort": resolved_cohort(scenario),
-        "topology": resolved_topology(scenario),
     }
+    for field in fields().values():
+        sections |= field.resolved(scenario)
     return scenario._replace(spec=spec.model_copy(update=sections))
 
 
 def _method_name(spec: Any) -> str:
     """Return what the column `method` says: the scenario's method, or else its rule.
 
-    For plain local training and a plain mean, it is `fedavg` or the asynchronous schedule.
+    For plain local training and a plain mean, it is `fedavg` or what a field calls it.
     """
     if spec.method:
         return spec.method
-    if is_graph(spec.topology):
-        return "dfedavg" if spec.client.kind == "sgd" else spec.client.kind
     rule = next(section for section in spec.server if section.family == "rule")
     is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
-    if not is_plain:
-        return rule.kind
-    if spec.topology is not None:
-        return "hierfavg"
-    if spec.client.width is not None:
-        return "fedrolex" if spec.client.width.window == "rolling" else "heterofl"
-    if spec.schedule.kind == "sync":
-        return "fedavg"
-    return spec.schedule.kind
+    of_fields = first(field.method_name(spec, is_plain) for field in fields().values())
+    return of_fields or ("fedavg" if is_plain else rule.kind)

@@ -1,124 +1,30 @@
-"""Who speaks for what in a scenario, and what must hold besides."""
+"""Which fields have a say in how a scenario is checked and built."""
 
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Iterable
+from typing import TypeVar
 
-from fedsim.assemble import (
-    asynchronous,
-    bank,
-    budget,
-    client_shares,
-    edges,
-    feasibility,
-    link_traits,
-    machines,
-    merging,
-    method_traits,
-    model,
-    nodes,
-    parts,
-    privacy,
-    private_samples,
-    section_traits,
-    wire,
-)
-from fedsim.assemble.facts import Facts, NotKnownError
-from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Voice, conflicts
+from fedsim.assemble.field import Field
+from fedsim.engine.forms import OneModel
+from fedsim.fleet import Plan
+from fedsim.installed import added, module_of
+from fedsim.types import Client, Shared
 
-VOICES: list[Callable[[Facts], Voice | Iterable[Voice]]] = [
-    method_traits.method_voice,
-    method_traits.row_voice,
-    method_traits.optimizer_voice,
-    method_traits.leaves_voice,
-    method_traits.steps_voice,
-    section_traits.server_voice,
-    section_traits.cohort_voice,
-    section_traits.message_voices,
-    section_traits.record_voices,
-    section_traits.fleet_voices,
-    section_traits.missing_voice,
-    section_traits.samples_voice,
-    section_traits.model_voice,
-    section_traits.outputs_voice,
-    section_traits.stats_voice,
-    link_traits.link_voices,
-    link_traits.broadcast_voices,
-    asynchronous.schedule_voice,
-    nodes.graph_voice,
-    edges.edges_voice,
-    parts.parts_voice,
-    parts.loss_voice,
-    privacy.privacy_voice,
-    private_samples.noise_voice,
-    feasibility.expected_voice,
-]
+T = TypeVar("T")
 
 
-def misfits(facts: Facts) -> Findings:
-    """What one part of the scenario needs and another takes away, of those that are known."""
-    return conflicts(list(heard(facts)))
+@functools.cache
+def fields() -> dict[str, Field]:
+    """Return package -> what each installed field adds, in the order in which they are asked."""
+    return {package: module_of(package, module).FIELD for package, module in added("FIELD")}
 
 
-def heard(facts: Facts) -> Iterator[Voice]:
-    """The voices of what is known."""
-    for speak in VOICES:
-        try:
-            spoken = speak(facts)
-            yield from [spoken] if isinstance(spoken, Voice) else list(spoken)
-        except NotKnownError:
-            pass
+def first(answers: Iterable[T | None]) -> T | None:
+    """Return the first answer that is not None; None where nobody has one."""
+    return next((answer for answer in answers if answer is not None), None)
 
 
-# What must hold between numbers; each is looked at once, as soon as what it reads is known.
-CALCULATIONS: list[Callable[[Facts], Findings]] = [
-    edges.beside_edges,
-    edges.unusable_edges,
-    edges.unfit_cloud,
-    nodes.unusable_graphs,
-    bank.too_many_models,
-    parts.two_kinds_of_parts,
-    parts.unknown_levels,
-    parts.model_without_parts,
-    parts.model_without_ranks,
-    asynchronous.too_many_at_a_time,
-    feasibility.unscored_clients,
-    feasibility.unknown_needs,
-    feasibility.unknown_columns,
-    feasibility.foreign_metric,
-    feasibility.idle_keys,
-    feasibility.absent_of_pooled,
-    feasibility.unknown_clients,
-    feasibility.unknown_members,
-    feasibility.large_cohort,
-    feasibility.small_cohort,
-    feasibility.too_many_rows,
-    feasibility.wrong_partners,
-    feasibility.leaves_of_rule,
-    feasibility.unknown_groups,
-    feasibility.server_samples,
-    feasibility.unknown_probabilities,
-    feasibility.unreached_commits,
-    client_shares.shares_of_nobody,
-    machines.idle_fleet_keys,
-    wire.second_codec,
-    wire.no_downlink,
-    merging.unmergeable,
-    merging.remembered_adapters,
-    model.short_batches,
-    privacy.private_numbers,
-    privacy.private_mean,
-    privacy.unknown_mechanism,
-    privacy.second_codec,
-    privacy.private_fleet,
-    privacy.local_message,
-    private_samples.poisson_keys,
-    private_samples.private_batches,
-    private_samples.private_gradient,
-    nodes.unfit_node,
-    nodes.node_without_samples,
-    nodes.unfit_mix_rule,
-]
-
-# Keys that the check fills in: before the model is made, and once everything else is known.
-SOLVED_BEFORE_MODEL: list[Callable[[Facts], None]] = [private_samples.solve_noise]
-SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy, parts.count_savings]
+def form_of(client: Client, plan: Plan, initial: Shared) -> OneModel:
+    """Return the form of a run's server; arguments as of `Field.form`."""
+    found = first(field.form(client, plan, initial) for field in fields().values())
+    return found or OneModel()

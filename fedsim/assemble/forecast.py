@@ -16,16 +16,15 @@ from fedsim import tree
 from fedsim.assemble import Experiment, temporary
 from fedsim.assemble.client_shares import rounded_shares
 from fedsim.assemble.components import links_of
+from fedsim.assemble.fields import fields
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.plans import of_first_seed, of_widest_batch
 from fedsim.assemble.sample_notes import data_warnings
-from fedsim.assemble.topology import graph_in_numbers
 from fedsim.compose import max_bytes
 from fedsim.compose.contract import row_in_hooks
-from fedsim.engine.bank import one_model
 from fedsim.engine.downlink import downlink
 from fedsim.engine.footprint import probe_pass, shapes_of
 from fedsim.engine.frozen import (
@@ -36,12 +35,12 @@ from fedsim.engine.frozen import (
     without_frozen,
 )
 from fedsim.engine.lanes import LaneInputs, with_phase
+from fedsim.engine.models import one_model
 from fedsim.engine.scoring.sets import scored_sets
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak, platform
-from fedsim.scenario.sections import is_graph
 from fedsim.types import MERGED, Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
@@ -67,8 +66,8 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     plan = of_first_seed(experiment.plans)
     program = experiment.program
     rounds = list(itertools.islice(plan.survey.rounds(), FORECAST_ROUNDS))
-    clients = _mean([len(work.ids) for work in rounds])
-    steps = _mean([int(work.steps.sum()) for work in rounds])
+    clients = mean_of([len(work.ids) for work in rounds])
+    steps = mean_of([int(work.steps.sum()) for work in rounds])
 
     # Memory is measured first: what follows would count as memory of the process.
     memory, message_bytes = _memory(experiment)
@@ -77,25 +76,19 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     ending_bytes = sum(memory[name] for name in at_the_end)
     server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
-    if plan.network is None:
-        bytes_up = int(_mean([_bytes_sent(plan, work, message_bytes) for work in rounds]))
-        bytes_down = _bytes_down(experiment, rounds)
-    else:
-        bytes_up = bytes_down = _bytes_exchanged(plan, rounds)
-
-    return {
+    expected = {
         "clients": plan.federation.N,
         "clients_a_round": clients,
         "samples": int(plan.sizes.sum()),
         **_parameters(experiment),
-        "parts": _parts(experiment),
+        "parts": [],
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
         "server_steps": server_steps,
-        "bytes_up_a_round": bytes_up,
-        "bytes_down_a_round": bytes_down,
+        "bytes_up_a_round": _bytes_up(plan, rounds, message_bytes),
+        "bytes_down_a_round": _bytes_down(experiment, rounds),
         "updates_bytes": updates_bytes(experiment),
-        "graph": None if plan.network is None else graph_in_numbers(plan.network),
+        "graph": None,
         "epsilon": epsilon_at_the_end(experiment),
         "samples_epsilon": epsilon_of_samples(experiment),
         "lanes": program.width.lanes,
@@ -107,6 +100,9 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "peak_bytes": max(training_bytes, ending_bytes, memory_peak()),
         "notes": [*_notes_on_rounds(rounds), *notes(experiment)],
     }
+    for field in fields().values():
+        expected |= field.forecast(experiment, rounds)
+    return expected
 
 
 def updates_bytes(experiment: Experiment) -> int:
@@ -119,7 +115,7 @@ def updates_bytes(experiment: Experiment) -> int:
         return 0
     plan = of_first_seed(experiment.plans)
     rounds = itertools.islice(plan.survey.rounds(), FORECAST_ROUNDS)
-    clients = _mean([len(work.ids) for work in rounds])
+    clients = mean_of([len(work.ids) for work in rounds])
 
     shared, _ = without_frozen(of_first_seed(experiment.shared))
     sent = shared_leaves(experiment.client, shared["params"])
@@ -131,19 +127,15 @@ def updates_bytes(experiment: Experiment) -> int:
     return int(len(spec.seeds) * spec.rounds * (server + clients * row))
 
 
+def _bytes_up(plan: Plan, rounds: Sequence[RoundPlan], message_bytes: int) -> int:
+    """The most bytes that the clients of an average round send."""
+    return int(mean_of([_bytes_sent(plan, work, message_bytes) for work in rounds]))
+
+
 def _bytes_sent(plan: Plan, work: RoundPlan, message_bytes: int) -> int:
     """The most bytes that the clients of a round send, some of them a part of the model."""
     left_out = 0 if plan.left_out is None else int(plan.left_out[work.senders].sum())
     return len(work.senders) * message_bytes - left_out
-
-
-def _bytes_exchanged(plan: Plan, rounds: Sequence[RoundPlan]) -> int:
-    """The most bytes that the nodes of a graph send in an average round."""
-    network = plan.network
-    assert network is not None
-    message = np.max(plan.cost.up / np.maximum(network.hearers, 1))
-    links = [len(network.traffic(work.round, plan.active_nodes(work))) for work in rounds]
-    return int(_mean(links) * message)
 
 
 def _parameters(experiment: Experiment) -> dict[str, int]:
@@ -161,28 +153,12 @@ def _parameters(experiment: Experiment) -> dict[str, int]:
     }
 
 
-def _parts(experiment: Experiment) -> list[dict[str, Any]]:
-    """Who trains and sends how much of the model, by size; empty where all have all of it."""
-    plan = of_first_seed(experiment.plans)
-    if plan.levels is None or plan.level is None:
-        return []
-    part = experiment.client.travel.part
-    assert part is not None
-    params = of_first_seed(experiment.shared)["params"]
-    kept = np.sum(jax.tree.leaves(part.kept(params)), axis=0)
-    parts = []
-    for level, size in enumerate(plan.levels.sizes):
-        clients = int((plan.level == level).sum())
-        parts.append({plan.levels.name: size, "clients": clients, "trained": int(kept[level])})
-    return parts
-
-
 def _numbers_in(params: Any) -> int:
     """How many numbers a tree holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
-def _mean(numbers: Sequence[float]) -> float:
+def mean_of(numbers: Sequence[float]) -> float:
     """The mean; 0 where there are none."""
     return statistics.mean(numbers) if numbers else 0
 
@@ -204,7 +180,7 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     for work in rounds:
         received.append(int(counted.deliver(work.receivers, message_bytes).sum()))
         counted.merge(_bytes_merged(plan, work, shared))
-    return int(_mean(received))
+    return int(mean_of(received))
 
 
 def _bytes_merged(plan: Plan, work: RoundPlan, shared: Any) -> int:
@@ -450,8 +426,8 @@ def stacking(experiment: Experiment) -> list[str]:
     """Return the links that hold the whole stack of a round in memory, as `server[0] krum`."""
     spec = experiment.scenario.spec
     links = []
-    if is_graph(spec.topology):
-        links.append(f"topology {spec.topology.kind}")
+    for field in fields().values():
+        links += field.stacks(spec)
     for path, section in links_of(spec):
         if section.family == "optimizer":
             continue

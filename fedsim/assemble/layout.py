@@ -7,8 +7,8 @@ from fedsim import tree
 from fedsim.assemble.check import CheckedScenario
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.plans import of_first_seed
-from fedsim.engine.bank import models_of
 from fedsim.engine.footprint import minimum_bytes
+from fedsim.engine.models import models_of
 from fedsim.engine.pack import Capacity, Packer, Width, capacity
 from fedsim.engine.threads import useful_threads
 from fedsim.fleet import Plan

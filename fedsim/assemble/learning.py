@@ -1,11 +1,13 @@
 """The model of a scenario and how it is trained, as steps of its check."""
 
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import jax
 
 from fedsim.assemble.facts import Facts
+from fedsim.assemble.fields import fields
 from fedsim.assemble.hooks import check_link, check_training, shared_leaves, stack_shapes
 from fedsim.assemble.loading import AUGMENT
 from fedsim.assemble.model import (
@@ -16,7 +18,6 @@ from fedsim.assemble.model import (
     model_section,
     start_models,
 )
-from fedsim.assemble.parts import ranks_of, widths_of
 from fedsim.assemble.private_samples import with_gradients
 from fedsim.assemble.problems import UNKNOWN, all_known
 from fedsim.assemble.programs import (
@@ -24,18 +25,13 @@ from fedsim.assemble.programs import (
     TrainingInputs,
     augment_key,
     client_key,
-    edges_key,
     training,
 )
 from fedsim.assemble.wire import check_size, works_on_nothing
 from fedsim.data import Federation
 from fedsim.scenario.scenario import Scenario
-from fedsim.scenario.sections import is_graph
 from fedsim.types import Client, Model
 from fedsim.types.client import POOLED
-
-# Keys that say how many models there are: none is made where one of them was refused.
-MODELS = ("client.clusters", "topology.groups")
 
 
 def choose_model(facts: Facts) -> None:
@@ -51,7 +47,8 @@ def make_model(facts: Facts) -> None:
     """Make the model and its loss."""
     scenario = facts.scenario
     federation = facts.maybe("federation")
-    client = UNKNOWN if facts.refused(*MODELS) else facts.maybe("edged")
+    counts_models = chain(*(field.counts_models for field in fields().values()))
+    client = UNKNOWN if facts.refused(*counts_models) else facts.maybe("at_server")
     adapter = None if facts.rule is None else facts.rule.made.adapter
     freezes = () if adapter is None else adapter.freezes
     always_frozen = freezes[0] if len(freezes) == 1 else ()
@@ -78,12 +75,12 @@ def make_model(facts: Facts) -> None:
         classes=facts.maybe("classes"),
         client=client_key(scenario.spec.client),
         augment=augment_key(scenario.spec.data),
-        mix=scenario.spec.topology.mix if is_graph(scenario.spec.topology) else None,
-        edges=edges_key(scenario.spec.topology),
         sample=_sample_of(federation),
         turns=freezes if len(freezes) > 1 else (),
-        widths=widths_of(scenario.spec.client),
-        ranks=ranks_of(scenario.spec.client),
+        of_fields=tuple(
+            (name, field.method(scenario.spec, None if facts.rule is None else facts.rule.made))
+            for name, field in fields().items()
+        ),
         merges=bool(merged),
         local_model=None if local_model is model else local_model,
     )

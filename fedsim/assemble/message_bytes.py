@@ -6,26 +6,23 @@ import jax
 
 from fedsim import tree
 from fedsim.assemble.facts import Facts
+from fedsim.assemble.fields import fields, first
 from fedsim.assemble.links import Link
 from fedsim.assemble.merging import bytes_down_of_merging, merges
 from fedsim.assemble.privacy import with_noised_codec
-from fedsim.assemble.topology import node_message_bytes
 from fedsim.compose import max_bytes
-from fedsim.engine.bank import choice_bytes
+from fedsim.engine.models import choice_bytes
 from fedsim.engine.shared_leaves import bytes_at_server
 from fedsim.types import Codec, Updates
 
 
 def message_bytes(facts: Facts) -> tuple[int, int]:
-    """Return the most bytes that a client sends in a round, and receives.
+    """Return the most bytes that a client sends in a round, and receives."""
+    of_fields = first(field.message_bytes(facts) for field in fields().values())
+    if of_fields is not None:
+        return of_fields
 
-    They are those of a node of a graph per neighbour.
-    """
     client = facts.trained.client
-    if facts.network is not None:
-        bytes_of_node = node_message_bytes(facts.scenario, client, facts.shapes)
-        return bytes_of_node, bytes_of_node
-
     params = facts.travelling["params"]
     links = with_noised_codec(facts.scenario, facts.links)
     up = _encoded_bytes(_message(facts.stack.updates), params, links) + choice_bytes(client)

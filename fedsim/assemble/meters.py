@@ -3,20 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-from fedsim.engine.bank import one_model
+from fedsim.assemble.field import RunSetting
+from fedsim.assemble.fields import fields, first
 from fedsim.engine.downlink import downlink
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
-from fedsim.engine.meters.ages import Ages
-from fedsim.engine.meters.cloud import CloudTraffic
 from fedsim.engine.meters.diagnostics import Diagnostics
 from fedsim.engine.meters.dropouts import Dropouts
 from fedsim.engine.meters.malicious import MaliciousReports
-from fedsim.engine.meters.moves import Moves
 from fedsim.engine.meters.privacy import CutBatches, Epsilon, SampleEpsilon
-from fedsim.engine.meters.traffic import Exchanges, Pooled, Traffic
+from fedsim.engine.meters.traffic import Pooled, Traffic
 from fedsim.engine.meters.training import Training
 from fedsim.engine.meters.updates import Policy, Updates
+from fedsim.engine.models import one_model
 from fedsim.engine.program import Program
 from fedsim.fleet import Plan
 from fedsim.types.client import POOLED
@@ -46,22 +45,16 @@ def meters_of(
     sent = one_model(client, variables)
     codec = program.server.sender.codec
     received = downlink(client, codec, sent, plan.federation.N, left_out=plan.left_out)
-    kind = Traffic
-    if plan.network is not None:
-        kind = Exchanges
-    elif client.not_federated == POOLED:
-        kind = Pooled
+    kind = Pooled if client.not_federated == POOLED else Traffic
+    kind = first(field.traffic(plan) for field in fields().values()) or kind
     traffic = kind(plan, received, pipeline.merged_column)
 
     meters: list[Meter] = [Updates(policy, pipeline), Training(), traffic]
     if plan.machines.fleet.selective:
         meters.append(Dropouts(traffic))
-    if plan.timetable.asynchronous:
-        meters.append(Ages())
-    if client.bank is not None:
-        meters.append(Moves(plan.federation))
-    if plan.conditions.edges is not None:
-        meters.append(CloudTraffic(int(plan.cost.down)))
+    setting = RunSetting(program, plan)
+    for field in fields().values():
+        meters.extend(field.meters(setting))
     if plan.malicious.any():
         meters.append(MaliciousReports(plan))
     if plan.local.poisson:

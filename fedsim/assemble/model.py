@@ -30,9 +30,9 @@ from fedsim.assemble.weights import with_weights
 from fedsim.clients.hooks import one_of_each
 from fedsim.compose.shapes import ContractError, OutputsError, reported
 from fedsim.data import Federation
-from fedsim.engine.bank import one_model
 from fedsim.engine.footprint import largest_value_bytes
 from fedsim.engine.keys import start_key
+from fedsim.engine.models import one_model
 from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model

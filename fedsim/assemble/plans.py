@@ -1,23 +1,22 @@
 """The plans of a scenario: who trains when and on what, for every seed."""
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from fedsim.assemble.adversary import adversary_of
-from fedsim.assemble.edges import edge_times
 from fedsim.assemble.facts import Facts
+from fedsim.assemble.field import SeedSetting
+from fedsim.assemble.fields import fields
 from fedsim.assemble.machines import drawn_cohort, require_members
 from fedsim.assemble.problems import UNKNOWN, all_known
 from fedsim.data import Federation
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
-from fedsim.fleet.levels import Levels
 from fedsim.fleet.local import batches_per_epoch, planned_steps
-from fedsim.fleet.network import Network, NetworkSettings
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import all as everybody
 from fedsim.scenario.scenario import Scenario
-from fedsim.topology import Hierarchy
 from fedsim.types.client import POOLED
 
 T = TypeVar("T")
@@ -32,9 +31,7 @@ class PlanInputs(NamedTuple):
     local: Local  # how much a client trains
     # whether all samples are pooled, and whose steps a round then takes
     pools: Literal["client", "cohort"] | None = None
-    network: NetworkSettings | None = None  # the graph of clients without a server
-    hierarchy: Hierarchy | None = None  # edges and cloud of clients that have them
-    levels: Levels | None = None  # sizes of the model that clients train
+    of_fields: Mapping[str, Any] = {}  # what fields plan, by name
 
 
 def count_messages(facts: Facts) -> None:
@@ -70,10 +67,15 @@ def _plan_inputs(facts: Facts) -> PlanInputs:
         fleet=facts.maybe("fleet"),
         local=local,
         pools=pools,
-        network=facts.maybe("network"),
-        hierarchy=facts.maybe("hierarchy"),
-        levels=facts.levels,
+        of_fields=_planned_by_fields(facts),
     )
+
+
+def _planned_by_fields(facts: Facts) -> Any:
+    """Return what fields plan, by name; UNKNOWN where that of one is."""
+    planned = {name: field.planned(facts) for name, field in fields().items()}
+    planned = {name: value for name, value in planned.items() if value is not None}
+    return planned if all_known(*planned.values()) else UNKNOWN
 
 
 def plan_shares(facts: Facts) -> None:
@@ -119,36 +121,29 @@ def plans_of(
         }
     plans = {}
     for seed, federation in federations.items():
-        network = None
-        edges = None
-        down = bytes_down
-        up = bytes_up
-        if inputs.network is not None:  # every node sends to, and receives from, each neighbour
-            network = Network(inputs.network, federation.N, seed, spec.rounds)
-            down = bytes_down * network.heard
-            up = bytes_up * network.hearers
-        if inputs.hierarchy is not None:  # edges and cloud send whole models
-            edges = edge_times(inputs.hierarchy, federation.N, model_bytes=bytes_down)
+        conditions = Conditions(
+            adversary=adversary_of(spec.fleet.malicious, federation.N),
+            timetable=inputs.timetable,
+            fleet=inputs.fleet,
+            down=bytes_down,
+            up=bytes_up,
+            labelled=labelled,
+            expects_drawn=spec.privacy is not None,
+            canaries=0 if audit is None else audit.canaries,
+            absent=absent_clients(scenario, federation.N),
+        )
+        for name, planned in inputs.of_fields.items():
+            change = fields()[name].conditions
+            assert change is not None
+            setting = SeedSetting(scenario, federation, seed, planned, bytes_down, bytes_up)
+            conditions = change(conditions, setting)
         plans[seed] = Plan(
             federation=federation,
             cohort=inputs.cohort,
             local=inputs.local,
             seed=seed,
             rounds=spec.rounds,
-            conditions=Conditions(
-                adversary=adversary_of(spec.fleet.malicious, federation.N),
-                timetable=inputs.timetable,
-                fleet=inputs.fleet,
-                down=down,
-                up=up,
-                labelled=labelled,
-                expects_drawn=spec.privacy is not None,
-                canaries=0 if audit is None else audit.canaries,
-                network=network,
-                edges=edges,
-                levels=inputs.levels,
-                absent=absent_clients(scenario, federation.N),
-            ),
+            conditions=conditions,
         )
     return plans
 

@@ -7,18 +7,18 @@ compiled once: seeds, learning rates, and all rules behind one client method.
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedsim.assemble.edges import hierarchy_of, with_edges
-from fedsim.assemble.links import factory_of, links_within, server_of
+from fedsim.assemble.field import ServerParts, ServerSetting
+from fedsim.assemble.fields import fields, first
+from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
+from fedsim.assemble.section_keys import HashableSection, hashable_sections
 from fedsim.clients import (
-    at_node,
     augmenting,
     beginning_anew,
     carrying,
@@ -27,11 +27,7 @@ from fedsim.clients import (
     sgd,
     tuning,
 )
-from fedsim.clients.ranks import in_ranks
-from fedsim.clients.submodels import Widths, in_widths
-from fedsim.compose import FAMILIES, server_step, unique_names
-from fedsim.engine.bank import BankServer
-from fedsim.engine.cloud import Cloud
+from fedsim.compose import server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.lanes import Lanes, Private
@@ -39,52 +35,19 @@ from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
-from fedsim.fleet import Timetable
 from fedsim.models import Tokens, as_model, reading
 from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.mean import mean
-from fedsim.rules.mean_of_parts import mean_of_parts
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
-from fedsim.scenario.sections import is_graph
-from fedsim.stages.discount import discount
-from fedsim.stages.mixing import mixing
 from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task, Travel
 
 MAX_CACHED = 64  # configurations of each kind
 
-# Keys of a hierarchy that the plan reads, and the program does not.
-CLOUD_LINK_KEYS = ("cloud_up", "cloud_down", "cloud_latency")
-
 # Keys of a client section that the plan reads, and the program does not.
 PLANNED_KEYS = {"batch", "steps", "epochs", "shuffle", "drop_last", "lr_per", "width", "rank"}
-
-
-class HashableSection:
-    """A checked section as a key: equal values and an equal factory make equal keys.
-
-    Args:
-      section: a checked section.
-      without: keys of the section that do not count.
-    """
-
-    def __init__(self, section: Any, without: frozenset[str] | set[str] = frozenset()):
-        factory = FAMILIES[section.family][section.kind]
-        self.section = section
-        self.key = (factory, section.model_dump_json(exclude=set(without)))
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HashableSection) and self.key == other.key
-
-
-def hashable_sections(sections: Iterable[Any]) -> tuple[HashableSection, ...]:
-    """The sections of a chain of links, as keys."""
-    return tuple(map(HashableSection, sections))
 
 
 class TrainingInputs(NamedTuple):
@@ -95,12 +58,9 @@ class TrainingInputs(NamedTuple):
     classes: int
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
-    mix: Literal["after", "before"] | None = None  # how clients without a server mix
-    edges: HashableSection | None = None  # a topology whose clients have edges, as `edges_key`
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
     turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
-    widths: Widths | None = None  # of the parts that clients train, where they train parts
-    ranks: tuple[int, ...] = ()  # of the clients' adapters, where they have different ones
+    of_fields: tuple[tuple[str, Hashable], ...] = ()  # how fields change the method, by name
     merges: bool = False  # whether the rule merges the clients' adapters into frozen weights
     local_model: Model | None = None  # how clients compute the model, where it is another program
 
@@ -131,10 +91,9 @@ class ServerSections(NamedTuple):
 
     wire: tuple[HashableSection, ...]
     server: tuple[HashableSection, ...]
-    schedule: HashableSection
     broadcast: tuple[HashableSection, ...] = ()
     privacy: PrivacyKey | None = None
-    cloud: HashableSection | None = None  # a topology whose edges have a cloud
+    of_fields: tuple[tuple[str, Hashable], ...] = ()  # how fields change the program, by name
     before: tuple[RowStage, ...] = ()  # stages in front of the scenario's own
 
 
@@ -167,28 +126,14 @@ def augment_key(section: Any) -> tuple[HashableSection, ...]:
 
 def server_sections(spec: Any) -> ServerSections:
     """The sections of a scenario that decide the server's program, as keys."""
-    server = spec.server
-    cloud = None
-    if is_graph(spec.topology):
-        server = links_within(spec.topology, "mix_rule") or server
-    elif spec.topology is not None:
-        server = links_within(spec.topology, "inner") or server
-        cloud = HashableSection(spec.topology, {"inner", *CLOUD_LINK_KEYS})
+    server = first(field.served(spec) for field in fields().values()) or spec.server
     return ServerSections(
         wire=hashable_sections(spec.wire),
         server=hashable_sections(server),
-        schedule=HashableSection(spec.schedule),
         broadcast=hashable_sections(spec.broadcast),
         privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
-        cloud=cloud,
+        of_fields=tuple((name, field.server(spec)) for name, field in fields().items()),
     )
-
-
-def edges_key(topology: Any) -> HashableSection | None:
-    """A topology by what decides how clients of edges train; None where they have none."""
-    if topology is None or is_graph(topology):
-        return None
-    return HashableSection(topology, set(type(topology).model_fields) - {"kind", "groups"})
 
 
 def _privacy_key(section: Any) -> PrivacyKey:
@@ -342,17 +287,13 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
         method = method._replace(travel=method.travel._replace(stats="pooled"))
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
-    if inputs.mix is not None:
-        method = at_node(method, inputs.mix)
-    if inputs.edges is not None:
-        method = with_edges(method, hierarchy_of(inputs.edges.section))
     if inputs.turns:
         method = in_turns(method, inputs.turns)
-    if inputs.widths is not None:
-        method = in_widths(method, inputs.widths, inputs.model.hidden)
+    for name, key in inputs.of_fields:
+        change = fields()[name].client
+        if key is not None and change is not None:
+            method = change(method, key, inputs.model)
     adapter = inputs.model.adapter
-    if inputs.ranks and adapter is not None:
-        method = in_ranks(method, inputs.ranks, adapter)
     if inputs.merges and adapter is not None:
         draw = lambda shared, key: begun_anew(shared, adapter, key)
         method = beginning_anew(method, draw, adapter.leaves)
@@ -405,9 +346,7 @@ def serving(
 ) -> Server:
     """Return the server's program for what `training(training_inputs)` sends.
 
-    A schedule that discounts old updates does so behind all stages; one that mixes models does so
-    in the last step on the aggregate. Under privacy, the rule clips and adds noise, or the end of
-    the wire does. Where clients train sub-models, the mean is over those who have a number.
+    Under privacy, the rule clips and adds noise, or the end of the wire does.
 
     Args:
       training_inputs: what decides the messages.
@@ -432,12 +371,6 @@ def serving(
         )
         return server.with_optimiser(server_step(*optimisers))
 
-    timetable: Timetable = factory_of(sections.schedule.section)()
-    if timetable.discount is not None:
-        stages = [*stages, discount(timetable.discount)]
-    if timetable.mixing is not None:
-        steps = [*steps, mixing()]
-
     wire = _made(sections.wire)
     if sections.privacy is not None:
         further, rule = _private_links(sections.privacy, shape.width)
@@ -448,21 +381,22 @@ def serving(
         codec = factory_of(sections.broadcast[0].section)()
 
     trained = training(training_inputs)
-    if training_inputs.widths is not None:
-        rule = mean_of_parts(rule)
+    parts = ServerParts(wire, stages, rule, steps, Server)
+    setting = ServerSetting(trained.client, training_inputs.model, shape.width, drop)
+    for name, key in sections.of_fields:
+        change = fields()[name].serves
+        if change is not None:
+            parts = change(parts, key, setting)
     pipeline = Pipeline(
-        wire=wire,
-        server=ServerLinks(stages, rule, steps),
+        wire=parts.wire,
+        server=ServerLinks(parts.stages, parts.rule, parts.steps),
         client=trained.client,
         task=trained.task,
         drops_nonfinite=drop,
         width=shape.width,
         scale=_scale_of(training_inputs.model),
     )
-    make_server = Server if trained.client.bank is None else BankServer
-    if sections.cloud is not None:
-        make_server = partial(BankServer, cloud=_cloud(sections.cloud, trained.client, drop))
-    return make_server(
+    return parts.make(
         pipeline,
         broadcast=codec,
         memories=trained.memories,
@@ -492,20 +426,6 @@ def _private_links(privacy: PrivacyKey, width: int) -> tuple[list[Any], Rule]:
         audited=privacy.audited,
     )
     return [], rule
-
-
-def _cloud(topology: HashableSection, client: Client, drop: bool) -> Cloud:
-    """What a cloud does; arguments as of `serving`."""
-    hierarchy = hierarchy_of(topology.section)
-    assert hierarchy is not None
-    plain = ServerLinks(stages=[], rule=mean(), steps=[])
-    return Cloud(
-        links=hierarchy.outer or plain,
-        every=hierarchy.edge_rounds,
-        edges=hierarchy.edges,
-        client=client,
-        drops_nonfinite=drop,
-    )
 
 
 @functools.lru_cache(MAX_CACHED)

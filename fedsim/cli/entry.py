@@ -53,7 +53,7 @@ RESUMABLE = {"run", "compare"}
 
 @functools.cache
 def headings() -> dict[str, list[str]]:
-    """Return heading -> its commands, those of tools last."""
+    """Return heading -> its commands, those of fields and tools last."""
     listed = {heading: list(names) for heading, names in COMMANDS.items()}
     for _, commands in added("COMMANDS"):
         for heading, names in commands.items():
@@ -69,9 +69,9 @@ def modules() -> dict[str, str]:
         for names in COMMANDS.values()
         for name, module in names.items()
     }
-    for tool, commands in added("COMMANDS"):
+    for package, commands in added("COMMANDS"):
         for names in commands.values():
-            homes |= {name: f"fedsim.tools.{tool}.{module}" for name, module in names.items()}
+            homes |= {name: f"{package}.{module}" for name, module in names.items()}
     return {name: homes[name] for names in headings().values() for name in names}
 
 
@@ -89,9 +89,9 @@ class LazyGroup(click.Group):
         if cmd_name not in modules():
             return None
         command = getattr(import_module(modules()[cmd_name]), f"{cmd_name}_command")
-        for tool, extended in added("EXTENDS"):
+        for package, extended in added("EXTENDS"):
             if cmd_name in extended:
-                module_of(tool, extended[cmd_name]).extend(command)
+                module_of(package, extended[cmd_name]).extend(command)
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from fedsim.cli import options
-from fedsim.errors import TopologyError
+from fedsim.installed import added, module_of
 
 if TYPE_CHECKING:
-    from fedsim.scenario import Scenario
+    pass
 
 
 @click.command("partition")
@@ -61,7 +61,6 @@ def partition_command(
     scenario = options.read_scenario(arguments)
     from fedsim.report.partition_text import text
     from fedsim.runs.partition import write_partition
-    from fedsim.scenario.sections import is_graph
 
     folder = out or Path("reports") / f"{scenario.spec.name}-partition"
     partitions, notes = write_partition(scenario, folder, split, by, force or out is None)
@@ -75,26 +74,14 @@ def partition_command(
         print(f"seed {seed} (partition.csv has all {len(partitions)})\n")
     width, only_ascii = width_and_ascii(sys.stdout)
     print(text(partition, width, only_ascii))
-    if is_graph(scenario.spec.topology):
-        print(f"graph    {_graph(scenario, seed, len(partition.counts.clients))}")
+    for package, module in added("PARTITION"):
+        for line in module_of(package, module).lines(scenario, seed, len(partition.counts.clients)):
+            print(line)
     for note in notes:
         print(f"note: {note}")
     print(f"{folder}/  partition.png  partition.svg  partition.csv")
     if split is not None:
         print(f"{split}  seed {seed}: which client holds which sample")
-
-
-def _graph(scenario: "Scenario", seed: int, nodes: int) -> str:
-    """Return the graph of clients without a server in numbers."""
-    from fedsim.assemble.topology import graph_in_numbers, network_of
-    from fedsim.cli import console
-    from fedsim.fleet.network import Network
-
-    network = Network(network_of(scenario), nodes, seed, rounds=1)
-    try:
-        return console.graph(graph_in_numbers(network))
-    except TopologyError as error:
-        raise scenario.error(("topology", error.where), str(error)) from None
 
 
 def width_and_ascii(stream: TextIO) -> tuple[int, bool]:

@@ -6,7 +6,7 @@ of the clients over their samples at the global model.
 
 from typing import TYPE_CHECKING
 
-from fedsim.engine.bank import choices_of_losses
+from fedsim.engine.models import choices_of_losses
 from fedsim.engine.records import ProbeState, RoundState, TrainedBlock
 from fedsim.engine.server_records import Messages, mean_losses
 

@@ -14,11 +14,11 @@ import numpy as np
 from fedsim import tree
 from fedsim.compose import max_bytes, shaped
 from fedsim.data import Federation
-from fedsim.engine.bank import one_model
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.layout import Queues, shapes_of_layout
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
+from fedsim.engine.models import one_model
 from fedsim.engine.pack import Width
 from fedsim.engine.program import Program
 from fedsim.engine.server_records import Messages, RoundStart, ServerState

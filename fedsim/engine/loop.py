@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.engine.bank import models_of
 from fedsim.engine.blocks import Blocks
 from fedsim.engine.frozen import same_frozen
 from fedsim.engine.mesh import Buffers, Mesh
+from fedsim.engine.models import models_of
 from fedsim.engine.pack import capacity
 from fedsim.engine.pieces import CALL_SECONDS, Pieces
 from fedsim.engine.processes import is_multiprocess

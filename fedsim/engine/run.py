@@ -16,7 +16,7 @@ from fedsim import tree
 from fedsim.disk.checkpoint import Snapshot, digest, leaves_by_name, restore_tree
 from fedsim.engine.clock import Stopwatch
 from fedsim.engine.feedback import FEEDBACK, feedback_of
-from fedsim.engine.forms import form_of
+from fedsim.engine.forms import OneModel
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter, Since
 from fedsim.engine.program import Program
@@ -30,6 +30,7 @@ from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.tuning import Tuner
 from fedsim.fleet import Plan, Planner
+from fedsim.types import Client, Shared
 
 # A run that ended so has done all its rounds; with more of them it can be prolonged.
 COMPLETED = ("done", "not_run")
@@ -78,6 +79,7 @@ class Run:
       key: root key of all the run's device randomness.
       options: how long the run is, and where it keeps what does not fit.
       meters: what the run counts, and what may end it.
+      form_of: (the method, the plan, variables at the start) -> what a round asks of the server.
 
     Attributes:
       server: after the last round that is over.
@@ -102,6 +104,7 @@ class Run:
         key,
         options: RunOptions,
         meters: list[Meter],
+        form_of: Callable[[Client, Plan, Shared], OneModel],
     ):
         self.program = program
         self.plan = plan

@@ -20,7 +20,6 @@ from fedsim.engine.close import Kept, close_round
 from fedsim.engine.deviation import Deviations, Distances
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
-from fedsim.engine.mixing import NodeMixing
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.recording import Recording
@@ -94,8 +93,9 @@ class Server:
             memories = Memories(client, pipeline.remembering)
         self.memories = memories
 
-        if pipeline.client.gossip is not None:
-            self.aggregator = NodeMixing(pipeline, memories, rows)
+        gossip = pipeline.client.gossip
+        if gossip is not None and gossip.aggregator is not None:
+            self.aggregator = gossip.aggregator(pipeline, memories, rows)
         elif pipeline.folds:
             self.aggregator = Summing(pipeline, memories, rows)
         else:

@@ -17,7 +17,6 @@ from fedsim.engine.sections import SectionSums
 from fedsim.engine.server_samples import ServerSamples, server_loss
 from fedsim.engine.shared_leaves import bytes_at_server, bytes_without_part
 from fedsim.engine.slots import Slots
-from fedsim.topology import EdgeTable
 from fedsim.tree import Tree
 from fedsim.types import Context, Info, Mixing, Shared, Updates
 
@@ -44,7 +43,7 @@ class RoundStart(NamedTuple):
     reference: Tree | None = None  # the server's own update, where the rule asks for it
     # what the round's only client trained from, where the schedule mixes models
     mixing: Mixing | None = None
-    edges: EdgeTable | None = None  # the round's links, where nodes of a graph have no server
+    edges: Tree | None = None  # who hears whom in the round, where clients have no server
     frozen: Tree = ()  # leaves of the model that nobody trains
 
 

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.engine.forms.in_flight import InFlight
 from fedsim.engine.layout import Layout, lay_out
 from fedsim.engine.pieces import CALL_SECONDS
 from fedsim.engine.run import Run
@@ -16,7 +15,7 @@ from fedsim.engine.server_records import ServerState
 from fedsim.engine.slots import RunCohort
 from fedsim.engine.stretch import DispatchedStretch, Rounds, stretch
 from fedsim.engine.threads import run_in_threads
-from fedsim.fleet import Planner, RoundPlan, asynchronous
+from fedsim.fleet import Planner, RoundPlan
 from fedsim.tree import Tree
 
 MAX_ROUNDS = 64  # of a stretch
@@ -144,8 +143,8 @@ def _dispatch(
     stretches: Stretches, run: Run, server: ServerState, numbers: range
 ) -> DispatchedStretch:
     """Dispatch a stretch of ONE run."""
-    assert isinstance(run.form, InFlight)
     versions = run.form.versions
+    assert versions is not None
     rows = _table_rows(run)
     first, last = numbers[0], numbers[-1]
     table, row_of = versions.table(_needed_versions(run.planner, first - 1), rows)
@@ -182,7 +181,9 @@ def _dispatch(
 
 def _needed_versions(planner: Planner, round: int) -> list[int]:
     """Return the versions that later rounds need after this one, rising."""
-    in_flight = asynchronous.versions_in_flight(planner.plan, planner.state_after(round))
+    steps = planner.plan.timetable.steps
+    assert steps is not None
+    in_flight = steps.versions_in_flight(planner.state_after(round))
     return sorted({*in_flight, round})
 
 

@@ -8,27 +8,24 @@ far.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.data import Federation
-from fedsim.fleet import asynchronous, synchronous
+from fedsim.fleet import synchronous
 from fedsim.fleet.adversary import Adversary
 from fedsim.fleet.canaries import draw_canaries
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
-from fedsim.fleet.edges import EdgeTimes
-from fedsim.fleet.flights import State
-from fedsim.fleet.levels import Levels
 from fedsim.fleet.local import Local as Local
 from fedsim.fleet.local import batches_per_epoch
 from fedsim.fleet.local_work import LocalWork
 from fedsim.fleet.machines import Fleet, Machines, step_seconds
-from fedsim.fleet.network import Network
-from fedsim.fleet.round_plan import Participants
+from fedsim.fleet.protocols import Levels, Network
+from fedsim.fleet.round_plan import Participants, State
 from fedsim.fleet.round_plan import RoundPlan as RoundPlan
 from fedsim.fleet.selection import HISTORY, Cohort, Population
 from fedsim.fleet.selection import all as everybody
@@ -36,8 +33,7 @@ from fedsim.fleet.shares import shares
 from fedsim.fleet.streams import Stream, generator
 from fedsim.fleet.survey import Survey
 from fedsim.fleet.timetables import SYNC, Timetable
-from fedsim.fleet.waiting import Waiting, WaitingEdges, WaitingNodes
-from fedsim.topology import EdgeTable
+from fedsim.fleet.waiting import Waiting
 
 # Clients of the first rounds that are cached: shapes, memory and the run ask for the same rounds.
 MAX_CACHED_CLIENTS = 1 << 13
@@ -57,7 +53,7 @@ class Conditions(NamedTuple):
         leave some of them out.
       canaries: how many clients are canaries.
       network: the graph of clients that have no server.
-      edges: the clocks of edges, where clients have them.
+      waiting: plan -> parts of the federation that go on by themselves.
       levels: sizes of the model that clients train, where they train different ones.
       absent: clients that never take part `[N]`, as if they had no samples; None: nobody.
     """
@@ -71,7 +67,7 @@ class Conditions(NamedTuple):
     expects_drawn: bool = False
     canaries: int = 0
     network: Network | None = None
-    edges: EdgeTimes | None = None
+    waiting: Callable[["Plan"], list[Waiting]] = lambda plan: []
     levels: Levels | None = None
     absent: np.ndarray | None = None
 
@@ -159,7 +155,7 @@ class Plan:
         self.seconds = self.machines.seconds
 
         # What a round depends on.
-        self.waiting = self._waiting()
+        self.waiting = conditions.waiting(self)
         uses_history = bool(cohort.feedback) or HISTORY in cohort.needs
         self.pure = not (
             self.timetable.asynchronous or uses_history or self.machines.clocked or self.waiting
@@ -173,18 +169,6 @@ class Plan:
 
         self.survey = Survey(self)
         self._cached_rounds: dict[int, tuple[RoundPlan, State]] = {}
-
-    def _waiting(self) -> list[Waiting]:
-        """Return the parts of the federation that go on by themselves."""
-        waiting: list[Waiting] = []
-        if self.network is not None:
-            # Where all nodes take equally long in every round, none waits for another.
-            unequal = bool(np.ptp(self.seconds)) or self.network.settings.every > 1
-            if unequal:
-                waiting.append(WaitingNodes(self.network))
-        if self.conditions.edges is not None:
-            waiting.append(WaitingEdges(self.conditions.edges))
-        return waiting
 
     def _population(self) -> Population:
         """Return the clients that can be drawn, with the columns that never change."""
@@ -246,8 +230,8 @@ class Plan:
 
     def begin(self) -> State:
         """Return the state before round 1; empty where no round depends on the ones before it."""
-        if self.timetable.asynchronous:
-            return asynchronous.begin(self)
+        if self.timetable.steps is not None:
+            return self.timetable.steps.begin(self)
         return synchronous.begin(self)
 
     def round(
@@ -269,8 +253,8 @@ class Plan:
         if state is None:
             state = self.begin()
 
-        if self.timetable.asynchronous:
-            planned = asynchronous.plan_round(self, r, state)
+        if self.timetable.steps is not None:
+            planned = self.timetable.steps.plan_round(self, r, state)
         else:
             planned = synchronous.plan_round(self, r, state, feedback or {})
 
@@ -298,20 +282,6 @@ class Plan:
             draw=clients.draw,
             shift=self.federation.label_shift(r),
         )
-
-    def active_nodes(self, work: RoundPlan) -> np.ndarray:
-        """Return which nodes of a graph take part in a round `[N]`.
-
-        A node without samples hands on what it hears.
-        """
-        active = ~self.present
-        active[work.ids] = True
-        return active
-
-    def links_of(self, work: RoundPlan, dtype: np.dtype) -> EdgeTable:
-        """Return the links of a round, for a plan with a network."""
-        assert self.network is not None
-        return self.network.table(work.round, self.active_nodes(work), dtype)
 
     def server_plan(self) -> "Plan":
         """Return the plan of the server's own training: it is the only client of a federation.

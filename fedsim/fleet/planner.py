@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedsim.fleet.flights import State
 from fedsim.fleet.plan import Plan, RoundPlan
+from fedsim.fleet.round_plan import State
 from fedsim.fleet.selection import SKETCH_SIZE
 
 PREFIX = "plan."  # of the names of arrays in a commit

@@ -6,6 +6,9 @@ import numpy as np
 
 from fedsim.fleet.machines import RoundOutcome
 
+State = dict[str, np.ndarray]
+"""What a plan continues from after a round: small arrays by name, as in a commit."""
+
 
 class RoundPlan(NamedTuple):
     """Who trains in a round, and how much.

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.fleet import asynchronous
 from fedsim.fleet.round_plan import Participants, RoundPlan
 
 if TYPE_CHECKING:
@@ -56,8 +55,9 @@ class Survey:
         for r in range(1, surveyed + 1):
             if bound is None:
                 work, state = plan.round(r, state)
-                versions = asynchronous.versions_in_flight(plan, state)
-                self.max_versions = max(self.max_versions, len(versions))
+                if plan.timetable.steps is not None:
+                    versions = plan.timetable.steps.versions_in_flight(state)
+                    self.max_versions = max(self.max_versions, len(versions))
             else:
                 work = bound._replace(round=r)
             takes_part[work.ids] = True

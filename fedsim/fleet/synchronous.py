@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedsim.fleet.flights import State
-from fedsim.fleet.round_plan import Participants, RoundPlan, not_joined
+from fedsim.fleet.round_plan import Participants, RoundPlan, State, not_joined
 from fedsim.fleet.selection import HISTORY, Drawn
 from fedsim.fleet.streams import Stream, generator
 

@@ -4,21 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.fleet import asynchronous
-from fedsim.fleet.flights import Flight, Flights
 from fedsim.fleet.machines import AFTER, BEFORE, Fleet
 from fedsim.fleet.plan import Plan
 from fedsim.fleet.planner import Planner
 
 MAX_ROWS = 60  # of the picture: clients of a round, or clients that train at a time
-FLIGHTS_PER_ROW = 4  # of an asynchronous server, about
 
 JOINED = "joined"
 PARTIAL = "partial"
 LATE = "late"
 SURPLUS = "over-selected"
 LEFT = "left"
-FLYING = "in flight"
 
 
 class Timeline(NamedTuple):
@@ -53,8 +49,8 @@ class Timeline(NamedTuple):
 
 def timeline(plan: Plan) -> Timeline | None:
     """Return what happens first in a run; None if times do not differ, or nobody is drawn."""
-    if plan.timetable.asynchronous:
-        return _first_flights(plan)
+    if plan.timetable.steps is not None:
+        return plan.timetable.steps.timeline(plan)
     if plan.machines.fleet == Fleet():
         return None
 
@@ -112,72 +108,3 @@ def _first_round(plan: Plan, ids: np.ndarray) -> Timeline:
         evenly = np.linspace(0, len(by_end) - 1, MAX_ROWS).round().astype(int)
         by_end = by_end[evenly]
     return clients.rows(by_end)._replace(place=np.arange(len(by_end)))
-
-
-def _first_flights(plan: Plan) -> Timeline:
-    """Return the first flights; those that are still in flight at the end are cut off there."""
-    ended: list[Flight] = []
-    left: list[Flight] = []
-    steps_at: list[float] = []  # when the server steps with each of `ended`
-    flights: Flights | None = None
-    state = plan.begin()
-    enough = FLIGHTS_PER_ROW * plan.timetable.concurrency
-    for r in range(1, min(plan.rounds, enough) + 1):
-        arrived, gone, flights = asynchronous.flights_of(plan, r, state)
-        state = flights.state()
-        ended += arrived
-        left += gone
-        steps_at += [flights.clock] * len(arrived)
-        if len(ended) >= enough:
-            break
-    assert flights is not None
-    flying = sorted(flights.heap)
-
-    shown = [*ended, *left, *flying]
-    client = np.array([flight.client for flight in shown], np.int64)
-    finish = np.array([flight.finish for flight in shown])
-    outcomes = [plan.machines.client_outcome(flight.draw, flight.client) for flight in shown]
-    sent = np.array([outcome.sent for outcome in outcomes])
-    course = plan.machines.course(1, client)
-
-    begins = finish - np.array([outcome.seconds for outcome in outcomes])
-    trains = begins + course.down
-    sends = finish - np.where(sent, course.up, 0)
-    ends = np.minimum(finish, flights.clock)
-    closes = [*steps_at, *[flight.finish for flight in left], *[np.nan] * len(flying)]
-    labels = [JOINED] * len(ended) + [LEFT] * len(left) + [FLYING] * len(flying)
-
-    order = np.array([flight.order for flight in shown])
-    rows = _assigned_rows(begins, finish, order)
-    clients = Timeline(
-        place=rows,
-        client=client,
-        begins=np.maximum(begins, 0),
-        trains=np.minimum(trains, ends),
-        sends=np.minimum(sends, ends),
-        ends=ends,
-        closes=np.array(closes),
-        outcome=np.array(labels),
-    )
-    return clients.rows((rows < MAX_ROWS) & (begins < flights.clock))
-
-
-def _assigned_rows(begins: np.ndarray, ends: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Assign flights to rows of a picture, so that the flights of a row do not overlap `[m]`.
-
-    In their order, each flight takes the row that has been free for longest, or a new row.
-    """
-    free_since: list[float] = []  # by row
-    rows = np.zeros(len(begins), np.int64)
-    for i in np.argsort(order):
-        begin = float(begins[i])
-        end = float(ends[i])
-        latest = begin + 1e-9 * max(end, 1.0)
-        free = [row for row, since in enumerate(free_since) if since <= latest]
-        if free:
-            rows[i] = min(free, key=lambda row: (free_since[row], row))
-            free_since[rows[i]] = end
-        else:
-            rows[i] = len(free_since)
-            free_since.append(end)
-    return rows

@@ -1,13 +1,19 @@
-"""`python -m fedsim.kinds` writes `shipped.json` again."""
+"""`python -m fedsim.kinds` writes the `shipped.json` of every folder again."""
 
 import json
-from pathlib import Path
+
+from fedsim.installed import fields, folder_of
 
 if __name__ == "__main__":
-    # Without the file, kinds are in the order in which their modules register them.
-    file = Path(__file__).with_name("shipped.json")
-    file.unlink(missing_ok=True)
+    # Without the files, kinds are in the order in which their modules register them.
+    from pathlib import Path
 
-    from fedsim.kinds.shipped import described
+    here = Path(__file__).parent
+    for folder in (here, *map(folder_of, fields().values())):
+        (folder / "shipped.json").unlink(missing_ok=True)
 
-    file.write_text(json.dumps(described(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    from fedsim.kinds.shipped import described, homes
+
+    for home, contents in described().items():
+        text = json.dumps(contents, indent=1, ensure_ascii=False) + "\n"
+        (homes()[home] / "shipped.json").write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
 """fedsim's kinds as their signatures and docstrings describe them, before JAX is imported.
 
-Importing this module fills `FAMILIES` with all of them. `shipped.json` is made from the factories
-(`python -m fedsim.kinds`), and a test compares the two. Listing kinds, explaining one or reading a
-scenario needs no more; building one calls `load_factories`.
+Importing this module fills `FAMILIES` with all of them, those of fields last. A `shipped.json` per
+folder is made from the factories (`python -m fedsim.kinds`), and a test compares the two. Listing
+kinds, explaining one or reading a scenario needs no more; building one calls `load_factories`.
 """
 
 import json
@@ -10,16 +10,18 @@ from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
-from importlib.resources import files
 from inspect import Parameter, Signature, getdoc, signature
+from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, Union, get_args
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 
+from fedsim.installed import added, fields, folder_of, module_of
 from fedsim.kinds.claims import ranges_of
 from fedsim.kinds.names import ALIASES, FAMILIES
 
-FILE = files("fedsim.kinds") / "shipped.json"
+FILE = "shipped.json"
+HERE = Path(__file__).parent
 
 # Packages whose import registers their kinds.
 PACKAGES = (
@@ -32,7 +34,6 @@ PACKAGES = (
     "rules",
     "sources",
     "stages",
-    "topology",
 )
 
 
@@ -139,39 +140,63 @@ class Shipped:
 
 def load() -> None:
     """Fill `FAMILIES` and `ALIASES` with the kinds of fedsim, in the order of messages."""
-    contents = None
-    if FILE.is_file():  # it is missing while it is made
-        contents = json.loads(FILE.read_text(encoding="utf-8"))
+    files = [folder / FILE for folder in homes().values()]
+    complete = all(file.is_file() for file in files)  # they are missing while they are made
+    contents = [json.loads(file.read_text(encoding="utf-8")) for file in files if complete]
 
     # Another version of optax may have other optimizers and schedules, which are kinds.
-    if contents is None or contents["optax"] != version("optax"):
+    if not complete or contents[0]["optax"] != version("optax"):
         load_factories()
         return
-    for family, kinds in contents["kinds"].items():
-        shipped = {name: Shipped(family, name, **kind) for name, kind in kinds.items()}
-        FAMILIES[family] = {**shipped, **FAMILIES[family]}
-    ALIASES.update(contents["aliases"])
+    for of_folder in reversed(contents):  # in front of kinds that were registered before
+        for family, kinds in of_folder["kinds"].items():
+            shipped = {name: Shipped(family, name, **kind) for name, kind in kinds.items()}
+            FAMILIES[family] = {**shipped, **FAMILIES[family]}
+        ALIASES.update(of_folder["aliases"])
+
+
+def homes() -> dict[str, Path]:
+    """Return package -> the folder of its `shipped.json`: fedsim's, then that of every field."""
+    of_fields = {package.__name__: folder_of(package) for package in fields().values()}
+    return {"fedsim": HERE, **of_fields}
 
 
 def load_factories() -> None:
     """Import the modules of all kinds, whose factories replace what described them."""
     for package in PACKAGES:
         import_module(f"fedsim.{package}")
+    for package, modules in added("KINDS"):
+        for module in modules:
+            module_of(package, module)
 
 
-def described() -> dict[str, Any]:
-    """Return what `shipped.json` should hold, from the factories themselves."""
+def described() -> dict[str, dict[str, Any]]:
+    """Return package -> what its `shipped.json` should hold, from the factories themselves."""
     load_factories()
-    kinds_by_family = {}
+    contents: dict[str, dict[str, Any]] = {home: {"aliases": {}, "kinds": {}} for home in homes()}
+    contents["fedsim"]["optax"] = version("optax")
     for family, kinds in FAMILIES.items():
         if family == "method":  # methods are made of the other kinds, and need no more
             continue
-        kinds_by_family[family] = {
-            name: _entry(factory)
-            for name, factory in kinds.items()
-            if factory.__module__.startswith("fedsim.")
-        }
-    return {"optax": version("optax"), "aliases": ALIASES, "kinds": kinds_by_family}
+        for name, factory in kinds.items():
+            home = home_of(factory)
+            if home is not None:
+                contents[home]["kinds"].setdefault(family, {})[name] = _entry(factory)
+    for other, name in ALIASES.items():
+        home = next(home for home in homes() if _has_kind(contents[home], name))
+        contents[home]["aliases"][other] = name
+    return contents
+
+
+def home_of(factory: Callable) -> str | None:
+    """Return the package that ships a kind: `fedsim` or that of a field; None for any other."""
+    module = factory.__module__
+    packages = [home for home in homes() if f"{module}.".startswith(f"{home}.")]
+    return max(packages, key=len, default=None)
+
+
+def _has_kind(contents: dict[str, Any], name: str) -> bool:
+    return any(name in kinds for kinds in contents["kinds"].values())
 
 
 def _entry(factory: Callable) -> dict[str, Any]:

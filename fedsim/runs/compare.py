@@ -35,9 +35,9 @@ from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers, programs_of
+from fedsim.scenario.added import idle_sections
 from fedsim.scenario.plugins import plugin_links
 from fedsim.scenario.recorded_paths import resolved_from, roots_of, written_texts
-from fedsim.scenario.sections import is_graph
 from fedsim.study.grid import Cell, Design, design_of
 from fedsim.study.summary import NOT_FEDERATED
 
@@ -352,10 +352,8 @@ def _halves(spec: Any) -> str:
     if not_federated_of(spec):
         return "a baseline, not a federated method"
     names = [spec.client.kind]
-    if is_graph(spec.topology):  # its nodes have no server
-        return names[0]
     for path, link in links_of(spec):
-        if path[0] == "wire":
+        if path[0] in ("wire", *idle_sections(spec)):
             continue
         names.append(f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind)
     return " → ".join(names)

@@ -8,8 +8,8 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.audit import canary_scores
-from fedsim.engine.bank import NONE
 from fedsim.engine.meters.traffic import Traffic
+from fedsim.engine.models import NONE
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import final_scores
 from fedsim.engine.scoring.scorer import end_of

@@ -37,6 +37,6 @@ def log_opener(log_to: str | Sequence[str], out: str | os.PathLike[str] | None) 
     """
     if not log_to:
         return None
-    for tool, module in added("LOG"):
-        return module_of(tool, module).opener(log_to, out)
+    for package, module in added("LOG"):
+        return module_of(package, module).opener(log_to, out)
     raise ScenarioError([Problem("", "the tool trackers is not installed")], OPTION)

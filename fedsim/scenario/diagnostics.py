@@ -34,6 +34,7 @@ from fedsim.scenario.expected import (
     with_article,
 )
 from fedsim.scenario.guesses import belonging, families_with, in_words, meant, row_of, what_is
+from fedsim.scenario.index import KEY, missing_field, refusal
 from fedsim.scenario.keys import is_common
 from fedsim.scenario.reader import NOWHERE, Document, KeyPath, value_at
 from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section
@@ -329,6 +330,9 @@ def guess_of_kind(name: str, kinds: AllowedKinds) -> str:
         return f"; {call}"
 
     families = families_of(kinds)
+    missing = (missing_field(family, name.partition("(")[0].strip()) for family in families)
+    if field := next(filter(None, missing), ""):
+        return f"; {refusal(field)}"
     if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?\s?%?", name):
         remedy = meant("number", *(f"number:{family}" for family in families), value=name)
         return f"; {remedy}" if remedy else ""
@@ -386,6 +390,8 @@ def _known(kinds: AllowedKinds | None) -> str:
 def _unknown_key(document: Document, root: Any, spot: Spot) -> str:
     if _is_given_in_optimizer(document, spot.path):
         return _given_twice(document, spot.path[1])
+    if field := missing_field(KEY, dotted(spot.path)):
+        return refusal(field)
     return f"unknown key{_remedy_of_key(spot.path, spot.section, root)}"
 
 

@@ -8,11 +8,11 @@ import functools
 import json
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.kinds import ALIASES
+from fedsim.kinds.shipped import homes
 from fedsim.scenario.expected import plural_of
 
 Traits = dict[str, dict[str, str]]
@@ -23,8 +23,13 @@ MOST = 5  # kinds of a family that a line names
 
 @functools.cache
 def _recorded() -> dict[str, Any]:
-    text = files("fedsim.kinds").joinpath("traits.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    recorded: dict[str, Any] = {}
+    for folder in homes().values():
+        file = folder / "traits.json"
+        if file.exists():
+            for family, kinds in json.loads(file.read_text(encoding="utf-8")).items():
+                recorded.setdefault(family, {}).update(kinds)
+    return recorded
 
 
 def nouns() -> dict[str, str]:

@@ -6,20 +6,20 @@ from typing import Any
 
 import yaml
 
-from fedsim.installed import TOOLS, added
+from fedsim.installed import added
 
 
 @functools.cache
 def meanings() -> dict[str, Any]:
-    """Return the texts of `disk/files.yaml`, with the tables of tools.
+    """Return the texts of `disk/files.yaml`, with the tables of fields and tools.
 
     Returns:
       `files`: name -> text; `tables`: name -> `about` and `columns`, name -> text; `compared`: name
       -> text, of the columns of comparisons.
     """
     texts = _texts("fedsim.disk")
-    for tool, _ in added("TABLES"):
-        texts["tables"] |= _texts(f"fedsim.{TOOLS}.{tool}")["tables"]
+    for package, _ in added("TABLES"):
+        texts["tables"] |= _texts(package)["tables"]
     return texts
 
 

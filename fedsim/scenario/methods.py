@@ -8,9 +8,10 @@ from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le, MinLen
+from annotated_types import Ge
 
 import fedsim.kinds.shipped  # noqa: F401 (importing it registers all kinds)
+from fedsim.installed import added, module_of
 from fedsim.kinds import FAMILIES, register
 from fedsim.scenario.docs import docs_of
 
@@ -22,9 +23,6 @@ UNIFORM = {"kind": "mean", "weights": "uniform"}
 SAMPLES = {"kind": "mean", "weights": "samples"}
 EFFORT = {"kind": "mean", "weights": "effort"}
 
-# Shares of the units of a layer, from the largest client to the smallest.
-Share = Annotated[float, Gt(0), Le(1)]
-WIDTHS = [1.0, 0.5, 0.25]
 
 # Methods that federated ones are measured against; `--baselines` adds them to a comparison.
 BASELINES = ("centralised", "local_only")
@@ -356,32 +354,6 @@ def ditto() -> None:
     """A shared model by plain local training, and personal models that are drawn to it."""
 
 
-def ifca(
-    clusters: Annotated[int, Ge(1)] = 2, averaging: Literal["models", "gradients"] = "models"
-) -> dict[str, Any]:
-    """Clients that train the one of several models that suits them best, and a mean for each model.
-
-    Args:
-      clusters: k, the number of models.
-      averaging: what is averaged: models after local steps, or gradients.
-    """
-    client = {"kind": "ifca", "clusters": clusters, "averaging": averaging}
-    return {"client": client, "server": [SAMPLES if averaging == "models" else UNIFORM]}
-
-
-register("method", ifca)
-
-
-@composed(SAMPLES, client="hypcluster")
-def hypcluster() -> None:
-    """Clients that train the one of several hypotheses that suits them best; a mean for each."""
-
-
-@composed(SAMPLES, client="cfl")
-def cfl() -> None:
-    """Clients that the server splits by the angles of their updates; a mean for each cluster."""
-
-
 @composed(SAMPLES, client="fedamp")
 def fedamp() -> None:
     """A model for every client, drawn to those that are near; the sample-weighted mean."""
@@ -390,16 +362,6 @@ def fedamp() -> None:
 @composed(SAMPLES, client="fedem")
 def fedem() -> None:
     """Several models, and weights of them for every client; the sample-weighted mean."""
-
-
-@composed(SAMPLES, client="fedgroup")
-def fedgroup() -> None:
-    """Groups of clients by the directions of their first updates; a mean for each group."""
-
-
-@composed(SAMPLES, client="flexcfl")
-def flexcfl() -> None:
-    """Groups of clients, which move when their data change; a mean for each group."""
 
 
 @composed(SAMPLES, client="fedfomo")
@@ -451,40 +413,6 @@ def superfed() -> None:
     """A shared and an own model, trained at mixtures of both; the sample-weighted mean."""
 
 
-def heterofl(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
-    """Clients that train the first units of every layer, by their width; a mean of each number.
-
-    It has HeteroFL's scaler and masked loss.
-
-    Args:
-      widths: shares of the units of every hidden layer; each client draws one of them for good.
-    """
-    width = {"window": "first", "scaler": True, "masked_loss": True}
-    return _of_parts(widths, width)
-
-
-register("method", heterofl)
-
-
-def fedrolex(widths: Annotated[list[Share], MinLen(1)] = WIDTHS) -> dict[str, Any]:
-    """Clients that train units of every layer which move on each round; a mean of each number.
-
-    Args:
-      widths: shares of the units of every hidden layer; each client draws one of them for good.
-    """
-    # All keys are written, as a run's record has them: it names the method beside them.
-    return _of_parts(widths, {"window": "rolling", "scaler": False, "masked_loss": False})
-
-
-register("method", fedrolex)
-
-
-def _of_parts(widths: list[float], how: dict[str, Any]) -> dict[str, Any]:
-    """Return plain local training of parts of the model, of which `how` says more."""
-    width = {"kind": "uniform", "widths": list(widths), **how}
-    return {"client": {"kind": "sgd", "width": width}, "server": [SAMPLES]}
-
-
 @composed("q_fair")
 def qfedavg() -> None:
     """Plain local training, and a mean in which clients count by a power of their loss.
@@ -497,41 +425,6 @@ def qfedavg() -> None:
 @composed("agnostic", client="fedsgd")
 def afl() -> None:
     """One gradient step of each client, weighted against the model: agnostic federated learning."""
-
-
-@composed(UNIFORM, client="dfedavg")
-def dfedavg() -> None:
-    """Plain local training, and a mix with the neighbours' models: DFedAvg, D-PSGD."""
-
-
-@composed(UNIFORM, client="gradient_tracking")
-def gradient_tracking() -> None:
-    """Steps along the tracked gradient of all nodes, and a mix of models and gradients."""
-
-
-@composed(UNIFORM, client="push_sum")
-def push_sum() -> None:
-    """Plain local training, and parts of model and weight over one-way links."""
-
-
-@composed(UNIFORM, client="exact_diffusion")
-def exact_diffusion() -> None:
-    """Plain local training, and a corrected mix with the neighbours' models."""
-
-
-@composed(UNIFORM, client="choco")
-def choco() -> None:
-    """Plain local training, and a mix of what compressed differences say of the neighbours."""
-
-
-@composed(UNIFORM, client="dfedavgm")
-def dfedavgm() -> None:
-    """Local training with momentum, and a mix with the neighbours' models."""
-
-
-@composed(UNIFORM, client="dfedsam")
-def dfedsam() -> None:
-    """Sharpness-aware local training, and a mix with the neighbours' models."""
 
 
 @composed(SAMPLES, client="local_only", sections=WITHOUT_MESSAGES)
@@ -551,3 +444,7 @@ def centralised(steps: Literal["client", "cohort"] = "client") -> dict[str, Any]
 
 
 register("method", centralised)
+
+
+for _package, _module in added("METHODS"):
+    module_of(_package, _module)

@@ -5,10 +5,11 @@ import json
 from typing import Any, NamedTuple
 
 from fedsim.errors import ScenarioError, ScenarioTooLargeError
+from fedsim.scenario.added import idle_sections, leave_out_added
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.reader import Document, KeyPath
-from fedsim.scenario.sections import Compare, is_graph
+from fedsim.scenario.sections import Compare
 
 
 class Scenario(NamedTuple):
@@ -37,9 +38,9 @@ class Scenario(NamedTuple):
             plain.pop("schedule")
         if self.spec.privacy is None:
             plain.pop("privacy")
-        for name in ("dp_sgd", "width", "rank"):
-            if getattr(self.spec.client, name) is None:
-                plain["client"].pop(name)
+        if self.spec.client.dp_sgd is None:
+            plain["client"].pop("dp_sgd")
+        leave_out_added(plain)
         if self.spec.client.statistics == "averaged":
             plain["client"].pop("statistics")
         if not self.spec.fleet.without:
@@ -48,8 +49,6 @@ class Scenario(NamedTuple):
             plain["checkpoint"].pop("keep")
         if not self.spec.checkpoint.updates:
             plain["checkpoint"].pop("updates")
-        if self.spec.topology is None:
-            plain.pop("topology")
         for key in ("freeze", "train", "adapter", "weights"):
             if plain["model"][key] is None:
                 plain["model"].pop(key)
@@ -60,12 +59,8 @@ class Scenario(NamedTuple):
         if self.spec.cohort.kind == "listed":
             cohort = plain["cohort"]
             plain["cohort"] = {key: cohort[key] for key in cohort if cohort[key] is not None}
-        # Nodes of a graph have no server, and what edges do is in `topology`.
-        if self.spec.topology is not None:
-            plain.pop("server")
-        if is_graph(self.spec.topology):
-            plain.pop("cohort")
-            plain.pop("broadcast")
+        for section in idle_sections(self.spec):
+            plain.pop(section)
         return _kind_first(plain)
 
     def hash(self) -> str:

@@ -3,27 +3,24 @@
 The string below a key describes it, in editors and in `fedsim explain`.
 """
 
-import ast
-import inspect
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fedsim.limits import MAX_INTEGER, Delta, Epsilon, NoiseMultiplier
+from fedsim.scenario.added import describe, extensible
 from fedsim.scenario.expected import InWords
 from fedsim.scenario.ranges import range_of
 from fedsim.scenario.schema import (
     LR_SCHEDULES,
-    PLAIN_LINKS,
     AllowedKinds,
     ByForm,
     Section,
-    links_or_none,
 )
+from fedsim.scenario.values import EMPTY, Count, Index, Seed, Share, ShareBelowOne
 
 # Keys of `client` that are short for keys of `client.optimizer`.
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
@@ -36,15 +33,6 @@ MAX_SEEDS = 10_000
 
 # What `mean` is under `privacy`, where the scenario does not say otherwise.
 PRIVATE_MEAN = {"weights": "uniform", "denominator": "expected"}
-
-# The default of a section all of whose keys have defaults.
-EMPTY: Any = {}
-
-Count = Annotated[int, Ge(1), Le(MAX_INTEGER)]
-Index = Annotated[int, Ge(0), Le(MAX_INTEGER)]
-Seed = Annotated[int, Ge(0), Lt(2**32)]
-Share = Annotated[float, Ge(0), Le(1)]
-ShareBelowOne = Annotated[float, Ge(0), Lt(1)]
 
 PARTITIONS = AllowedKinds("partition")
 LOCAL_OPTIMIZERS = AllowedKinds("optimizer", omit=("lr",))  # their learning rate is `client.lr`
@@ -73,7 +61,8 @@ class TokenizerFile(Section):
     """Its hash; any other file is refused (filled in by the resolved scenario)."""
 
 
-class DataCommon(Section):
+@extensible("data")
+class DataCommon:
     """The keys of `data` that do not depend on its kind."""
 
     clients: Count = 100
@@ -136,35 +125,8 @@ class DpSgd(Section):
     """δ of the ε in `clients.csv`; below 1 / samples of a client."""
 
 
-class SubModels(Section):
-    """`client.width`."""
-
-    kind: Literal["by_speed", "listed", "uniform"] = "uniform"
-    """Who has which width: `uniform` draws it once for every client, each of `widths` with the same
-    probability; `listed` has one for each client, by id; under `by_speed`, clients are divided into
-    equal groups by `fleet.speed`, and the faster have the larger widths."""
-    widths: Annotated[list[Annotated[float, Gt(0), Le(1)]], MinLen(1)]
-    """Shares of the units of every hidden layer that clients train, rounded up to whole units."""
-    window: Literal["first", "rolling"] = "first"
-    """Which units: the first ones of every layer (HeteroFL), or as many that begin one unit later
-    in every round, past the last one to the first (FedRolex)."""
-    scaler: bool = False
-    """Whether a client divides the values of hidden units by its width in training (HeteroFL)."""
-    masked_loss: bool = False
-    """Whether the outputs of classes that a client lacks are 0 in training, and the mean of the
-    last layer is over those who hold the class (HeteroFL)."""
-
-
-class Ranks(Section):
-    """`client.rank`."""
-
-    kind: Literal["by_speed", "listed", "uniform"] = "uniform"
-    """Who has which rank, as in `client.width`."""
-    ranks: Annotated[list[Annotated[int, Ge(1), Le(100_000)]], MinLen(1)]
-    """Ranks of the clients' adapters, each at most `model.adapter.rank`, which is the server's."""
-
-
-class ClientCommon(Section):
+@extensible("client")
+class ClientCommon:
     """The keys of `client` that do not depend on its kind."""
 
     # What `_steps_or_epochs` and `shorthand.with_optimizer` refuse, as JSON Schema for editors.
@@ -219,14 +181,6 @@ class ClientCommon(Section):
     """Running statistics of a model that has them (batch normalisation): the mean of the clients'
     variances, or the variance of all their values together, which also counts how far the clients'
     means are apart."""
-    width: Annotated[SubModels | None, ByForm()] = None
-    """Sub-models for unequal machines: a client trains, receives and sends some of the units of
-    every hidden layer, and a step takes it the share of the time that it has of the parameters. The
-    mean is over those who have a number. By default everybody trains the whole model."""
-    rank: Annotated[Ranks | None, ByForm()] = None
-    """Adapters of different ranks for unequal machines: a client trains, receives and sends the
-    first columns of A and rows of B; by the rule `lora_mean`, with `how` factors (HetLoRA), product
-    (FlexLoRA) or stack (FLoRA). By default everybody has `model.adapter.rank`."""
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):
@@ -239,7 +193,7 @@ class ClientCommon(Section):
         return self
 
     @model_validator(mode="after")
-    def _poisson_batches(self):
+    def _poisson_batches(self: Any):
         if self.dp_sgd is not None and "shuffle" not in self.model_fields_set:
             self.shuffle = "poisson"
         return self
@@ -254,7 +208,8 @@ class Weights(Section):
     """Its hash; any other file is refused (filled in by the resolved scenario)."""
 
 
-class ModelCommon(Section):
+@extensible("model")
+class ModelCommon:
     """The keys of `model` that do not depend on its kind."""
 
     loss: Literal["cross_entropy", "squared"] | None = None
@@ -313,7 +268,8 @@ class Stragglers(Section):
     (`drop`)."""
 
 
-class Fleet(Section):
+@extensible("fleet")
+class Fleet:
     """`fleet`."""
 
     speed: Annotated[Annotated[Any, AllowedKinds("speed")] | None, ByForm()] = None
@@ -397,39 +353,8 @@ class Privacy(Section):
     default none."""
 
 
-MIX_RULE = links_or_none(PLAIN_LINKS)
-
-
-class TopologyCommon(Section):
-    """The keys of `topology` that do not depend on its kind."""
-
-    weights: Literal["metropolis", "max_degree", "uniform"] | None = None
-    """How much a neighbour counts: 1/(1 + the larger of both degrees) (`metropolis`, the default),
-    1/(1 + the largest degree) (`max_degree`), or 1/(1 + the degree) on regular graphs (`uniform`).
-    One-way links hand out equal parts."""
-    directed: bool = False
-    """Whether links are one-way (`ring`, `erdos_renyi`, `listed`) and weights are equal parts of
-    what a node hands out: then W's columns add up to one, not its rows."""
-    mix: Literal["after", "before"] = "after"
-    """Whether a node trains and then mixes what was trained (`after`), or its step is added to the
-    mix of the models that the round began with (`before`)."""
-    every: Count = 1
-    """Rounds of training from one mixing to the next."""
-    redraw: Count | None = None
-    """Rounds after which a random graph is drawn again; by default never."""
-    fail: ShareBelowOne = 0.0
-    """Probability that a link is down in a round; its weight stays with its ends."""
-    mix_rule: MIX_RULE = None  # pyright: ignore[reportInvalidTypeForm] (a function made it)
-    """A rule in place of the weighted sum, over what a node hears and its own model: a kind, or a
-    list of stages and a rule. `[clip(norm=1), mean]` is clipped gossip. By default none."""
-
-
-def is_graph(topology: Any) -> bool:
-    """Whether a section `topology` is a graph of clients without a server; else edges have some."""
-    return topology is not None and "inner" not in type(topology).model_fields
-
-
-class Evaluate(Section):
+@extensible("evaluate")
+class Evaluate:
     """`evaluate`."""
 
     every: Count = 1
@@ -500,7 +425,8 @@ class Numerics(Section):
         return self
 
 
-class Checkpoint(Section):
+@extensible("checkpoint")
+class Checkpoint:
     """`checkpoint`."""
 
     seconds: Annotated[float, Ge(0)] = 10.0
@@ -603,11 +529,11 @@ LISTS_OF_LINKS: dict[str, Any] = {
 MODELS = AllowedKinds("model", common=ModelCommon)
 # Their parameter `tokenizer` is made of the key that all of them have.
 DATASETS = AllowedKinds("dataset", common=DataCommon, omit=("tokenizer",))
-TOPOLOGIES = AllowedKinds("topology", common=TopologyCommon)
 METHODS = AllowedKinds("method", "rule")  # a rule as a method replaces only the rule
 
 
-class Spec(Section):
+@extensible("")
+class Spec:
     """All sections of a scenario, in the order in which a resolved scenario is written."""
 
     name: Annotated[str, Field(pattern=NAME_PATTERN), InWords(NAME)]
@@ -645,8 +571,6 @@ class Spec(Section):
     privacy: Annotated[Privacy | None, ByForm()] = None
     """Differential privacy: every update is clipped, and noise is added to their mean. By default
     none."""
-    topology: Annotated[Annotated[Any, TOPOLOGIES] | None, ByForm()] = None
-    """The graph over which clients mix their models, in place of a server. By default none."""
     evaluate: Evaluate = EMPTY
     """When the model is scored, and which score counts."""
     compare: Compare = EMPTY
@@ -678,31 +602,6 @@ def _private(link: Any) -> Any:
     return link.model_copy(update=open_keys)
 
 
-def _describe_keys(*sections: type[Section]) -> None:
-    """Make the string below each key of these sections the description of the key.
-
-    pydantic offers the same (`use_attribute_docstrings`), but reads this file for every section.
-    """
-    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
-    bodies = {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
-    for section in sections:
-        for statement, next_statement in itertools.pairwise(bodies[section.__name__]):
-            text = _string(next_statement)
-            if isinstance(statement, ast.AnnAssign) and text is not None:
-                field = section.model_fields[ast.unparse(statement.target)]
-                field.description = inspect.cleandoc(text)
-
-
-def _string(statement: ast.stmt) -> str | None:
-    """Return the text of a statement that is just a string."""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-        return str(statement.value.value)
-    return None
-
-
-_describe_keys(*Section.__subclasses__())
-
-
 def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]:
     """Yield (path, section) of every section at and below a value of a scenario.
 
@@ -717,3 +616,7 @@ def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]
     elif isinstance(value, list):
         for i, item in enumerate(value):
             yield from sections_within(item, (*path, i))
+
+
+for _section in Section.__subclasses__():
+    describe(_section)

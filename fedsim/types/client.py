@@ -178,12 +178,14 @@ class Gossip(NamedTuple):
       needs: which of `rows` (of W, that add up to one, as its columns do), `symmetric` (links that
         go both ways), `every_round` (a mixing), `one_step` (a round) and `samples` (at every node)
         the method needs.
+      aggregator: (pipeline, memories, rows of the largest round) -> what mixes the rows of a round.
     """
 
     send: Callable[[Tree, Tree, Key[Array, ""]], tuple[Tree, Array | None]]
     receive: Callable[[Tree, Tree, Tree, Tree], Tree]
     needs: frozenset[str] = frozenset({"rows"})
     rests: bool = False
+    aggregator: Callable[[Any, Any, int], Any] | None = None
 
 
 class Travel(NamedTuple):

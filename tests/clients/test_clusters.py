@@ -14,10 +14,10 @@ from test_readme import block
 
 import fedsim
 from fedsim import tree
-from fedsim.clients.cfl import second_part
 from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
+from fedsim.fields.clusters.cfl import second_part
 from fedsim.models import mlp
 from fedsim.report.context import context_of
 from fedsim.report.page.fairness import fairness

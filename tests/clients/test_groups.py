@@ -10,8 +10,8 @@ from reference.scenarios import consecutive
 from test_clusters import ALL, NEAR, SIZES, digits, log_softmax, points
 
 import fedsim
-from fedsim.clients.fedgroup import decomposed_cosines, k_means, parts, towards_others
 from fedsim.errors import ScenarioError
+from fedsim.fields.clusters.fedgroup import decomposed_cosines, k_means, parts, towards_others
 from fedsim.scenario import read
 
 long = pytest.mark.long

@@ -8,8 +8,8 @@ from conftest import if_whole
 from reference.scenarios import consecutive
 
 import fedsim
-from fedsim.clients.ranks import part_of_ranks
 from fedsim.errors import ScenarioError
+from fedsim.fields.parts.ranks import part_of_ranks
 from fedsim.models.adapted import begun_anew
 from fedsim.types import Work
 

@@ -11,9 +11,9 @@ from reference.scenarios import consecutive
 
 import fedsim
 from fedsim import tree
-from fedsim.clients.submodels import Widths, part_of
 from fedsim.errors import ScenarioError
-from fedsim.fleet import levels
+from fedsim.fields.parts import levels
+from fedsim.fields.parts.submodels import Widths, part_of
 from fedsim.models import cnn, lenet, mlp
 from fedsim.types import Work
 

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from by_hand import COHORTS, Numbers, plan_of, registered, speed_of
 
+from fedsim.fields.asynchronous import flights
+from fedsim.fields.asynchronous import rounds as asynchronous
+from fedsim.fields.asynchronous.flights import Flights, nobody
 from fedsim.fleet import (
     Adversary,
     Clients,
@@ -15,12 +18,9 @@ from fedsim.fleet import (
     Planner,
     Population,
     Rates,
-    asynchronous,
     clock,
-    flights,
 )
 from fedsim.fleet.availability import Moment
-from fedsim.fleet.flights import Flights, nobody
 from fedsim.fleet.machines import ClientOutcome, Machines
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.timetables import Timetable

@@ -8,13 +8,14 @@ from conftest import oracle
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.engine.meters.ages import staleness
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, asynchronous, selection
+from fedsim.fields.asynchronous import rounds as asynchronous
+from fedsim.fields.asynchronous.meter import staleness
+from fedsim.fields.asynchronous.timetables import fedbuff
+from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, selection
 from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.streams import Stream, generator
-from fedsim.fleet.timetables import fedbuff
 from fedsim.scenario import read
 from fedsim.study.unpaired import unpaired_lines
 

@@ -6,7 +6,8 @@ from by_hand import COHORTS, SCHEDULES, plan_of, registered
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Availability, Cohort, Dropout, Fleet, Planner, flights
+from fedsim.fields.asynchronous import flights
+from fedsim.fleet import Availability, Cohort, Dropout, Fleet, Planner
 from fedsim.fleet.selection import HISTORY, SKETCH_SIZE
 
 ROUNDS = 4

@@ -5,7 +5,8 @@ import pytest
 
 from fedsim.assemble.federation import federations_of
 from fedsim.engine.meters.privacy import CutBatches
-from fedsim.fleet import Adversary, asynchronous, selection, survey
+from fedsim.fields.asynchronous import rounds as asynchronous
+from fedsim.fleet import Adversary, selection, survey
 from fedsim.fleet.local import planned_steps
 from fedsim.fleet.plan import Conditions, Local, Plan
 from fedsim.fleet.round_plan import UncountedClients

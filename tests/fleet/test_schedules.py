@@ -14,11 +14,11 @@ import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
+from fedsim.fields.asynchronous.staleness import staleness_factor
+from fedsim.fields.asynchronous.timetables import fedasync, fedbuff
 from fedsim.fleet import Dropout, Fleet, Local, Plan, Planner, Timetable
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import uniform
-from fedsim.fleet.staleness import staleness_factor
-from fedsim.fleet.timetables import fedasync, fedbuff
 from fedsim.scenario import read
 
 N, D = 6, 3

@@ -1,15 +1,18 @@
 """Each package imports only those to its left, and the records stay few."""
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from fedsim.installed import tools as tools_of
+from fedsim.installed import present_fields, tools
 
 pytestmark = pytest.mark.essential
 
+# Their folders may be taken out.
+ROOMS = ("fields", "tools")
 LAYERS = (
     "_version",
     "spelling",
@@ -32,6 +35,7 @@ LAYERS = (
     "report",
     "runs",
     "cli",
+    "fields",
     "tools",
     "__main__",
 )
@@ -45,16 +49,13 @@ FAMILIES = {
     "rules",
     "mechanisms",
     "fleet",
-    "topology",
 }
-# The only imports between families: partitions read data sets, graphs files, and the plan reads
-# a federation's sizes, traces of devices and graphs. Noise of clients travels in a codec.
+# The only imports between families: partitions read data sets, and the plan reads
+# a federation's sizes and traces of devices. Noise of clients travels in a codec.
 ALLOWED = {
     ("fleet", "data"),
     ("fleet", "sources"),
-    ("fleet", "topology"),
     ("data", "sources"),
-    ("topology", "sources"),
     ("mechanisms", "codecs"),
 }
 ONLY = {
@@ -109,18 +110,35 @@ def test_imports_point_left(root):
                 )
 
 
-def test_nobody_imports_a_tool_but_those_that_say_so(root):
-    for name, path in modules(root):
-        tools = {each.split(".")[2] for each in imports(path) if each.startswith("fedsim.tools.")}
-        parts = path.relative_to(root / "fedsim").parts
-        is_of_tool = name == "tools" and len(parts) > 2
-        may = {parts[1], *tools_of()[parts[1]].REQUIRES} if is_of_tool else set()
-        assert tools <= may, path
+def room_and_folder(parts: tuple[str, ...]) -> str:
+    """`fields.graphs` of the parts of a path below `fedsim`; of a file of no folder, its name."""
+    return ".".join(parts[:2]) if parts[0] in ROOMS and len(parts) > 2 else ""
+
+
+def test_nobody_names_a_field_or_a_tool_but_those_that_say_so(root):
+    """In no form: neither by an import nor by a name in a string."""
+    packages = {"fields": present_fields(), "tools": tools()}
+    for _, path in modules(root):
+        here = room_and_folder(path.relative_to(root / "fedsim").parts)
+        may = {here}
+        if here:
+            room, name = here.split(".")
+            requires = getattr(packages[room][name], "REQUIRES", ())
+            may |= {f"{room}.{each}" for room in ROOMS for each in requires}
+        named = {
+            f"{room}.{name}"
+            for room, folders in packages.items()
+            for name in folders
+            if re.search(rf"\b{room}[./]{name}\b", path.read_text())
+        }
+        assert named <= may, path
 
 
 def test_no_package_is_above_a_sixth_of_the_code(root):
     lines = Counter()
     for name, path in modules(root):
+        if name in ROOMS:
+            name = room_and_folder(path.relative_to(root / "fedsim").parts)
         lines[name] += len(path.read_text().splitlines())
     largest, count = lines.most_common(1)[0]
     assert 6 * count <= lines.total(), f"{largest} has {count} of {lines.total()} lines"
@@ -130,7 +148,7 @@ def test_libraries_stay_in_their_packages(root):
     for here, path in modules(root):
         for name in imports(path):
             packages = ONLY.get(name.split(".")[0])
-            allowed = packages is None or here in packages or here == "tools"
+            allowed = packages is None or here in packages or here in ROOMS
             assert allowed, f"{path} imports {name}"
 
 

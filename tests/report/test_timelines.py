@@ -10,10 +10,10 @@ from test_flights import plan_of
 
 import fedsim
 from fedsim.disk.tables import read_table
+from fedsim.fields.asynchronous.timetables import fedbuff
 from fedsim.fleet import Dropout, Fleet, Local, Plan, Rates, selection
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.timelines import timeline
-from fedsim.fleet.timetables import fedbuff
 from fedsim.report import page
 from fedsim.report.context import context_of
 from fedsim.report.derived import derived_files

@@ -7,12 +7,14 @@ from inspect import getdoc, signature
 
 import pytest
 
+from fedsim.installed import added
 from fedsim.kinds import FAMILIES
 from fedsim.kinds.shipped import (
     FILE,
     PACKAGES,
     Shipped,
     described,
+    homes,
     is_codec,
     is_rule,
     is_server_links,
@@ -22,20 +24,27 @@ from fedsim.scenario import read, schema, sections
 from fedsim.scenario.annotations import item_of, kinds_of
 from fedsim.scenario.shorthand import call_of
 
-KINDS = json.loads(FILE.read_text(encoding="utf-8"))["kinds"]
+CONTENTS = {
+    home: json.loads((folder / FILE).read_text(encoding="utf-8"))
+    for home, folder in homes().items()
+}
+KINDS: dict = {}  # family -> kind -> its entry
+for _contents in CONTENTS.values():
+    for _family, _kinds in _contents["kinds"].items():
+        KINDS.setdefault(_family, {}).update(_kinds)
 
 
-def test_the_file_is_up_to_date():
-    assert described() == json.loads(FILE.read_text(encoding="utf-8")), (
-        "renew it: python -m fedsim.kinds"
-    )
+def test_the_files_are_up_to_date():
+    assert described() == CONTENTS, "renew it: python -m fedsim.kinds"
 
 
 @pytest.mark.long
 def test_the_file_has_the_order_of_registration():
-    rooms = f"for room in {PACKAGES}: importlib.import_module('fedsim.' + room)"
+    rooms = [f"fedsim.{package}" for package in PACKAGES]
+    rooms += [f"{package}.{module}" for package, modules in added("KINDS") for module in modules]
+    imports = f"for room in {rooms}: importlib.import_module(room)"
     order = "print(json.dumps({family: list(kinds) for family, kinds in FAMILIES.items()}))"
-    code = f"import importlib, json; from fedsim.kinds import FAMILIES\n{rooms}\n{order}"
+    code = f"import importlib, json; from fedsim.kinds import FAMILIES\n{imports}\n{order}"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     known = json.loads(done.stdout)
     assert {family: known[family] for family in KINDS} == {

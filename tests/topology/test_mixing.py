@@ -5,9 +5,9 @@ import pytest
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.fleet.network import Network, NetworkSettings
-from fedsim.topology import erdos_renyi as drawn
-from fedsim.topology import gap_of, matrix_of, table_of
+from fedsim.fields.graphs.network import Network, NetworkSettings
+from fedsim.fields.graphs.topology import erdos_renyi as drawn
+from fedsim.fields.graphs.topology import gap_of, matrix_of, table_of
 
 pi = np.pi
 
@@ -82,7 +82,7 @@ def test_exponential_hears_the_powers_of_two_and_is_doubly_stochastic():
 
 
 def test_one_peer_after_another_is_the_mean_of_all_where_n_is_a_power_of_two():
-    settings = NetworkSettings(fedsim.topology.exponential(peers="one"), weights=None)
+    settings = NetworkSettings(fedsim.fields.graphs.topology.exponential(peers="one"), weights=None)
     network = Network(settings, nodes=8, seed=0, rounds=9)
     product = np.eye(8)
     for r in (1, 2, 3):
@@ -136,10 +136,10 @@ def test_columns_of_a_directed_graph_add_up_to_one_with_links_down():
 
 @pytest.mark.parametrize("topology, nodes", [*UNDIRECTED, ("exponential", 10), ("complete", 6)])
 def test_a_table_has_every_link_once_and_no_node_twice_in_a_row(topology, nodes):
-    section = fedsim.assemble.topology.checked(
-        "", "t", topology, fedsim.assemble.topology.ANNOTATION
+    section = fedsim.fields.graphs.section.checked(
+        "", "t", topology, fedsim.fields.graphs.section.ANNOTATION
     )
-    settings = fedsim.assemble.topology.network_settings(section)
+    settings = fedsim.fields.graphs.section.network_settings(section)
     network = Network(settings, nodes, seed=0, rounds=1)
     matrix = network.mixing(1)
     rows, columns = network.shape
@@ -158,9 +158,11 @@ def test_a_table_has_every_link_once_and_no_node_twice_in_a_row(topology, nodes)
 
 
 def test_gap_of_a_large_graph_by_its_largest_eigenvalues(monkeypatch):
-    network = Network(NetworkSettings(fedsim.topology.torus(rows=4), "metropolis"), 24, 0, 1)
+    network = Network(
+        NetworkSettings(fedsim.fields.graphs.topology.torus(rows=4), "metropolis"), 24, 0, 1
+    )
     exact = gap_of(network.mixing(1))
-    monkeypatch.setattr("fedsim.topology.spectrum.DENSE", 5)
+    monkeypatch.setattr("fedsim.fields.graphs.topology.spectrum.DENSE", 5)
     assert gap_of(network.mixing(1)) == pytest.approx(exact, abs=1e-9)
 
 

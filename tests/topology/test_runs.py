@@ -179,15 +179,15 @@ def test_choco_sends_nothing_in_a_round_without_mixing():
 
 def network_of(topology: dict, n: int, rounds: int, seed: int = 0):
     from fedsim.assemble.stack_inputs import checked
-    from fedsim.assemble.topology import ANNOTATION, network_settings
-    from fedsim.fleet.network import Network
+    from fedsim.fields.graphs.network import Network
+    from fedsim.fields.graphs.section import ANNOTATION, network_settings
 
     return Network(network_settings(checked("", "t", topology, ANNOTATION)), n, seed, rounds)
 
 
 @pytest.mark.long
 def test_links_that_fail_and_graphs_that_are_drawn_again():
-    from fedsim.topology import matrix_of
+    from fedsim.fields.graphs.topology import matrix_of
 
     inputs = problem(6)
     topology = {"kind": "erdos_renyi", "p": 0.6, "redraw": 2, "fail": 0.3}
@@ -204,7 +204,7 @@ def test_links_that_fail_and_graphs_that_are_drawn_again():
 @pytest.mark.parametrize("client", ["sgd", "exact_diffusion", "push_sum"])
 def test_a_node_that_is_away_keeps_its_row(client):
     """Its weight falls back to both ends; who is there is read from the run."""
-    from fedsim.topology import matrix_of
+    from fedsim.fields.graphs.topology import matrix_of
 
     inputs = problem(6)
     fleet = {"availability": {"kind": "bernoulli", "rate": 0.6}}

@@ -31,9 +31,11 @@ class OneModel:
 
     Attributes:
       chooses: whether the clients of a round train one of several models.
+      versions: models that clients were given and still train from; None: all have the newest.
     """
 
     chooses: bool = False
+    versions: Any = None
 
     def begin(self, run: "Run") -> None:
         """Prepare a run before its first round."""

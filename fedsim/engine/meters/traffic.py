@@ -87,26 +87,6 @@ class Traffic(Meter):
         self.downlink.restore(snapshot.arrays)
 
 
-class Exchanges(Traffic):
-    """Counts messages between the nodes of a graph: one for every link of a round."""
-
-    def count_messages(self, dispatched: DispatchedRound) -> None:
-        """Count the messages of a round; nodes that are away send and receive nothing."""
-        network = self.plan.network
-        assert network is not None
-        cohort = dispatched.cohort
-        source, target = network.traffic(cohort.round, self.plan.active_nodes(cohort)).T
-        size = np.asarray(dispatched.report.bytes, np.int64)[source]  # of each link's message
-        np.add.at(self.sent, source, size)
-        np.add.at(self.downlink.received, target, size)
-        self.totals["bytes_up"] += int(size.sum())
-        self.totals["bytes_down"] += int(size.sum())
-
-    def row(self, round: int, since: Since) -> Columns:
-        """Return the totals, and that all nodes have one model before the first round."""
-        return {**super().row(round, since), "consensus": 0.0}
-
-
 class Pooled(Traffic):
     """Leaves the columns of clients empty, whose samples are pooled and who take no part."""
 

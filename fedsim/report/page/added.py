@@ -1,8 +1,9 @@
-"""Sections of the page that tools add."""
+"""Sections of the page that fields and tools add."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import pandas as pd
 from markupsafe import Markup
 
 from fedsim.installed import added, module_of
@@ -26,7 +27,34 @@ class Section(NamedTuple):
     html: Markup
 
 
+class Map(NamedTuple):
+    """A picture of the clients, before that of their samples.
+
+    Attributes:
+      title: without a full stop.
+      picture: None: it would be too large.
+      caption: without a full stop.
+    """
+
+    title: str
+    picture: Markup | None
+    caption: str
+
+
+def maps(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> list[Map]:
+    """The pictures that fields draw of the clients.
+
+    Args:
+      scenario: as resolved.
+      partition: the columns of `partition.csv`, which lists all clients; None where there is none.
+    """
+    drawn = [module_of(package, name).draw(scenario, partition) for package, name in added("MAP")]
+    return [picture for picture in drawn if picture is not None]
+
+
 def sections(sources: Sequence[Source], context: Context) -> list[Section]:
-    """The sections that tools have to say something in."""
-    found = [module_of(tool, module).section(sources, context) for tool, module in added("PAGE")]
+    """The sections in which fields and tools have something to say."""
+    found = [
+        module_of(package, module).section(sources, context) for package, module in added("PAGE")
+    ]
     return [section for section in found if section is not None]

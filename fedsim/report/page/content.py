@@ -18,9 +18,8 @@ from fedsim.report.page import (
     staleness,
 )
 from fedsim.report.page import clients as clients_page
-from fedsim.report.page.added import Section, sections
+from fedsim.report.page.added import Section, maps, sections
 from fedsim.report.page.along import along
-from fedsim.report.page.graph import graph
 from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import numbers
 from fedsim.report.page.render import rendered
@@ -92,7 +91,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "client_tables": clients_page.tables(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": pictures.partition(first.table("partition")),
-        "graph": graph(first.record["scenario"], first.table("partition")),
+        "maps": maps(first.record["scenario"], first.table("partition")),
         "time": times_of(tables_of(sources, "timing"), context.order),
         "again": [_command(source.record) for source in sources],
         "provenance": [_provenance(source) for source in sources],

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsim.scenario.sections import TopologyCommon
+from fedsim.installed import added, module_of
 from fedsim.study.methods import TUNED, methods_of, texts_of_axis
 from fedsim.study.words import (
     axis_name,
@@ -57,11 +57,10 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("forked", f"goes on after round {record['fork']['round']} of {original}"))
     steps.append(("data", _data(data, vary)))
     if poisons:
-        steps.append(("attack on data", _chain(poisons)))
+        steps.append(("attack on data", chain(poisons)))
     steps.append(("model", call(scenario["model"])))
-    topology = scenario.get("topology")
-    if topology:
-        steps.append(("topology", topology_call(topology)))
+    for package, module in added("SETTING"):
+        steps += module_of(package, module).steps(scenario)
     if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
 
@@ -85,8 +84,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     malicious = scenario.get("fleet", {}).get("malicious") or 0
     has_attackers = bool(malicious or "fleet.malicious" in vary)
     name = "attack" if wire and has_attackers else "wire"
-    chain = "as varied" if "wire" in vary else _chain(wire)
-    steps.append((name, chain or "as sent"))
+    on_wire = "as varied" if "wire" in vary else chain(wire)
+    steps.append((name, on_wire or "as sent"))
     if has_attackers and (wire or poisons):
         share = "as varied"
         if malicious:
@@ -95,8 +94,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
     if compare.get("methods"):
         steps.append(("methods", _methods(record)))
-    elif not topology:
-        steps.append(("server", _chain(scenario["server"])))
+    elif "server" in scenario:
+        steps.append(("server", chain(scenario["server"])))
     if scenario.get("privacy"):
         steps.append(("privacy", _privacy(scenario["privacy"])))
     for title, axes in (("varied", vary), (TUNED, compare.get("tune") or {})):
@@ -201,24 +200,8 @@ def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
     return call(data["partition"])
 
 
-def _chain(links: Sequence[Mapping[str, Any]]) -> str:
+def chain(links: Sequence[Mapping[str, Any]]) -> str:
     return " → ".join(map(call, links))
-
-
-def topology_call(topology: Mapping[str, Any]) -> str:
-    """A topology as a call, `ring(fail=0.1)`, without keys that have their defaults."""
-    common = TopologyCommon.model_fields
-    shown = {}
-    for name, value in topology.items():
-        if name in common and value == common[name].default:
-            continue
-        shown[name] = _chain(value) if _is_chain(value) else value
-    return call(shown)
-
-
-def _is_chain(value: Any) -> bool:
-    """Whether a value is a list of links."""
-    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
 
 
 def call(link: Mapping[str, Any]) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.plans import of_first_seed
-from fedsim.engine.bank import one_model
 from fedsim.engine.clock import compile_seconds
 from fedsim.engine.frozen import bound, without_frozen
 from fedsim.engine.layout import lay_out
 from fedsim.engine.loop import events
+from fedsim.engine.models import one_model
 from fedsim.engine.run import CommitPoint, Run
 from fedsim.engine.slots import RunCohort
 from fedsim.machine import memory_peak

@@ -1,0 +1,121 @@
+"""Who speaks for what in a scenario, and what must hold besides."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from fedsim.assemble import (
+    budget,
+    client_shares,
+    feasibility,
+    link_traits,
+    machines,
+    merging,
+    method_traits,
+    model,
+    privacy,
+    private_samples,
+    section_traits,
+    wire,
+)
+from fedsim.assemble.facts import Facts, NotKnownError
+from fedsim.assemble.field import Calculation, Speaker
+from fedsim.assemble.fields import fields
+from fedsim.assemble.problems import Findings
+from fedsim.assemble.traits import Voice, conflicts
+
+VOICES: list[Speaker] = [
+    method_traits.method_voice,
+    method_traits.row_voice,
+    method_traits.optimizer_voice,
+    method_traits.leaves_voice,
+    method_traits.steps_voice,
+    section_traits.server_voice,
+    section_traits.cohort_voice,
+    section_traits.message_voices,
+    section_traits.record_voices,
+    section_traits.fleet_voices,
+    section_traits.missing_voice,
+    section_traits.samples_voice,
+    section_traits.model_voice,
+    section_traits.outputs_voice,
+    section_traits.stats_voice,
+    link_traits.link_voices,
+    link_traits.broadcast_voices,
+    privacy.privacy_voice,
+    private_samples.noise_voice,
+    feasibility.expected_voice,
+]
+
+
+def misfits(facts: Facts) -> Findings:
+    """What one part of the scenario needs and another takes away, of those that are known."""
+    return conflicts(list(heard(facts)))
+
+
+def heard(facts: Facts) -> Iterator[Voice]:
+    """The voices of what is known."""
+    for speak in chain(VOICES, *(field.voices for field in fields().values())):
+        try:
+            spoken = speak(facts)
+            yield from [spoken] if isinstance(spoken, Voice) else list(spoken)
+        except NotKnownError:
+            pass
+
+
+# What must hold between numbers; each is looked at once, as soon as what it reads is known.
+CALCULATIONS: list[Calculation] = [
+    feasibility.unscored_clients,
+    feasibility.unknown_needs,
+    feasibility.unknown_columns,
+    feasibility.foreign_metric,
+    feasibility.idle_keys,
+    feasibility.absent_of_pooled,
+    feasibility.unknown_clients,
+    feasibility.unknown_members,
+    feasibility.large_cohort,
+    feasibility.small_cohort,
+    feasibility.too_many_rows,
+    feasibility.wrong_partners,
+    feasibility.leaves_of_rule,
+    feasibility.unknown_groups,
+    feasibility.server_samples,
+    feasibility.unknown_probabilities,
+    feasibility.unreached_commits,
+    client_shares.shares_of_nobody,
+    machines.idle_fleet_keys,
+    wire.second_codec,
+    wire.no_downlink,
+    merging.unmergeable,
+    merging.remembered_adapters,
+    model.short_batches,
+    privacy.private_numbers,
+    privacy.private_mean,
+    privacy.unknown_mechanism,
+    privacy.second_codec,
+    privacy.private_fleet,
+    privacy.local_message,
+    private_samples.poisson_keys,
+    private_samples.private_batches,
+    private_samples.private_gradient,
+]
+
+# Keys that the check fills in: before the model is made, and once everything else is known.
+SOLVED_BEFORE_MODEL: list[Callable[[Facts], None]] = [private_samples.solve_noise]
+SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy]
+
+
+def calculations() -> list[Calculation]:
+    """Return all calculations, those of fields last."""
+    return [*CALCULATIONS, *chain(*(field.calculations for field in fields().values()))]
+
+
+def solve_before_model(facts: Facts) -> None:
+    """Fill in keys before the model is made."""
+    for solve in chain(SOLVED_BEFORE_MODEL, *(f.solved_before_model for f in fields().values())):
+        solve(facts)
+
+
+def solve_last(facts: Facts) -> None:
+    """Fill in keys once everything else is known."""
+    for solve in chain(SOLVED_LAST, *(field.solved_last for field in fields().values())):
+        solve(facts)

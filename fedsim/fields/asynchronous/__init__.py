@@ -1,0 +1,6 @@
+"""Servers that do not wait for a cohort: clients train all the time."""
+
+ORDER = 30
+KINDS = ("timetables",)
+FIELD = "field"
+REQUIRES = ()

@@ -1,0 +1,7 @@
+"""Several models at the server, of which every client trains one."""
+
+ORDER = 20
+KINDS = ("ifca", "cfl", "fedgroup")
+METHODS = "methods"
+FIELD = "field"
+REQUIRES = ()

@@ -1,0 +1,6 @@
+"""Servers between the clients and a cloud."""
+
+ORDER = 40
+KINDS = ("hierarchical",)
+FIELD = "field"
+REQUIRES = ("clusters", "graphs")

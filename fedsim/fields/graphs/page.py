@@ -1,0 +1,94 @@
+"""The graph of a run without a server: its nodes on a circle, and its spectral gap."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from fedsim.errors import ScenarioError
+from fedsim.fields.graphs.section import first_graph
+from fedsim.fields.graphs.setting import topology_call
+from fedsim.fields.graphs.topology import MixingMatrix, gap_of
+from fedsim.report.page.added import Map
+from fedsim.report.page.svg import element
+
+SIZE = 360  # units of the picture's sides
+RADIUS = 150.0
+LARGEST_DOT = 6.0
+MAX_NODES = 200  # that are drawn
+MAX_EDGES = 2000
+
+
+def draw(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> Map | None:
+    """The graph of the first seed's first round.
+
+    Args:
+      scenario: as resolved.
+      partition: the columns of `partition.csv`, which lists all clients; None where there is none.
+
+    Returns:
+      None for clients with a server, and where the graph cannot be drawn again.
+    """
+    topology = scenario.get("topology")
+    if not topology or partition is None:
+        return None
+    nodes = len(set(partition["client"]))
+    try:
+        matrix = first_graph(topology, nodes, scenario["seeds"][0])
+    except ScenarioError:  # without networkx, say
+        return None
+    edges = _edges(matrix)
+    picture = None
+    if nodes <= MAX_NODES and len(edges) <= MAX_EDGES:
+        picture = _picture(matrix, edges)
+    return Map("Who hears whom", picture, _caption(topology, matrix, edges))
+
+
+def _edges(matrix: MixingMatrix) -> np.ndarray:
+    """Return the pairs of nodes that hear each other, in either direction `[E, 2]`."""
+    ends = np.stack([matrix.source, matrix.target], axis=1)
+    return np.unique(np.sort(ends, axis=1), axis=0)
+
+
+def _caption(topology: Mapping[str, Any], matrix: MixingMatrix, edges: np.ndarray) -> str:
+    heard = np.bincount(matrix.target, minlength=matrix.nodes)
+    degrees = f"{heard.min():,}"
+    if heard.max() > heard.min():
+        degrees += f" to {heard.max():,}"
+    numbers = f"{matrix.nodes:,} nodes, {len(edges):,} edges, {degrees} to a node"
+    text = f"{topology_call(topology)}: {numbers}"
+    gap = gap_of(matrix)
+    if gap is not None:
+        text += f"; spectral gap {gap:.4g}"
+    return text
+
+
+def _picture(matrix: MixingMatrix, edges: np.ndarray) -> Markup:
+    """The nodes on a circle in the order of ids, the first one at the top."""
+    angle = 2 * np.pi * np.arange(matrix.nodes) / matrix.nodes
+    x = SIZE / 2 + RADIUS * np.sin(angle)
+    y = SIZE / 2 - RADIUS * np.cos(angle)
+    lines = []
+    for a, b in edges.tolist():
+        lines.append(
+            element("line", x1=float(x[a]), y1=float(y[a]), x2=float(x[b]), y2=float(y[b]))
+        )
+    radius = max(min(LARGEST_DOT, 2.5 * RADIUS / matrix.nodes), 1.5)
+    dots = []
+    for node in range(matrix.nodes):
+        title = element("title", f"node {node}")
+        dot = element("circle", cx=float(x[node]), cy=float(y[node]), r=radius)
+        dots.append(element("g", title, dot))
+    label = f"The graph: {matrix.nodes} nodes on a circle and the edges between them"
+    return element(
+        "svg",
+        element("g", *lines, stroke="currentColor", opacity=0.3),
+        element("g", *dots, class_="h6"),
+        width=SIZE,
+        height=SIZE,
+        viewBox=f"0 0 {SIZE} {SIZE}",
+        role="img",
+        aria_label=label,
+    )

@@ -1,0 +1,125 @@
+"""Keys that fields add to the sections of a scenario."""
+
+import ast
+import functools
+import inspect
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import new_class
+from typing import Any, NamedTuple
+
+from fedsim.installed import added, module_of
+from fedsim.scenario.schema import Section
+
+
+class AddedKeys(NamedTuple):
+    """Keys of a section that a field adds.
+
+    Attributes:
+      section: the section's path, empty for the top of a scenario.
+      after: the key that they stand behind.
+      keys: a class with annotations, defaults, a string below each key, and validators.
+    """
+
+    section: str
+    after: str
+    keys: type
+
+    def names(self) -> list[str]:
+        """Return the paths of the keys."""
+        prefix = f"{self.section}." if self.section else ""
+        return [f"{prefix}{name}" for name in inspect.get_annotations(self.keys)]
+
+
+def extensible(path: str) -> Callable[[type], type[Section]]:
+    """Decorator: make a class with keys the section at a path, with the keys that fields add."""
+
+    def with_added_keys(own: type) -> type[Section]:
+        of_fields = [keys for _, keys in keys_of_fields() if keys.section == path]
+        annotations: dict[str, Any] = {}
+        for name, annotation in inspect.get_annotations(own).items():
+            annotations[name] = annotation
+            for each in of_fields:
+                if each.after == name:
+                    annotations |= inspect.get_annotations(each.keys)
+
+        namespace: dict[str, Any] = {}
+        for keys in (own, *(each.keys for each in of_fields)):
+            for name, value in _body(keys).items():
+                namespace.setdefault(name, value)
+        namespace["__annotations__"] = annotations
+        section = new_class(own.__name__, (Section,), exec_body=lambda body: body.update(namespace))
+        for keys in (own, *(each.keys for each in of_fields)):
+            describe(section, keys)
+        return section
+
+    return with_added_keys
+
+
+def keys_of_fields() -> Iterator[tuple[str, AddedKeys]]:
+    """Yield (package, keys) of every field that adds some."""
+    for package, module in added("KEYS"):
+        for keys in module_of(package, module).KEYS:
+            yield package, keys
+
+
+def _body(keys: type) -> dict[str, Any]:
+    """The names of a class that a section takes over."""
+    ours = ("__module__", "__qualname__", "__doc__")
+    return {name: value for name, value in vars(keys).items() if name in ours or name[:2] != "__"}
+
+
+def leave_out_added(plain: dict[str, Any]) -> None:
+    """Remove the keys of fields that are None from a scenario's plain values."""
+    for _, keys in keys_of_fields():
+        section = plain[keys.section] if keys.section else plain
+        for name in inspect.get_annotations(keys.keys):
+            if section.get(name) is None:
+                section.pop(name, None)
+
+
+def idle_sections(spec: Any) -> tuple[str, ...]:
+    """Return the sections that say nothing in a scenario, because of what fields have there."""
+    names: list[str] = []
+    for package, module in added("KEYS"):
+        idle = getattr(module_of(package, module), "idle", None)
+        if idle is not None:
+            names.extend(idle(spec))
+    return tuple(names)
+
+
+def describe(section: type[Section], keys: type | None = None) -> None:
+    """Make the string below each key in the file of a section the description of the key.
+
+    pydantic offers the same (`use_attribute_docstrings`), but reads the file for every section.
+
+    Args:
+      section: the section.
+      keys: the class that has the strings; None: the section itself.
+    """
+    source = keys or section
+    for statement, next_statement in itertools.pairwise(
+        _bodies(source.__module__)[source.__name__]
+    ):
+        text = _string(next_statement)
+        if isinstance(statement, ast.AnnAssign) and text is not None:
+            field = section.model_fields[ast.unparse(statement.target)]
+            field.description = inspect.cleandoc(text)
+
+
+@functools.cache
+def _bodies(module: str) -> dict[str, list[ast.stmt]]:
+    """Return class -> its statements, of the classes at the top of a module."""
+    file = sys.modules[module].__file__
+    assert file is not None
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _string(statement: ast.stmt) -> str | None:
+    """Return the text of a statement that is just a string."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return str(statement.value.value)
+    return None

@@ -1,0 +1,62 @@
+"""Which field has which kinds and keys, also of fields that were taken out.
+
+`python -m fedsim.scenario.index` writes `fields/index.csv`, from which a scenario that asks for a
+field that is not installed is told its name.
+"""
+
+import csv
+import functools
+from collections.abc import Iterator
+
+from fedsim.installed import FIELDS, ROOT, fields, missing_requirements, present_fields
+from fedsim.kinds import FAMILIES
+from fedsim.kinds.shipped import home_of
+from fedsim.scenario.added import keys_of_fields
+
+FILE = ROOT / FIELDS / "index.csv"
+KEY = "key"  # in place of a family
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """Yield (family or `key`, kind or path, field) of what the installed fields have."""
+    by_package = {package.__name__: name for name, package in fields().items()}
+    for family, kinds in FAMILIES.items():
+        for kind, factory in kinds.items():
+            home = home_of(factory)
+            if home in by_package:
+                yield family, kind, by_package[home]
+    for package, keys in keys_of_fields():
+        for name in keys.names():
+            yield KEY, name, by_package[package]
+
+
+@functools.cache
+def _recorded() -> dict[tuple[str, str], str]:
+    with FILE.open(encoding="utf-8", newline="") as lines:
+        return {(row["family"], row["name"]): row["field"] for row in csv.DictReader(lines)}
+
+
+def missing_field(family: str, name: str) -> str:
+    """Return the field that has a kind or a key, if it is not installed; else empty.
+
+    Args:
+      family: of the kind, or `key`.
+      name: of the kind, or the path of the key.
+    """
+    field = _recorded().get((family, name), "")
+    return "" if field in fields() else field
+
+
+def refusal(field: str) -> str:
+    """Return what to say of a field that is not installed, or lacks one that it needs."""
+    if field not in present_fields():
+        return f"the field {field} is not installed"
+    lacks = " and ".join(missing_requirements(field))
+    return f"the field {field} needs {lacks}, which is not installed"
+
+
+if __name__ == "__main__":
+    with FILE.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(["family", "name", "field"])
+        writer.writerows(rows())
