@@ -30,27 +30,26 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
     import fedsim.tree  # noqa: F401
 
 from fedsim.cli.entry import modules
+from fedsim.installed import fields, missing_requirements, present_fields
 from fedsim.kinds import FAMILIES, names
 from fedsim.machine import forget_programs
+from fedsim.scenario.fits import traits
+from fedsim.scenario.index import fields_of_kinds
 
 # Scenarios whose comment says how to get their data; separate tests run them.
 OWN_FILES = {"mnist_5k.yaml"}
 # Tests that would take too long run as a fixed subset, or completely if this is set.
 WHOLE = bool(os.environ.get("FEDSIM_WHOLE"))
-# Client methods, and methods of the same names, that need a `topology`: tests/topology.
+# Client methods, and methods of the same names, that need a `topology`: tests/fields/graphs.
 GRAPH_METHODS = frozenset(
-    {
-        "choco",
-        "dfedavgm",
-        "dfedsam",
-        "dfedavg",
-        "exact_diffusion",
-        "gradient_tracking",
-        "push_sum",
-    }
+    name for name, said in traits()["client"].items() if "graph" in said["needs"]
 )
 READERS = frozenset({"trust", "zeno"})  # rules that read samples of the server: test_own_samples.py
 OF_ADAPTERS = frozenset({"lora_mean"})  # rules about leaves of an adapter: test_lora_mean.py
+
+
+# Tests of a field whose requirement was taken out.
+collect_ignore = [f"fields/{name}" for name in present_fields() if missing_requirements(name)]
 
 
 def pytest_make_parametrize_id(val, argname):
@@ -80,6 +79,24 @@ def pytest_sessionfinish(session):
     earlier = json.loads(path.read_text()) if path.exists() else {}
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({**earlier, **_durations}))
+
+
+_MISSING = "|".join(fields_of_kinds() - fields().keys())
+_ASKS_FOR_MISSING = re.compile(
+    rf"the field ({_MISSING}) (is not installed|needs )|No module named 'fedsim.fields.({_MISSING})"
+)
+
+
+if_all_fields = pytest.mark.skipif(bool(_MISSING), reason="the list is about all fields")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Skip a test that asks for a field that was taken out."""
+    report = (yield).get_result()
+    if _MISSING and report.failed and _ASKS_FOR_MISSING.search(report.longreprtext):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, "asks for a field that is not installed")
 
 
 DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}

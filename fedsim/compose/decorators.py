@@ -355,8 +355,8 @@ def topology(factory: F) -> F:
     """Decorator: your own graph of nodes that learn without a server, as a kind of `topology`.
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.fields.graphs.topology.Topology`, whose
-        `links(draw)` are the pairs (from, to) of a graph of `draw.nodes` nodes.
+      factory: (hyper-parameters) -> a kind of graph, whose `links(draw)` are the pairs (from, to)
+        of a graph of `draw.nodes` nodes.
 
     Returns:
       The factory, unchanged.

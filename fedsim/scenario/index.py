@@ -36,6 +36,11 @@ def _recorded() -> dict[tuple[str, str], str]:
         return {(row["family"], row["name"]): row["field"] for row in csv.DictReader(lines)}
 
 
+def fields_of_kinds() -> set[str]:
+    """Return the names of all fields that have kinds or keys, installed or not."""
+    return set(_recorded().values())
+
+
 def missing_field(family: str, name: str) -> str:
     """Return the field that has a kind or a key, if it is not installed; else empty.
 

@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 import pytest
+from near_points import ALL, MODEL, NEAR, SIZES, digits, local, means, points
 from reference.scenarios import consecutive
-from test_clusters import ALL, MODEL, NEAR, SIZES, digits, local, means, points
 
 import fedsim
 from fedsim.errors import ScenarioError

@@ -130,7 +130,7 @@ def test_every_method_of_the_registry_has_a_reference():
     # Baselines have no messages to aggregate; their reference is in test_baselines.
     # Servers with several models, or with one for each client: test_clusters, test_groups,
     # test_pfedhn, test_superfed and test_dbe. Methods of a graph
-    # have no server; theirs is in tests/topology.
+    # have no server; theirs is in tests/fields/graphs.
     others = {*BASELINES} | SEVERAL_MODELS | PARTS | GRAPH_METHODS
     assert {name.split("(")[0] for name in METHODS} == known - others
 

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from near_points import ALL, NEAR, SIZES, D, digits, means, points
 from reference.scenarios import consecutive
-from test_clusters import ALL, NEAR, SIZES, D, digits, means, points
 
 import fedsim
 from fedsim.compose import tag_of

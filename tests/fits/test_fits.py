@@ -3,7 +3,6 @@
 import json
 import re
 import zlib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,8 @@ from conftest import WHOLE
 from fedsim.assemble import alone as alone_of_kinds
 from fedsim.assemble import traits
 from fedsim.assemble.traits import NOUNS
+from fedsim.installed import ROOT
+from fedsim.kinds.shipped import homes
 from fedsim.scenario import fits
 from tests.fits.combinations import (
     NOT_INSTALLED,
@@ -108,13 +109,15 @@ def met_nouns(monkeypatch) -> set[str]:
 
 def test_every_noun_has_a_meaning():
     spoken = re.compile(r"Reason\(\s*(?:f?\"([a-z_]+)\")")
-    files = (Path(traits.__file__).parent).glob("*.py")
+    files = ROOT.rglob("*.py")
     assert {noun for file in files for noun in spoken.findall(file.read_text())} <= NOUNS.keys()
 
 
 def test_what_is_recorded_of_kinds_is_what_they_say():
-    recorded = json.loads(alone_of_kinds.FILE.read_text())
-    assert recorded == {"nouns": NOUNS, **alone_of_kinds.traits_alone()}
+    alone = alone_of_kinds.traits_alone()
+    alone["fedsim"] = {"nouns": NOUNS, **alone["fedsim"]}
+    for home, folder in homes().items():
+        assert json.loads((folder / alone_of_kinds.FILE).read_text()) == alone[home], home
 
 
 # Features that are a kind or a section, by the names that these have in `traits.json`.

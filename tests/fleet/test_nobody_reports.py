@@ -6,9 +6,9 @@ from by_hand import COHORTS, SCHEDULES, plan_of, registered
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.fields.asynchronous import flights
 from fedsim.fleet import Availability, Cohort, Dropout, Fleet, Planner
 from fedsim.fleet.selection import HISTORY, SKETCH_SIZE
+from fedsim.installed import fields
 
 ROUNDS = 4
 
@@ -57,7 +57,8 @@ PAIRS = [(cohort, schedule) for cohort in COHORTS for schedule in SCHEDULES]
 @pytest.mark.parametrize("report", REPORT)
 @pytest.mark.parametrize(("cohort", "schedule"), [pair for pair in PAIRS if not refused(*pair)])
 def test_a_plan_continues_whoever_reports(cohort, schedule, report, monkeypatch):
-    monkeypatch.setattr(flights, "LOST", 9)
+    if "asynchronous" in fields():
+        monkeypatch.setattr("fedsim.fields.asynchronous.flights.LOST", 9)
     fleet, most = REPORT[report]
     timetable = registered("timetable")[schedule](**SCHEDULES[schedule])
     plan = plan_of(cohort_of(cohort), fleet=fleet, timetable=timetable)

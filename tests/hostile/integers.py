@@ -24,7 +24,6 @@ import workbooks
 from annotated_types import Ge, Gt, Le, Lt
 from hostile.numbers import OURS, TINY, _asked, _filled, _model, _placed, forget_peak, peak, within
 from hostile.reasons import CAPPED, COMPARED, COUNTED, COUNTER, SEED, reasons
-from pydantic import BaseModel
 
 import fedsim
 from fedsim.assemble import build
@@ -33,7 +32,7 @@ from fedsim.kinds import FAMILIES
 from fedsim.limits import MAX_INTEGER
 from fedsim.machine import memory_now
 from fedsim.scenario import read
-from fedsim.scenario import sections as sections_module
+from fedsim.scenario.schema import Section
 
 HUGE = 2 * 10**9  # the largest round number that an int32 holds
 SECONDS = 10  # of the processor, to read and to build
@@ -116,13 +115,9 @@ SECTIONS = {
 
 def _of_sections() -> Iterator[Integer]:
     """The integers of the sections."""
-    classes = vars(sections_module).values()
-    for section in classes:
-        if (
-            isinstance(section, type)
-            and issubclass(section, BaseModel)
-            and section.__module__ == sections_module.__name__
-        ):
+    of_sections = [each for each in Section.__subclasses__() if not hasattr(each, "family")]
+    for section in of_sections:
+        if section.__module__.startswith("fedsim."):
             for key, field in section.model_fields.items():
                 whole = (
                     Annotated[field.annotation, *field.metadata]

@@ -14,6 +14,7 @@ import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
+from fedsim.fields.asynchronous import rounds
 from fedsim.fields.asynchronous.staleness import staleness_factor
 from fedsim.fields.asynchronous.timetables import fedasync, fedbuff
 from fedsim.fleet import Dropout, Fleet, Local, Plan, Planner, Timetable
@@ -251,7 +252,7 @@ def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
     local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
     speed = FAMILIES["speed"]["uniform"](low=0.5, high=2.0)
     fleet = Fleet(speed=speed, availability=availability, dropout=dropout)
-    conditions = Conditions(timetable=Timetable(**timetable), fleet=fleet)
+    conditions = Conditions(timetable=Timetable(**timetable, steps=rounds), fleet=fleet)
     return Plan(federation, uniform(4), local, 3, 500, conditions)
 
 

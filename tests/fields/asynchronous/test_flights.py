@@ -23,6 +23,10 @@ CASES = oracle("systems")
 SIMULATED = [case for case in CASES if case["fn"] == "async_sim"]
 
 
+def stepping(buffer: int, concurrency: int) -> Timetable:
+    return Timetable(buffer, concurrency, steps=asynchronous)
+
+
 @pytest.fixture(scope="module")
 def federation():
     data = {"kind": "gaussian_blobs", "samples": 120, "clients": 6, "test": 0.0}
@@ -51,7 +55,9 @@ def played(plan, rounds, planner=None) -> list:
 def test_flights_match_an_independent_simulation(case, federation):
     p, log = case["params"], case["expected"]["log"]
     plan = plan_of(
-        federation, Timetable(p["buffer"], p["concurrency"]), speed=case["inputs"]["times"]
+        federation,
+        stepping(p["buffer"], p["concurrency"]),
+        speed=case["inputs"]["times"],
     )
     works, clock = played(plan, p["flushes"]), 0.0
     assert len(works) == len(log) == 5
@@ -119,7 +125,7 @@ def naive(times, concurrency, buffer, flushes, cohorts):
 
 def test_the_next_drawn_client_that_is_idle_starts(federation):
     times, cohort = [1.5, 0.5, 4.0, 2.0, 0.25, 3.0], selection.uniform(2)
-    plan = plan_of(federation, Timetable(3, 4), cohort, times)
+    plan = plan_of(federation, stepping(3, 4), cohort, times)
     cohorts = (
         cohort.draw(plan.population, q, generator(3, Stream.COHORT, q)).tolist()
         for q in range(1, 999)
@@ -139,12 +145,12 @@ def test_the_next_drawn_client_that_is_idle_starts(federation):
 def test_clients_that_are_never_drawn_start_in_the_end(federation):
     """Everybody may train at once, and the draws name a single client."""
     one = selection.Cohort(lambda population, r, rng: population.ids[:1], lambda N: 1)
-    works = played(plan_of(federation, Timetable(2, 6), one, speed=[1, 2, 3, 4, 5, 6]), 8)
+    works = played(plan_of(federation, stepping(2, 6), one, speed=[1, 2, 3, 4, 5, 6]), 8)
     assert {i for work in works for i in work.ids.tolist()} == set(range(6))
 
 
 def test_a_planner_resumes_from_its_commit(federation):
-    plan = plan_of(federation, Timetable(2, 4), selection.uniform(3), [1, 2.5, 3, 1, 4, 7])
+    plan = plan_of(federation, stepping(2, 4), selection.uniform(3), [1, 2.5, 3, 1, 4, 7])
     whole, part = played(plan, 12), Planner(plan)
     first = played(plan, 5, part)
     part.round(6)
@@ -154,11 +160,17 @@ def test_a_planner_resumes_from_its_commit(federation):
     same = lambda a, b: all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
     assert all(
         map(same, [*first, *played(plan, 12, again)], whole)
-    ) and asynchronous.versions_in_flight(plan, again.state)
+    ) and asynchronous.versions_in_flight(again.state)
 
 
 def test_a_survey_has_the_plan_of_all_rounds(federation):
-    plan = plan_of(federation, Timetable(2, 3), selection.uniform(3), [1, 2, 3, 1, 4, 9], rounds=9)
+    plan = plan_of(
+        federation,
+        stepping(2, 3),
+        selection.uniform(3),
+        [1, 2, 3, 1, 4, 9],
+        rounds=9,
+    )
     rounds = list(plan.survey.rounds())
     assert [work.ids.tolist() for work in rounds] == [work.ids.tolist() for work in played(plan, 9)]
     assert plan.survey.max_versions == 3  # of as many clients in flight

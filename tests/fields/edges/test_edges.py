@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from edges import hierfavg
+from nodes import D, problem, run, scenario
+from test_graph_runs import digits
 
 import fedsim
-from topology.edges import hierfavg
-from topology.nodes import D, problem, run, scenario
-from topology.test_runs import digits
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -1,4 +1,4 @@
-"""Several models at the server: IFCA, HypCluster, CFL and FedAMP, against references and limits."""
+"""Several models at the server: IFCA, HypCluster and CFL, against references and limits."""
 
 import itertools
 
@@ -6,19 +6,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import WHOLE, if_whole, oracle
+from conftest import oracle
 from federations import quadratic, softmax
 from federations import scenario as of_case
-from reference.scenarios import consecutive
+from near_points import (
+    ALL,
+    COHORTS,
+    NEAR,
+    SIZES,
+    D,
+    digits,
+    local,
+    losses,
+    means,
+    played,
+)
 from test_readme import block
 
 import fedsim
 from fedsim import tree
-from fedsim.compose import FAMILIES
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fields.clusters.cfl import second_part
-from fedsim.models import mlp
 from fedsim.report.context import context_of
 from fedsim.report.page.fairness import fairness
 from fedsim.report.page.moves import moves
@@ -27,12 +36,6 @@ from fedsim.scenario import read
 from fedsim.study.clusters import adjusted_rand
 
 long = pytest.mark.long
-NEAR = {"rtol": 1e-9, "atol": 1e-12}
-D = 3
-
-
-# ------------------------------------------------------------------------------ against the oracle
-
 CASES = [case for case in oracle("personalisation") if case["fn"] == "ifca"]
 
 
@@ -80,69 +83,6 @@ def changes(cohorts, assignments) -> list[tuple[int, int, int]]:
     return sorted(found)
 
 
-# ------------------------------------------------------------------ a problem: ½‖p − x‖² per sample
-
-SIZES = (2, 3, 1, 4, 2, 3, 0)  # the last client has no samples
-MODEL = (lambda key: jnp.zeros(D)), (lambda p, x: 0.5 * jnp.sum((p - x) ** 2, axis=-1))
-CENTRES = np.array([[3, 0, 1], [2.5, 0.5, 1], [2, -0.2, 0.8], [-3, 1, 0], [-2.5, 1.2, 0.3]])
-CENTRES = np.concatenate([CENTRES, [[-2, -0.5, -0.6]]])
-ALL = list(range(len(SIZES) - 1))
-COHORTS = [[0, 3, 4], [1, 2, 5], [0, 1, 3, 5], ALL]
-
-
-def points() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(3)
-    owner = np.repeat(range(len(SIZES)), SIZES)
-    return CENTRES[owner] + 0.1 * rng.normal(size=(len(owner), D)), owner
-
-
-def means() -> np.ndarray:
-    x, owner = points()
-    return np.array([x[owner == i].mean(0) for i in ALL])
-
-
-def played(cohorts, params=None, lr=0.2, steps=2, x=None, **sections):
-    """Run on the points, or others -> the server's models after every round, and the result."""
-    x = points()[0] if x is None else x
-    written = {
-        "name": "points",
-        "rounds": len(cohorts),
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "cohort": {"kind": "listed", "rounds": cohorts},
-        "numerics": {"dtype": "float64"},
-        **sections,
-    }
-    client = {"lr": lr, "batch": "full", "steps": steps}
-    written["client"] = {**client, **sections.get("client", {})}
-    seen = []
-    result = fedsim.run(
-        written,
-        data=fedsim.Arrays(x, np.zeros(len(x))),
-        model=MODEL,
-        params=params,
-        partition=consecutive(SIZES),
-        loss=lambda outputs, y: outputs,
-        watch=lambda e, s, row: seen.append(np.asarray(row.server.shared["params"])),
-    )
-    return seen[1:], result
-
-
-def local(start, centre, lr=0.2, steps=2):
-    y = start
-    for _ in range(steps):
-        y = y - lr * (y - centre)
-    return y - start
-
-
-def losses(model) -> np.ndarray:
-    x, owner = points()
-    by_row = 0.5 * ((x - model) ** 2).sum(1)
-    return np.array([by_row[owner == i].mean() for i in ALL])
-
-
-# ----------------------------------------------------------------------------- IFCA, and its limits
-
-
 @long
 def test_each_model_has_its_own_momentum_and_an_empty_one_stays():
     theta = [np.array([1.0, 0, 0]), np.array([-1.0, 0, 0]), np.full(D, 50.0)]
@@ -168,19 +108,6 @@ def test_each_model_has_its_own_momentum_and_an_empty_one_stays():
     assert result.clients["cluster"].isna().tolist() == [False] * 6 + [True]
 
 
-def digits(**sections) -> dict:
-    return {
-        "name": "clusters",
-        "rounds": 3,
-        "data": {"kind": "digits", "clients": 8, "client_test": 0.3},
-        "model": {"kind": "mlp", "hidden": [8]},
-        "cohort": {"kind": "uniform", "size": 4},
-        "client": {"lr": 0.1, "batch": 16},
-        "evaluate": {"every": 1},
-        **sections,
-    }
-
-
 @long
 @pytest.mark.parametrize("server", [["mean"], ["mean", "fedadam"], ["median"]])
 def test_one_model_is_federated_averaging_to_the_bit(server):
@@ -202,27 +129,6 @@ def test_one_model_is_federated_averaging_to_the_bit(server):
         assert texts[0] == texts[1]
     clients = one.clients
     assert (clients["personal_accuracy"] == clients["global_accuracy"]).all()
-
-
-OTHER_KINDS = ["ifca", "cfl", "fedamp", "fedem", "fedproto", "fedgroup", "pfedhn", "superfed"]
-
-
-@if_whole
-@long
-@pytest.mark.parametrize("kind", ["fedfomo", *OTHER_KINDS * WHOLE])
-def test_blocks_and_other_runs_change_no_bit(kind):
-    client = {"kind": kind, "lr": 0.1, "batch": 16}
-    if kind == "cfl":
-        client |= {"eps1": 1.0, "eps2": 0.1, "clusters": 3}
-    sections = digits(client=client, cohort="all", seeds=[0, 1])
-    together = fedsim.run(sections)
-    alone = fedsim.run({**sections, "seeds": [1], "numerics": {"block": 3}})
-    for one, other in zip(
-        jax.tree.leaves((together.model(seed=1), together.state(seed=1))),
-        jax.tree.leaves((alone.model(), alone.state())),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.fixture(scope="module")
@@ -318,9 +224,6 @@ def test_the_page_shows_who_went_where_and_how_evenly(shifted):
     np.testing.assert_allclose(numbers, np.mean(by_seed, axis=0))
 
 
-# ---------------------------------------------------------------------------------------------- CFL
-
-
 def parts(similarity: np.ndarray) -> frozenset:
     """The bipartition whose largest similarity across is smallest, among all of them."""
     n = len(similarity)
@@ -399,167 +302,6 @@ def test_clusters_are_split_until_every_client_has_its_own():
     assert state["split_round"].max() < len(ALL)
 
 
-# ------------------------------------------------------------------------------------------- FedAMP
-
-
-@long
-def test_fedamp_is_that_of_the_paper():
-    alpha, sigma, lam, lr = 0.3, 4.0, 0.5, 0.2
-    client = {"kind": "fedamp", "alpha": alpha, "sigma": sigma, "lam": lam}
-    _, result = played(COHORTS, client=client)
-
-    w, seen = np.zeros((len(SIZES), D)), set()
-    for cohort in COHORTS:
-        before = w.copy()
-        for i in cohort:
-            u = before[i].copy()
-            for j in seen - {i}:
-                apart = before[j] - before[i]
-                u += alpha / sigma * np.exp(-apart @ apart / sigma) * apart
-            for _ in range(2):
-                w[i] = w[i] - lr * (w[i] - means()[i] + lam / alpha * (w[i] - u))
-        seen |= set(cohort)
-    np.testing.assert_allclose(result.state()["client"]["w"], w, **NEAR)
-
-
-@long
-def test_fedamp_without_a_pull_is_local_training():
-    client = {"kind": "fedamp", "lam": 0.0}
-    _, pulled = played(COHORTS, client=client)
-    _, alone = played(COHORTS, client={"kind": "local_only"})
-    np.testing.assert_array_equal(pulled.state()["client"]["w"], alone.state()["client"]["v"])
-
-
-@long
-def test_fedproto_without_a_pull_is_local_training():
-    training = {"lr": 0.1, "batch": 16}
-    pulled = fedsim.run(digits(client={"kind": "fedproto", "lam": 0.0, **training}))
-    alone = fedsim.run(digits(client={"kind": "local_only", **training}))
-    ours = pulled.state()["client"]["w"]["params"]
-    jax.tree.map(np.testing.assert_array_equal, ours, alone.state()["client"]["v"])
-
-
-# ------------------------------------------------------------------------------------------ FedFomo
-
-
-@pytest.mark.long
-def test_fedfomo_is_that_of_the_paper():
-    """All samples of a client are equal, so that it is the same which of them it holds out."""
-    owner = np.repeat(range(len(SIZES)), SIZES)
-    client = {"kind": "fedfomo", "models": 8, "held_out": 0.3}
-    seen, result = played(COHORTS * 2, lr=0.05, client=client, x=CENTRES[owner])
-
-    sizes = np.array(SIZES, float)
-    x, w, joined = np.zeros(D), np.zeros((len(SIZES), D)), set()
-    moved = 0
-    for cohort in COHORTS * 2:
-        before = w.copy()
-        for i in cohort:
-            loss = lambda model, i=i: 0.5 * ((model - CENTRES[i]) ** 2).sum()
-            gains = {}
-            for j in joined - {i}:
-                apart = np.linalg.norm(before[j] - before[i])
-                gain = max(0, loss(before[i]) - loss(before[j]))
-                if apart > 0 and gain > 0 and SIZES[i] > 1:
-                    gains[j] = gain / apart
-            for j, gain in gains.items():
-                w[i] += gain / sum(gains.values()) * (before[j] - before[i])
-            moved += len(gains) > 1
-            w[i] += local(w[i], CENTRES[i], lr=0.05)
-        joined |= set(cohort)
-        x = x + sizes[cohort] @ (w[cohort] - x) / sizes[cohort].sum()
-    assert moved >= 3  # several models were better
-    np.testing.assert_allclose(result.state()["client"]["w"], w, **NEAR)
-    np.testing.assert_allclose(seen[-1], x, **NEAR)
-
-
-@long
-def test_fedfomo_draws_every_other_client_equally_often():
-    """From a bank of models that are the clients' ids: no client gets its own, or one twice."""
-    sends = FAMILIES["client"]["fedfomo"](models=3).travel.sends
-    keys = jax.random.split(jax.random.key(1), 400)
-    rows = {"w": jnp.arange(9), "lot": jnp.arange(9, dtype=jnp.uint32) ** 2}
-    seen = jnp.arange(9) < 7
-
-    @jax.jit
-    def drawn(rows, seen):
-        return jax.lax.map(lambda key: sends(rows, seen, jnp.asarray(2), None, key), keys)
-
-    sent = drawn(rows, seen)
-    chosen = np.asarray(sent["w"])
-    assert sent["valid"].all() and (np.diff(np.sort(chosen), axis=1) > 0).all()
-    share = np.bincount(chosen.ravel(), minlength=9) / len(keys)
-    np.testing.assert_allclose(share, [0.5, 0.5, 0, 0.5, 0.5, 0.5, 0.5, 0, 0], atol=0.1)
-
-    # Rows of clients that have not taken part change no draw.
-    fewer = drawn({name: row[:7] for name, row in rows.items()}, seen[:7])
-    np.testing.assert_array_equal(fewer["w"], chosen)
-
-
-# -------------------------------------------------------------------------------------------- FedEM
-
-
-def log_softmax(z):
-    z = z - z.max(1, keepdims=True)
-    return z - np.log(np.exp(z).sum(1, keepdims=True))
-
-
-@long
-def test_fedem_is_that_of_the_paper():
-    k, lr, C = 2, 0.3, 3
-    rng = np.random.default_rng(5)
-    x, owner = points()
-    y = rng.integers(0, C, len(x))
-    theta = rng.normal(size=(k, D, C)) * 0.3
-    written = {
-        "name": "points",
-        "rounds": len(COHORTS),
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "cohort": {"kind": "listed", "rounds": COHORTS},
-        "numerics": {"dtype": "float64"},
-        "client": {"kind": "fedem", "components": k, "lr": lr, "batch": "full", "epochs": 2},
-    }
-    model = (lambda key: {"W": jnp.zeros((D, C))}), (lambda p, x: x @ p["W"])
-    params = {"theta": {"W": theta}, "pi": np.full(k, 1 / k)}
-    given = {"data": fedsim.Arrays(x, y), "model": model, "params": params}
-    result = fedsim.run(written, **given, partition=consecutive(SIZES))
-
-    pi = np.full((len(SIZES), k), 1 / k)
-    sizes = np.array(SIZES, float)
-    for cohort in COHORTS:
-        deltas = []
-        for i in cohort:
-            rows = np.flatnonzero(owner == i)
-            hits = lambda w, rows=rows: log_softmax(x[rows] @ w)[np.arange(len(rows)), y[rows]]
-            q = pi[i] * np.exp(np.array([hits(w) for w in theta])).T  # [n, k]
-            q /= q.sum(1, keepdims=True)
-            trained = theta.copy()
-            for _ in range(2):
-                for m in range(k):
-                    p = np.exp(log_softmax(x[rows] @ trained[m]))
-                    p[np.arange(len(rows)), y[rows]] -= 1
-                    trained[m] = trained[m] - lr * x[rows].T @ (q[:, m : m + 1] * p) / len(rows)
-            pi[i] = q.mean(0)
-            deltas.append(trained - theta)
-        theta = theta + np.tensordot(sizes[cohort] / sizes[cohort].sum(), deltas, 1)
-    state = result.state()
-    np.testing.assert_allclose(state["server"]["theta"]["W"], theta, **NEAR)
-    np.testing.assert_allclose(state["client"]["pi"], pi, **NEAR)
-
-
-@if_whole
-@long
-def test_fedem_with_one_component_is_federated_averaging():
-    sections = digits(numerics={"dtype": "float64"}, evaluate={"every": 3})
-    plain = fedsim.run(sections)
-    client = {"kind": "fedem", "components": 1, "lr": 0.1, "batch": 16}
-    theta = fedsim.run({**sections, "client": client}).model()["theta"]
-    for one, other in zip(jax.tree.leaves(theta), jax.tree.leaves(plain.model()), strict=True):
-        np.testing.assert_allclose(one[0], other, rtol=0, atol=1e-12)
-
-
-# ---------------------------------------------------------------------------------------- bad input
-
 SEVERAL = {"client": {"kind": "ifca", "clusters": 3}}
 CARRIED = {"client": {"kind": "ifca", "optimizer_state": "carry", "optimizer": "adam"}}
 WRONG = [
@@ -616,9 +358,6 @@ def test_what_knows_a_single_model_is_refused(sections, text):
 
 SCARCE = {"name": "scarce", "data": {"kind": "gaussian_blobs", "samples": 60, "clients": 3}}
 START = {"W": np.zeros((20, 10)), "b": np.zeros(10)}
-MAKING_MODELS = [
-    name for name, factory in FAMILIES["client"].items() if factory().model is not None
-]
 
 
 @pytest.mark.parametrize("kind", ["ifca(clusters=2)", "fedem(components=2)"])
@@ -627,30 +366,6 @@ def test_start_models_are_as_many_as_clusters(kind, params, given):
     name, _, _ = kind.partition("(")
     with pytest.raises(ScenarioError, match=f"{given}, and {name} has 2 models; pass a list"):
         fedsim.run({**SCARCE, "method": kind}, params=params)
-
-
-@pytest.mark.parametrize("kind", MAKING_MODELS)
-def test_a_method_that_makes_its_model_begins_at_the_start_model_that_is_passed(kind):
-    """As at that of the scenario's model, or at several: all other leaves are as they are drawn."""
-    client = FAMILIES["client"][kind]()
-    model = mlp([4])((5,), 3)
-    net = client.model(model, jax.ShapeDtypeStruct((1, 5), jnp.float32))
-    drawn = net.init(jax.random.key(0))["params"]
-    passed = model.init(jax.random.key(7))["params"]
-
-    begun = net.begins(drawn, [passed] * 3 if kind == "fedem" else passed)
-    assert jax.tree.structure(begun) == jax.tree.structure(drawn)
-    from_drawn = {id(leaf) for leaf in jax.tree.leaves(drawn)}
-    others = [leaf for leaf in jax.tree.leaves(begun) if id(leaf) not in from_drawn]
-    for leaf, expected in zip(others, jax.tree.leaves(passed), strict=True):
-        np.testing.assert_array_equal(leaf, np.broadcast_to(expected, leaf.shape))
-
-
-@long
-def test_fedem_begins_at_the_models_of_a_list():
-    models = [fedsim.run(digits(rounds=0), seeds=[seed]).model() for seed in (5, 6)]
-    begun = fedsim.run(digits(rounds=0), method="fedem(components=2)", params=models).model()
-    jax.tree.map(np.testing.assert_array_equal, begun["theta"], tree.stack(models))
 
 
 def test_divisions_agree_by_chance_about_0():

@@ -1,8 +1,7 @@
 """HierFAVG on quadratics, in NumPy: plain loops over rounds, edges and clients."""
 
 import numpy as np
-
-from topology.nodes import trained
+from nodes import trained
 
 
 def hierfavg(inputs, edges, cohorts, every, lr=0.1, steps=2, inner=1.0, outer=(1.0, 0.0)):

@@ -1,13 +1,13 @@
 """Runs over a graph: trajectories against plain loops, and what they have in common with FedAvg."""
 
+import nodes
 import numpy as np
 import pytest
 from conftest import if_whole
+from nodes import models, optimum, problem, run, scenario
 from reference.scenarios import consecutive
 
 import fedsim
-from topology import nodes
-from topology.nodes import models, optimum, problem, run, scenario
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

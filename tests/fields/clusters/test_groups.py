@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from near_points import ALL, NEAR, SIZES, digits, log_softmax, points
 from reference.scenarios import consecutive
-from test_clusters import ALL, NEAR, SIZES, digits, log_softmax, points
 
 import fedsim
 from fedsim.errors import ScenarioError
