@@ -267,6 +267,11 @@ def _program(
         diagnostics=spec.evaluate.diagnostics and not trained.client.not_federated,
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
+        beside={
+            name: variables
+            for field in fields().values()
+            for name, variables in field.beside(spec).items()
+        },
         trains_alone="solo" in trained.client.needs,
         tuning_mesh=tuning_mesh,
     )

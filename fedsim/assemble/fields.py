@@ -4,8 +4,8 @@ import functools
 from collections.abc import Iterable
 from typing import TypeVar
 
-from fedsim.assemble.field import Field
 from fedsim.engine.forms import OneModel
+from fedsim.field import Field
 from fedsim.fleet import Plan
 from fedsim.installed import added, module_of
 from fedsim.types import Client, Shared

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from fedsim.assemble.field import RunSetting
 from fedsim.assemble.fields import fields, first
 from fedsim.engine.downlink import downlink
 from fedsim.engine.frozen import without_frozen
@@ -17,6 +16,7 @@ from fedsim.engine.meters.training import Training
 from fedsim.engine.meters.updates import Policy, Updates
 from fedsim.engine.models import one_model
 from fedsim.engine.program import Program
+from fedsim.field import RunSetting
 from fedsim.fleet import Plan
 from fedsim.types.client import POOLED
 

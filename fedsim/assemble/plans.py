@@ -7,11 +7,11 @@ import numpy as np
 
 from fedsim.assemble.adversary import adversary_of
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.field import SeedSetting
 from fedsim.assemble.fields import fields
 from fedsim.assemble.machines import drawn_cohort, require_members
 from fedsim.assemble.problems import UNKNOWN, all_known
 from fedsim.data import Federation
+from fedsim.field import SeedSetting
 from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
 from fedsim.fleet.local import batches_per_epoch, planned_steps
 from fedsim.fleet.plan import Conditions

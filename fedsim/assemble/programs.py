@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsim.assemble.field import ServerParts, ServerSetting
 from fedsim.assemble.fields import fields, first
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
@@ -35,6 +34,7 @@ from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
+from fedsim.field import ServerParts, ServerSetting
 from fedsim.models import Tokens, as_model, reading
 from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.computing import computing_in
@@ -381,7 +381,7 @@ def serving(
         codec = factory_of(sections.broadcast[0].section)()
 
     trained = training(training_inputs)
-    parts = ServerParts(wire, stages, rule, steps, Server)
+    parts = ServerParts(wire, stages, rule, steps, make=Server, kept=[])
     setting = ServerSetting(trained.client, training_inputs.model, shape.width, drop)
     for name, key in sections.of_fields:
         change = fields()[name].serves
@@ -402,6 +402,7 @@ def serving(
         memories=trained.memories,
         deviations=deviations(training_inputs, sections.wire, drop, shape.width),
         rows=shape.blocks * shape.block,
+        kept=parts.kept,
     )
 
 

@@ -18,10 +18,10 @@ from fedsim.assemble import (
     wire,
 )
 from fedsim.assemble.facts import Facts, NotKnownError
-from fedsim.assemble.field import Calculation, Speaker
 from fedsim.assemble.fields import fields
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.traits import Voice, conflicts
+from fedsim.field import Calculation, Speaker
 
 VOICES: list[Speaker] = [
     method_traits.method_voice,

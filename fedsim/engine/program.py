@@ -1,5 +1,6 @@
 """The compiled half of a scenario."""
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,8 @@ from fedsim.engine.mesh import Mesh
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.scoring.rows import Evaluate
 from fedsim.engine.server import Server
-from fedsim.types import Task
+from fedsim.engine.server_records import ServerState
+from fedsim.types import Shared, Task
 
 
 class Program(NamedTuple):
@@ -27,4 +29,5 @@ class Program(NamedTuple):
     probe_mesh: Mesh | None = None  # lanes of the pass at the global model, where a round has one
     server_mesh: Mesh | None = None  # lanes of the server's own training, where the rule needs it
     trains_alone: bool = False  # whether no other run may train side by side
+    beside: Mapping[str, Callable[[ServerState], Shared]] = {}  # what is scored besides, by name
     tuning_mesh: Mesh | None = None  # lanes of the training before a score, where there is one

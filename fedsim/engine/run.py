@@ -290,6 +290,7 @@ class Run:
         for meter in self.meters:
             values |= meter.row(self.round, since)
         scores = self.form.columns(self.server, self.scorer.sets, tests)
+        scores |= self.scorer.columns_beside(tests)
         values |= {**since.columns, **scores, **own}
         if self.round > 0 and not self.reason:
             self.reason = _unusable_loss(self.round, values, self.program.dtype)

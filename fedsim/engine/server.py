@@ -7,6 +7,7 @@ full stack (`Stacking`). After either, all sections of the shared variables are 
 reducers that the client method declares.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -50,6 +51,7 @@ class Server:
       deviations: deviations of another pipeline with the same wire; ignored if the wire knows the
         server's stages and rule; None: made here.
       rows: rows of the largest cohort, in full blocks.
+      kept: states that only some servers have.
 
     Attributes:
       memories: what the client method and stages remember of every client.
@@ -75,6 +77,7 @@ class Server:
         deviations: Deviations | None = None,
         *,
         rows: int,
+        kept: Sequence[Kept] = (),
     ):
         rule = pipeline.rule
         client = pipeline.client
@@ -83,7 +86,7 @@ class Server:
         self.task = pipeline.task
         self.client = client
         self.sender = Sender(pipeline, broadcast)
-        self.kept = [] if broadcast is None else [Kept(BROADCAST, self.sender.init)]
+        self.kept = [*([] if broadcast is None else [Kept(BROADCAST, self.sender.init)]), *kept]
 
         # Without optimisers, the aggregate is the step; `with_optimiser` adds them.
         self.optimiser = server_step()

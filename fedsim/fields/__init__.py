@@ -4,7 +4,7 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 
 - `ORDER`: fields are asked in this order, and those of the same number by name.
 - `KINDS`: modules that register its kinds; `shipped.json` beside them describes these.
-- `FIELD`: the module whose `FIELD` is a `fedsim.assemble.field.Field`.
+- `FIELD`: the module whose `FIELD` is a `fedsim.field.Field`.
 - `REQUIRES`: other fields that it imports.
 - All that tools may add (`fedsim.tools`): `TABLES`, `PAGE`, `NAMES` ...
 

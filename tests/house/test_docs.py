@@ -34,7 +34,9 @@ EXECUTED = {
     "rounding",
     "bytes",
     "updates",
-}  # blocks of Python, here and by test_readme.py
+    "field_init",
+    "field",
+}  # blocks of Python, here by test_readme.py and by test_field_page.py
 STEPS = ["plan", "train", "receive", "aggregate", "save"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.program import Program
-from fedsim.engine.scoring.rows import Scores, Tests, scores
+from fedsim.engine.scoring.rows import Scores, Tests, columns_of_set, scores, scores_by_row
 from fedsim.engine.scoring.sets import ScoredSets, Stack, scored_batch, sets_on_device
 from fedsim.engine.server_records import ServerState
 from fedsim.tree import Tree
@@ -55,6 +55,9 @@ class Scorer:
         tests = {}
         for name, scored in self.sets.items():
             tests[name] = self.scores(server, scored.stacks, together=together)
+            for other, variables in self.program.beside.items():
+                models = [with_frozen(variables(server), self.frozen)]
+                tests[f"{other}/{name}"] = self._scores(models, scored.stacks, together=together)
         return {**tests, **self.form.evaluate(run, server)}
 
     def scores(
@@ -65,9 +68,24 @@ class Scorer:
         together: bool = True,
     ) -> list[Scores]:
         """Return the scores of stacks of batches by each model, as `rows.scores`."""
-        threads = self.program.evaluation_threads if together else 1
         models = self.form.scored_models(self.shown(server))
+        return self._scores(models, stacks, wait, together)
+
+    def _scores(
+        self, models: list, stacks: Iterable[Stack], wait: bool = False, together: bool = True
+    ) -> list[Scores]:
+        threads = self.program.evaluation_threads if together else 1
         return scores(self.program.evaluate, threads, models, stacks, wait)
+
+    def columns_beside(self, tests: Tests) -> dict[str, float | None]:
+        """Return the columns of what is scored beside the server's own variables."""
+        columns = {}
+        for other in self.program.beside:
+            for name, scored in self.sets.items():
+                (results,) = tests[f"{other}/{name}"]
+                rows = scores_by_row(results, scored.rows)
+                columns |= columns_of_set(f"{other}/{name}", rows, scored.y)
+        return columns
 
     def shown(self, server: ServerState) -> Shared:
         """Return the server's variables that are scored, with the frozen leaves."""

@@ -3,10 +3,10 @@
 from collections.abc import Hashable
 from typing import Any
 
-from fedsim.assemble.field import Field, RunSetting, ServerParts, ServerSetting
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.section_keys import HashableSection
 from fedsim.engine.meters import Meter
+from fedsim.field import Field, RunSetting, ServerParts, ServerSetting
 from fedsim.fields.asynchronous import checks
 from fedsim.fields.asynchronous.discount import discount
 from fedsim.fields.asynchronous.form import InFlight

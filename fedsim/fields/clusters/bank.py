@@ -148,20 +148,14 @@ class ModelAggregator:
 
 
 class BankServer(Server):
-    """The programs of a server with several models; arguments as in `Server`.
+    """The programs of a server with several models; arguments as in `Server`."""
 
-    Args:
-      above: what the server of these models' servers keeps; None: they have none.
-    """
-
-    def __init__(self, *arguments: Any, above: Kept | None = None, **options: Any):
+    def __init__(self, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
         assert self.client.bank is not None
         self.bank: Bank = self.client.bank
         if self.bank.grouping is not None:
             self.kept.append(Kept(GROUPS, self._first_groups))
-        if above is not None:
-            self.kept.append(above)
         self.aggregator: Any = ModelAggregator(self.aggregator, self.bank)
 
     def new_states(self, shared: Shared, present: Any) -> dict[str, Tree]:

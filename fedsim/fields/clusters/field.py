@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fedsim.assemble.field import Field, RunSetting, ServerParts, ServerSetting
 from fedsim.engine.meters import Meter
+from fedsim.field import Field, RunSetting, ServerParts, ServerSetting
 from fedsim.fields.clusters import checks
 from fedsim.fields.clusters.bank import BankServer
 from fedsim.fields.clusters.form import Several

@@ -1,15 +1,14 @@
 """What edges and their cloud add to how a scenario is checked and built."""
 
 from collections.abc import Hashable
-from functools import partial
 from typing import Any
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.field import Field, RunSetting, SeedSetting, ServerParts, ServerSetting
 from fedsim.assemble.links import links_at, locate_link_errors
 from fedsim.assemble.section_keys import HashableSection
 from fedsim.assemble.traits import Voice
 from fedsim.engine.meters import Meter
+from fedsim.field import Field, RunSetting, SeedSetting, ServerParts, ServerSetting
 from fedsim.fields.clusters.bank import BankServer
 from fedsim.fields.edges import checks
 from fedsim.fields.edges.checks import edge_times, hierarchy_of, with_edges
@@ -89,7 +88,7 @@ def _serves(parts: ServerParts, key: Any, setting: ServerSetting) -> ServerParts
         client=setting.client,
         drops_nonfinite=setting.drop,
     )
-    return parts._replace(make=partial(BankServer, above=cloud.kept))
+    return parts._replace(make=BankServer, kept=[*parts.kept, cloud.kept])
 
 
 def _planned(facts: Facts) -> Any:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.field import Field, SeedSetting
 from fedsim.assemble.forecast import mean_of
 from fedsim.assemble.links import links_within
 from fedsim.assemble.plans import of_first_seed
 from fedsim.assemble.traits import Voice
 from fedsim.engine.meters.traffic import Traffic
+from fedsim.field import Field, SeedSetting
 from fedsim.fields.graphs import checks
 from fedsim.fields.graphs.clients.nodes import at_node
 from fedsim.fields.graphs.form import Graph

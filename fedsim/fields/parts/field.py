@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.field import Field, SeedSetting, ServerParts, ServerSetting
 from fedsim.assemble.plans import of_first_seed
+from fedsim.field import Field, SeedSetting, ServerParts, ServerSetting
 from fedsim.fields.parts import checks
 from fedsim.fields.parts.checks import levels_of, ranks_of, widths_of
 from fedsim.fields.parts.mean_of_parts import mean_of_parts

@@ -1,25 +1,32 @@
-"""What a field adds to how a scenario is checked and built."""
+"""What a field adds to how a scenario is checked and built.
+
+The types are imported for annotations alone: a field's module may be read before JAX is.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedsim.assemble.facts import Facts
-from fedsim.assemble.problems import Findings
-from fedsim.assemble.traits import Voice
-from fedsim.data import Federation
-from fedsim.engine.forms import OneModel
-from fedsim.engine.lanes import Private
-from fedsim.engine.meters import Meter
-from fedsim.engine.meters.traffic import Traffic
-from fedsim.engine.program import Program
-from fedsim.fleet import Plan
-from fedsim.fleet.plan import Conditions
-from fedsim.scenario.reader import KeyPath
-from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Model, Rule, Shared
+if TYPE_CHECKING:
+    from fedsim.assemble.facts import Facts
+    from fedsim.assemble.problems import Findings
+    from fedsim.assemble.traits import Voice
+    from fedsim.data import Federation
+    from fedsim.engine.forms import OneModel
+    from fedsim.engine.lanes import Private
+    from fedsim.engine.meters import Meter
+    from fedsim.engine.meters.traffic import Traffic
+    from fedsim.engine.program import Program
+    from fedsim.engine.server_records import ServerState
+    from fedsim.fleet import Plan
+    from fedsim.fleet.plan import Conditions
+    from fedsim.scenario.reader import KeyPath
+    from fedsim.scenario.scenario import Scenario
+    from fedsim.types import Client, Model, Rule, Shared
 
-Speaker = Callable[[Facts], Voice | Iterable[Voice]]
-Calculation = Callable[[Facts], Findings]
+Speaker = Callable[["Facts"], "Voice | Iterable[Voice]"]
+Calculation = Callable[["Facts"], "Findings"]
 
 
 class ServerParts(NamedTuple):
@@ -30,6 +37,7 @@ class ServerParts(NamedTuple):
     rule: Rule
     steps: list[Any]
     make: Callable[..., Any]  # the class of the program
+    kept: list[Any]  # states on the device that only some servers have (`engine.close.Kept`)
 
 
 class ServerSetting(NamedTuple):
@@ -86,6 +94,8 @@ class Field(NamedTuple):
       gradients: (client section) -> how gradients of single samples are made private; None: not.
       server: (spec) -> what decides how it changes the server's program, as a key.
       serves: (parts, that key, setting) -> the parts of the program.
+      beside: (spec) -> name -> (server) -> variables that are scored beside the server's own, in
+        columns `NAME/test_accuracy` and so on.
       planned: (facts) -> what it plans, of all seeds; None: nothing.
       conditions: (conditions, setting) -> those of a seed's plan; only where something is planned.
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
@@ -116,6 +126,7 @@ class Field(NamedTuple):
     gradients: Callable[[Any], Private | None] = nothing
     server: Callable[[Any], Hashable] = nothing
     serves: Callable[[ServerParts, Any, ServerSetting], ServerParts] | None = None
+    beside: Callable[[Any], dict[str, Callable[[ServerState], Shared]]] = no_sections
     planned: Callable[[Facts], Any] = nothing
     conditions: Callable[[Conditions, SeedSetting], Conditions] | None = None
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing

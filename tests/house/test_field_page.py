@@ -1,0 +1,91 @@
+"""The field of docs/extend/field.md, written from the page alone, as a package of its own."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+AVERAGES = """
+import fedsim, jax, numpy as np
+from fedsim.engine.stretches import Stretches
+
+def averages(*edits):
+    seen = []
+    watch = lambda e, s, row: seen.append(row.server)
+    result = fedsim.run("averaged.yaml", watch=watch, edits=edits)
+    average = seen[0].shared["params"]
+    for server in seen:
+        if server is not seen[0]:
+            mix = lambda old, new: np.float32(0.8) * old + np.float32(1 - 0.8) * new
+            average = jax.tree.map(mix, average, server.shared["params"])
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7),
+                     server.state["ema"], average)
+    return result.rounds, jax.tree.leaves(seen[-1].state["ema"])
+
+rounds, _ = averages("rounds=4")
+assert rounds["ema/test_accuracy"].iloc[0] == rounds["test_accuracy"].iloc[0]
+assert (rounds["ema/test_loss"] - rounds["test_loss"]).iloc[1:].abs().min() > 0
+
+_, one_by_one = averages("rounds=6", "schedule=fedasync")
+dispatched = []
+dispatch = Stretches.dispatch
+Stretches.dispatch = lambda *arguments: dispatched.append(1) or dispatch(*arguments)
+seen = []
+fedsim.run("averaged.yaml", watch=lambda e, s, row: seen.append(row.server),
+           edits=["rounds=6", "schedule=fedasync", "evaluate.every=3"])
+assert dispatched
+for a, b in zip(jax.tree.leaves(seen[-1].state["ema"]), one_by_one):
+    np.testing.assert_array_equal(a, b)
+"""
+
+
+@pytest.fixture
+def package(root, tmp_path):
+    """The two files of the page with an entry point, and its scenario."""
+    page = (root / "docs/extend/field.md").read_text()
+    init, field = re.findall(r"```python\n(.*?)```", page, re.S)
+    folder = tmp_path / "ema"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(init)
+    (folder / "field.py").write_text(field)
+    metadata = tmp_path / "ema-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: ema\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[fedsim.fields]\nema = ema\n")
+    scenario = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.S)[1])
+    (tmp_path / "averaged.yaml").write_text(yaml.safe_dump(scenario))
+    return tmp_path
+
+
+def called(root, package, *arguments):
+    environment = os.environ | {"PYTHONPATH": f"{root}{os.pathsep}{package}"}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=package, env=environment, capture_output=True, text=True
+    )
+
+
+def test_the_average_is_kept_on_the_device_and_scored(root, package):
+    """In rounds, in rounds that are one device call, and as its definition says."""
+    done = called(root, package, "-c", AVERAGES)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_average_is_stored_and_resumed(root, package):
+    run = ("-m", "fedsim", "run", "averaged.yaml")
+    for arguments in (
+        ("--set", "rounds=2", "--out", "resumed"),
+        ("--set", "rounds=4", "--out", "resumed", "--resume"),
+        ("--set", "rounds=4", "--out", "whole"),
+    ):
+        done = called(root, package, *run, *arguments)
+        assert done.returncode == 0, done.stderr
+    rounds = [(package / name / "rounds.csv").read_text() for name in ("resumed", "whole")]
+    assert rounds[0] == rounds[1] and "ema/test_accuracy" in rounds[0]
+
+
+def test_without_the_package_the_key_is_unknown(root, package):
+    done = called(root, root, "-m", "fedsim", "check", str(package / "averaged.yaml"))
+    assert done.returncode == 2 and "ema: unknown key" in done.stderr
