@@ -77,8 +77,8 @@ def traits_alone() -> dict[str, dict[str, dict[str, Traits]]]:
     lacking = {"fedsim": FACTS, **{name: field.lacking for name, field in fields().items()}}
     for home, of_home in traits.items():
         of_home["section"] = {
-            **{path: _of_section(path, keys) for path, keys in written[home].items()},
-            **{name: _of_facts(*facts) for name, facts in lacking[home].items()},
+            **{path: _of_section(path, keys) for path, keys in written.get(home, {}).items()},
+            **{name: _of_facts(*facts) for name, facts in lacking.get(home, {}).items()},
         }
         traits[home] = {family: kinds for family, kinds in of_home.items() if kinds}
     return traits

@@ -8,7 +8,7 @@ from conftest import if_whole
 from reference.personal import least_on_the_simplex
 
 import fedsim
-from fedsim.clients.fedpac import shares_of_least_risk
+from fedsim.fields.personal.fedpac import shares_of_least_risk
 
 DATA = {"kind": "digits", "clients": 6, "client_test": 0.3}
 

@@ -1,7 +1,7 @@
 """LG-FedAvg: a shared head on bodies of the clients' own."""
 
-from fedsim.clients.fedper import keeping, opposite, shared_mask
 from fedsim.compose import client
+from fedsim.fields.personal.fedper import keeping, opposite, shared_mask
 from fedsim.types import Client
 
 

@@ -6,9 +6,9 @@ from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import shared_mask
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
+from fedsim.fields.personal.fedper import shared_mask
 from fedsim.types import Client, Scored, Travel
 
 

@@ -8,8 +8,8 @@ from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import shared_mask, unshared_leaves
 from fedsim.compose import client
+from fedsim.fields.personal.fedper import shared_mask, unshared_leaves
 from fedsim.types import Client, LocalPhase, Scored
 
 WEIGHTS, LOCAL = range(2)

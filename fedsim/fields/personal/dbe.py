@@ -9,9 +9,9 @@ from annotated_types import Ge, Gt, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedproto import features_of
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
+from fedsim.fields.personal.fedproto import features_of
 from fedsim.types import Client, Model, Scored, Travel
 
 

@@ -15,14 +15,14 @@ from fedsim import tree
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast, notes
-from fedsim.clients import fedper as fedper_client
 from fedsim.clients import sgd
-from fedsim.clients.fedper import shared_mask
 from fedsim.compose.contract import check_shares
 from fedsim.compose.shapes import ContractError
 from fedsim.disk.tables import to_csv
 from fedsim.engine.scoring.personal import by_client
 from fedsim.errors import ScenarioError
+from fedsim.fields.personal.fedper import fedper as fedper_client
+from fedsim.fields.personal.fedper import shared_mask
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.types import Travel

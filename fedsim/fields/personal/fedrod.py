@@ -5,8 +5,8 @@ import jax.numpy as jnp
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import shared_mask, unshared_leaves
 from fedsim.compose import client
+from fedsim.fields.personal.fedper import shared_mask, unshared_leaves
 from fedsim.types import Client, Scored
 
 

@@ -9,16 +9,16 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import shared_mask, unshared_leaves
-from fedsim.clients.fedproto import (
+from fedsim.clients.sgd import sgd
+from fedsim.compose import client
+from fedsim.fields.personal.fedper import shared_mask, unshared_leaves
+from fedsim.fields.personal.fedproto import (
     features_of,
     means,
     next_prototypes,
     no_prototypes,
     sums_by_class,
 )
-from fedsim.clients.sgd import sgd
-from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client, LocalPhase, Scored, Travel
 

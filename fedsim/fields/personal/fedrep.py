@@ -7,8 +7,8 @@ from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import keeping, shared_mask
 from fedsim.compose import client
+from fedsim.fields.personal.fedper import keeping, shared_mask
 from fedsim.types import Client, LocalPhase
 
 HEAD, BODY = range(2)

@@ -8,10 +8,10 @@ from annotated_types import Ge, Le
 
 from fedsim import tree
 from fedsim.clients import hooks
-from fedsim.clients.fedper import shared_mask
-from fedsim.clients.fedproto import features_of, means, no_prototypes, sums_by_class
 from fedsim.clients.sgd import sgd
 from fedsim.compose import client
+from fedsim.fields.personal.fedper import shared_mask
+from fedsim.fields.personal.fedproto import features_of, means, no_prototypes, sums_by_class
 from fedsim.types import Client, LocalPhase, Scored, Travel
 
 LAST, ALIGN, LOCAL, FISHER = range(4)

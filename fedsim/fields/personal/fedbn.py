@@ -3,8 +3,8 @@
 import jax
 
 from fedsim import tree
-from fedsim.clients.fedper import keeping, shared_mask
 from fedsim.compose import client
+from fedsim.fields.personal.fedper import keeping, shared_mask
 from fedsim.tree import Tree
 from fedsim.types import Client
 
