@@ -72,7 +72,6 @@ TABLES = {
     "timing.csv": tables.TIMING,
     "clients.csv": tables.CLIENTS,
     "partition.csv": tables.PARTITION,
-    "staleness.csv": tables.STALENESS,
     "machines.csv": tables.MACHINES,
     "canaries.csv": tables.CANARIES,
     "summary.csv": tables.SUMMARY,
@@ -85,6 +84,7 @@ TABLES = {
     "seconds.csv": tables.SECONDS,
     "tuning.csv": tables.TUNING,
 }
+TABLES |= {f"{name}.csv": columns for name, columns in tables.TABLES_OF_FIELDS.items()}
 for _package, _module in added("TABLES"):
     TABLES |= module_of(_package, _module).TABLES
 READ_IN = {  # tool -> where its names were read

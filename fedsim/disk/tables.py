@@ -11,11 +11,12 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from fedsim.errors import DirectoryError
+from fedsim.installed import added, module_of
 
 # A row, or a stack of rows: values that are lists have one entry per row, others hold for all rows.
 Record = dict[str, Any]
@@ -37,13 +38,51 @@ REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum
 # What is said of a score of all clients, behind its name.
 OF_CLIENTS = ["mean", "samples", "p10", "p50", "p90", "worst", "std"]
 
+
+class Added(NamedTuple):
+    """Columns of a table, or a table of a run, that a field adds.
+
+    Attributes:
+      to: the table; empty for a new one.
+      after: what they stand behind: the first of these that there is.
+      names: the columns.
+      table: the name of a new table, which is written where it has rows.
+    """
+
+    to: str
+    after: tuple[str, ...]
+    names: tuple[str, ...]
+    table: str = ""
+
+
+OF_FIELDS: list[Added] = [
+    each for package, module in added("COLUMNS") for each in module_of(package, module).COLUMNS
+]
+# Tables of fields by name.
+TABLES_OF_FIELDS = {each.table: each.names for each in OF_FIELDS if each.table}
+
+
+def with_added(table: str, own: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a table with those that fields add."""
+    names = list(own)
+    for each in OF_FIELDS:
+        if each.to == table:
+            place = behind(names, each.after)
+            names[place:place] = each.names
+    return tuple(names)
+
+
+def behind(names: Sequence[str], after: tuple[str, ...]) -> int:
+    """Return the place behind the first of some names that is there; the end if none is."""
+    return next((names.index(name) + 1 for name in after if name in names), len(names))
+
+
 # The columns of the tables, in their order; `files.yaml` says what they mean.
-ROUNDS = (
+ROUNDS = with_added("rounds", (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down",
-    "cloud_bytes_up", "cloud_bytes_down",
     "clients_sampled", "clients_reported", "malicious_reported", "n_nonfinite", "skipped",
     "clients_late", "clients_left", "steps_wasted", "bytes_wasted",
-    "staleness_mean", "staleness_max", "batches_cut", "epsilon", "train_loss",
+    "batches_cut", "epsilon", "train_loss",
     "test_loss", "test_accuracy", "test_perplexity", "test_r2", "test_mae",
     "validation_loss", "validation_accuracy", "validation_perplexity",
     "validation_r2", "validation_mae",
@@ -51,40 +90,34 @@ ROUNDS = (
     *(f"client_mae_{name}" for name in OF_CLIENTS),
     *(f"personal_accuracy_{name}" for name in OF_CLIENTS),
     *(f"personal_mae_{name}" for name in OF_CLIENTS),
-    "consensus",
-    "node_loss_mean", "node_loss_worst", "node_loss_std",
-    "node_accuracy_mean", "node_accuracy_worst", "node_accuracy_std",
-    "node_mae_mean", "node_mae_worst", "node_mae_std",
     "attack_success", "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
-)  # fmt: skip
+))  # fmt: skip
 TIMING = (
     "method", "seed", "round",
     "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency", "local_steps",
 )  # fmt: skip
-CLIENTS = (
-    "method", "seed", "client", "samples", "classes", "cluster", "group", "width", "rank",
+CLIENTS = with_added("clients", (
+    "method", "seed", "client", "samples", "classes", "group",
     "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
     "epsilon", "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",
-)  # fmt: skip
+))  # fmt: skip
 MACHINES = (
     "method", "seed", "place", "client",
     "begins", "trains", "sends", "ends", "closes", "outcome",
 )  # fmt: skip
-CLUSTERS = ("method", "seed", "round", "client", "cluster")
 PARTITION = ("seed", "client", "label", "samples")
-STALENESS = ("method", "seed", "age", "messages")
 CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "score")
-SUMMARY = (
+SUMMARY = with_added("summary", (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "own",
     "rounds_to_target", "bytes_to_target", "virtual_seconds_to_target", "diverged",
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",
     "client_accuracy_p70", "client_accuracy_p80", "client_accuracy_p90",
-    "client_accuracy_worst", "client_accuracy_std", "adjusted_rand", "epsilon",
+    "client_accuracy_worst", "client_accuracy_std", "epsilon",
     "epsilon_low", "epsilon_confidence",
     "reason", "status", "not_federated",
-)  # fmt: skip
+))  # fmt: skip
 COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd",
     "difference", "ci_low", "ci_high", "p_value", "p_adjusted",

@@ -29,19 +29,29 @@ from fedsim.study.summary import growth
 if TYPE_CHECKING:
     from fedsim.report.figures.shown import ShownFigure
 
-TABLE_COLUMNS = {
-    "rounds": tables.ROUNDS,
-    "clients": tables.CLIENTS,
-    "clusters": tables.CLUSTERS,
-    "partition": tables.PARTITION,
-    "staleness": tables.STALENESS,
-    "machines": tables.MACHINES,
-    "canaries": tables.CANARIES,
-    "summary": tables.SUMMARY,
-    "timing": tables.TIMING,
-}
+
+def _tables() -> dict[str, Sequence[str]]:
+    """The tables of a run and their columns, those of fields among them."""
+    columns: dict[str, Sequence[str]] = {
+        "rounds": tables.ROUNDS,
+        "clients": tables.CLIENTS,
+        "partition": tables.PARTITION,
+        "machines": tables.MACHINES,
+        "canaries": tables.CANARIES,
+        "summary": tables.SUMMARY,
+        "timing": tables.TIMING,
+    }
+    names = list(columns)
+    for each in tables.OF_FIELDS:
+        if each.table:
+            names.insert(tables.behind(names, each.after), each.table)
+    return {name: {**columns, **tables.TABLES_OF_FIELDS}[name] for name in names}
+
+
+TABLE_COLUMNS = _tables()
 # Tables that are written only where they have rows.
-OPTIONAL_TABLES = ("clusters", "staleness", "machines", "canaries")
+_OPTIONAL = {"machines", "canaries", *tables.TABLES_OF_FIELDS}
+OPTIONAL_TABLES = tuple(name for name in TABLE_COLUMNS if name in _OPTIONAL)
 
 State = dict[str, dict[str, Any]]
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import yaml
 
-from fedsim.installed import added
+from fedsim.installed import folder_of, packages
+
+FILE = "files.yaml"
 
 
 @functools.cache
@@ -18,13 +20,23 @@ def meanings() -> dict[str, Any]:
       -> text, of the columns of comparisons.
     """
     texts = _texts("fedsim.disk")
-    for package, _ in added("TABLES"):
-        texts["tables"] |= _texts(package)["tables"]
+    for package in packages():
+        if (folder_of(package) / FILE).exists():
+            _add(texts, _texts(package.__name__))
     return texts
 
 
+def _add(texts: dict[str, Any], others: dict[str, Any]) -> None:
+    """Add texts to those that are there, mapping by mapping."""
+    for name, value in others.items():
+        if isinstance(value, dict):
+            _add(texts.setdefault(name, {}), value)
+        else:
+            texts[name] = value
+
+
 def _texts(package: str) -> dict[str, Any]:
-    text = files(package).joinpath("files.yaml").read_text(encoding="utf-8")
+    text = files(package).joinpath(FILE).read_text(encoding="utf-8")
     # libyaml, which some installations lack, takes a tenth of the time.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, loader)

@@ -10,6 +10,7 @@ from test_flights import plan_of
 
 import fedsim
 from fedsim.disk.tables import read_table
+from fedsim.fields.asynchronous.page import histograms
 from fedsim.fields.asynchronous.timetables import fedbuff
 from fedsim.fleet import Dropout, Fleet, Local, Plan, Rates, selection
 from fedsim.fleet.plan import Conditions
@@ -20,7 +21,6 @@ from fedsim.report.derived import derived_files
 from fedsim.report.figures import figures_of_machines
 from fedsim.report.page.left_out import classes_of, left_out
 from fedsim.report.page.machines import machines
-from fedsim.report.page.staleness import histograms
 from fedsim.report.pictures.machines import panels
 from fedsim.runs import derive
 

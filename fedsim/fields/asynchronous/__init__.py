@@ -3,4 +3,6 @@
 ORDER = 30
 KINDS = ("timetables",)
 FIELD = "field"
+COLUMNS = "columns"
+PAGE = "page"
 REQUIRES = ()

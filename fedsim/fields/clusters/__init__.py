@@ -4,4 +4,6 @@ ORDER = 20
 KINDS = ("ifca", "cfl", "fedgroup")
 METHODS = "methods"
 FIELD = "field"
+COLUMNS = "columns"
+PAGE = "page"
 REQUIRES = ()

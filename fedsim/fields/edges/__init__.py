@@ -3,4 +3,5 @@
 ORDER = 40
 KINDS = ("hierarchical",)
 FIELD = "field"
+COLUMNS = "columns"
 REQUIRES = ("clusters", "graphs")

@@ -5,6 +5,7 @@ KINDS = ("topology", "clients")
 KEYS = "keys"
 METHODS = "methods"
 FIELD = "field"
+COLUMNS = "columns"
 SETTING = "setting"
 PARTITION = "partition"
 MAP = "page"

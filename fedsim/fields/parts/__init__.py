@@ -4,4 +4,5 @@ ORDER = 50
 KEYS = "keys"
 METHODS = "methods"
 FIELD = "field"
+COLUMNS = "columns"
 REQUIRES = ()

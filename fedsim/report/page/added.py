@@ -12,19 +12,21 @@ from fedsim.report.page.sources import Source
 
 
 class Section(NamedTuple):
-    """A section before the curves.
+    """A section of the page.
 
     Attributes:
       anchor: of links to it.
       title: in the list of sections.
       lines: its findings, which are those of the first screen.
       html: all of it.
+      first: whether it stands before the curves; else behind the costs.
     """
 
     anchor: str
     title: str
     lines: list[str]
     html: Markup
+    first: bool = True
 
 
 class Map(NamedTuple):

@@ -12,10 +12,8 @@ from fedsim.report.page import (
     fairness,
     left_out,
     machines,
-    moves,
     pictures,
     setting,
-    staleness,
 )
 from fedsim.report.page import clients as clients_page
 from fedsim.report.page.added import Section, maps, sections
@@ -77,8 +75,6 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "machines": machines.machines(
             only_table(sources, "machines"), context.order, only_table(sources, "rounds")
         ),
-        "ages": staleness.histograms(tables_of(sources, "staleness"), context),
-        "moves": moves.moves(tables_of(sources, "clusters"), rounds, context),
         "fairness": fairness.fairness(clients, context),
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
@@ -201,12 +197,11 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("result", "Result", True),
         ("attacks", "Attacks", content["attacks"]),
         ("along", "Scores", content["along"]),
-        *((section.anchor, section.title, True) for section in content["added"]),
+        *((section.anchor, section.title, section.first) for section in content["added"]),
         ("curves", "Curves", content["groups"]),
         *of_costs,
         ("machines", "Machines", content["machines"]),
-        ("staleness", "Staleness", content["ages"]),
-        ("clusters", "Clusters", content["moves"]),
+        *((section.anchor, section.title, not section.first) for section in content["added"]),
         ("table", "All numbers", content["table"]),
         ("differences", "Differences", content["forests"].shown),
         ("clients", "Clients", content["spreads"].shown or content["left_out"]),

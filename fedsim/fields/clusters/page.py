@@ -1,5 +1,7 @@
 """Who went where when, on the page: a row per client, coloured by the model that it trained."""
 
+from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context
+from fedsim.report.page.added import Section
+from fedsim.report.page.render import fragment
 from fedsim.report.page.scales import Axis, short
+from fedsim.report.page.sources import Source, tables_of
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.looks import STRONG, colour_class
 from fedsim.report.series import by_variant
@@ -19,6 +24,16 @@ TOP = 8
 FOOT = 40  # below the rows
 ROW = 9  # units high
 MOST = 60  # clients that are drawn; of more, evenly spaced ones
+
+
+def section(sources: Sequence[Source], context: Context) -> Section | None:
+    """Who went where; None without clusters."""
+    rounds = tables_of(sources, "rounds")
+    shown = moves(tables_of(sources, "clusters"), rounds, context)
+    if not shown:
+        return None
+    html = fragment(files("fedsim.fields.clusters").joinpath("section.html"), runs=shown)
+    return Section("clusters", "Clusters", [], html, first=False)
 
 
 def moves(

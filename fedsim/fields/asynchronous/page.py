@@ -1,5 +1,7 @@
 """How old the messages of asynchronous schedules are, on the page: a histogram per method."""
 
+from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,7 +9,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context
+from fedsim.report.page.added import Section
+from fedsim.report.page.render import fragment
 from fedsim.report.page.scales import Axis, short
+from fedsim.report.page.sources import Source, tables_of
 from fedsim.report.page.svg import element, level_grid
 from fedsim.report.pictures.looks import colour_class
 from fedsim.report.series import by_variant
@@ -38,6 +43,15 @@ class Histogram(NamedTuple):
     shares: np.ndarray
     mean: float
     wide: int
+
+
+def section(sources: Sequence[Source], context: Context) -> Section | None:
+    """The ages of messages; None without any."""
+    shown = histograms(tables_of(sources, "staleness"), context)
+    if not shown:
+        return None
+    html = fragment(files("fedsim.fields.asynchronous").joinpath("section.html"), histograms=shown)
+    return Section("staleness", "Staleness", [], html, first=False)
 
 
 def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, Any]]:
