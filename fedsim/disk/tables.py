@@ -97,7 +97,7 @@ TIMING = (
     "wall_seconds", "compile_seconds", "steps_per_second", "lane_efficiency", "local_steps",
 )  # fmt: skip
 CLIENTS = with_added("clients", (
-    "method", "seed", "client", "samples", "classes", "group",
+    "method", "seed", "client", "samples", "classes",
     "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
     "epsilon", "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",

@@ -23,13 +23,13 @@ from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.scenario.reader import parse
-from fedsim.study.clusters import cluster_columns
 from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import (
     NOT_FEDERATED,
     OWN,
     audit_columns,
     columns_of_clients,
+    columns_of_fields,
     own_score,
     summarise,
 )
@@ -228,7 +228,7 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
         if OWN in seed.tables["summary"][0]:  # runs of earlier versions have none
             metric = line["metric"] or evaluate["metric"]
             line |= own_score(clients, seed.end["status"], metric)
-        line |= cluster_columns(clients)
+        line |= columns_of_fields({name: rows[0] for name, rows in seed.tables.items() if rows})
         if "canaries" in seed.tables:
             privacy = record["scenario"]["privacy"]
             confidence = privacy["audit"]["confidence"]

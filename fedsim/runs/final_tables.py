@@ -9,18 +9,20 @@ from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.audit import canary_scores
 from fedsim.engine.meters.traffic import Traffic
-from fedsim.engine.models import NONE
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import final_scores
 from fedsim.engine.scoring.scorer import end_of
 from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
-from fedsim.study.clusters import cluster_columns
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import audit_columns, columns_of_clients, own_score, summarise
+from fedsim.study.summary import (
+    audit_columns,
+    columns_of_clients,
+    columns_of_fields,
+    own_score,
+    summarise,
+)
 from fedsim.types.client import POOLED
-
-GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None:
@@ -46,7 +48,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     line |= columns_of_clients(clients, run.status, evaluate.metric)
     if run.plan.federation.unpooled.tests_own:
         line |= own_score(clients, run.status, line["metric"] or evaluate.metric)
-    line |= cluster_columns(clients)
+    line |= columns_of_fields({"clients": clients})
     privacy = spec.privacy
     if privacy is not None and privacy.audit is not None:
         canaries = _canaries(run)
@@ -105,19 +107,8 @@ def _clients(run: Run, scored: int | str) -> Record:
         classes = (federation.label_counts() > 0).sum(axis=1)  # [N, C] -> [N]
         table["classes"] = classes[listed].tolist()
 
-    if end.choices is not None:
-        numbers = end.choices[listed].tolist()
-        table["cluster"] = [None if number == NONE else number for number in numbers]
-        for name, groups in federation.skews.items():
-            if name == GROUPED:
-                table["group"] = groups[listed].astype(int).tolist()
-
-    plan = run.plan
-    if plan.levels is not None and plan.level is not None:
-        sizes = plan.levels.of_clients(np.array(plan.levels.sizes), plan.level)
-        table[plan.levels.name] = sizes[listed].tolist()
-
     for meter in run.meters:
+        table |= meter.at_end(end, listed)
         table |= meter.of_clients(listed)
 
     for model, (means, label_numbers) in final_scores(end, scored).items():

@@ -5,15 +5,15 @@ whether there is a score.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from fedsim.disk.tables import Record
+from fedsim.installed import added, module_of
 from fedsim.privacy import audited_epsilon
 from fedsim.types.client import ALONE
-
-Record = dict[str, Any]
 
 # Columns of `summary.csv` that runs are compared by. `own` is the mean over clients of the final
 # model that each would use, its own or else the shared one, on its own test samples.
@@ -350,6 +350,18 @@ def growth(rounds: Sequence[Record]) -> str:
         return ""
     when = f"in round {evaluated[-1]['round']}, its largest value"
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
+
+
+def columns_of_fields(tables: Mapping[str, Record]) -> Record:
+    """Return the columns of `summary.csv` that fields have.
+
+    Args:
+      tables: the other tables of a seed by name, stacked.
+    """
+    line: Record = {}
+    for package, module in added("SUMMARY"):
+        line |= module_of(package, module).summary_columns(tables)
+    return line
 
 
 def audit_columns(canaries: Record, delta: float, confidence: float) -> Record:

@@ -93,6 +93,15 @@ class Meter:
         """Return columns of `clients.csv`, for the clients with these ids."""
         return {}
 
+    def at_end(self, end: Any, listed: np.ndarray) -> dict[str, list]:
+        """Return columns of `clients.csv` of a run that has ended.
+
+        Args:
+          end: the run's end, a `Moment`.
+          listed: ids of the clients.
+        """
+        return {}
+
     def tables(self) -> dict[str, dict[str, list]]:
         """Return tables of a run that has ended, by name."""
         return {}

@@ -6,4 +6,5 @@ METHODS = "methods"
 FIELD = "field"
 COLUMNS = "columns"
 PAGE = "page"
+SUMMARY = "agreement"
 REQUIRES = ()

@@ -3,7 +3,7 @@
 from fedsim.disk.tables import Added
 
 COLUMNS = [
-    Added("clients", ("classes",), ("cluster",)),
+    Added("clients", ("classes",), ("cluster", "group")),
     Added("summary", ("client_accuracy_std",), ("adjusted_rand",)),
     Added("", ("clients",), ("method", "seed", "round", "client", "cluster"), table="clusters"),
 ]

@@ -7,7 +7,10 @@ from fedsim.disk.checkpoint import Snapshot, restore_tree
 from fedsim.engine.meters.meter import Meter, Since
 from fedsim.engine.models import NONE
 from fedsim.engine.records import DispatchedRound
+from fedsim.engine.scoring.scorer import Moment
 from fedsim.fields.clusters.bank import GROUPS
+
+GROUPED = "skew/concept_shift"  # the skew that divides the clients into groups
 
 
 class Moves(Meter):
@@ -44,6 +47,17 @@ class Moves(Meter):
         new = np.stack([rounds, ids[changed], cluster[changed]]).astype(np.int32)
         self.cluster_changes = np.concatenate([self.cluster_changes, new], axis=1)
         self.cluster[ids] = cluster
+
+    def at_end(self, end: Moment, listed: np.ndarray) -> dict[str, list]:
+        """Return the number of every client's model, and its group where the data have some."""
+        if end.choices is None:
+            return {}
+        numbers = end.choices[listed].tolist()
+        columns = {"cluster": [None if number == NONE else number for number in numbers]}
+        groups = end.federation.skews.get(GROUPED)
+        if groups is not None:
+            columns["group"] = groups[listed].astype(int).tolist()
+        return columns
 
     def tables(self) -> dict[str, dict[str, list]]:
         """Return `clusters.csv`."""

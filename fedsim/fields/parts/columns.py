@@ -3,5 +3,5 @@
 from fedsim.disk.tables import Added
 
 COLUMNS = [
-    Added("clients", ("group",), ("width", "rank")),
+    Added("clients", ("group", "classes"), ("width", "rank")),
 ]

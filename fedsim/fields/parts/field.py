@@ -8,10 +8,12 @@ import numpy as np
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.plans import of_first_seed
-from fedsim.field import Field, SeedSetting, ServerParts, ServerSetting
+from fedsim.engine.meters import Meter
+from fedsim.field import Field, RunSetting, SeedSetting, ServerParts, ServerSetting
 from fedsim.fields.parts import checks
 from fedsim.fields.parts.checks import levels_of, ranks_of, widths_of
 from fedsim.fields.parts.mean_of_parts import mean_of_parts
+from fedsim.fields.parts.meter import Sizes
 from fedsim.fields.parts.ranks import in_ranks
 from fedsim.fields.parts.submodels import Widths, in_widths
 from fedsim.fleet.plan import Conditions
@@ -59,6 +61,10 @@ def _conditions(conditions: Conditions, setting: SeedSetting) -> Conditions:
     return conditions._replace(levels=setting.planned)
 
 
+def _meters(setting: RunSetting) -> list[Meter]:
+    return [] if setting.plan.levels is None else [Sizes(setting.plan)]
+
+
 def _method_name(spec: Any, is_plain: bool) -> str | None:
     if not is_plain or spec.client.width is None:
         return None
@@ -97,6 +103,7 @@ FIELD = Field(
     serves=_serves,
     planned=_planned,
     conditions=_conditions,
+    meters=_meters,
     method_name=_method_name,
     sections={
         "client.rank": {"client": {"rank": {"ranks": [2, 1]}}},

@@ -27,13 +27,13 @@ import fedsim
 from fedsim import tree
 from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
+from fedsim.fields.clusters.agreement import adjusted_rand
 from fedsim.fields.clusters.cfl import second_part
 from fedsim.fields.clusters.page import moves
 from fedsim.report.context import context_of
 from fedsim.report.page.fairness import fairness
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
-from fedsim.study.clusters import adjusted_rand
 
 long = pytest.mark.long
 CASES = [case for case in oracle("personalisation") if case["fn"] == "ifca"]

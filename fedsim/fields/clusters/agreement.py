@@ -1,16 +1,19 @@
 """How far two ways to divide the same clients agree."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from fedsim.disk.tables import Record
 
 
-def cluster_columns(clients: Record) -> Record:
+def summary_columns(tables: Mapping[str, Record]) -> Record:
     """Return how far the clusters are the groups that the data have: a column of `summary.csv`.
 
     Args:
-      clients: rows of `clients.csv`, stacked; without clusters or groups, there is no column.
+      tables: of a seed, stacked; without clusters or groups of clients, there is no column.
     """
+    clients = tables["clients"]
     if "cluster" not in clients or "group" not in clients:
         return {}
     clusters = []
