@@ -87,9 +87,6 @@ _ASKS_FOR_MISSING = re.compile(
 )
 
 
-if_all_fields = pytest.mark.skipif(bool(_MISSING), reason="the list is about all fields")
-
-
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     """Skip a test that asks for a field that was taken out."""
@@ -176,10 +173,10 @@ def skip_examples_of_missing_packages(items: list) -> None:
 
 if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_WHOLE=1")
 
-# Whether all commands are there that the pages of docs/ are about.
+# Whether all tools are there, by their commands in docs/cli.md, and all fields.
 _COMMANDS = re.findall(r"^### (\w+)$", (ROOT / "docs/cli.md").read_text(), re.M)
-ALL_TOOLS = modules().keys() >= {*_COMMANDS}
-if_all_tools = pytest.mark.skipif(not ALL_TOOLS, reason="the pages are about all tools")
+ALL_INSTALLED = modules().keys() >= {*_COMMANDS} and not _MISSING
+if_all_installed = pytest.mark.skipif(not ALL_INSTALLED, reason="is about all fields and tools")
 
 
 def shipped() -> list[Path]:

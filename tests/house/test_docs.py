@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from conftest import if_all_tools
+from conftest import if_all_installed
 from test_layers import FAMILIES, LAYERS
 from test_readme import alike, block, pages, text_of
 
@@ -57,7 +57,7 @@ def by_hand(root, make) -> dict[str, str]:
 # --------------------------------------------------------------------------------- derived pages
 
 
-@if_all_tools
+@if_all_installed
 def test_derived_pages_are_what_would_be_made(make, capsys):
     assert make.main(["--check"]) == 0, capsys.readouterr().err + "run python docs/make.py"
     made = {
@@ -68,7 +68,7 @@ def test_derived_pages_are_what_would_be_made(make, capsys):
     assert made == set(make.pages())
 
 
-@if_all_tools
+@if_all_installed
 def test_a_page_that_was_changed_is_named(make, capsys, monkeypatch):
     changed = {**make.pages(), "cli.md": make.MADE + "Nothing.\n"}
     monkeypatch.setattr(make, "pages", lambda: changed)
@@ -272,7 +272,7 @@ def test_names_of_the_package_on_the_pages_exist(root, make):
             assert exists(name) or name.removeprefix("fedsim.") in of_tools, f"{page}: {name}"
 
 
-@if_all_tools
+@if_all_installed
 def test_options_and_keys_on_the_pages_exist(root, make):
     commands = [cli, *(cli.get_command(None, name) for name in modules())]  # type: ignore[arg-type]
     commands += [

@@ -13,7 +13,7 @@ import sys
 
 import pandas as pd
 import pytest
-from conftest import WHOLE, if_all_tools, if_whole
+from conftest import WHOLE, if_all_installed, if_whole
 
 import fedsim
 from fedsim.report import page
@@ -381,7 +381,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@if_all_tools
+@if_all_installed
 def test_every_link_leads_somewhere(root):
     for source, text in pages(root).items():
         prose = re.sub(r"```.*?```", "", text, flags=re.S)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ALL_TOOLS
+from conftest import ALL_INSTALLED
 
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.catalogue import catalogue
@@ -28,7 +28,7 @@ def printed(root, code: str, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def site(root, tmp_path_factory):
     """The built site."""
-    if not ALL_TOOLS:
+    if not ALL_INSTALLED:
         pytest.skip("its pages are about all tools")
     for package in ("mkdocs", "material", "latex2mathml"):
         if importlib.util.find_spec(package) is None:

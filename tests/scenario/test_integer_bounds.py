@@ -8,7 +8,7 @@ from typing import Annotated
 
 import pytest
 from annotated_types import Ge
-from conftest import TESTS, if_all_fields
+from conftest import TESTS, if_all_installed
 from hostile.integers import Integer, integers
 from hostile.reasons import SEED, reasons
 
@@ -34,7 +34,7 @@ def test_every_integer_has_a_bound_or_a_reason():
     assert len(ALL) > 100 and not unbounded(ALL)
 
 
-@if_all_fields
+@if_all_installed
 def test_reasons_belong_to_existing_integers_without_a_bound():
     open_ended = {integer.place for integer in ALL if integer.most is None}
     assert reasons().keys() <= open_ended

@@ -1,11 +1,13 @@
 """`shipped.json` describes fedsim's kinds as their factories do."""
 
+import csv
 import json
 import subprocess
 import sys
 from inspect import getdoc, signature
 
 import pytest
+from conftest import if_all_installed
 
 from fedsim.installed import added
 from fedsim.kinds import FAMILIES
@@ -20,7 +22,7 @@ from fedsim.kinds.shipped import (
     is_server_links,
     load_factories,
 )
-from fedsim.scenario import read, schema, sections
+from fedsim.scenario import index, read, schema, sections
 from fedsim.scenario.annotations import item_of, kinds_of
 from fedsim.scenario.shorthand import call_of
 
@@ -36,6 +38,13 @@ for _contents in CONTENTS.values():
 
 def test_the_files_are_up_to_date():
     assert described() == CONTENTS, "renew it: python -m fedsim.kinds"
+
+
+@if_all_installed
+def test_the_index_of_fields_is_up_to_date():
+    with index.FILE.open(encoding="utf-8", newline="") as lines:
+        known = [tuple(row) for row in csv.reader(lines)][1:]
+    assert known == list(index.rows()), "renew it: python -m fedsim.scenario.index"
 
 
 @pytest.mark.long
