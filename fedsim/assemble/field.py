@@ -12,7 +12,7 @@ from fedsim.engine.lanes import Private
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.program import Program
-from fedsim.fleet import Plan
+from fedsim.fleet import Cohort, Plan
 from fedsim.fleet.plan import Conditions
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
@@ -57,6 +57,23 @@ class RunSetting(NamedTuple):
 
     program: Program
     plan: Plan
+    traffic: Traffic
+
+
+class ShareOfClients(NamedTuple):
+    """A share of some clients that a scenario asks for.
+
+    Attributes:
+      path: where it is written.
+      share: from 0 to 1.
+      clients: how many it is a share of.
+      count: how many it is.
+    """
+
+    path: KeyPath
+    share: float
+    clients: int
+    count: int
 
 
 def nothing(*arguments: Any) -> None:
@@ -86,6 +103,7 @@ class Field(NamedTuple):
       gradients: (client section) -> how gradients of single samples are made private; None: not.
       server: (spec) -> what decides how it changes the server's program, as a key.
       serves: (parts, that key, setting) -> the parts of the program.
+      cohort: (scenario, cohort, clients that can be drawn) -> the cohort that is drawn.
       planned: (facts) -> what it plans, of all seeds; None: nothing.
       conditions: (conditions, setting) -> those of a seed's plan; only where something is planned.
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
@@ -101,6 +119,7 @@ class Field(NamedTuple):
       sections: path of a section or key -> a scenario that writes it, for what it needs alone.
       lacking: name of a section that lacks something -> its path, and what is known of it.
       forecast: (experiment, rounds) -> what `fedsim check` says of it.
+      shares: (spec, clients, cohort) -> the shares of clients that it asks for.
     """
 
     voices: Sequence[Speaker] = ()
@@ -116,6 +135,7 @@ class Field(NamedTuple):
     gradients: Callable[[Any], Private | None] = nothing
     server: Callable[[Any], Hashable] = nothing
     serves: Callable[[ServerParts, Any, ServerSetting], ServerParts] | None = None
+    cohort: Callable[[Scenario, Cohort, int], Cohort] = lambda scenario, cohort, eligible: cohort
     planned: Callable[[Facts], Any] = nothing
     conditions: Callable[[Conditions, SeedSetting], Conditions] | None = None
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
@@ -129,3 +149,4 @@ class Field(NamedTuple):
     sections: Mapping[str, Any] = {}
     lacking: Mapping[str, tuple[str, dict[str, Any]]] = {}
     forecast: Callable[[Any, Sequence[Any]], dict[str, Any]] = lambda experiment, rounds: {}
+    shares: Callable[[Any, int, Cohort], Iterable[ShareOfClients]] = lambda spec, N, cohort: ()

@@ -6,9 +6,11 @@ from by_hand import COHORTS, SCHEDULES, plan_of, registered
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.fields.asynchronous import flights
-from fedsim.fleet import Availability, Cohort, Dropout, Fleet, Planner
+from fedsim.fields.machines.availability import Availability
+from fedsim.fields.machines.machines import Dropout
+from fedsim.fleet import Cohort, Planner
 from fedsim.fleet.selection import HISTORY, SKETCH_SIZE
+from fedsim.installed import fields
 
 ROUNDS = 4
 
@@ -21,10 +23,10 @@ def reached(*clients: int) -> Availability:
 
 
 REPORT = {
-    "nobody, for all leave": (Fleet(dropout=Dropout(during=1.0)), 0),
-    "nobody, for none can be reached": (Fleet(availability=reached()), 0),
-    "one": (Fleet(availability=reached(1)), 1),
-    "all": (Fleet(), 6),
+    "nobody, for all leave": ({"dropout": Dropout(during=1.0)}, 0),
+    "nobody, for none can be reached": ({"availability": reached()}, 0),
+    "one": ({"availability": reached(1)}, 1),
+    "all": ({}, 6),
 }
 
 
@@ -57,7 +59,8 @@ PAIRS = [(cohort, schedule) for cohort in COHORTS for schedule in SCHEDULES]
 @pytest.mark.parametrize("report", REPORT)
 @pytest.mark.parametrize(("cohort", "schedule"), [pair for pair in PAIRS if not refused(*pair)])
 def test_a_plan_continues_whoever_reports(cohort, schedule, report, monkeypatch):
-    monkeypatch.setattr(flights, "LOST", 9)
+    if "asynchronous" in fields():
+        monkeypatch.setattr("fedsim.fields.asynchronous.flights.LOST", 9)
     fleet, most = REPORT[report]
     timetable = registered("timetable")[schedule](**SCHEDULES[schedule])
     plan = plan_of(cohort_of(cohort), fleet=fleet, timetable=timetable)

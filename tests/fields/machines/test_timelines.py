@@ -5,15 +5,16 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from test_flights import federation as federation
-from test_flights import plan_of
+from by_hand import machines_of, registered
 
 import fedsim
+from fedsim.assemble.federation import federations_of
 from fedsim.disk.tables import read_table
-from fedsim.fields.asynchronous.timetables import fedbuff
-from fedsim.fleet import Dropout, Fleet, Local, Plan, Rates, selection
+from fedsim.fields.machines.links import Rates
+from fedsim.fields.machines.machines import Dropout
+from fedsim.fields.machines.timelines import timeline
+from fedsim.fleet import Local, Plan, selection
 from fedsim.fleet.plan import Conditions
-from fedsim.fleet.timelines import timeline
 from fedsim.report import page
 from fedsim.report.context import context_of
 from fedsim.report.derived import derived_files
@@ -23,8 +24,24 @@ from fedsim.report.page.machines import machines
 from fedsim.report.page.staleness import histograms
 from fedsim.report.pictures.machines import panels
 from fedsim.runs import derive
+from fedsim.scenario import read
 
 STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def federation():
+    data = {"kind": "gaussian_blobs", "samples": 120, "clients": 6, "test": 0.0}
+    return federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
+
+
+def flying(federation, speed, rounds=5) -> Plan:
+    """Two clients at a time, a step each, of a server that steps with two messages."""
+    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
+    timetable = registered("timetable")["fedbuff"](buffer=2, concurrency=2)
+    machines = machines_of({"speed": lambda clients, rng: speed})
+    cohort = selection.listed([list(range(6))])
+    return Plan(federation, cohort, local, 3, rounds, Conditions(timetable=timetable, **machines))
 
 
 def plan_with(federation, **fleet) -> Plan:
@@ -34,8 +51,8 @@ def plan_with(federation, **fleet) -> Plan:
     speed = lambda clients, rng: STEP
     links = lambda clients, rng: Rates(DOWN, UP)
     cohort = selection.listed([list(range(6))])
-    machines = Fleet(speed=speed, links=links, **fleet)
-    return Plan(federation, cohort, local, 3, 5, Conditions(fleet=machines, down=2, up=5))
+    machines = machines_of({"speed": speed, "links": links, **fleet})
+    return Plan(federation, cohort, local, 3, 5, Conditions(**machines, down=2, up=5))
 
 
 def of(plan: Plan) -> dict[int, dict]:
@@ -100,9 +117,7 @@ def test_who_leaves_is_there_until_then(federation, when):
 
 def test_flights_are_those_of_the_plan(federation):
     """Two at a time, of 3 and of 2 seconds: who reports makes room for the next."""
-    plan = plan_of(
-        federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
-    )
+    plan = flying(federation, speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
     first = timeline(plan)
     assert first is not None
     rows = sorted(
@@ -128,7 +143,7 @@ def test_flights_are_those_of_the_plan(federation):
 
 def test_a_flight_that_does_not_end_is_cut_off(federation):
     speed = np.array([90.0, 2.0, 2.0, 2.0, 2.0, 2.0])
-    rows = of(plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=speed, rounds=2))
+    rows = of(flying(federation, speed=speed, rounds=2))
     assert rows[0]["outcome"] == "in flight"
     assert np.isnan(rows[0]["closes"])
     assert rows[0]["ends"] == 8.0
@@ -165,9 +180,7 @@ METHODS = [
 def table(federation) -> pd.DataFrame:
     """The table of four methods, two of which have the same round."""
     wait, late = plan_with(federation), plan_with(federation, deadline=15.0)
-    flown = plan_of(
-        federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
-    )
+    flown = flying(federation, speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
     frames = []
     for name, plan in zip(NAMES, (wait, wait, late, flown), strict=True):
         first = timeline(plan)

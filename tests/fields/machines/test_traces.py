@@ -15,8 +15,8 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
+from fedsim.fields.machines.availability import Moment
 from fedsim.fleet import Clients
-from fedsim.fleet.availability import Moment
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 
