@@ -119,6 +119,7 @@ class Field(NamedTuple):
       sections: path of a section or key -> a scenario that writes it, for what it needs alone.
       lacking: name of a section that lacks something -> its path, and what is known of it.
       forecast: (experiment, rounds) -> what `fedsim check` says of it.
+      keeps_away: keys by which clients may miss rounds, two or more.
       shares: (spec, clients, cohort) -> the shares of clients that it asks for.
     """
 
@@ -149,4 +150,5 @@ class Field(NamedTuple):
     sections: Mapping[str, Any] = {}
     lacking: Mapping[str, tuple[str, dict[str, Any]]] = {}
     forecast: Callable[[Any, Sequence[Any]], dict[str, Any]] = lambda experiment, rounds: {}
+    keeps_away: tuple[str, ...] = ()
     shares: Callable[[Any, int, Cohort], Iterable[ShareOfClients]] = lambda spec, N, cohort: ()

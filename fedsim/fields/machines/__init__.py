@@ -4,4 +4,7 @@ ORDER = 5
 KINDS = ("speeds", "links", "availability", "traces")
 KEYS = "keys"
 FIELD = "field"
+SETTING = "setting"
+BELOW = "page"
+FIGURES = "figures"
 REQUIRES = ()

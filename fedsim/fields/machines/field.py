@@ -57,5 +57,6 @@ FIELD = Field(
         "fleet.over_select": {"fleet": {"over_select": 1.5}},
         "fleet.stragglers": {"fleet": {"stragglers": {"share": 0.5}}},
     },
+    keeps_away=("fleet.deadline", "fleet.availability", "fleet.dropout"),
     shares=checks.shares,
 )

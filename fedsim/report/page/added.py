@@ -12,12 +12,12 @@ from fedsim.report.page.sources import Source
 
 
 class Section(NamedTuple):
-    """A section before the curves.
+    """A section before or below the curves.
 
     Attributes:
       anchor: of links to it.
       title: in the list of sections.
-      lines: its findings, which are those of the first screen.
+      lines: its findings, which are those of the first screen if it is before the curves.
       html: all of it.
     """
 
@@ -52,9 +52,15 @@ def maps(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> list[Ma
     return [picture for picture in drawn if picture is not None]
 
 
-def sections(sources: Sequence[Source], context: Context) -> list[Section]:
-    """The sections in which fields and tools have something to say."""
+def sections(sources: Sequence[Source], context: Context, entry: str = "PAGE") -> list[Section]:
+    """The sections in which fields and tools have something to say.
+
+    Args:
+      sources: runs and comparisons.
+      context: what is shown.
+      entry: `PAGE`, of sections before the curves, or `BELOW`.
+    """
     found = [
-        module_of(package, module).section(sources, context) for package, module in added("PAGE")
+        module_of(package, module).section(sources, context) for package, module in added(entry)
     ]
     return [section for section in found if section is not None]

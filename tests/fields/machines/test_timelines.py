@@ -10,19 +10,19 @@ from by_hand import machines_of, registered
 import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.disk.tables import read_table
+from fedsim.fields.machines.figures import figures, figures_of_machines
 from fedsim.fields.machines.links import Rates
 from fedsim.fields.machines.machines import Dropout
+from fedsim.fields.machines.page import shown as shown_of
+from fedsim.fields.machines.panels import panels
 from fedsim.fields.machines.timelines import timeline
 from fedsim.fleet import Local, Plan, selection
 from fedsim.fleet.plan import Conditions
 from fedsim.report import page
 from fedsim.report.context import context_of
 from fedsim.report.derived import derived_files
-from fedsim.report.figures import figures_of_machines
 from fedsim.report.page.left_out import classes_of, left_out
-from fedsim.report.page.machines import machines
 from fedsim.report.page.staleness import histograms
-from fedsim.report.pictures.machines import panels
 from fedsim.runs import derive
 from fedsim.scenario import read
 
@@ -225,11 +225,11 @@ def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
         assert len(axes.patches) == sum(len(bar.phases) for bar in part.bars)
         lines = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
         assert lines == part.steps
-    assert figures_of_machines(table.iloc[:0], context_of(SCENARIO)) == []
+    assert not list(figures({"machines": table.iloc[:0]}, context_of(SCENARIO)))
 
 
 def test_the_page_has_a_picture_for_every_panel(table):
-    shown = machines(table, NAMES)
+    shown = shown_of(table, NAMES)
     assert shown is not None
     assert [one["title"] for one in shown["panels"]] == [
         "wait, again",
@@ -239,7 +239,7 @@ def test_the_page_has_a_picture_for_every_panel(table):
     wait, late, _ = (str(one["picture"]) for one in shown["panels"])
     assert wait.count("<rect") == 18
     assert late.count('class="work lost"') == 3
-    assert machines(None, NAMES) is None
+    assert shown_of(None, NAMES) is None
 
 
 @pytest.mark.long
@@ -293,3 +293,19 @@ def test_clients_are_told_apart_by_how_often_they_took_part():
         == left_out(None, context_of({}))
         == []
     )
+
+
+def test_who_does_what_names_the_rounds_that_it_leaves_out_and_why():
+    rows = []
+    for method, steps in (("sync", [3.0]), ("async", [1.0, 2.0])):
+        for place, closes in enumerate(steps * 2):
+            bar = {"place": place, "client": place, "begins": 0.0, "trains": 0.1, "sends": 0.5}
+            bar |= {"ends": 0.9, "closes": closes, "outcome": "joined"}
+            rows += [{"method": method, "seed": seed, **bar} for seed in (0, 1)]
+    rounds = pd.DataFrame({"method": ["sync", "async"], "round": [24, 147]})
+    shown = shown_of(pd.DataFrame(rows), ["sync", "async"], rounds)
+    about = [panel["about"] for panel in shown["panels"]]
+    assert about[0] == "2 of 2 count; rounds 2 to 24 left out"
+    assert about[1].endswith("; steps 3 to 147 of the server left out")
+    assert shown["omissions"] == [WHY, "Seed 0 is drawn, 1 of 2 seeds are left out."]
+    assert "who waits for whom" in WHY
