@@ -14,7 +14,7 @@ from fedsim.fields.machines.figures import figures, figures_of_machines
 from fedsim.fields.machines.links import Rates
 from fedsim.fields.machines.machines import Dropout
 from fedsim.fields.machines.page import shown as shown_of
-from fedsim.fields.machines.panels import panels
+from fedsim.fields.machines.panels import WHY, panels
 from fedsim.fields.machines.timelines import timeline
 from fedsim.fleet import Local, Plan, selection
 from fedsim.fleet.plan import Conditions
