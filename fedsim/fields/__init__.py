@@ -6,7 +6,6 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `KINDS`: modules that register its kinds; `shipped.json` beside them describes these.
 - `FIELD`: the module whose `FIELD` is a `fedsim.assemble.field.Field`.
 - `REQUIRES`: other fields that it imports.
-- `BELOW`: the module whose `section(sources, context)` is a section below the curves, or None.
 - `FIGURES`: the module whose `figures(frames, context)` yields names of figures, and their pages.
 - `SETTING`: the module whose `steps(scenario)` and `conditions(scenario)` are steps of a setting,
   before and behind the cohort; it may have one of them.

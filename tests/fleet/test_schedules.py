@@ -13,7 +13,6 @@ from test_codecs import SIZES, problem_arrays, quadratics
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fields.asynchronous.staleness import staleness_factor
 from fedsim.fields.asynchronous.timetables import fedasync, fedbuff
@@ -250,7 +249,9 @@ def plan_of(availability=None, leaving=(0.0, 0.0, 0.0), **timetable) -> Plan:
     data = {"kind": "gaussian_blobs", "samples": 800, "clients": 40, "test": 0.0}
     federation = federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
     local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    speed = FAMILIES["speed"]["uniform"](low=0.5, high=2.0)
+    from fedsim.fields.machines.speeds import uniform as uniform_speed
+
+    speed = uniform_speed(low=0.5, high=2.0)
     machines = machines_of({"speed": speed, "availability": availability, "dropout": leaving})
     conditions = Conditions(timetable=Timetable(**timetable), **machines)
     return Plan(federation, uniform(4), local, 3, 500, conditions)
@@ -259,7 +260,9 @@ def plan_of(availability=None, leaving=(0.0, 0.0, 0.0), **timetable) -> Plan:
 @pytest.mark.parametrize("window", [0.0, 2.0])
 def test_clients_start_only_while_they_can_be_reached(window):
     """Day and night: clients start only while reachable, and places stay free at night."""
-    nights = FAMILIES["availability"]["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
+    from fedsim.fields.machines.availability import diurnal
+
+    nights = diurnal(low=0.0, high=0.4, period=60.0, zones=3)
     plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
     state, started, idle = plan.begin(), 0, 0
     for r in range(1, 120):

@@ -5,6 +5,6 @@ KINDS = ("speeds", "links", "availability", "traces")
 KEYS = "keys"
 FIELD = "field"
 SETTING = "setting"
-BELOW = "page"
+PAGE = "page"
 FIGURES = "figures"
 REQUIRES = ()

@@ -35,7 +35,7 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
     if content is None:
         return None
     html = fragment(files("fedsim.fields.machines").joinpath("section.html"), **content)
-    return Section("machines", "Machines", [], html)
+    return Section("machines", "Machines", [], html, first=False)
 
 
 def shown(

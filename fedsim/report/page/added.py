@@ -12,19 +12,21 @@ from fedsim.report.page.sources import Source
 
 
 class Section(NamedTuple):
-    """A section before or below the curves.
+    """A section of the page.
 
     Attributes:
       anchor: of links to it.
       title: in the list of sections.
-      lines: its findings, which are those of the first screen if it is before the curves.
+      lines: its findings, which are those of the first screen.
       html: all of it.
+      first: whether it stands before the curves; else behind the costs.
     """
 
     anchor: str
     title: str
     lines: list[str]
     html: Markup
+    first: bool = True
 
 
 class Map(NamedTuple):
@@ -52,15 +54,9 @@ def maps(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> list[Ma
     return [picture for picture in drawn if picture is not None]
 
 
-def sections(sources: Sequence[Source], context: Context, entry: str = "PAGE") -> list[Section]:
-    """The sections in which fields and tools have something to say.
-
-    Args:
-      sources: runs and comparisons.
-      context: what is shown.
-      entry: `PAGE`, of sections before the curves, or `BELOW`.
-    """
+def sections(sources: Sequence[Source], context: Context) -> list[Section]:
+    """The sections in which fields and tools have something to say."""
     found = [
-        module_of(package, module).section(sources, context) for package, module in added(entry)
+        module_of(package, module).section(sources, context) for package, module in added("PAGE")
     ]
     return [section for section in found if section is not None]
