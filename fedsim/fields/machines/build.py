@@ -8,10 +8,11 @@ import numpy as np
 from fedsim.assemble.data_files import path_of, resolved_file, section_at
 from fedsim.assemble.links import factory_of
 from fedsim.errors import DataError
+from fedsim.fields.machines.keys import FILES
 from fedsim.fields.machines.machines import Dropout, Fleet
 from fedsim.fields.machines.stragglers import Stragglers
 from fedsim.fleet import Cohort
-from fedsim.scenario.named_files import FLEET, SectionKey
+from fedsim.scenario.named_files import SectionKey
 from fedsim.scenario.scenario import Scenario
 
 
@@ -24,7 +25,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
     """
     section = scenario.spec.fleet
     kinds = {}  # speed, links and availability, where the section has them
-    for key in FLEET:
+    for key in FILES:
         if section_at(scenario, key):
             kinds[key[-1]] = _made(scenario, key)
 
@@ -67,7 +68,7 @@ def resolved_fleet(scenario: Scenario) -> Any:
     """Return the section `fleet` with the paths and hashes of its trace files written out."""
     fleet = scenario.spec.fleet
     sections = {}
-    for key in FLEET:
+    for key in FILES:
         name = key[-1]
         file = resolved_file(scenario, key)
         if file:

@@ -55,3 +55,4 @@ class MachineKeys:
 
 
 KEYS = [AddedKeys("fleet", after="", keys=MachineKeys, written=True)]
+FILES = [("fleet", name) for name in ("speed", "links", "availability")]
