@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fedsim.engine.meters.traffic import Traffic
     from fedsim.engine.program import Program
     from fedsim.engine.server_records import ServerState
-    from fedsim.fleet import Plan
+    from fedsim.fleet import Cohort, Plan
     from fedsim.fleet.plan import Conditions
     from fedsim.scenario.reader import KeyPath
     from fedsim.scenario.scenario import Scenario
@@ -65,6 +65,23 @@ class RunSetting(NamedTuple):
 
     program: Program
     plan: Plan
+    traffic: Traffic
+
+
+class ShareOfClients(NamedTuple):
+    """A share of some clients that a scenario asks for.
+
+    Attributes:
+      path: where it is written.
+      share: from 0 to 1.
+      clients: how many it is a share of.
+      count: how many it is.
+    """
+
+    path: KeyPath
+    share: float
+    clients: int
+    count: int
 
 
 def nothing(*arguments: Any) -> None:
@@ -96,6 +113,7 @@ class Field(NamedTuple):
       serves: (parts, that key, setting) -> the parts of the program.
       beside: (spec) -> name -> (server) -> variables that are scored beside the server's own, in
         columns `NAME/test_accuracy` and so on.
+      cohort: (scenario, cohort, clients that can be drawn) -> the cohort that is drawn.
       planned: (facts) -> what it plans, of all seeds; None: nothing.
       conditions: (conditions, setting) -> those of a seed's plan; only where something is planned.
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
@@ -111,6 +129,8 @@ class Field(NamedTuple):
       sections: path of a section or key -> a scenario that writes it, for what it needs alone.
       lacking: name of a section that lacks something -> its path, and what is known of it.
       forecast: (experiment, rounds) -> what `fedsim check` says of it.
+      keeps_away: keys by which clients may miss rounds, two or more.
+      shares: (spec, clients, cohort) -> the shares of clients that it asks for.
     """
 
     voices: Sequence[Speaker] = ()
@@ -127,6 +147,7 @@ class Field(NamedTuple):
     server: Callable[[Any], Hashable] = nothing
     serves: Callable[[ServerParts, Any, ServerSetting], ServerParts] | None = None
     beside: Callable[[Any], dict[str, Callable[[ServerState], Shared]]] = no_sections
+    cohort: Callable[[Scenario, Cohort, int], Cohort] = lambda scenario, cohort, eligible: cohort
     planned: Callable[[Facts], Any] = nothing
     conditions: Callable[[Conditions, SeedSetting], Conditions] | None = None
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
@@ -140,3 +161,5 @@ class Field(NamedTuple):
     sections: Mapping[str, Any] = {}
     lacking: Mapping[str, tuple[str, dict[str, Any]]] = {}
     forecast: Callable[[Any, Sequence[Any]], dict[str, Any]] = lambda experiment, rounds: {}
+    keeps_away: tuple[str, ...] = ()
+    shares: Callable[[Any, int, Cohort], Iterable[ShareOfClients]] = lambda spec, N, cohort: ()

@@ -1,13 +1,15 @@
 """Small plans whose rounds can be computed by hand: six clients, and numbers instead of draws."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from fedsim.compose import FAMILIES
 from fedsim.data import Federation, Holders, Samples
-from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
+from fedsim.fleet import Cohort, Local, Plan, Timetable
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.timetables import SYNC
 
@@ -68,7 +70,7 @@ def federation_of(sizes: Sequence[int] = SIZES) -> Federation:
 
 def plan_of(
     cohort: Cohort,
-    fleet: Fleet = Fleet(),
+    fleet: Mapping[str, Any] = MappingProxyType({}),
     timetable: Timetable = SYNC,
     sizes: Sequence[int] = SIZES,
     **sent: Any,
@@ -81,8 +83,17 @@ def plan_of(
         local,
         seed=3,
         rounds=9,
-        conditions=Conditions(timetable=timetable, fleet=fleet, **sent),
+        conditions=Conditions(timetable=timetable, **sent, **machines_of(fleet)),
     )
+
+
+def machines_of(fleet: Mapping[str, Any]) -> dict[str, Any]:
+    """The condition of a plan that a fleet is, by its attributes; none where it has none."""
+    if not fleet:
+        return {}
+    from fedsim.fields.machines.machines import Fleet, UnequalMachines
+
+    return {"machines": partial(UnequalMachines, Fleet(**fleet))}
 
 
 def speed_of(seconds: Sequence[float]) -> Callable[..., np.ndarray]:

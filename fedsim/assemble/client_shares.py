@@ -1,32 +1,17 @@
 """Shares of clients that a scenario asks for, as numbers of clients."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from fedsim.assemble.facts import Facts
+from fedsim.assemble.fields import fields
 from fedsim.assemble.problems import Findings
 from fedsim.data import Federation
 from fedsim.data.apportionment import count_of
 from fedsim.errors import dotted
+from fedsim.field import ShareOfClients
 from fedsim.fleet import Cohort
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import Malicious, TestClients
-
-
-class _Share(NamedTuple):
-    """A share of some clients.
-
-    Attributes:
-      path: where it is written.
-      share: from 0 to 1.
-      clients: how many it is a share of.
-      count: how many it is.
-    """
-
-    path: tuple[str, ...]
-    share: float
-    clients: int
-    count: int
 
 
 def shares_of_nobody(facts: Facts) -> Findings:
@@ -47,7 +32,7 @@ def rounded_shares(scenario: Scenario, federation: Federation, cohort: Cohort) -
     return lines
 
 
-def _shares(scenario: Scenario, federation: Federation, cohort: Cohort) -> Iterator[_Share]:
+def _shares(scenario: Scenario, federation: Federation, cohort: Cohort) -> Iterator[ShareOfClients]:
     """The shares of clients that a scenario asks for.
 
     Args:
@@ -62,21 +47,19 @@ def _shares(scenario: Scenario, federation: Federation, cohort: Cohort) -> Itera
 
     path = ("fleet", "malicious")
     if isinstance(fleet.malicious, float):
-        yield _Share(path, fleet.malicious, N, count_of(fleet.malicious, N))
+        yield ShareOfClients(path, fleet.malicious, N, count_of(fleet.malicious, N))
     elif isinstance(fleet.malicious, Malicious) and fleet.malicious.share is not None:
         share = fleet.malicious.share
-        yield _Share((*path, "share"), share, N, count_of(share, N))
+        yield ShareOfClients((*path, "share"), share, N, count_of(share, N))
 
-    if fleet.stragglers is not None:
-        share = fleet.stragglers.share
-        m = cohort.nominal(N)
-        yield _Share(("fleet", "stragglers", "share"), share, m, m - count_of(1 - share, m))
+    for field in fields().values():
+        yield from field.shares(scenario.spec, N, cohort)
 
     if data.partition.kind == "mixed":
         share = data.partition.share
-        yield _Share(("data", "partition", "share"), share, N, count_of(share, N))
+        yield ShareOfClients(("data", "partition", "share"), share, N, count_of(share, N))
 
     if isinstance(data.test, TestClients) and federation.held_out.any():
         drawn = int(federation.held_out.sum())
         trained = int((federation.sizes > 0).sum())
-        yield _Share(("data", "test", "clients"), data.test.clients, drawn + trained, drawn)
+        yield ShareOfClients(("data", "test", "clients"), data.test.clients, drawn + trained, drawn)

@@ -5,11 +5,11 @@ import inspect
 import math
 from typing import Any
 
+from fedsim.assemble.cohort import cohort_of
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields, first
 from fedsim.assemble.hooks import make_link
-from fedsim.assemble.links import Link, factory_of, links_at, locate_link_errors
-from fedsim.assemble.machines import cohort_of, fleet_of
+from fedsim.assemble.links import Link, factory_of, links_at
 from fedsim.assemble.problems import UNKNOWN
 from fedsim.assemble.rates import client_rate
 from fedsim.compose import FAMILIES
@@ -19,7 +19,7 @@ from fedsim.types import Rule
 
 
 def make_components(facts: Facts) -> None:
-    """Make what needs neither samples nor a model: clients, links, cohort, fleet, schedule."""
+    """Make what needs neither samples nor a model: clients, links, cohort, schedule."""
     scenario = facts.scenario
     spec = scenario.spec
 
@@ -27,13 +27,11 @@ def make_components(facts: Facts) -> None:
         made = facts.attempt(make_link, scenario, path, section, reads=[path])
         return Link(path, section, made)
 
-    make_fleet = locate_link_errors(fleet_of)
     links = [make(path, section) for path, section in links_of(spec)]
     made_links = [link for link in links if link.made is not UNKNOWN]
     facts.learn(
         cohort=facts.attempt(cohort_of, scenario, reads=[("cohort",)]),
         timetable=make(("schedule",), spec.schedule).made,
-        fleet=facts.attempt(make_fleet, scenario, reads=[("fleet",), ("cohort",)]),
         broadcast=[make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)],
         links=links,
         made_links=made_links,

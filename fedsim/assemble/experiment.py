@@ -10,11 +10,11 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.check import CheckedScenario, check_scenario
+from fedsim.assemble.cohort import resolved_cohort
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.fields import fields, first, form_of
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
-from fedsim.assemble.machines import resolved_cohort, resolved_fleet
 from fedsim.assemble.memory import allocations, check_memory, check_rows_of_all, run_footprint
 from fedsim.assemble.meters import meters_of
 from fedsim.assemble.model import starts_by_seed
@@ -285,7 +285,6 @@ def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: A
         "numerics": spec.numerics.model_copy(update=width._asdict()),
         "model": resolved_model(scenario, spec.model),
         "data": resolved_data(scenario, data, federation),
-        "fleet": resolved_fleet(scenario),
         "cohort": resolved_cohort(scenario),
     }
     for field in fields().values():

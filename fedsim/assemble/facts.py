@@ -18,7 +18,7 @@ class Facts:
     To ask for what is not known raises `NotKnownError`. By name there are, in the order in which
     the steps add them:
 
-      cohort, timetable, fleet, local: who trains when, and how much.
+      cohort, timetable, local: who trains when, and how much.
       client: the method, as its factory made it; `at_server`: as it is at a
         server of fields.
       links, broadcast: of `wire` and `server`, and of `broadcast`; `made_links`: those that were

@@ -263,7 +263,7 @@ def _who_selects(spec: Any, plan: Plan) -> str:
     """`KIND has a client`, for the kind that decides who takes part."""
     if plan.timetable.asynchronous:
         return f"{spec.schedule.kind} has a client"
-    if plan.machines.fleet.selective:
+    if plan.machines.selective:
         return f"{spec.cohort.kind} has a client under this fleet"
     return f"{spec.cohort.kind} has a client"
 
@@ -301,7 +301,7 @@ def _unknown_malicious(section: Any, N: int) -> Findings:
 def unknown_members(facts: Facts) -> Findings:
     """Clients that the scenario lists in its cohort and that do not exist.
 
-    Those that a file lists are left to `machines.require_members`.
+    Those that a file lists are left to `cohort.require_members`.
     """
     section = facts.spec.cohort
     if getattr(section, "path", None) is None:

@@ -469,7 +469,8 @@ def _notes_on_rounds(rounds: Sequence[RoundPlan]) -> list[str]:
     if not rounds or any(len(work.ids) for work in rounds):
         return []
     text = f"no client reports in the first {len(rounds)} rounds"
-    return [f"{text}; see fleet.deadline, fleet.availability and fleet.dropout"]
+    keys = [key for field in fields().values() for key in field.keeps_away]
+    return [f"{text}; see {', '.join(keys[:-1])} and {keys[-1]}" if keys else text]
 
 
 def _notes_on_compute(spec: Any) -> list[str]:

@@ -8,7 +8,6 @@ from fedsim.engine.downlink import downlink
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.diagnostics import Diagnostics
-from fedsim.engine.meters.dropouts import Dropouts
 from fedsim.engine.meters.malicious import MaliciousReports
 from fedsim.engine.meters.privacy import CutBatches, Epsilon, SampleEpsilon
 from fedsim.engine.meters.traffic import Pooled, Traffic
@@ -50,9 +49,7 @@ def meters_of(
     traffic = kind(plan, received, pipeline.merged_column)
 
     meters: list[Meter] = [Updates(policy, pipeline), Training(), traffic]
-    if plan.machines.fleet.selective:
-        meters.append(Dropouts(traffic))
-    setting = RunSetting(program, plan)
+    setting = RunSetting(program, plan, traffic)
     for field in fields().values():
         meters.extend(field.meters(setting))
     if plan.malicious.any():

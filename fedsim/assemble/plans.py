@@ -6,13 +6,13 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from fedsim.assemble.adversary import adversary_of
+from fedsim.assemble.cohort import require_members
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields
-from fedsim.assemble.machines import drawn_cohort, require_members
 from fedsim.assemble.problems import UNKNOWN, all_known
 from fedsim.data import Federation
 from fedsim.field import SeedSetting
-from fedsim.fleet import Cohort, Fleet, Local, Plan, Timetable
+from fedsim.fleet import Cohort, Local, Plan, Timetable
 from fedsim.fleet.local import batches_per_epoch, planned_steps
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import all as everybody
@@ -27,7 +27,6 @@ class PlanInputs(NamedTuple):
 
     cohort: Cohort  # who takes part in a round
     timetable: Timetable  # when the server steps
-    fleet: Fleet  # the clients' devices
     local: Local  # how much a client trains
     # whether all samples are pooled, and whose steps a round then takes
     pools: Literal["client", "cohort"] | None = None
@@ -45,12 +44,14 @@ def count_messages(facts: Facts) -> None:
 
 
 def draw_cohort(facts: Facts) -> None:
-    """Draw a larger cohort where the scenario selects more clients than it needs."""
+    """Draw another cohort where a field selects more clients than the scenario needs."""
     cohort = facts.maybe("cohort")
     facts.attempt(require_members, facts.scenario, cohort, facts.maybe("N"))
     eligible = facts.maybe("eligible")
     if not facts.problems.errors and all_known(cohort, eligible):
-        facts.learn(cohort=drawn_cohort(facts.scenario, cohort, eligible))
+        for field in fields().values():
+            cohort = field.cohort(facts.scenario, cohort, eligible)
+        facts.learn(cohort=cohort)
     facts.learn(plan_inputs=_plan_inputs(facts))
 
 
@@ -64,7 +65,6 @@ def _plan_inputs(facts: Facts) -> PlanInputs:
     return PlanInputs(
         cohort=facts.maybe("cohort"),
         timetable=facts.maybe("timetable"),
-        fleet=facts.maybe("fleet"),
         local=local,
         pools=pools,
         of_fields=_planned_by_fields(facts),
@@ -124,7 +124,6 @@ def plans_of(
         conditions = Conditions(
             adversary=adversary_of(spec.fleet.malicious, federation.N),
             timetable=inputs.timetable,
-            fleet=inputs.fleet,
             down=bytes_down,
             up=bytes_up,
             labelled=labelled,

@@ -4,8 +4,6 @@
 else would leave them, or would make one client's data move more than its own update, is refused.
 """
 
-from typing import Any
-
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.link_traits import LOCAL
 from fedsim.assemble.links import Link, factory_of
@@ -15,9 +13,6 @@ from fedsim.privacy import DISTRIBUTED
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PRIVATE_MEAN
 from fedsim.types import Mechanism
-
-# Kinds of availability under which no data and no other client decide who can be reached.
-INDEPENDENT = ("bernoulli", "lognormal", "markov")
 
 # Mechanisms that the accountant knows.
 MECHANISMS = ("gaussian", "tree", "banded", "blt", *DISTRIBUTED)
@@ -103,47 +98,6 @@ def second_codec(facts: Facts) -> Findings:
     if codecs:
         text = f"{privacy.mechanism.kind} is a second codec, after {codecs[0]}"
         yield ("privacy", "mechanism"), f"{text}; a message is encoded once, remove one"
-
-
-def private_fleet(facts: Facts) -> Findings:
-    """A fleet in which data, or other clients, decide whose message counts."""
-    spec = facts.spec
-    if spec.privacy is None:
-        return
-    section = spec.fleet
-    yield from _lost_noise(spec)
-    available = section.availability
-    if available is not None and available.kind != "always":
-        path = ("fleet", "availability")
-        if spec.cohort.kind == "uniform":
-            text = "uniform draws its size among fewer clients than are counted"
-            yield path, f"{text}; use the cohort poisson"
-        elif available.kind not in INDEPENDENT:
-            text = f"under {available.kind}, who can be reached depends on samples or on others"
-            yield path, f"{text}; use {' or '.join(INDEPENDENT)}"
-    if section.deadline is not None:
-        text = "who is late depends on sizes and on who else came"
-        yield ("fleet", "deadline"), f"{text}; remove it, or write fleet.dropout"
-    if section.over_select > 1:
-        text = "who counts depends on who else came"
-        yield ("fleet", "over_select"), f"{text}; remove it"
-    if section.stragglers is not None:
-        text = "who is slow depends on who else came"
-        yield ("fleet", "stragglers"), f"{text}; remove it, or write fleet.dropout"
-
-
-def _lost_noise(spec: Any) -> Findings:
-    """Clients that leave with the noise that they would have added."""
-    mechanism = spec.privacy.mechanism
-    if mechanism.kind not in DISTRIBUTED or mechanism.shares is not None:
-        return
-    text = f"a client that is missing takes its share of the noise {mechanism.kind} along"
-    remedy = "write privacy.mechanism.shares, the messages that a round needs"
-    available = spec.fleet.availability
-    if available is not None and available.kind != "always":
-        yield ("fleet", "availability"), f"{text}; {remedy}, or remove it"
-    if spec.fleet.dropout:
-        yield ("fleet", "dropout"), f"{text}; {remedy}, or remove it"
 
 
 def private_numbers(facts: Facts) -> Findings:

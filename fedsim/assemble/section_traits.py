@@ -1,7 +1,6 @@
 """What the sections that every run has need, and what they take away."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 
@@ -123,22 +122,6 @@ def fleet_voices(facts: Facts) -> Iterator[Voice]:
     if fleet.malicious not in (0, []):
         needs = _all("malicious clients change what they send", "messages")
         yield Voice(("fleet", "malicious"), "remove fleet.malicious", needs, [])
-    defaults: dict[str, Any] = {"deadline": None, "stragglers": None, "over_select": 1.0}
-    for key, default in defaults.items():
-        if getattr(fleet, key) != default:
-            needs = _all(f"{key} is about rounds of one cohort", "rounds")
-            yield Voice(("fleet", key), f"remove fleet.{key}", needs, [])
-    if fleet.availability is not None and fleet.availability.kind == "label_dependent":
-        takes = _all("who can be reached depends on labels", "noised_gradients")
-        yield Voice(("fleet", "availability"), "use bernoulli or markov", [], takes)
-
-
-def missing_voice(facts: Facts) -> Voice:
-    """Clients of a fleet that may be missing."""
-    takes = []
-    if facts.fleet.selective:
-        takes.append(Reason("known_share", "the fleet does not tell who will be missing"))
-    return Voice(("fleet",), "remove from fleet what makes clients miss a round", [], takes)
 
 
 def samples_voice(facts: Facts) -> Voice:

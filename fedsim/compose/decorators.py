@@ -301,8 +301,8 @@ def link(factory: F) -> F:
     """Decorator: your own network links of clients, as a kind of `fleet.links`.
 
     Args:
-      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> fedsim.fleet.Rates`, drawn
-        once for a seed.
+      factory: `(hyper-parameters) -> draw`, and `draw(clients, rng) -> (down, up, latency)`, in
+        bytes per second and seconds, drawn once for a seed.
 
     Returns:
       The factory, unchanged.
@@ -314,7 +314,7 @@ def availability(factory: F) -> F:
     """Decorator: your own availability of clients, as a kind of `fleet.availability`.
 
     Args:
-      factory: `(hyper-parameters) -> fedsim.fleet.Availability`.
+      factory: (hyper-parameters) -> who can be reached when, as `always` and others return it.
 
     Returns:
       The factory, unchanged.

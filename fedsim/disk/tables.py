@@ -81,7 +81,6 @@ def behind(names: Sequence[str], after: tuple[str, ...]) -> int:
 ROUNDS = with_added("rounds", (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down",
     "clients_sampled", "clients_reported", "malicious_reported", "n_nonfinite", "skipped",
-    "clients_late", "clients_left", "steps_wasted", "bytes_wasted",
     "batches_cut", "epsilon", "train_loss",
     "test_loss", "test_accuracy", "test_perplexity", "test_r2", "test_mae",
     "validation_loss", "validation_accuracy", "validation_perplexity",
@@ -98,14 +97,10 @@ TIMING = (
 )  # fmt: skip
 CLIENTS = with_added("clients", (
     "method", "seed", "client", "samples", "classes",
-    "rounds_offered", "rounds_joined", "rounds_late", "rounds_left", "bytes_up", "bytes_down",
+    "rounds_joined", "bytes_up", "bytes_down",
     "epsilon", "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",
 ))  # fmt: skip
-MACHINES = (
-    "method", "seed", "place", "client",
-    "begins", "trains", "sends", "ends", "closes", "outcome",
-)  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
 CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "score")
 SUMMARY = with_added("summary", (

@@ -1,15 +1,8 @@
 """The fleet: who takes part when, on which samples. NumPy only; ends in a `Plan`."""
 
 from fedsim.fleet import cohorts as cohorts
-from fedsim.fleet import links as links
-from fedsim.fleet import speeds as speeds
-from fedsim.fleet import traces as traces
 from fedsim.fleet.adversary import Adversary as Adversary
-from fedsim.fleet.availability import Availability as Availability
 from fedsim.fleet.clients import Clients as Clients
-from fedsim.fleet.links import Rates as Rates
-from fedsim.fleet.machines import Dropout as Dropout
-from fedsim.fleet.machines import Fleet as Fleet
 from fedsim.fleet.plan import Local as Local
 from fedsim.fleet.plan import Plan as Plan
 from fedsim.fleet.plan import RoundPlan as RoundPlan
@@ -17,5 +10,4 @@ from fedsim.fleet.planner import Planner as Planner
 from fedsim.fleet.selection import Cohort as Cohort
 from fedsim.fleet.selection import Drawn as Drawn
 from fedsim.fleet.selection import Population as Population
-from fedsim.fleet.stragglers import Stragglers as Stragglers
 from fedsim.fleet.timetables import Timetable as Timetable

@@ -23,7 +23,7 @@ from fedsim.fleet.clock import Cost
 from fedsim.fleet.local import Local as Local
 from fedsim.fleet.local import batches_per_epoch
 from fedsim.fleet.local_work import LocalWork
-from fedsim.fleet.machines import Fleet, Machines, step_seconds
+from fedsim.fleet.machines import Machines
 from fedsim.fleet.protocols import Levels, Network
 from fedsim.fleet.round_plan import Participants, State
 from fedsim.fleet.round_plan import RoundPlan as RoundPlan
@@ -45,7 +45,7 @@ class Conditions(NamedTuple):
     Attributes:
       adversary: which clients the attacker controls.
       timetable: when the server steps.
-      fleet: the clients' machines.
+      machines: (clients, what a round costs each, seed) -> their machines.
       down: bytes that a client receives in a round.
       up: bytes that it sends.
       labelled: whether clients know how many of their samples are in each class.
@@ -60,7 +60,7 @@ class Conditions(NamedTuple):
 
     adversary: Adversary = Adversary()
     timetable: Timetable = SYNC
-    fleet: Fleet = Fleet()
+    machines: Callable[[Clients, Cost, int], Machines] = Machines
     down: np.ndarray | int = 0
     up: np.ndarray | int = 0
     labelled: bool = False
@@ -146,12 +146,13 @@ class Plan:
         epochs = local.epochs if local.steps is None and not local.phases else None
         self.cost = Cost(self.steps, conditions.down, conditions.up, epochs)
         clients = Clients(self.sizes, federation.label_counts)
+        self.machines = conditions.machines(clients, self.cost, seed)
         self.level = None
         if self.levels is not None:
-            step = np.broadcast_to(step_seconds(conditions.fleet, clients, seed), clients.N)
+            step = np.broadcast_to(self.machines.speed.step, clients.N)
             self.level = self.levels.assign(step, generator(seed, Stream.LEVELS))
             self.cost = self.levels.reduced(self.cost, self.level)
-        self.machines = Machines(conditions.fleet, clients, self.cost, seed)
+            self.machines = conditions.machines(clients, self.cost, seed)
         self.seconds = self.machines.seconds
 
         # What a round depends on.
@@ -193,7 +194,7 @@ class Plan:
 
         Both are 0 where they are unknown.
         """
-        may_be_missing = self.machines.fleet.selective and not self.conditions.expects_drawn
+        may_be_missing = self.machines.selective and not self.conditions.expects_drawn
         if self.cohort.share is None or self.timetable.asynchronous or may_be_missing:
             return 0.0, 0.0
         share = np.broadcast_to(self.cohort.share(self.population), len(self.eligible))

@@ -26,16 +26,14 @@ def shares(
       The shares; None where they are unknown: for cohorts that look at losses, for availability
       that changes from round to round, and for fleets that leave slow clients out.
     """
-    fleet = machines.fleet
-    if fleet.drops_slow:
+    if machines.stays is None:
         return None
     drawn = _drawn_shares(cohort, population, machines)
     if drawn is None:
         return None
 
-    stays = max(1 - sum(fleet.dropout), 0)
     of_all_clients = np.zeros(machines.clients.N)
-    of_all_clients[population.ids] = drawn * stays
+    of_all_clients[population.ids] = drawn * machines.stays
     return of_all_clients
 
 
@@ -43,9 +41,6 @@ def _drawn_shares(cohort: Cohort, population: Population, machines: Machines) ->
     """Return how often a round draws each client of the population, on average; None: unknown."""
     if cohort.share is None:
         return None
-    if machines.fleet.availability is None:
-        return cohort.share(population)
-
     reached = machines.reached_shares()
     if reached is None:
         return None

@@ -1,18 +1,15 @@
 """The tables of a run that has ended: its summary, its clients and its partition."""
 
-import math
 from typing import Any
 
 import numpy as np
 
-from fedsim.data import Federation
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.audit import canary_scores
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import final_scores
 from fedsim.engine.scoring.scorer import end_of
-from fedsim.fleet.timelines import Timeline, timeline
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import (
@@ -59,9 +56,6 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     for meter in run.meters:
         for name, columns in meter.tables().items():
             journal.add(name, {**who, **columns})
-    shown = timeline(run.plan)
-    if shown is not None:
-        journal.add("machines", {**who, **_machines(shown, run.plan.federation)})
 
     several = len(spec.seeds) > 1  # so that partitions need a column for them
     seed = {"seed": who["seed"]} if several else {}
@@ -79,14 +73,6 @@ def _canaries(run: Run) -> Record:
         "rounds_joined": run.meter(Traffic).joined[ids].tolist(),
         "score": canary_scores(run).tolist(),
     }
-
-
-def _machines(shown: Timeline, federation: Federation) -> Record:
-    """The columns of `machines.csv`; a message in flight has no step of the server yet."""
-    table: Record = {name: column.tolist() for name, column in shown._asdict().items()}
-    table["client"] = federation.client_names[shown.client].tolist()
-    table["closes"] = [None if math.isnan(seconds) else seconds for seconds in table["closes"]]
-    return table
 
 
 def _clients(run: Run, scored: int | str) -> Record:

@@ -36,7 +36,6 @@ def _tables() -> dict[str, Sequence[str]]:
         "rounds": tables.ROUNDS,
         "clients": tables.CLIENTS,
         "partition": tables.PARTITION,
-        "machines": tables.MACHINES,
         "canaries": tables.CANARIES,
         "summary": tables.SUMMARY,
         "timing": tables.TIMING,
@@ -50,7 +49,7 @@ def _tables() -> dict[str, Sequence[str]]:
 
 TABLE_COLUMNS = _tables()
 # Tables that are written only where they have rows.
-_OPTIONAL = {"machines", "canaries", *tables.TABLES_OF_FIELDS}
+_OPTIONAL = {"canaries", *tables.TABLES_OF_FIELDS}
 OPTIONAL_TABLES = tuple(name for name in TABLE_COLUMNS if name in _OPTIONAL)
 
 State = dict[str, dict[str, Any]]

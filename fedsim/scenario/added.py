@@ -19,13 +19,15 @@ class AddedKeys(NamedTuple):
 
     Attributes:
       section: the section's path, empty for the top of a scenario.
-      after: the key that they stand behind.
+      after: the key that they stand behind; empty: they come first.
       keys: a class with annotations, defaults, a string below each key, and validators.
+      written: whether resolved scenarios have them also where they are None.
     """
 
     section: str
     after: str
     keys: type
+    written: bool = False
 
     def names(self) -> list[str]:
         """Return the paths of the keys."""
@@ -39,8 +41,9 @@ def extensible(path: str) -> Callable[[type], type[Section]]:
     def with_added_keys(own: type) -> type[Section]:
         of_fields = [keys for _, keys in keys_of_fields() if keys.section == path]
         annotations: dict[str, Any] = {}
-        for name, annotation in inspect.get_annotations(own).items():
-            annotations[name] = annotation
+        for name, annotation in {"": None, **inspect.get_annotations(own)}.items():
+            if name:
+                annotations[name] = annotation
             for each in of_fields:
                 if each.after == name:
                     annotations |= inspect.get_annotations(each.keys)
@@ -74,6 +77,8 @@ def _body(keys: type) -> dict[str, Any]:
 def leave_out_added(plain: dict[str, Any]) -> None:
     """Remove the keys of fields that are None from a scenario's plain values."""
     for _, keys in keys_of_fields():
+        if keys.written:
+            continue
         section = plain[keys.section] if keys.section else plain
         for name in inspect.get_annotations(keys.keys):
             if section.get(name) is None:

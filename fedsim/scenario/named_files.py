@@ -3,16 +3,23 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fedsim.installed import added, module_of
+
 SectionKey = tuple[str, ...]  # keys from the top of a scenario
 
 DATA = ("data",)
 PARTITION = ("data", "partition")
 TOKENIZER = ("data", "tokenizer")
-FLEET = (("fleet", "speed"), ("fleet", "links"), ("fleet", "availability"))
 COHORT = ("cohort",)
 TOPOLOGY = ("topology",)
 WEIGHTS = ("model", "weights")
-FILES: tuple[SectionKey, ...] = (DATA, PARTITION, TOKENIZER, *FLEET, COHORT, TOPOLOGY, WEIGHTS)
+# Those of fields, where their keys' module has `FILES`.
+ADDED: list[SectionKey] = [
+    key
+    for package, module in added("KEYS")
+    for key in getattr(module_of(package, module), "FILES", ())
+]
+FILES: tuple[SectionKey, ...] = (DATA, PARTITION, TOKENIZER, *ADDED, COHORT, TOPOLOGY, WEIGHTS)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from test_traces import written
 
 import fedsim
 from fedsim.assemble import build
@@ -21,6 +20,11 @@ TINY = {
     "client": {"steps": 2},
     "cohort": {"kind": "listed", "path": "cohorts.csv"},
 }
+
+
+def written(folder, name: str, text: str | bytes) -> str:
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(folder / name)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from by_hand import machines_of
 from conftest import if_whole
 from numpy.testing import assert_allclose
 from test_asynchronous import files_of as files
@@ -17,7 +18,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.engine.feedback import update_feedback
 from fedsim.errors import Interrupted, ScenarioError
-from fedsim.fleet import Drawn, Fleet, Local, Plan, Planner, Population
+from fedsim.fleet import Drawn, Local, Plan, Planner, Population
 from fedsim.fleet.cohorts.clustered import fill_urns, similar_groups
 from fedsim.fleet.cohorts.divfl import facilities
 from fedsim.fleet.cohorts.importance import inclusion, scores, systematic
@@ -431,7 +432,7 @@ def federation():
 
 def plan_of(federation, cohort, rounds=9, **fleet) -> Plan:
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    return Plan(federation, cohort, local, 3, rounds, Conditions(fleet=Fleet(**fleet)))
+    return Plan(federation, cohort, local, 3, rounds, Conditions(**machines_of(fleet)))
 
 
 def test_the_least_drawn_clients_are_next(federation):

@@ -7,10 +7,8 @@ import pytest
 from test_page_content import SCENARIO, SCORES, plain, record, summary_of, tables_of
 
 from fedsim.report import page
-from fedsim.report.page import machines
 from fedsim.report.page.folding import SHOWN
 from fedsim.report.page.opening import opening_axis
-from fedsim.report.pictures.machines import WHY
 from fedsim.study.cost_axes import BYTES
 from fedsim.study.costs import cost_rows
 
@@ -121,19 +119,3 @@ def test_a_long_table_is_folded_by_method():
     assert section.count("<tbody>") == 2
     few = page_text(comparison(), tables_of(varied({"client.lr=1": 0.9, "client.lr=2": 0.8})))
     assert "<details" not in few[few.index('id="table"') : few.index('id="differences"')]
-
-
-def test_who_does_what_names_the_rounds_that_it_leaves_out_and_why():
-    rows = []
-    for method, steps in (("sync", [3.0]), ("async", [1.0, 2.0])):
-        for place, closes in enumerate(steps * 2):
-            bar = {"place": place, "client": place, "begins": 0.0, "trains": 0.1, "sends": 0.5}
-            bar |= {"ends": 0.9, "closes": closes, "outcome": "joined"}
-            rows += [{"method": method, "seed": seed, **bar} for seed in (0, 1)]
-    rounds = pd.DataFrame({"method": ["sync", "async"], "round": [24, 147]})
-    shown = machines.machines(pd.DataFrame(rows), ["sync", "async"], rounds)
-    about = [panel["about"] for panel in shown["panels"]]
-    assert about[0] == "2 of 2 count; rounds 2 to 24 left out"
-    assert about[1].endswith("; steps 3 to 147 of the server left out")
-    assert shown["omissions"] == [WHY, "Seed 0 is drawn, 1 of 2 seeds are left out."]
-    assert "who waits for whom" in WHY

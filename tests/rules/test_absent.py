@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from by_hand import machines_of
 from cohorts import cohort_of
 from directories import tiny
 from faulty import Disk, Killed
@@ -20,7 +21,7 @@ from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_rule
 from fedsim.compose.shapes import ContractError
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Clients, Dropout, Fleet, Population
+from fedsim.fleet import Clients, Population
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.machines import Machines
 from fedsim.fleet.shares import shares
@@ -318,7 +319,7 @@ UNIFORM, POISSON, WEIGHTED = (
 )
 
 
-def machines(reach=None, dropout: Dropout = Dropout(), **fleet) -> Machines:
+def machines(reach=None, **fleet) -> Machines:
     """A fleet whose clients can be reached with these probabilities."""
     fixed = (
         None
@@ -326,9 +327,8 @@ def machines(reach=None, dropout: Dropout = Dropout(), **fleet) -> Machines:
         else FAMILIES["availability"]["bernoulli"]()._replace(begin=lambda clients, rng: reach)
     )
     clients = Clients(SAMPLES, lambda: np.zeros((5, 0)))
-    return Machines(
-        Fleet(availability=fixed, dropout=dropout, **fleet), clients, Cost(SAMPLES, 0, 0), 0
-    )
+    of_seed = machines_of({"availability": fixed, **fleet})["machines"]
+    return of_seed(clients, Cost(SAMPLES, 0, 0), 0)
 
 
 def subsets(ids):
@@ -361,26 +361,26 @@ def thinned(cohorts, leave: float):
 
 
 EXPECTED = {
-    "uniform": (UNIFORM(2), machines(), lambda: [(S, 1 / 6) for S in combinations(ABLE, 2)]),
+    "uniform": (UNIFORM(2), {}, lambda: [(S, 1 / 6) for S in combinations(ABLE, 2)]),
     "poisson": (
         POISSON(0.3),
-        machines(REACH),
+        {"reach": REACH},
         lambda: [(S, chance(S, ABLE, 0.3 * REACH)) for S in subsets(ABLE)],
     ),
     "all": (
         FAMILIES["cohort"]["all"](),
-        machines(REACH),
+        {"reach": REACH},
         lambda: [(S, chance(S, ABLE, REACH)) for S in subsets(ABLE)],
     ),
     "uniform of those that can be reached": (
         UNIFORM(2),
-        machines(np.full(5, 0.6)),
+        {"reach": np.full(5, 0.6)},
         lambda: of_reached(2),
     ),
-    "weighted": (WEIGHTED(2), machines(), lambda: drawn_by_samples(2)),
+    "weighted": (WEIGHTED(2), {}, lambda: drawn_by_samples(2)),
     "weighted, and they leave": (
         WEIGHTED(2),
-        machines(dropout=Dropout(0.1, 0.05, 0.1)),
+        {"dropout": (0.1, 0.05, 0.1)},
         lambda: thinned(drawn_by_samples(2), 0.25),
     ),
 }
@@ -390,7 +390,7 @@ EXPECTED = {
 def test_known_shares_make_the_estimate_unbiased_over_all_cohorts(name):
     """The exact expectation: every cohort that can be, times its probability."""
     cohort, fleet, cohorts = EXPECTED[name]
-    pi = shares(cohort, Population(ABLE, SAMPLES[ABLE]), fleet)
+    pi = shares(cohort, Population(ABLE, SAMPLES[ABLE]), machines(**fleet))
     deltas = np.random.default_rng(1).normal(size=(5, 2))
     rule = FAMILIES["rule"]["horvitz_thompson"](shares="known")
     total = sums = 0.0

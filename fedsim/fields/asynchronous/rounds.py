@@ -136,11 +136,11 @@ def timeline(plan: "Plan") -> Timeline:
     finish = np.array([flight.finish for flight in shown])
     outcomes = [plan.machines.client_outcome(flight.draw, flight.client) for flight in shown]
     sent = np.array([outcome.sent for outcome in outcomes])
-    course = plan.machines.course(1, client)
+    down, _, up = plan.machines.durations(client)
 
     begins = finish - np.array([outcome.seconds for outcome in outcomes])
-    trains = begins + course.down
-    sends = finish - np.where(sent, course.up, 0)
+    trains = begins + down
+    sends = finish - np.where(sent, up, 0)
     ends = np.minimum(finish, flights.clock)
     closes = [*steps_at, *[flight.finish for flight in left], *[np.nan] * len(flying)]
     labels = [JOINED] * len(ended) + [LEFT] * len(left) + [FLYING] * len(flying)

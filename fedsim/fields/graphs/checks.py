@@ -109,7 +109,7 @@ def _unfit_matrices(scenario: Scenario, gossip: Gossip, graphs: Network) -> Find
     if "rows" not in gossip.needs:
         return
     fleet = scenario.spec.fleet
-    may_be_away = fleet.availability is not None or fleet.dropout or fleet.deadline
+    may_be_away = any(getattr(fleet, key, None) for key in ("availability", "dropout", "deadline"))
     missing = ""
     if not graphs.balanced:
         missing = "do not"

@@ -149,7 +149,7 @@ def unknown_levels(facts: Facts) -> Findings:
     if parts is None:
         return
     values = f"{parts.path[-1]}s"
-    if parts.kind == "by_speed" and facts.spec.fleet.speed is None:
+    if parts.kind == "by_speed" and getattr(facts.spec.fleet, "speed", None) is None:
         text = "all clients are equally fast"
         yield (*parts.path, "kind"), f"{text}; write fleet.speed, or kind: uniform"
     if parts.kind == "listed" and len(parts.values) != facts.N:

@@ -16,7 +16,6 @@ from fedsim.report.figures.differences import pages_of_differences as pages_of_d
 from fedsim.report.figures.drawing import FORMATS as FORMATS
 from fedsim.report.figures.drawing import QUICK as QUICK
 from fedsim.report.figures.drawing import rendered as rendered
-from fedsim.report.figures.machines import figures_of_machines as figures_of_machines
 from fedsim.report.figures.partition import figure_of_partition as figure_of_partition
 from fedsim.report.figures.scores import figure_of_scores as figure_of_scores
 from fedsim.report.figures.scores import figures_of_scores as figures_of_scores

@@ -11,7 +11,6 @@ from fedsim.report.page import (
     endings,
     fairness,
     left_out,
-    machines,
     pictures,
     setting,
 )
@@ -25,7 +24,6 @@ from fedsim.report.page.sources import (
     Result,
     Source,
     lines_of,
-    only_table,
     result_of,
     rounds_of_one,
     tables_of,
@@ -72,9 +70,6 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         **_first_screen(sources, result, added),
         **curves,
         "costs": _costs(result, has_table),
-        "machines": machines.machines(
-            only_table(sources, "machines"), context.order, only_table(sources, "rounds")
-        ),
         "fairness": fairness.fairness(clients, context),
         "left_out": left_out.left_out(clients, context),
         "attacks": attacks.attacks(result.runs, context),
@@ -200,7 +195,6 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         *((section.anchor, section.title, section.first) for section in content["added"]),
         ("curves", "Curves", content["groups"]),
         *of_costs,
-        ("machines", "Machines", content["machines"]),
         *((section.anchor, section.title, not section.first) for section in content["added"]),
         ("table", "All numbers", content["table"]),
         ("differences", "Differences", content["forests"].shown),

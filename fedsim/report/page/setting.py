@@ -1,6 +1,6 @@
 """What was run, and where it comes from: the parts of a scenario, and its provenance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedsim.installed import added, module_of
@@ -59,14 +59,10 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     if poisons:
         steps.append(("attack on data", chain(poisons)))
     steps.append(("model", call(scenario["model"])))
-    for package, module in added("SETTING"):
-        steps += module_of(package, module).steps(scenario)
+    steps += _added("steps", scenario)
     if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
-
-    machines = _machines(scenario.get("fleet") or {})
-    if machines:
-        steps.append(("machines", machines))
+    steps += _added("conditions", scenario)
     if "schedule" in scenario:
         steps.append(("schedule", call(scenario["schedule"])))
     client = {**scenario["client"]}
@@ -103,6 +99,14 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
             listed = ", ".join(map(value_in_short, texts_of_axis(values)))
             steps.append((title, f"{axis_name(path, scenario)} ({path}): {listed}"))
     return steps
+
+
+def _added(name: str, scenario: Mapping[str, Any]) -> Iterator[Step]:
+    """The steps of fields: `steps` stand before the cohort, `conditions` behind it."""
+    for package, module in added("SETTING"):
+        make = getattr(module_of(package, module), name, None)
+        if make is not None:
+            yield from make(scenario)
 
 
 def _methods(record: Mapping[str, Any]) -> list[str]:
@@ -150,31 +154,6 @@ def _dp_sgd(client: Mapping[str, Any]) -> str:
         f"Poisson batches of {client['batch']}",
         f"δ {keys['delta']:g}",
     ]
-    return ", ".join(texts)
-
-
-def _machines(fleet: Mapping[str, Any]) -> str:
-    """The fleet: speed, links and the like; empty where clients are not modelled as machines."""
-    texts = []
-    for name in ("speed", "links", "availability"):
-        if fleet.get(name):
-            texts.append(f"{name} {call(fleet[name])}")
-
-    dropout = fleet.get("dropout") or 0.0
-    if isinstance(dropout, Mapping):
-        for when, share in dropout.items():
-            if share:
-                texts.append(f"dropout {when} {share:g}")
-    elif dropout:
-        texts.append(f"dropout {dropout:g}")
-
-    if fleet.get("deadline") is not None:
-        texts.append(f"deadline {fleet['deadline']:g} s")
-        if fleet.get("partial_work"):
-            texts.append("partial work")
-    factor = fleet.get("over_select") or 1.0
-    if factor != 1:
-        texts.append(f"over-selection {factor:g}")
     return ", ".join(texts)
 
 

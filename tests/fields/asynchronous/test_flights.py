@@ -4,6 +4,7 @@ import heapq
 
 import numpy as np
 import pytest
+from by_hand import machines_of
 from conftest import oracle
 
 import fedsim
@@ -12,7 +13,7 @@ from fedsim.errors import ScenarioError
 from fedsim.fields.asynchronous import rounds as asynchronous
 from fedsim.fields.asynchronous.meter import staleness
 from fedsim.fields.asynchronous.timetables import fedbuff
-from fedsim.fleet import Fleet, Local, Plan, Planner, Population, Timetable, selection
+from fedsim.fleet import Local, Plan, Planner, Population, Timetable, selection
 from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.streams import Stream, generator
@@ -36,10 +37,8 @@ def federation():
 def plan_of(federation, timetable, cohort=None, speed=1.0, rounds=5, **sent) -> Plan:
     local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
     cohort = cohort or selection.listed([list(range(6))])
-    fleet = Fleet(speed=lambda clients, rng: np.broadcast_to(speed, clients.N))
-    return Plan(
-        federation, cohort, local, 3, rounds, Conditions(timetable=timetable, fleet=fleet, **sent)
-    )
+    sent |= machines_of({"speed": lambda clients, rng: np.broadcast_to(speed, clients.N)})
+    return Plan(federation, cohort, local, 3, rounds, Conditions(timetable=timetable, **sent))
 
 
 def played(plan, rounds, planner=None) -> list:

@@ -6,18 +6,18 @@ from collections import Counter
 import jax
 import numpy as np
 import pytest
+from by_hand import machines_of
 from conftest import oracle
 from federations import quadratic, trajectory
 from test_codecs import SIZES, problem_arrays, quadratics
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fields.asynchronous import rounds
 from fedsim.fields.asynchronous.staleness import staleness_factor
 from fedsim.fields.asynchronous.timetables import fedasync, fedbuff
-from fedsim.fleet import Dropout, Fleet, Local, Plan, Planner, Timetable
+from fedsim.fleet import Local, Plan, Planner, Timetable
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import uniform
 from fedsim.scenario import read
@@ -246,20 +246,24 @@ def test_a_buffer_of_everybody_is_the_synchronous_run_where_clients_leave():
     assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, fedbuff_)]))
 
 
-def plan_of(availability=None, dropout=Dropout(), **timetable) -> Plan:
+def plan_of(availability=None, leaving=(0.0, 0.0, 0.0), **timetable) -> Plan:
     data = {"kind": "gaussian_blobs", "samples": 800, "clients": 40, "test": 0.0}
     federation = federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
     local = Local(batch=4, epochs=None, steps=3, shuffle=True, drop_last=False, lr=lambda r: 0.1)
-    speed = FAMILIES["speed"]["uniform"](low=0.5, high=2.0)
-    fleet = Fleet(speed=speed, availability=availability, dropout=dropout)
-    conditions = Conditions(timetable=Timetable(**timetable, steps=rounds), fleet=fleet)
+    from fedsim.fields.machines.speeds import uniform as uniform_speed
+
+    speed = uniform_speed(low=0.5, high=2.0)
+    machines = machines_of({"speed": speed, "availability": availability, "dropout": leaving})
+    conditions = Conditions(timetable=Timetable(**timetable, steps=rounds), **machines)
     return Plan(federation, uniform(4), local, 3, 500, conditions)
 
 
 @pytest.mark.parametrize("window", [0.0, 2.0])
 def test_clients_start_only_while_they_can_be_reached(window):
     """Day and night: clients start only while reachable, and places stay free at night."""
-    nights = FAMILIES["availability"]["diurnal"](low=0.0, high=0.4, period=60.0, zones=3)
+    from fedsim.fields.machines.availability import diurnal
+
+    nights = diurnal(low=0.0, high=0.4, period=60.0, zones=3)
     plan = plan_of(nights, buffer=3, concurrency=12, waits=True, window=window)
     state, started, idle = plan.begin(), 0, 0
     for r in range(1, 120):
@@ -277,7 +281,7 @@ def test_clients_start_only_while_they_can_be_reached(window):
 
 def test_a_client_that_leaves_frees_its_place():
     """How many leave, what they have done, and as many in flight after a step as allowed."""
-    plan = plan_of(dropout=Dropout(**LEAVING), buffer=3, concurrency=6)
+    plan = plan_of(leaving=tuple(LEAVING.values()), buffer=3, concurrency=6)
     state, messages, counts, busy = plan.begin(), 0, np.zeros(3), []
     for r in range(1, 401):
         work, state = plan.round(r, state)

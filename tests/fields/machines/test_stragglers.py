@@ -11,8 +11,8 @@ from test_fleet import machines, run
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Dropout, Fleet, Stragglers
-from fedsim.fleet.stragglers import slowed
+from fedsim.fields.machines.machines import Dropout, Fleet
+from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet.streams import Stream, generator
 
 

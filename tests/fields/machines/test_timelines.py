@@ -5,26 +5,42 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from test_flights import federation as federation
-from test_flights import plan_of
+from by_hand import machines_of, registered
 
 import fedsim
+from fedsim.assemble.federation import federations_of
 from fedsim.disk.tables import read_table
-from fedsim.fields.asynchronous.page import histograms
-from fedsim.fields.asynchronous.timetables import fedbuff
-from fedsim.fleet import Dropout, Fleet, Local, Plan, Rates, selection
+from fedsim.fields.machines.figures import figures, figures_of_machines
+from fedsim.fields.machines.links import Rates
+from fedsim.fields.machines.machines import Dropout
+from fedsim.fields.machines.page import shown as shown_of
+from fedsim.fields.machines.panels import WHY, panels
+from fedsim.fields.machines.timelines import timeline
+from fedsim.fleet import Local, Plan, selection
 from fedsim.fleet.plan import Conditions
-from fedsim.fleet.timelines import timeline
 from fedsim.report import page
 from fedsim.report.context import context_of
 from fedsim.report.derived import derived_files
-from fedsim.report.figures import figures_of_machines
 from fedsim.report.page.left_out import classes_of, left_out
-from fedsim.report.page.machines import machines
-from fedsim.report.pictures.machines import panels
 from fedsim.runs import derive
+from fedsim.scenario import read
 
 STEPS, STEP, DOWN, UP = 4, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2.0, 5.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def federation():
+    data = {"kind": "gaussian_blobs", "samples": 120, "clients": 6, "test": 0.0}
+    return federations_of(read({"name": "s", "data": data}), None, np.dtype(np.float32))[0]
+
+
+def flying(federation, speed, rounds=5) -> Plan:
+    """Two clients at a time, a step each, of a server that steps with two messages."""
+    local = Local(batch=4, epochs=None, steps=1, shuffle=True, drop_last=False, lr=lambda r: 1 / r)
+    timetable = registered("timetable")["fedbuff"](buffer=2, concurrency=2)
+    machines = machines_of({"speed": lambda clients, rng: speed})
+    cohort = selection.listed([list(range(6))])
+    return Plan(federation, cohort, local, 3, rounds, Conditions(timetable=timetable, **machines))
 
 
 def plan_with(federation, **fleet) -> Plan:
@@ -34,8 +50,8 @@ def plan_with(federation, **fleet) -> Plan:
     speed = lambda clients, rng: STEP
     links = lambda clients, rng: Rates(DOWN, UP)
     cohort = selection.listed([list(range(6))])
-    machines = Fleet(speed=speed, links=links, **fleet)
-    return Plan(federation, cohort, local, 3, 5, Conditions(fleet=machines, down=2, up=5))
+    machines = machines_of({"speed": speed, "links": links, **fleet})
+    return Plan(federation, cohort, local, 3, 5, Conditions(**machines, down=2, up=5))
 
 
 def of(plan: Plan) -> dict[int, dict]:
@@ -100,9 +116,7 @@ def test_who_leaves_is_there_until_then(federation, when):
 
 def test_flights_are_those_of_the_plan(federation):
     """Two at a time, of 3 and of 2 seconds: who reports makes room for the next."""
-    plan = plan_of(
-        federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
-    )
+    plan = flying(federation, speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
     first = timeline(plan)
     assert first is not None
     rows = sorted(
@@ -128,7 +142,7 @@ def test_flights_are_those_of_the_plan(federation):
 
 def test_a_flight_that_does_not_end_is_cut_off(federation):
     speed = np.array([90.0, 2.0, 2.0, 2.0, 2.0, 2.0])
-    rows = of(plan_of(federation, fedbuff(buffer=2, concurrency=2), speed=speed, rounds=2))
+    rows = of(flying(federation, speed=speed, rounds=2))
     assert rows[0]["outcome"] == "in flight"
     assert np.isnan(rows[0]["closes"])
     assert rows[0]["ends"] == 8.0
@@ -165,9 +179,7 @@ METHODS = [
 def table(federation) -> pd.DataFrame:
     """The table of four methods, two of which have the same round."""
     wait, late = plan_with(federation), plan_with(federation, deadline=15.0)
-    flown = plan_of(
-        federation, fedbuff(buffer=2, concurrency=2), speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0])
-    )
+    flown = flying(federation, speed=np.array([3.0, 2.0, 2.0, 2.0, 2.0, 2.0]))
     frames = []
     for name, plan in zip(NAMES, (wait, wait, late, flown), strict=True):
         first = timeline(plan)
@@ -212,11 +224,11 @@ def test_the_figure_has_a_bar_for_every_part_and_a_line_for_every_step(table):
         assert len(axes.patches) == sum(len(bar.phases) for bar in part.bars)
         lines = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
         assert lines == part.steps
-    assert figures_of_machines(table.iloc[:0], context_of(SCENARIO)) == []
+    assert not list(figures({"machines": table.iloc[:0]}, context_of(SCENARIO)))
 
 
 def test_the_page_has_a_picture_for_every_panel(table):
-    shown = machines(table, NAMES)
+    shown = shown_of(table, NAMES)
     assert shown is not None
     assert [one["title"] for one in shown["panels"]] == [
         "wait, again",
@@ -226,7 +238,7 @@ def test_the_page_has_a_picture_for_every_panel(table):
     wait, late, _ = (str(one["picture"]) for one in shown["panels"])
     assert wait.count("<rect") == 18
     assert late.count('class="work lost"') == 3
-    assert machines(None, NAMES) is None
+    assert shown_of(None, NAMES) is None
 
 
 @pytest.mark.long
@@ -251,21 +263,6 @@ def test_the_page_shows_machines_ages_and_who_is_left_out(compared):
 # --------------------------------------------------------------- ages, and who is left out
 
 
-def test_a_histogram_has_the_share_of_every_age():
-    ages = pd.DataFrame({"method": "a", "seed": 0, "age": [0, 1, 3], "messages": [6, 3, 1]})
-    ((one),) = histograms(ages, context_of({}, order=["a", "b"]))
-    shares = [line.partition("<")[0] for line in str(one["picture"]).split("<title>")[1:]]
-    assert shares == [
-        "0: 60.00% of the messages",
-        "1: 30.00% of the messages",
-        "2: 0.00% of the messages",
-        "3: 10.00% of the messages",
-    ]
-    wide = ages.assign(age=[0, 1, 120])
-    (one,) = histograms(wide, context_of({}, order=["a"]))
-    assert str(one["picture"]).count("<title>") == 41 and histograms(None, context_of({})) == []
-
-
 def test_clients_are_told_apart_by_how_often_they_took_part():
     clients = pd.DataFrame({
         "method": "a", "seed": [0] * 4 + [1] * 4,
@@ -280,3 +277,19 @@ def test_clients_are_told_apart_by_how_often_they_took_part():
         == left_out(None, context_of({}))
         == []
     )
+
+
+def test_who_does_what_names_the_rounds_that_it_leaves_out_and_why():
+    rows = []
+    for method, steps in (("sync", [3.0]), ("async", [1.0, 2.0])):
+        for place, closes in enumerate(steps * 2):
+            bar = {"place": place, "client": place, "begins": 0.0, "trains": 0.1, "sends": 0.5}
+            bar |= {"ends": 0.9, "closes": closes, "outcome": "joined"}
+            rows += [{"method": method, "seed": seed, **bar} for seed in (0, 1)]
+    rounds = pd.DataFrame({"method": ["sync", "async"], "round": [24, 147]})
+    shown = shown_of(pd.DataFrame(rows), ["sync", "async"], rounds)
+    about = [panel["about"] for panel in shown["panels"]]
+    assert about[0] == "2 of 2 count; rounds 2 to 24 left out"
+    assert about[1].endswith("; steps 3 to 147 of the server left out")
+    assert shown["omissions"] == [WHY, "Seed 0 is drawn, 1 of 2 seeds are left out."]
+    assert "who waits for whom" in WHY

@@ -11,11 +11,11 @@ from test_codecs import SIZES, D, problem_arrays, quadratics
 import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Clients, Dropout, Fleet
-from fedsim.fleet.availability import Moment
+from fedsim.fields.machines.availability import Moment
+from fedsim.fields.machines.links import Rates
+from fedsim.fields.machines.machines import Dropout, Fleet, UnequalMachines
+from fedsim.fleet import Clients
 from fedsim.fleet.clock import Cost
-from fedsim.fleet.links import Rates
-from fedsim.fleet.machines import Machines
 from fedsim.fleet.streams import Stream, generator
 
 SYSTEMS = json.loads((TESTS / "oracles" / "systems.json").read_text())
@@ -164,9 +164,9 @@ def test_periodic_availability_matches_its_formulas():
 # -------------------------------------------------------------------------- what becomes of a round
 
 
-def machines(fleet: Fleet, steps, down=0, up=0) -> Machines:
+def machines(fleet: Fleet, steps, down=0, up=0) -> UnequalMachines:
     steps = np.asarray(steps)
-    return Machines(
+    return UnequalMachines(
         fleet,
         Clients(np.ones(len(steps), int), lambda: np.zeros((len(steps), 0), int)),
         Cost(steps, down, up),
@@ -264,7 +264,7 @@ def test_a_million_clients_are_planned_quickly():
     """Availability of everybody and Pareto speeds: shapes and values, not the time."""
     many = Clients(np.ones(10**6, int), lambda: np.zeros((10**6, 0), int))
     fleet = Fleet(FAMILIES["speed"]["pareto"](), availability=FAMILIES["availability"]["diurnal"]())
-    made = Machines(fleet, many, Cost(np.full(10**6, 5)), 0)
+    made = UnequalMachines(fleet, many, Cost(np.full(10**6, 5)), 0)
     on = made.reachable(1, 0.0)
     assert on is not None and 0.45 < on.mean() < 0.55
     assert made.round_outcome(1, np.flatnonzero(on)[:1000]).joined.all()

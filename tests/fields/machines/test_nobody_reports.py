@@ -6,7 +6,9 @@ from by_hand import COHORTS, SCHEDULES, plan_of, registered
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.fleet import Availability, Cohort, Dropout, Fleet, Planner
+from fedsim.fields.machines.availability import Availability
+from fedsim.fields.machines.machines import Dropout
+from fedsim.fleet import Cohort, Planner
 from fedsim.fleet.selection import HISTORY, SKETCH_SIZE
 from fedsim.installed import fields
 
@@ -21,10 +23,10 @@ def reached(*clients: int) -> Availability:
 
 
 REPORT = {
-    "nobody, for all leave": (Fleet(dropout=Dropout(during=1.0)), 0),
-    "nobody, for none can be reached": (Fleet(availability=reached()), 0),
-    "one": (Fleet(availability=reached(1)), 1),
-    "all": (Fleet(), 6),
+    "nobody, for all leave": ({"dropout": Dropout(during=1.0)}, 0),
+    "nobody, for none can be reached": ({"availability": reached()}, 0),
+    "one": ({"availability": reached(1)}, 1),
+    "all": ({}, 6),
 }
 
 

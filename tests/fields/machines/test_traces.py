@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from numpy.testing import assert_allclose, assert_array_equal
+from test_listed_files import written
 
 import fedsim
 import fedsim.sources.traces as sources
@@ -15,8 +16,8 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
+from fedsim.fields.machines.availability import Moment
 from fedsim.fleet import Clients
-from fedsim.fleet.availability import Moment
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 
@@ -36,11 +37,6 @@ TINY = {
         "availability": {"kind": "trace", "path": "on.csv"},
     },
 }
-
-
-def written(folder, name: str, text: str | bytes) -> str:
-    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    return str(folder / name)
 
 
 @pytest.fixture
@@ -286,11 +282,11 @@ def test_the_nine_models_of_flgo_are_kinds(root):
         "MDF",
         "LDF",
     }
-    for name, written in rows:
+    for name, said in rows:
         numbers = {"1 − β": "0.7", "−ln(1 − β)": "0.3567", "−β": "-0.3", "β": "0.3"}
         for words, number in numbers.items():
-            written = written.replace(words, number)
-        section = yaml.safe_load(written)
+            said = said.replace(words, number)
+        section = yaml.safe_load(said)
         section = {"kind": section} if isinstance(section, str) else section
         factory = FAMILIES["availability"][section.pop("kind")]
         factory(**section)

@@ -1,14 +1,19 @@
 """What the clients of one round do and when, on the page: a Gantt chart with a bar per client."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
+from fedsim.fields.machines.panels import LOST, WHY, WORDS, Bar, Panel, omissions, panels
+from fedsim.report.context import Context
+from fedsim.report.page.added import Section
+from fedsim.report.page.render import fragment
 from fedsim.report.page.scales import Axis, short
+from fedsim.report.page.sources import Source, only_table
 from fedsim.report.page.svg import element
-from fedsim.report.pictures.machines import LOST, WHY, WORDS, Bar, Panel, omissions, panels
 
 WIDTH = 560
 LEFT = 8
@@ -19,10 +24,24 @@ ROW = 9  # units of a row, at most
 HIGH = 360  # units of all rows together, at most
 
 
-def machines(
+def section(sources: Sequence[Source], context: Context) -> Section | None:
+    """A picture per method, one for methods that share it; None where times do not differ.
+
+    Args:
+      sources: runs; of several at once, nothing is drawn.
+      context: what is shown.
+    """
+    content = shown(only_table(sources, "machines"), context.order, only_table(sources, "rounds"))
+    if content is None:
+        return None
+    html = fragment(files("fedsim.fields.machines").joinpath("section.html"), **content)
+    return Section("machines", "Machines", [], html, first=False)
+
+
+def shown(
     table: pd.DataFrame | None, names: Sequence[str], rounds: pd.DataFrame | None = None
 ) -> dict[str, Any] | None:
-    """A picture per method, one for methods that share it; None where times do not differ.
+    """What the section shows; None where times do not differ.
 
     Args:
       table: the columns of `machines.csv`.
@@ -36,12 +55,12 @@ def machines(
     if not longest > 0:
         return None
 
-    shown = []
+    pictures = []
     outcomes = set()
     for panel in drawn:
         title = ", ".join(panel.names)
         about = "; ".join(filter(None, (panel.about, panel.left_out)))
-        shown.append({"title": title, "about": about, "picture": _picture(panel, longest)})
+        pictures.append({"title": title, "about": about, "picture": _picture(panel, longest)})
         outcomes |= {bar.outcome for bar in panel.bars}
 
     marks = []
@@ -49,9 +68,9 @@ def machines(
         if outcome in outcomes:
             marks.append((outcome, words, _symbol(outcome)))
     return {
-        "panels": shown,
+        "panels": pictures,
         "omissions": [WHY, *omissions(table, list(names))],
-        "keys": [*WORDS.items()],
+        "phases": [*WORDS.items()],
         "marks": marks,
     }
 

@@ -1,10 +1,11 @@
 """What the clients of one round do and when: a Gantt chart with a bar per client."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fedsim.fields.machines.panels import LOST, WORDS, Bar, Panel, panels
 from fedsim.report.context import Context
 from fedsim.report.figures.drawing import (
     COLOURS,
@@ -18,7 +19,6 @@ from fedsim.report.figures.drawing import (
     style,
 )
 from fedsim.report.figures.marks import LEGEND_LINE
-from fedsim.report.pictures.machines import LOST, WORDS, Bar, Panel, panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +37,20 @@ MARKS = {  # of clients whose messages do not count: colour and marker
 }
 
 
+def figures(
+    frames: Mapping[str, pd.DataFrame], context: Context
+) -> Iterator[tuple[str, list["Figure"]]]:
+    """Yield the figure `machines`, where there is its table.
+
+    Args:
+      frames: tables by name.
+      context: what is shown.
+    """
+    table = frames.get("machines")
+    if table is not None and len(table):
+        yield "machines", figures_of_machines(table, context, frames.get("rounds"))
+
+
 def figures_of_machines(
     table: pd.DataFrame, context: Context, rounds: pd.DataFrame | None = None
 ) -> list["Figure"]:
@@ -47,8 +61,6 @@ def figures_of_machines(
       context: what is shown.
       rounds: the columns of `rounds.csv`.
     """
-    if not len(table):
-        return []
     drawn = panels(table, list(context.order), rounds)
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0

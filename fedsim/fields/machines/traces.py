@@ -8,7 +8,7 @@ from jaxtyping import Bool
 
 from fedsim.compose import availability
 from fedsim.errors import DataError
-from fedsim.fleet.availability import Availability, Moment
+from fedsim.fields.machines.availability import Availability, Moment
 from fedsim.sources.files import Name
 from fedsim.sources.traces import trace_of
 

@@ -1,0 +1,58 @@
+"""The keys of `fleet` about machines."""
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le
+
+from fedsim.scenario.added import AddedKeys
+from fedsim.scenario.schema import AllowedKinds, ByForm, Section
+from fedsim.scenario.values import Share
+
+
+class Dropout(Section):
+    """`fleet.dropout` as a mapping."""
+
+    before: Share = 0.0
+    """Probability that a client of a round leaves before it gets the model."""
+    during: Share = 0.0
+    """Probability that it leaves while it trains, at a uniformly drawn moment."""
+    after: Share = 0.0
+    """Probability that it sends its message and the message is lost."""
+
+
+class Stragglers(Section):
+    """`fleet.stragglers`."""
+
+    share: Share
+    """Share of the clients of a round that are stragglers."""
+    work: Literal["partial", "drop"] = "partial"
+    """What a straggler does: it sends what it has done (`partial`), or it is left out as late
+    (`drop`)."""
+
+
+class MachineKeys:
+    """The keys of `fleet`."""
+
+    speed: Annotated[Annotated[Any, AllowedKinds("speed")] | None, ByForm()] = None
+    """Seconds per local step; by default one, for all clients."""
+    links: Annotated[Annotated[Any, AllowedKinds("link")] | None, ByForm()] = None
+    """Bytes per second to the clients and back; by default infinitely many."""
+    availability: Annotated[Annotated[Any, AllowedKinds("availability")] | None, ByForm()] = None
+    """Who can be reached when a round begins; by default everybody."""
+    dropout: Annotated[Share | Dropout, ByForm()] = 0.0
+    """Probability that a client of a round leaves while it trains, or
+    `{before: 0.1, during: 0.1, after: 0.1}`."""
+    deadline: Annotated[float, Gt(0)] | None = None
+    """Seconds of the virtual clock after which a round ends, whoever is missing."""
+    partial_work: bool = False
+    """Whether a client that would be late sends the local steps that it has done in time."""
+    over_select: Annotated[float, Ge(1), Le(100)] = 1.0
+    """The cohort is drawn this many times as large, and the round ends when `cohort.size` clients
+    have reported."""
+    stragglers: Stragglers | None = None
+    """Clients of a round that do 1 to E − 1 of their E epochs (or local steps) in the time of E,
+    drawn again in every round."""
+
+
+KEYS = [AddedKeys("fleet", after="", keys=MachineKeys, written=True)]
+FILES = [("fleet", name) for name in ("speed", "links", "availability")]
