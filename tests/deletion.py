@@ -29,6 +29,7 @@ EDITS = {
     "cohort": "cohort={}",
     "data_attack": "data.attack=[{}]",
     "link": "fleet.links={}",
+    "metric": "evaluate.metric={}",
     "mechanism": "privacy={{clip: 1, delta: 1e-5, epsilon: 1, mechanism: {}}}",
     "method": "method={}",
     "rule": "server=[{}]",

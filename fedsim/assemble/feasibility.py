@@ -15,6 +15,7 @@ from fedsim.assemble.traits import Reason, Voice
 from fedsim.fleet import Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
+from fedsim.scenario.index import METRIC, missing_field, refusal
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.sections import Malicious
 from fedsim.types import SERVER_SAMPLE_NEEDS
@@ -60,6 +61,8 @@ def foreign_metric(facts: Facts) -> Findings:
     """A metric for other labels than the samples have; one of clients without scores."""
     metric = facts.spec.evaluate.metric
     classes = facts.classes
+    if field := missing_field(METRIC, metric):
+        yield ("evaluate", "metric"), f"{metric}: {refusal(field)}"
     of_clients = metric.startswith(("client_", "personal_"))
     if of_clients and not facts.spec.evaluate.personal:
         text = f"{metric} is measured with evaluate.personal"

@@ -22,6 +22,22 @@ Speaker = Callable[[Facts], Voice | Iterable[Voice]]
 Calculation = Callable[[Facts], Findings]
 
 
+class Alteration(NamedTuple):
+    """How a field changes the samples, once they are partitioned and skewed.
+
+    Attributes:
+      path: of its key.
+      reads: other keys that it reads.
+      alter: (scenario, federation, seed) -> the federation.
+      decides: (spec) -> what decides the samples besides the section `data`.
+    """
+
+    path: KeyPath
+    reads: Sequence[KeyPath]
+    alter: Callable[[Scenario, Federation, int], Federation]
+    decides: Callable[[Any], Any]
+
+
 class ServerParts(NamedTuple):
     """What the program of a server is made of."""
 
@@ -77,6 +93,8 @@ class Field(NamedTuple):
       components: learns what its sections make, before samples are known.
       solved_before_model: keys that the check fills in before the model is made.
       solved_last: keys that it fills in once everything else is known.
+      alteration: how it changes the samples; None: not at all.
+      attacks: path -> (spec) -> the kinds of what malicious clients do there.
       counts_models: keys that say how many models there are: none is made where one is refused.
       links: (spec) -> (path, section) of the links that stand in place of `server`; None: those of
         the section.
@@ -108,6 +126,8 @@ class Field(NamedTuple):
     components: Callable[[Facts], None] = nothing
     solved_before_model: Sequence[Callable[[Facts], None]] = ()
     solved_last: Sequence[Callable[[Facts], None]] = ()
+    alteration: Alteration | None = None
+    attacks: Mapping[str, Callable[[Any], list[str]]] = {}
     counts_models: tuple[str, ...] = ()
     links: Callable[[Any], list[tuple[KeyPath, Any]] | None] = nothing
     served: Callable[[Any], list[Any] | None] = nothing

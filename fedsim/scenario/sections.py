@@ -76,9 +76,6 @@ class DataCommon:
     skew: list[Annotated[Any, AllowedKinds("skew")]] = []
     """What makes the samples of clients differ, training samples and a client's own test samples
     alike, applied in this order; other sets stay as they are."""
-    attack: list[Annotated[Any, AllowedKinds("data_attack")]] = []
-    """What the attacker does to the training samples of the clients of `fleet.malicious`, in this
-    order, after `skew`; all test samples, and the other sets, stay clean."""
     augment: list[Annotated[Any, AllowedKinds("augmentation")]] = []
     """Random changes of the images of a batch in every local step, in this order; never applied
     where a model is scored."""

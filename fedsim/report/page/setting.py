@@ -1,5 +1,6 @@
 """What was run, and where it comes from: the parts of a scenario, and its provenance."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,17 +51,13 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     compare = scenario.get("compare") or {}
     vary = compare.get("vary") or {}
     data = scenario["data"]
-    poisons = data.get("attack") or []
     steps: list[Step] = []
     if "fork" in record:
         original = f"another run ({record['fork']['scenario'][:12]})"
         steps.append(("forked", f"goes on after round {record['fork']['round']} of {original}"))
     steps.append(("data", _data(data, vary)))
-    if poisons:
-        steps.append(("attack on data", chain(poisons)))
-    steps.append(("model", call(scenario["model"])))
-    for package, module in added("SETTING"):
-        steps += module_of(package, module).steps(scenario)
+    attacks = _added("ATTACKS", scenario)
+    steps += [*attacks, ("model", call(scenario["model"])), *_added("SETTING", scenario)]
     if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
 
@@ -86,7 +83,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     name = "attack" if wire and has_attackers else "wire"
     on_wire = "as varied" if "wire" in vary else chain(wire)
     steps.append((name, on_wire or "as sent"))
-    if has_attackers and (wire or poisons):
+    if has_attackers and (wire or attacks):
         share = "as varied"
         if malicious:
             share = variation_in_words(f"fleet.malicious={malicious}")
@@ -103,6 +100,12 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
             listed = ", ".join(map(value_in_short, texts_of_axis(values)))
             steps.append((title, f"{axis_name(path, scenario)} ({path}): {listed}"))
     return steps
+
+
+def _added(entry: str, scenario: Mapping[str, Any]) -> list[Step]:
+    """The parts that fields have."""
+    steps = [module_of(package, module).steps(scenario) for package, module in added(entry)]
+    return list(itertools.chain(*steps))
 
 
 def _methods(record: Mapping[str, Any]) -> list[str]:
