@@ -11,6 +11,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.federation import federations_of, resolved_data
+from fedsim.assemble.field import ObserverSetting
 from fedsim.assemble.fields import fields, first, form_of
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
@@ -248,6 +249,8 @@ def _program(
         is_single = lane_devices is None or len(lane_devices) == 1
         tuning_mesh = mesh(trained.tuning, shards=layout.shards if is_single else 1)
 
+    observed = ObserverSetting(spec, server, inputs.training_inputs)
+
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
     samples = max(len(x) for x, _ in scored.values())
@@ -264,7 +267,7 @@ def _program(
         capacity=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        diagnostics=spec.evaluate.diagnostics and not trained.client.not_federated,
+        observer=first(field.observer(observed) for field in fields().values()),
         probe_mesh=probe_mesh,
         server_mesh=server_mesh,
         trains_alone="solo" in trained.client.needs,

@@ -11,7 +11,9 @@ from fedsim.engine.forms import OneModel
 from fedsim.engine.lanes import Private
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.traffic import Traffic
+from fedsim.engine.observer import Observer
 from fedsim.engine.program import Program
+from fedsim.engine.server import Server
 from fedsim.fleet import Plan
 from fedsim.fleet.plan import Conditions
 from fedsim.scenario.reader import KeyPath
@@ -68,6 +70,14 @@ class SeedSetting(NamedTuple):
     up: int  # the most bytes that it sends
 
 
+class ObserverSetting(NamedTuple):
+    """What a field may know when it looks on at the rounds."""
+
+    spec: Any
+    server: Server
+    inputs: Any  # those of `programs.training`
+
+
 class RunSetting(NamedTuple):
     """What a field may know when it adds meters to a run."""
 
@@ -109,6 +119,7 @@ class Field(NamedTuple):
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
       form: (method, plan, variables at the start) -> the form of the server; None: another one.
       traffic: (plan) -> the class that counts messages; None: another one.
+      observer: (setting) -> what looks on while clients train; None: nothing.
       meters: (setting) -> what it counts in a run.
       resolved: (scenario) -> name -> its sections, with everything written out.
       method_name: (spec, whether training and mean are plain) -> the name of a scenario that names
@@ -141,6 +152,7 @@ class Field(NamedTuple):
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
     form: Callable[[Client, Plan, Shared], OneModel | None] = nothing
     traffic: Callable[[Plan], type[Traffic] | None] = nothing
+    observer: Callable[[ObserverSetting], Observer | None] = nothing
     meters: Callable[[RunSetting], list[Meter]] = lambda setting: []
     resolved: Callable[[Scenario], dict[str, Any]] = no_sections
     method_name: Callable[[Any, bool], str | None] = nothing

@@ -8,7 +8,6 @@ from fedsim.assemble.fields import fields, first
 from fedsim.engine.downlink import downlink
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
-from fedsim.engine.meters.diagnostics import Diagnostics
 from fedsim.engine.meters.dropouts import Dropouts
 from fedsim.engine.meters.malicious import MaliciousReports
 from fedsim.engine.meters.privacy import CutBatches, Epsilon, SampleEpsilon
@@ -63,6 +62,6 @@ def meters_of(
         meters.append(Epsilon(spent))
     if samples_spent is not None:
         meters.append(SampleEpsilon(samples_spent, plan.federation.sizes))
-    if program.diagnostics:
-        meters.append(Diagnostics())
+    if program.observer is not None:
+        meters.append(program.observer.meter())
     return meters

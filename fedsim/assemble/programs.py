@@ -28,7 +28,6 @@ from fedsim.clients import (
     tuning,
 )
 from fedsim.compose import server_step, unique_names
-from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
@@ -40,7 +39,6 @@ from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
-from fedsim.rules.mean import mean
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
 from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task, Travel
 
@@ -371,7 +369,7 @@ def serving(
         )
         return server.with_optimiser(server_step(*optimisers))
 
-    wire = _made(sections.wire)
+    wire = made_of(sections.wire)
     if sections.privacy is not None:
         further, rule = _private_links(sections.privacy, shape.width)
         wire += further
@@ -400,7 +398,6 @@ def serving(
         pipeline,
         broadcast=codec,
         memories=trained.memories,
-        deviations=deviations(training_inputs, sections.wire, drop, shape.width),
         rows=shape.blocks * shape.block,
     )
 
@@ -428,23 +425,6 @@ def _private_links(privacy: PrivacyKey, width: int) -> tuple[list[Any], Rule]:
     return [], rule
 
 
-@functools.lru_cache(MAX_CACHED)
-def deviations(
-    training_inputs: TrainingInputs, wire: tuple[HashableSection, ...], drop: bool, width: int
-) -> Deviations:
-    """The program that measures rows behind a wire; with the plain mean, whatever rule follows."""
-    trained = training(training_inputs)
-    pipeline = Pipeline(
-        wire=_made(wire),
-        server=ServerLinks(stages=[], rule=mean(), steps=[]),
-        client=trained.client,
-        task=trained.task,
-        drops_nonfinite=drop,
-        width=width,
-    )
-    return Deviations(pipeline)
-
-
-def _made(links: tuple[HashableSection, ...]) -> list[Any]:
-    """What the factories of these sections make."""
+def made_of(links: tuple[HashableSection, ...]) -> list[Any]:
+    """Return what the factories of these sections make."""
     return [factory_of(link.section)() for link in links]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.engine.mesh import Mesh
+from fedsim.engine.observer import Observer
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.scoring.rows import Evaluate
 from fedsim.engine.server import Server
@@ -23,7 +24,7 @@ class Program(NamedTuple):
     capacity: Capacity
     dtype: np.dtype
     pack: Packer = longest_first
-    diagnostics: bool = False  # whether the updates are measured
+    observer: Observer | None = None  # what measures the updates, where something does
     probe_mesh: Mesh | None = None  # lanes of the pass at the global model, where a round has one
     server_mesh: Mesh | None = None  # lanes of the server's own training, where the rule needs it
     trains_alone: bool = False  # whether no other run may train side by side

@@ -211,7 +211,7 @@ class Run:
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
         cohort = dispatched.cohort
-        read = (dispatched.report, dispatched.stats, dispatched.diagnosis, dispatched.feedback)
+        read = (dispatched.report, dispatched.stats, dispatched.observed, dispatched.feedback)
         jax.block_until_ready((read, tests))
 
         if self.keep_updates is not None:

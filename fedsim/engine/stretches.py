@@ -106,7 +106,7 @@ def _has_stretches(run: Run) -> bool:
     one_message = timetable.asynchronous and timetable.buffer == 1
     remembers = run.row_bytes() > 0
     needs_more = (
-        program.diagnostics
+        program.observer is not None
         or program.probe_mesh is not None
         or program.mesh.devices is not None
         or program.mesh.shards > 1

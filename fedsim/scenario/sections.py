@@ -378,9 +378,6 @@ class Evaluate:
     on other test samples of the clients than `best` and `mean_last_k`."""
     target: float | None = None
     """Value of the metric to reach."""
-    diagnostics: bool = False
-    """Measure the clients' updates: mean norm, drift around their mean, mean cosine between pairs,
-    in `rounds.csv`."""
     clients: Annotated[int, Ge(0)] | Literal["all", "auto"] = "auto"
     """Number of clients, drawn at random, that the final model is scored on, for `clients.csv`; 0
     for none; `auto` is all of up to 10,000, else 10,000."""
