@@ -11,7 +11,7 @@ import numpy as np
 from fedsim import tree
 from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.federation import federations_of, resolved_data
-from fedsim.assemble.field import ObserverSetting
+from fedsim.assemble.field import ProgramSetting
 from fedsim.assemble.fields import fields, first, form_of
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
@@ -240,8 +240,6 @@ def _program(
 
     lane_devices = tuple(devices) if devices else None
     probe_mesh = mesh(trained.probe, lane_devices, layout.shards) if server.needs_probe else None
-    # Where a rule needs `reference`, the server trains on its own samples as well.
-    server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
     # The training before a score is on one device, by as many threads as the other training.
     tuning_mesh = None
@@ -249,7 +247,7 @@ def _program(
         is_single = lane_devices is None or len(lane_devices) == 1
         tuning_mesh = mesh(trained.tuning, shards=layout.shards if is_single else 1)
 
-    observed = ObserverSetting(spec, server, inputs.training_inputs)
+    setting = ProgramSetting(spec, server, inputs.training_inputs)
 
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
@@ -267,9 +265,9 @@ def _program(
         capacity=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        observer=first(field.observer(observed) for field in fields().values()),
+        observer=first(field.observer(setting) for field in fields().values()),
         probe_mesh=probe_mesh,
-        server_mesh=server_mesh,
+        own_work=first(field.own_work(setting) for field in fields().values()),
         trains_alone="solo" in trained.client.needs,
         tuning_mesh=tuning_mesh,
     )

@@ -12,6 +12,7 @@ from fedsim.engine.lanes import Private
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.observer import Observer
+from fedsim.engine.own_work import OwnWork
 from fedsim.engine.program import Program
 from fedsim.engine.server import Server
 from fedsim.fleet import Plan
@@ -70,8 +71,8 @@ class SeedSetting(NamedTuple):
     up: int  # the most bytes that it sends
 
 
-class ObserverSetting(NamedTuple):
-    """What a field may know when it looks on at the rounds."""
+class ProgramSetting(NamedTuple):
+    """What a field may know when it adds something to a scenario's program."""
 
     spec: Any
     server: Server
@@ -104,6 +105,7 @@ class Field(NamedTuple):
       solved_before_model: keys that the check fills in before the model is made.
       solved_last: keys that it fills in once everything else is known.
       alteration: how it changes the samples; None: not at all.
+      held_back: (section `data`) -> samples that the server keeps.
       attacks: path -> (spec) -> the kinds of what malicious clients do there.
       counts_models: keys that say how many models there are: none is made where one is refused.
       links: (spec) -> (path, section) of the links that stand in place of `server`; None: those of
@@ -119,6 +121,7 @@ class Field(NamedTuple):
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
       form: (method, plan, variables at the start) -> the form of the server; None: another one.
       traffic: (plan) -> the class that counts messages; None: another one.
+      own_work: (setting) -> what the server does by itself; None: nothing.
       observer: (setting) -> what looks on while clients train; None: nothing.
       meters: (setting) -> what it counts in a run.
       resolved: (scenario) -> name -> its sections, with everything written out.
@@ -138,6 +141,7 @@ class Field(NamedTuple):
     solved_before_model: Sequence[Callable[[Facts], None]] = ()
     solved_last: Sequence[Callable[[Facts], None]] = ()
     alteration: Alteration | None = None
+    held_back: Callable[[Any], int] = lambda data: 0
     attacks: Mapping[str, Callable[[Any], list[str]]] = {}
     counts_models: tuple[str, ...] = ()
     links: Callable[[Any], list[tuple[KeyPath, Any]] | None] = nothing
@@ -152,7 +156,8 @@ class Field(NamedTuple):
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
     form: Callable[[Client, Plan, Shared], OneModel | None] = nothing
     traffic: Callable[[Plan], type[Traffic] | None] = nothing
-    observer: Callable[[ObserverSetting], Observer | None] = nothing
+    own_work: Callable[[ProgramSetting], OwnWork | None] = nothing
+    observer: Callable[[ProgramSetting], Observer | None] = nothing
     meters: Callable[[RunSetting], list[Meter]] = lambda setting: []
     resolved: Callable[[Scenario], dict[str, Any]] = no_sections
     method_name: Callable[[Any, bool], str | None] = nothing

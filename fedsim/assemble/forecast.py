@@ -74,7 +74,6 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     training_bytes = sum(memory[name] for name in memory if name != "tables")
     at_the_end = ("process", "samples", "client_memory", "server", "tables")
     ending_bytes = sum(memory[name] for name in at_the_end)
-    server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
     expected = {
         "clients": plan.federation.N,
@@ -84,7 +83,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "parts": [],
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
-        "server_steps": server_steps,
+        "server_steps": 0,
         "bytes_up_a_round": _bytes_up(plan, rounds, message_bytes),
         "bytes_down_a_round": _bytes_down(experiment, rounds),
         "updates_bytes": updates_bytes(experiment),

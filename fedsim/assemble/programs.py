@@ -24,7 +24,6 @@ from fedsim.clients import (
     carrying,
     in_turns,
     mean_loss,
-    sgd,
     tuning,
 )
 from fedsim.compose import server_step, unique_names
@@ -40,7 +39,7 @@ from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
-from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task, Travel
+from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -70,7 +69,6 @@ class Training(NamedTuple):
     task: Task  # of the server and of scores; the lanes have that of clients
     lanes: Lanes
     probe: Lanes  # of the pass at the global model, for methods and rules that ask for one
-    server_lanes: Lanes  # of the server's training, for rules that ask for its update
     memories: Memories  # of the method, where no stage remembers anything as well
     tuning: Lanes | None  # of the training before a score, for methods that have one
 
@@ -267,7 +265,6 @@ def training(inputs: TrainingInputs) -> Training:
         task=scored_task,
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
-        server_lanes=Lanes(sgd()._replace(travel=Travel(shares=method.travel.shares)), client_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.scored.tune_steps is not None else None,
     )

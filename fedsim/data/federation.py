@@ -135,18 +135,6 @@ class Federation(NamedTuple):
         return {"test": self.test, "validation": self.validation, **self.aims}
 
     @property
-    def server_as_client(self) -> "Federation":
-        """The server's own samples, as those of a single client."""
-        n = len(self.server.y)
-        nothing = self.test_holders.indices[:0]
-        return self._replace(
-            train=self.server,
-            holders=Holders(np.arange(n, dtype=np.int32), np.array([0, n])),
-            test_holders=Holders(nothing, np.zeros(2, np.int64)),
-            label_shift_periods=(),
-        )
-
-    @property
     def pooled(self) -> "Federation":
         """The training samples of all clients, client after client, as those of a single one."""
         rows = self.holders.indices

@@ -59,8 +59,6 @@ class Server:
       needs_client_loss: whether clients send their loss at the global model.
       needs_choice: whether clients choose one of several models before they train.
       needs_probe: whether a round has a pass at the global model before training.
-      needs_reference: whether the rule asks for the server's own update.
-      needs_server_loss: whether the rule asks for losses on the server's own samples.
     """
 
     def __init__(
@@ -103,8 +101,6 @@ class Server:
         self.needs_client_loss = "loss" in rule.needs
         self.needs_choice = client.bank is not None and client.bank.choice is not None
         self.needs_probe = self.needs_client_loss or self.needs_choice or client.probe is not None
-        self.needs_reference = "reference" in rule.needs
-        self.needs_server_loss = "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
         """Return the server with other optimisers; they share all other compiled programs."""

@@ -113,7 +113,7 @@ def _has_stretches(run: Run) -> bool:
         or program.server.client.bank is not None
         or run.keep_updates is not None
         or run.feedback_names
-        or run.server_training is not None
+        or run.own_training is not None
     )
     return one_message and not remembers and not needs_more
 

@@ -5,8 +5,10 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `ORDER`: fields are asked in this order, and those of the same number by name.
 - `KINDS`: modules that register its kinds; `shipped.json` beside them describes these.
 - `METRICS`: of those of `evaluate.metric`, the ones that only it measures.
+- `NEEDS`: of what rules need (`Rule.needs`), what only it makes.
 - `ATTACKS`: the module whose `steps(scenario)` say what malicious clients do to samples, in the
   setting of a page.
+- `GRID`: the module whose `as_read(document, cells)` changes how cells of a comparison are read.
 - `FIELD`: the module whose `FIELD` is a `fedsim.assemble.field.Field`.
 - `REQUIRES`: other fields that it imports.
 - All that tools may add (`fedsim.tools`): `TABLES`, `PAGE`, `NAMES` ...

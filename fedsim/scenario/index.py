@@ -17,10 +17,12 @@ FILE = ROOT / FIELDS / "index.csv"
 # In place of a family:
 KEY = "key"
 METRIC = "metric"
+NEED = "need"  # of a rule
+ENTRIES = {"METRICS": METRIC, "NEEDS": NEED}
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Yield (family, `key` or `metric`, its name, field) of what the installed fields have."""
+    """Yield (family, name, field) of what fields have; `key` and the like are families, too."""
     by_package = {package.__name__: name for name, package in fields().items()}
     for family, kinds in FAMILIES.items():
         for kind, factory in kinds.items():
@@ -30,9 +32,10 @@ def rows() -> Iterator[tuple[str, str, str]]:
     for package, keys in keys_of_fields():
         for name in keys.names():
             yield KEY, name, by_package[package]
-    for package, names in added("METRICS"):
-        for name in names:
-            yield METRIC, name, by_package[package]
+    for entry, family in ENTRIES.items():
+        for package, names in added(entry):
+            for name in names:
+                yield family, name, by_package[package]
 
 
 @functools.cache
@@ -42,11 +45,11 @@ def _recorded() -> dict[tuple[str, str], str]:
 
 
 def missing_field(family: str, name: str) -> str:
-    """Return the field that has a kind, a key or a metric, if it is not installed; else empty.
+    """Return the field that has a kind, a key and so on, if it is not installed; else empty.
 
     Args:
-      family: of the kind, `key` or `metric`.
-      name: of the kind or metric, or the path of the key.
+      family: of the kind, `key`, `metric` or `need`.
+      name: of the kind, metric or need, or the path of the key.
     """
     field = _recorded().get((family, name), "")
     return "" if field in fields() else field

@@ -45,13 +45,6 @@ class TestClients(Section):
     """Share of the clients with samples that never train; their samples are the test set."""
 
 
-class ServerSamples(Section):
-    """`data.server`."""
-
-    samples: Index = 0
-    """Training samples that the server holds and no client gets, stratified by label."""
-
-
 class TokenizerFile(Section):
     """`data.tokenizer` as a mapping."""
 
@@ -90,9 +83,6 @@ class DataCommon:
     client_test: ShareBelowOne = 0.0
     """Share of every client's samples held out for its own scores; at least one stays to train
     on. With `evaluate.personal`, half of them are for scores while the run lasts."""
-    server: ServerSamples = ServerSamples()
-    """Samples that the server holds and no client gets, drawn by `data.seed`: for the rules that
-    read them, `trust` and `zeno`, and for the methods that are compared with these."""
     resident_mb: Annotated[float, Ge(0)] = 4096.0
     """Training samples, in MB, that stay on the device; if there are more, every round sends its
     own, with the same result."""

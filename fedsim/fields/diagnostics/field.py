@@ -3,7 +3,7 @@
 import functools
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.field import Field, ObserverSetting
+from fedsim.assemble.field import Field, ProgramSetting
 from fedsim.assemble.programs import MAX_CACHED, TrainingInputs, made_of, training
 from fedsim.assemble.section_keys import HashableSection, hashable_sections
 from fedsim.assemble.traits import SILENT, Reason, Voice
@@ -26,7 +26,7 @@ def _voice(facts: Facts) -> Voice:
     return Voice(PATH, "remove diagnostics", [of_graphs, *others], [])
 
 
-def _observer(setting: ObserverSetting) -> Diagnostics | None:
+def _observer(setting: ProgramSetting) -> Diagnostics | None:
     server = setting.server
     if not setting.spec.evaluate.diagnostics or server.client.not_federated:
         return None
