@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from fedsim.engine.lanes import Private
     from fedsim.engine.meters import Meter
     from fedsim.engine.meters.traffic import Traffic
+    from fedsim.engine.observer import Observer
+    from fedsim.engine.own_work import OwnWork
     from fedsim.engine.program import Program
+    from fedsim.engine.server import Server
     from fedsim.engine.server_records import ServerState
     from fedsim.fleet import Cohort, Plan
     from fedsim.fleet.plan import Conditions
@@ -27,6 +30,22 @@ if TYPE_CHECKING:
 
 Speaker = Callable[["Facts"], "Voice | Iterable[Voice]"]
 Calculation = Callable[["Facts"], "Findings"]
+
+
+class Alteration(NamedTuple):
+    """How a field changes the samples, once they are partitioned and skewed.
+
+    Attributes:
+      path: of its key.
+      reads: other keys that it reads.
+      alter: (scenario, federation, seed) -> the federation.
+      decides: (spec) -> what decides the samples besides the section `data`.
+    """
+
+    path: KeyPath
+    reads: Sequence[KeyPath]
+    alter: Callable[[Scenario, Federation, int], Federation]
+    decides: Callable[[Any], Any]
 
 
 class ServerParts(NamedTuple):
@@ -58,6 +77,14 @@ class SeedSetting(NamedTuple):
     planned: Any  # what the field's `planned` returned
     down: int  # the most bytes that a client receives in a round
     up: int  # the most bytes that it sends
+
+
+class ProgramSetting(NamedTuple):
+    """What a field may know when it adds something to a scenario's program."""
+
+    spec: Any
+    server: Server
+    inputs: Any  # those of `programs.training`
 
 
 class RunSetting(NamedTuple):
@@ -102,6 +129,9 @@ class Field(NamedTuple):
       components: learns what its sections make, before samples are known.
       solved_before_model: keys that the check fills in before the model is made.
       solved_last: keys that it fills in once everything else is known.
+      alteration: how it changes the samples; None: not at all.
+      held_back: (section `data`) -> samples that the server keeps.
+      attacks: path -> (spec) -> the kinds of what malicious clients do there.
       counts_models: keys that say how many models there are: none is made where one is refused.
       links: (spec) -> (path, section) of the links that stand in place of `server`; None: those of
         the section.
@@ -119,6 +149,8 @@ class Field(NamedTuple):
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
       form: (method, plan, variables at the start) -> the form of the server; None: another one.
       traffic: (plan) -> the class that counts messages; None: another one.
+      own_work: (setting) -> what the server does by itself; None: nothing.
+      observer: (setting) -> what looks on while clients train; None: nothing.
       meters: (setting) -> what it counts in a run.
       resolved: (scenario) -> name -> its sections, with everything written out.
       method_name: (spec, whether training and mean are plain) -> the name of a scenario that names
@@ -138,6 +170,9 @@ class Field(NamedTuple):
     components: Callable[[Facts], None] = nothing
     solved_before_model: Sequence[Callable[[Facts], None]] = ()
     solved_last: Sequence[Callable[[Facts], None]] = ()
+    alteration: Alteration | None = None
+    held_back: Callable[[Any], int] = lambda data: 0
+    attacks: Mapping[str, Callable[[Any], list[str]]] = {}
     counts_models: tuple[str, ...] = ()
     links: Callable[[Any], list[tuple[KeyPath, Any]] | None] = nothing
     served: Callable[[Any], list[Any] | None] = nothing
@@ -153,6 +188,8 @@ class Field(NamedTuple):
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
     form: Callable[[Client, Plan, Shared], OneModel | None] = nothing
     traffic: Callable[[Plan], type[Traffic] | None] = nothing
+    own_work: Callable[[ProgramSetting], OwnWork | None] = nothing
+    observer: Callable[[ProgramSetting], Observer | None] = nothing
     meters: Callable[[RunSetting], list[Meter]] = lambda setting: []
     resolved: Callable[[Scenario], dict[str, Any]] = no_sections
     method_name: Callable[[Any, bool], str | None] = nothing

@@ -29,6 +29,7 @@ EDITS = {
     "cohort": "cohort={}",
     "data_attack": "data.attack=[{}]",
     "link": "fleet.links={}",
+    "metric": "evaluate.metric={}",
     "mechanism": "privacy={{clip: 1, delta: 1e-5, epsilon: 1, mechanism: {}}}",
     "method": "method={}",
     "rule": "server=[{}]",
@@ -125,6 +126,7 @@ def _remnants_of_field(field: str, place: Path) -> Iterator[str]:
     with (ROOT / "fedsim/fields/index.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["field"] == field]
     first_of_each = {row["family"]: row["name"] for row in reversed(rows)}
+    first_of_each.pop("need", None)  # a scenario cannot write it
     for family, name in first_of_each.items():
         edit = f"{name}=1" if family == "key" else EDITS[family].format(name)
         done = _called(place, ["fedsim", "check", IID, "--set", edit])

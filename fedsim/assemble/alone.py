@@ -38,7 +38,6 @@ SECTIONS: dict[str, Any] = {
     "client.dp_sgd": {"client": {"dp_sgd": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}}},
     "client.optimizer_state": {"client": {"optimizer_state": "carry"}},
     "client.statistics": {"client": {"statistics": "pooled"}},
-    "evaluate.diagnostics": {"evaluate": {"diagnostics": True}},
     "fleet.malicious": {"fleet": {"malicious": [0]}},
     "model": {"model": {"kind": "mlp", "freeze": ["layer0"]}},
     "on_nonfinite": {"on_nonfinite": "keep"},

@@ -32,6 +32,7 @@ from fedsim.engine.run import Run, RunOptions
 from fedsim.engine.scoring.rows import evaluator, scoring_of
 from fedsim.engine.threads import useful_threads
 from fedsim.errors import DeviceError
+from fedsim.field import ProgramSetting
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.models.freezing import with_all_leaves
@@ -239,14 +240,14 @@ def _program(
 
     lane_devices = tuple(devices) if devices else None
     probe_mesh = mesh(trained.probe, lane_devices, layout.shards) if server.needs_probe else None
-    # Where a rule needs `reference`, the server trains on its own samples as well.
-    server_mesh = mesh(trained.server_lanes) if server.needs_reference else None
 
     # The training before a score is on one device, by as many threads as the other training.
     tuning_mesh = None
     if trained.tuning is not None:
         is_single = lane_devices is None or len(lane_devices) == 1
         tuning_mesh = mesh(trained.tuning, shards=layout.shards if is_single else 1)
+
+    setting = ProgramSetting(spec, server, inputs.training_inputs)
 
     # An evaluation reads the model once for every sample of the largest set to score on.
     scored = of_first_seed(inputs.federations).scored
@@ -264,14 +265,14 @@ def _program(
         capacity=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        diagnostics=spec.evaluate.diagnostics and not trained.client.not_federated,
+        observer=first(field.observer(setting) for field in fields().values()),
         probe_mesh=probe_mesh,
-        server_mesh=server_mesh,
         beside={
             name: variables
             for field in fields().values()
             for name, variables in field.beside(spec).items()
         },
+        own_work=first(field.own_work(setting) for field in fields().values()),
         trains_alone="solo" in trained.client.needs,
         tuning_mesh=tuning_mesh,
     )

@@ -15,9 +15,9 @@ from fedsim.assemble.traits import Reason, Voice
 from fedsim.fleet import Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
+from fedsim.scenario.index import METRIC, NEED, missing_field, refusal
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.sections import Malicious
-from fedsim.types import SERVER_SAMPLE_NEEDS
 from fedsim.types.client import POOLED
 
 # What a client method may need of samples and model, besides `solo` and `no KEY`.
@@ -47,6 +47,16 @@ def unknown_needs(facts: Facts) -> Findings:
         yield ("client", "kind"), f"{text}; change its `needs`"
 
 
+def missing_needs(facts: Facts) -> Findings:
+    """A rule that reads what a field would make that is not installed."""
+    rule = facts.rule
+    if rule is None:
+        return
+    for need in sorted(rule.made.needs):
+        if field := missing_field(NEED, need):
+            yield rule.path, f"{rule.section.kind} reads {need}: {refusal(field)}"
+
+
 def unknown_columns(facts: Facts) -> Findings:
     """A cohort that needs what nobody knows."""
     kind = facts.spec.cohort.kind
@@ -60,6 +70,8 @@ def foreign_metric(facts: Facts) -> Findings:
     """A metric for other labels than the samples have; one of clients without scores."""
     metric = facts.spec.evaluate.metric
     classes = facts.classes
+    if field := missing_field(METRIC, metric):
+        yield ("evaluate", "metric"), f"{metric}: {refusal(field)}"
     of_clients = metric.startswith(("client_", "personal_"))
     if of_clients and not facts.spec.evaluate.personal:
         text = f"{metric} is measured with evaluate.personal"
@@ -333,32 +345,3 @@ def large_cohort(facts: Facts) -> Findings:
         yield ("cohort", "size"), f"a cohort of {size} {limit}"
     if isinstance(candidates, int) and candidates > eligible:
         yield ("cohort", "candidates"), f"{candidates} candidates {limit}"
-
-
-def server_samples(facts: Facts) -> Findings:
-    """Samples that the server holds and no rule reads, or that a rule reads and it does not hold.
-
-    Unread samples are lost to the clients. In a comparison that makes sense, next to a method that
-    reads them.
-    """
-    rule = facts.rule
-    spec = facts.spec
-    facts.require_sound(("compare", "methods"), ("client", "steps"))
-    facts.require("N")  # before samples are split, too many for the server are not refused yet
-    if rule is None or facts.refused("data.server"):
-        return
-    samples = spec.data.server.samples
-    reads = rule.made.needs & SERVER_SAMPLE_NEEDS
-    if reads and not samples:
-        text = f"{rule.section.kind} reads samples that the server keeps for itself"
-        remedy = "write them into the data section, as server: {samples: 100}, or use another rule"
-        yield rule.path, f"{text}, and it keeps none; {remedy}"
-    if "reference" in reads and isinstance(spec.client.steps, list):
-        text = f"{rule.section.kind} trains the server as one more client"
-        remedy = "write a single number, or epochs"
-        yield ("client", "steps"), f"{text}, and these are steps of the others; {remedy}"
-    if samples and not reads and not spec.compare.methods:
-        text = "no link of server reads the server's own samples"
-        reason = f"these {samples} would be lost to the clients"
-        remedy = "remove it, or compare with trust or zeno"
-        yield ("data", "server", "samples"), f"{text}, and {reason}; {remedy}"

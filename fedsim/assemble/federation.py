@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.assemble.data_files import path_of, resolved_file
+from fedsim.assemble.fields import alterations
 from fedsim.assemble.links import factory_of, locate_link_errors
-from fedsim.assemble.poisons import with_attacks
 from fedsim.assemble.problems import Problems
 from fedsim.assemble.samples import (
     is_natural,
@@ -99,7 +99,7 @@ def partitioned_samples(
 def federations_from(scenario: Scenario, partitioned: PartitionedSamples) -> dict[int, Federation]:
     """Return the federations of partitioned samples, by seed.
 
-    Clients that never train are chosen here, and the samples are skewed and attacked.
+    Clients that never train are chosen here, and the samples are changed.
 
     Raises:
       ScenarioError: for samples that cannot be changed as asked.
@@ -149,16 +149,16 @@ def _drawn_clients(scenario: Scenario, parts: Parts) -> np.ndarray:
 
 
 def altered(scenario: Scenario, federation: Federation, seed: int) -> Federation:
-    """Return the federation after `data.skew` and `data.attack`.
+    """Return the federation after `data.skew`, and after what fields do to the samples.
 
     Raises:
-      ScenarioError: for samples that cannot be changed as asked, with the problems of both.
+      ScenarioError: for samples that cannot be changed as asked, with the problems of all.
     """
     problems = Problems(scenario)
-    skewed = problems.attempt(with_skews, scenario, federation, seed)
-    attacked = problems.attempt(with_attacks, scenario, skewed or federation, seed)
+    for change in (with_skews, *(alteration.alter for alteration in alterations())):
+        federation = problems.attempt(change, scenario, federation, seed) or federation
     problems.raise_all()
-    return attacked
+    return federation
 
 
 @locate_link_errors

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from fedsim.engine.forms import OneModel
-from fedsim.field import Field
+from fedsim.field import Alteration, Field
 from fedsim.fleet import Plan
 from fedsim.installed import added, module_of
 from fedsim.types import Client, Shared
@@ -22,6 +22,12 @@ def fields() -> dict[str, Field]:
 def first(answers: Iterable[T | None]) -> T | None:
     """Return the first answer that is not None; None where nobody has one."""
     return next((answer for answer in answers if answer is not None), None)
+
+
+def alterations() -> list[Alteration]:
+    """Return how fields change the samples, in this order."""
+    changes = (field.alteration for field in fields().values())
+    return [change for change in changes if change is not None]
 
 
 def form_of(client: Client, plan: Plan, initial: Shared) -> OneModel:

@@ -74,7 +74,6 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
     training_bytes = sum(memory[name] for name in memory if name != "tables")
     at_the_end = ("process", "samples", "client_memory", "server", "tables")
     ending_bytes = sum(memory[name] for name in at_the_end)
-    server_steps = int(plan.server_plan().steps[0]) if program.server.needs_reference else 0
 
     expected = {
         "clients": plan.federation.N,
@@ -84,7 +83,7 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "parts": [],
         "steps_a_round": steps,
         "longest_client_steps": max((int(work.steps.max(initial=0)) for work in rounds), default=0),
-        "server_steps": server_steps,
+        "server_steps": 0,
         "bytes_up_a_round": _bytes_up(plan, rounds, message_bytes),
         "bytes_down_a_round": _bytes_down(experiment, rounds),
         "updates_bytes": updates_bytes(experiment),
@@ -498,23 +497,21 @@ def _notes_on_sizes(spec: Any, sizes: np.ndarray) -> list[str]:
     return lines
 
 
-def _attacks_on_wire(spec: Any) -> list[str]:
-    """The kinds of the attacks on messages."""
-    return [section.kind for section in spec.wire if section.family == "attack"]
+def _attacks(spec: Any) -> dict[str, list[str]]:
+    """Path -> the kinds of the attacks there, on messages and those of fields."""
+    attacks = {"wire": [section.kind for section in spec.wire if section.family == "attack"]}
+    for field in fields().values():
+        attacks |= {path: kinds(spec) for path, kinds in field.attacks.items()}
+    return attacks
 
 
 def _notes_on_attacks(spec: Any, plan: Plan) -> list[str]:
     """Attacks without malicious clients, unless the comparison varies how many there are."""
     if plan.malicious.any() or "fleet.malicious" in spec.compare.vary:
         return []
-    lines = []
     remedy = "and no client is malicious; set fleet.malicious"
-    on_wire = _attacks_on_wire(spec)
-    if on_wire:
-        lines.append(f"wire has {on_wire[0]}, {remedy}")
-    if spec.data.attack:
-        lines.append(f"data.attack has {spec.data.attack[0].kind}, {remedy}")
-    return lines
+    attacks = _attacks(spec)
+    return [f"{path} has {kinds[0]}, {remedy}" for path, kinds in attacks.items() if kinds]
 
 
 def _notes_on_broadcast(spec: Any) -> list[str]:
@@ -528,10 +525,11 @@ def _notes_on_broadcast(spec: Any) -> list[str]:
 
 def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:
     """Malicious clients without an attack; a user's client method may read who is malicious."""
-    has_attack = bool(_attacks_on_wire(spec) or spec.data.attack)
-    if not plan.malicious.any() or has_attack or user_file(spec.client) is not None:
+    attacks = _attacks(spec)
+    if not plan.malicious.any() or any(attacks.values()) or user_file(spec.client) is not None:
         return []
-    text = "fleet.malicious is set, and neither wire nor data.attack has an attack"
+    nowhere = f"neither {' nor '.join(attacks)} has an" if len(attacks) > 1 else "wire has no"
+    text = f"fleet.malicious is set, and {nowhere} attack"
     return [f"{text}: malicious clients behave like all others"]
 
 

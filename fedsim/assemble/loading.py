@@ -1,20 +1,20 @@
 """The samples of a scenario, as a step of its check."""
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.federation import altered, evenly_partitioned
+from fedsim.assemble.fields import alterations
 from fedsim.assemble.hooks import check_augmentation
 from fedsim.assemble.plans import absent_clients, of_first_seed
 from fedsim.assemble.problems import UNKNOWN
 from fedsim.errors import dotted
 
-ALTERATIONS = [("data", "skew"), ("data", "attack")]
-
 # Keys of the data section without which its samples can be loaded all the same.
-PARTITIONING = [("data", "partition"), ("data", "clients"), *ALTERATIONS]
+PARTITIONING = [("data", "partition"), ("data", "clients"), ("data", "skew")]
 AUGMENT = ("data", "augment")
 
 
@@ -50,18 +50,21 @@ def _without_partition(facts: Facts, dtype: np.dtype) -> tuple[Any, Any]:
 
     Both are UNKNOWN where the samples were refused, too.
     """
-    if not facts.refused(*map(dotted, PARTITIONING), "evaluate.metric"):
+    of_fields = [change.path for change in alterations()]
+    without = [*PARTITIONING, *of_fields]
+    if not facts.refused(*map(dotted, without), "evaluate.metric"):
         return UNKNOWN, UNKNOWN
 
     scenario = facts.scenario
     spec = scenario.spec
     keys = [("data", key) for key in type(spec.data).model_fields]
-    read = [key for key in keys if key not in (*PARTITIONING, AUGMENT)]
+    read = [key for key in keys if key not in (*without, AUGMENT)]
     federation = facts.attempt(evenly_partitioned, scenario, facts.data, dtype, reads=read)
 
-    # Skews and attacks follow the partition, so nobody has looked at them yet.
+    # What changes samples follows the partition, so nobody has looked at them yet.
     if facts.refused("data.partition", "data.clients"):
-        altering = [*ALTERATIONS, ("fleet", "malicious"), ("evaluate", "metric")]
+        also_read = chain(*(change.reads for change in alterations()))
+        altering = [("data", "skew"), *of_fields, *also_read]
         facts.attempt(altered, scenario, federation, spec.seeds[0], reads=altering)
 
     # A natural partition has a client for every id among the samples.

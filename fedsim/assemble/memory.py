@@ -51,7 +51,6 @@ REMEDIES: dict[str, tuple[KeyPath, str]] = {
     "samples": (("data",), "lower data.resident_mb, or use fewer samples"),
     "partition": (("data", "clients"), "lower data.clients, or use fewer seeds"),
     "skew": (("data", "skew"), "use fewer seeds or samples, or skews of labels alone"),
-    "attack": (("data", "attack"), "use fewer seeds or samples, or attacks on labels alone"),
     "tables": (("data", "clients"), "lower data.clients"),
     "rows": (("rounds",), "lower it, or evaluate less often with evaluate.every"),
 }

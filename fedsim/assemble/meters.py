@@ -7,7 +7,6 @@ from fedsim.assemble.fields import fields, first
 from fedsim.engine.downlink import downlink
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
-from fedsim.engine.meters.diagnostics import Diagnostics
 from fedsim.engine.meters.malicious import MaliciousReports
 from fedsim.engine.meters.privacy import CutBatches, Epsilon, SampleEpsilon
 from fedsim.engine.meters.traffic import Pooled, Traffic
@@ -60,6 +59,6 @@ def meters_of(
         meters.append(Epsilon(spent))
     if samples_spent is not None:
         meters.append(SampleEpsilon(samples_spent, plan.federation.sizes))
-    if program.diagnostics:
-        meters.append(Diagnostics())
+    if program.observer is not None:
+        meters.append(program.observer.meter())
     return meters

@@ -23,11 +23,9 @@ from fedsim.clients import (
     carrying,
     in_turns,
     mean_loss,
-    sgd,
     tuning,
 )
 from fedsim.compose import server_step, unique_names
-from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
@@ -40,9 +38,8 @@ from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
-from fedsim.rules.mean import mean
 from fedsim.rules.private_mean import Bound, private_mean, private_sum
-from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task, Travel
+from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -72,7 +69,6 @@ class Training(NamedTuple):
     task: Task  # of the server and of scores; the lanes have that of clients
     lanes: Lanes
     probe: Lanes  # of the pass at the global model, for methods and rules that ask for one
-    server_lanes: Lanes  # of the server's training, for rules that ask for its update
     memories: Memories  # of the method, where no stage remembers anything as well
     tuning: Lanes | None  # of the training before a score, for methods that have one
 
@@ -269,7 +265,6 @@ def training(inputs: TrainingInputs) -> Training:
         task=scored_task,
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
-        server_lanes=Lanes(sgd()._replace(travel=Travel(shares=method.travel.shares)), client_task),
         memories=Memories(method),
         tuning=Lanes(tuning(method), client_task) if method.scored.tune_steps is not None else None,
     )
@@ -371,7 +366,7 @@ def serving(
         )
         return server.with_optimiser(server_step(*optimisers))
 
-    wire = _made(sections.wire)
+    wire = made_of(sections.wire)
     if sections.privacy is not None:
         further, rule = _private_links(sections.privacy, shape.width)
         wire += further
@@ -400,7 +395,6 @@ def serving(
         pipeline,
         broadcast=codec,
         memories=trained.memories,
-        deviations=deviations(training_inputs, sections.wire, drop, shape.width),
         rows=shape.blocks * shape.block,
         kept=parts.kept,
     )
@@ -429,23 +423,6 @@ def _private_links(privacy: PrivacyKey, width: int) -> tuple[list[Any], Rule]:
     return [], rule
 
 
-@functools.lru_cache(MAX_CACHED)
-def deviations(
-    training_inputs: TrainingInputs, wire: tuple[HashableSection, ...], drop: bool, width: int
-) -> Deviations:
-    """The program that measures rows behind a wire; with the plain mean, whatever rule follows."""
-    trained = training(training_inputs)
-    pipeline = Pipeline(
-        wire=_made(wire),
-        server=ServerLinks(stages=[], rule=mean(), steps=[]),
-        client=trained.client,
-        task=trained.task,
-        drops_nonfinite=drop,
-        width=width,
-    )
-    return Deviations(pipeline)
-
-
-def _made(links: tuple[HashableSection, ...]) -> list[Any]:
-    """What the factories of these sections make."""
+def made_of(links: tuple[HashableSection, ...]) -> list[Any]:
+    """Return what the factories of these sections make."""
     return [factory_of(link.section)() for link in links]

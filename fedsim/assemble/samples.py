@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.assemble.data_files import data_file, path_of
+from fedsim.assemble.fields import fields
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory_of_clients
 from fedsim.data import Arrays, Sets, prepare
@@ -151,7 +152,7 @@ def _prepared(
         seed=section.seed,
         dtype=dtype,
         validation=section.validation,
-        server=section.server.samples,
+        server=sum(field.held_back(section) for field in fields().values()),
         missing=getattr(section, "missing", "refuse"),
         standardize=getattr(section, "standardize", False),
         task=getattr(section, "task", None),

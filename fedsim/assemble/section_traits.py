@@ -98,13 +98,7 @@ def message_voices(facts: Facts) -> Iterator[Voice]:
 
 
 def record_voices(facts: Facts) -> Iterator[Voice]:
-    """What a run measures and keeps of its rounds."""
-    if facts.spec.evaluate.diagnostics:
-        text = "diagnostics compare whole updates of one shared model"
-        of_graphs = Reason("server", text, "remove diagnostics (consensus is measured anyway)")
-        others = _all(text, "one_model", "whole_messages", "server_leaves", "parameters")
-        path = ("evaluate", "diagnostics")
-        yield Voice(path, "remove diagnostics", [of_graphs, *others], [])
+    """What a run keeps of its rounds."""
     if facts.spec.checkpoint.updates:
         text = "the run keeps what single clients send"
         needs = _all(text, "federation", "server", "one_model", "server_leaves", "rows")

@@ -64,6 +64,7 @@ def heard(facts: Facts) -> Iterator[Voice]:
 CALCULATIONS: list[Calculation] = [
     feasibility.unscored_clients,
     feasibility.unknown_needs,
+    feasibility.missing_needs,
     feasibility.unknown_columns,
     feasibility.foreign_metric,
     feasibility.idle_keys,
@@ -76,7 +77,6 @@ CALCULATIONS: list[Calculation] = [
     feasibility.wrong_partners,
     feasibility.leaves_of_rule,
     feasibility.unknown_groups,
-    feasibility.server_samples,
     feasibility.unknown_probabilities,
     feasibility.unreached_commits,
     client_shares.shares_of_nobody,

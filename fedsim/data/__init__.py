@@ -1,7 +1,5 @@
-"""Samples, a partition, skews and attacks -> a `Federation`. NumPy only."""
+"""Samples, a partition and skews -> a `Federation`. NumPy only."""
 
-from fedsim.data.backdoors import backdoor as backdoor
-from fedsim.data.backdoors import distributed_backdoor as distributed_backdoor
 from fedsim.data.completion import scale_remark as scale_remark
 from fedsim.data.federation import Federation as Federation
 from fedsim.data.federation import Holders as Holders
@@ -22,13 +20,7 @@ from fedsim.data.partition import Pool as Pool
 from fedsim.data.partition import iid as iid
 from fedsim.data.partition import natural as natural
 from fedsim.data.partition import quantity as quantity
-from fedsim.data.poisoning import Poison as Poison
-from fedsim.data.poisoning import poison_refusal as poison_refusal
-from fedsim.data.poisoning import poisoned as poisoned
-from fedsim.data.poisoning import with_triggered as with_triggered
-from fedsim.data.poisons import edge_case as edge_case
-from fedsim.data.poisons import label_flip as label_flip
-from fedsim.data.poisons import label_random as label_random
+from fedsim.data.poison import Poison as Poison
 from fedsim.data.shifts import concept_shift as concept_shift
 from fedsim.data.shifts import feature_noise as feature_noise
 from fedsim.data.shifts import label_noise as label_noise

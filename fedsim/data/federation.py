@@ -64,9 +64,9 @@ class Federation(NamedTuple):
       skews: each skew's number for every client `[N]`, by column of partition.csv.
       label_shift_periods: numbers of rounds; after each period, the labels of training and client
         test samples move on by one class.
-      source: SHA-256 of the samples before they were skewed or poisoned; empty: they were not.
-      triggered: test samples whose label is not the attacker's target, with its trigger, labelled
-        as the target.
+      source: SHA-256 of the samples before they were changed; empty: they were not.
+      aims: samples labelled as somebody wants a model to take them, by the column of how often it
+        does.
       origin: the federation whose samples were pooled; None: they were not.
       adapting: rows of clients that never train on which their own models are tuned before they
         are scored; None: there are none.
@@ -90,7 +90,7 @@ class Federation(NamedTuple):
     skews: Mapping[str, np.ndarray] = {}
     label_shift_periods: tuple[int, ...] = ()
     source: str = ""
-    triggered: Samples = Samples(np.empty(0), np.empty(0))
+    aims: Mapping[str, Samples] = {}
     origin: "Federation | None" = None
     adapting: Holders | None = None
     validation_holders: Holders | None = None
@@ -132,19 +132,7 @@ class Federation(NamedTuple):
     @property
     def scored(self) -> dict[str, Samples]:
         """The sets, empty or not, that models are scored on in evaluated rounds, by name."""
-        return {"test": self.test, "validation": self.validation, "triggered": self.triggered}
-
-    @property
-    def server_as_client(self) -> "Federation":
-        """The server's own samples, as those of a single client."""
-        n = len(self.server.y)
-        nothing = self.test_holders.indices[:0]
-        return self._replace(
-            train=self.server,
-            holders=Holders(np.arange(n, dtype=np.int32), np.array([0, n])),
-            test_holders=Holders(nothing, np.zeros(2, np.int64)),
-            label_shift_periods=(),
-        )
+        return {"test": self.test, "validation": self.validation, **self.aims}
 
     @property
     def pooled(self) -> "Federation":
@@ -218,8 +206,8 @@ class Federation(NamedTuple):
     def fingerprint(self) -> dict[str, str]:
         """Return the SHA-256 of the samples and of the partition.
 
-        Both include names, of classes and of clients. If samples were skewed or poisoned, `data` is
-        the hash of the samples before, and `partition` includes what they are now.
+        Both include names, of classes and of clients. If samples were changed, `data` is the
+        hash of the samples before, and `partition` includes what they are now.
         """
         as_stored = self.scale == 1.0 and not self.vocabulary
         if as_stored:

@@ -22,15 +22,9 @@ def train_servers(loop: "Loop", states: list[RoundState]) -> list[RoundState]:
     """
     trained = []
     for state in states:
-        training = state.run.server_training
+        training = state.run.own_training
         if state.cohort is not None and training is not None:
-            reference, loop.buffers[training.mesh] = training.update(
-                state.broadcast.shared,
-                state.cohort.round,
-                loop.buffers.get(training.mesh),
-                loop.server_pieces,
-            )
-            state = state._replace(start=state.start._replace(reference=reference))
+            state = training.before(loop, state)
         trained.append(state)
     return trained
 

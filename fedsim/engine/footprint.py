@@ -19,13 +19,13 @@ from fedsim.engine.layout import Queues, shapes_of_layout
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.models import one_model
+from fedsim.engine.own_work import OwnShapes
 from fedsim.engine.pack import Width
 from fedsim.engine.program import Program
 from fedsim.engine.server_records import Messages, RoundStart, ServerState
-from fedsim.engine.server_samples import ALONE, capacity_of_server, server_samples
 from fedsim.engine.slots import Slots
 from fedsim.fleet import Plan
-from fedsim.types import Codec, Mixing, Shared
+from fedsim.types import Codec, Mixing
 
 Shape = jax.ShapeDtypeStruct
 
@@ -109,9 +109,11 @@ def footprint(
 
     shared, frozen = without_frozen(shared)
     server = jax.eval_shape(program.server.init, shared, Shape((f.N,), np.bool_))
-    reference = reference_training(program, plan, server.shared, frozen)
+    own = OwnShapes()
+    if program.own_work is not None:
+        own = program.own_work.shapes(program, plan, server.shared, frozen)
     probe = probe_pass(program, plan, server.shared, frozen)
-    start = _start_shapes(program, plan, server, reference.update)._replace(frozen=frozen)
+    start = _start_shapes(program, plan, server, own)._replace(frozen=frozen)
     shapes = _round_shapes(program, plan, start, limits=limits)
 
     seat_rows = stacked(shapes.row, capacity.seats)
@@ -120,11 +122,11 @@ def footprint(
     work_on_lanes = 2 * shards * lanes * activations
     model = one_model(program.server.client, server.shared)
     versions = plan.survey.max_versions - 1 + 2 * (capacity.models_per_run - 1)
-    samples = tree.nbytes((shapes.data, start.server_samples))
+    samples = tree.nbytes((shapes.data, start.server_loss))
     bytes_by_purpose = {
-        "samples": samples + _scored_bytes(f) + reference.samples,
+        "samples": samples + _scored_bytes(f) + own.samples,
         "client_memory": tree.nbytes(shapes.store) + 2 * tree.nbytes(shapes.loaded),
-        "lanes": on_lanes + lanes * shards * LANE_BYTES + probe.held + reference.held,
+        "lanes": on_lanes + lanes * shards * LANE_BYTES + probe.held + own.held,
         # The plan's, those of the layouts of this block and of the next, and the device's.
         "batches": 4 * shards * tree.nbytes(shapes.queues),
         "stack": stack + tree.nbytes(shapes.received),
@@ -222,15 +224,12 @@ def _round_shapes(
     )
 
 
-def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: Any) -> RoundStart:
+def _start_shapes(program: Program, plan: Plan, server: ServerState, own: OwnShapes) -> RoundStart:
     """Return the shapes of a round's start."""
     number: Any = Shape((), program.dtype)
     expected: Any = Shape((2,), program.dtype)
     round_number: Any = Shape((), np.int32)
 
-    samples = None
-    if program.server.needs_server_loss:
-        samples = shapes_of(server_samples(plan.federation))
     mixing = None
     if plan.timetable.mixing is not None:
         mixing = Mixing(program.server.pipeline.shared_params(server.shared), number)
@@ -245,8 +244,8 @@ def _start_shapes(program: Program, plan: Plan, server: ServerState, reference: 
         clients=number,
         samples=number,
         expected=expected,
-        server_samples=samples,
-        reference=reference,
+        server_loss=own.server_loss,
+        reference=own.reference,
         mixing=mixing,
         edges=edges,
     )
@@ -312,42 +311,6 @@ def probe_pass(program: Program, plan: Plan, shared: Any, frozen: Any) -> ProbeP
         held=mesh.shards * (tree.nbytes(lane) + tree.nbytes(rows)),
         message=message,
         shapes=(queues, slots, lane, rows),
-    )
-
-
-class ReferenceTraining(NamedTuple):
-    """The server's own training.
-
-    Attributes:
-      samples: bytes of the server's samples.
-      held: bytes that the training holds besides.
-      update: shapes of the server's own update.
-    """
-
-    samples: int = 0
-    held: int = 0
-    update: Any = None
-
-
-def reference_training(
-    program: Program, plan: Plan, shared: Shared, frozen: Any
-) -> ReferenceTraining:
-    """Return what the server's own training takes, where there is one."""
-    if program.server_mesh is None:
-        return ReferenceTraining()
-    server_plan = plan.server_plan()
-    queues, slots = shapes_of_layout(
-        ALONE, capacity_of_server(server_plan), program.dtype, server_plan
-    )
-    sent = {**shared, "aux": {}}
-    lane, row = of_lanes(
-        program.server_mesh, sent, memory=(), queues=queues, slots=slots, frozen=frozen
-    )
-    update = row.message.delta
-    return ReferenceTraining(
-        samples=tree.nbytes((server_plan.federation.train.x, server_plan.federation.train.y)),
-        held=tree.nbytes((lane, row, update)),
-        update=update,
     )
 
 

@@ -263,7 +263,7 @@ def can_train_together(programs: Sequence[Program], plans: Sequence[Plan]) -> bo
 
 def _common_half(program: Program) -> tuple:
     """What runs side by side have in common of their programs; the rest is each run's own."""
-    return program.mesh, program.probe_mesh, program.width, program.diagnostics
+    return program.mesh, program.probe_mesh, program.width, type(program.observer)
 
 
 def group_runs(

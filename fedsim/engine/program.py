@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.engine.mesh import Mesh
+from fedsim.engine.observer import Observer
+from fedsim.engine.own_work import OwnWork
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
 from fedsim.engine.scoring.rows import Evaluate
 from fedsim.engine.server import Server
@@ -25,9 +27,9 @@ class Program(NamedTuple):
     capacity: Capacity
     dtype: np.dtype
     pack: Packer = longest_first
-    diagnostics: bool = False  # whether the updates are measured
+    observer: Observer | None = None  # what measures the updates, where something does
     probe_mesh: Mesh | None = None  # lanes of the pass at the global model, where a round has one
-    server_mesh: Mesh | None = None  # lanes of the server's own training, where the rule needs it
+    own_work: OwnWork | None = None  # what the server does by itself, where the rule asks for it
     trains_alone: bool = False  # whether no other run may train side by side
     beside: Mapping[str, Callable[[ServerState], Shared]] = {}  # what is scored besides, by name
     tuning_mesh: Mesh | None = None  # lanes of the training before a score, where there is one

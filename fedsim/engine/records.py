@@ -6,8 +6,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from fedsim.engine.blocks import Block
-from fedsim.engine.deviation import HonestSum
-from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memory
 from fedsim.engine.probing import ProbeSum
@@ -50,7 +48,6 @@ class RoundState(NamedTuple):
     stats: tuple[TrainStats, ...] = ()  # by block
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block
     probe: ProbeState | None = None  # where there is a pass at the global model
-    honest: HonestSum | None = None  # where the round is measured, and messages are summed
     # what arrived, by block, where somebody keeps it, and messages are summed
     arrived: tuple[Arrived, ...] = ()
 
@@ -90,7 +87,7 @@ class DispatchedRound(NamedTuple):
     ]  # by slot: of the messages, of those of a pass at the global model
     loss_bytes: int  # that every client sends besides, of its loss at the global model
     received_bytes: Array | int | None  # by every client; None: those of the variables
-    diagnosis: Diagnosis | None = None  # of all runs side by side
+    observed: Any = None  # by an observer, of all runs side by side
     index: int = 0  # of this run among them
     choices: tuple[Array, ...] = ()  # models that clients chose, by block
     feedback: tuple[dict[str, Array], ...] = ()  # what the cohort asks for, by block

@@ -12,7 +12,7 @@ A client of the cohort has a *slot*, a row of the stacked messages; slots are tr
 thread. The *bank* holds the models that the clients of a block start from.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -21,9 +21,7 @@ from jaxtyping import Array
 from fedsim import tree
 from fedsim.engine.before import add_probe, train_servers, with_probe_mean
 from fedsim.engine.blocks import Block, training_key
-from fedsim.engine.diagnosis import UpdateSums, diagnose
 from fedsim.engine.feedback import update_feedback
-from fedsim.engine.measuring import measure, with_deviations
 from fedsim.engine.memory import CLIENT, Memory
 from fedsim.engine.mesh import Mesh
 from fedsim.engine.recording import Arrived
@@ -67,19 +65,20 @@ def run_round(loop: "Loop", number: int, playing: tuple[bool, ...]) -> list[Disp
     # The cohorts train block by block; the server receives the messages of a block before the next
     # one trains.
     lane_steps = 0
-    sums = None  # running sums over the updates, if they are measured
+    observer = program.observer
+    observed = None
     for block in loop.blocks.pass_from(first_block):
         trained = train(loop, program.mesh, block, states)
         states = receive(states, trained)
-        if program.diagnostics:
-            states, sums = measure(states, trained, sums)
+        if observer is not None:
+            observed = observer.add(observed, states, trained)
         states = record(states, trained)
         lane_steps += block.layout.steps * program.width.lanes * program.mesh.shards
 
     updates = aggregate(states)
-    if program.diagnostics:
-        updates = with_deviations(states, updates)
-    return save(states, updates, sums, lane_steps)
+    if observer is not None:
+        updates, observed = observer.report(observed, states, updates)
+    return save(states, updates, observed, lane_steps)
 
 
 def plan(loop: "Loop", number: int, playing: tuple[bool, ...]) -> tuple[Block, list[RoundState]]:
@@ -216,7 +215,7 @@ def aggregate(states: list[RoundState]) -> list[ServerUpdate | None]:
 def save(
     states: list[RoundState],
     updates: list[ServerUpdate | None],
-    sums: UpdateSums | None,
+    observed: Any,
     lane_steps: int,
 ) -> list[DispatchedRound | None]:
     """Step 5: save client memory, and return the round's results, which the host reads later.
@@ -224,11 +223,9 @@ def save(
     Args:
       states: the state of every run.
       updates: the update of every run; None for a run that takes no part.
-      sums: sums over all updates, where they are measured.
+      observed: what an observer has for the host, of all runs.
       lane_steps: lane steps of the training.
     """
-    diagnosis = None if sums is None else diagnose(sums)
-
     # A run's share of the lane steps is its share of the local steps.
     steps = sum(state.steps for state in states)
     lane_steps_per_step = lane_steps / max(steps, 1)
@@ -253,7 +250,7 @@ def save(
                 sent_bytes=_sent_bytes(state, update),
                 loss_bytes=run.form.asked_bytes(state),
                 received_bytes=state.broadcast.bytes,
-                diagnosis=diagnosis,
+                observed=observed,
                 index=index,
                 feedback=state.feedback,
                 choices=() if state.probe is None else state.probe.choices,

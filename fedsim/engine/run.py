@@ -19,6 +19,7 @@ from fedsim.engine.feedback import FEEDBACK, feedback_of
 from fedsim.engine.forms import OneModel
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter, Since
+from fedsim.engine.own_work import OwnTraining
 from fedsim.engine.program import Program
 from fedsim.engine.recording import RoundUpdates, round_updates
 from fedsim.engine.records import DispatchedRound
@@ -26,7 +27,6 @@ from fedsim.engine.scoring.clients import columns_of_clients
 from fedsim.engine.scoring.rows import Tests
 from fedsim.engine.scoring.scorer import Moment, Scorer
 from fedsim.engine.server_records import RoundStart, ServerState
-from fedsim.engine.server_samples import ServerTraining, server_samples
 from fedsim.engine.store import OnDisk, Resident, Store
 from fedsim.engine.tuning import Tuner
 from fedsim.fleet import Plan, Planner
@@ -85,7 +85,7 @@ class Run:
       server: after the last round that is over.
       initial: its variables at the start of the run, with which client memory begins.
       frozen: leaves of the model that nobody trains.
-      server_training: the server's own training, where the rule asks for its update.
+      own_training: the server's own training, where the rule asks for its update.
       feedback_names: what the cohorts ask about every update.
       round: the last round that is over; −1: the run has not begun.
       status: running | done | not_run | diverged | stopped.
@@ -125,10 +125,9 @@ class Run:
         fits = self.row_bytes() * program.capacity.members <= options.resident_bytes
         self.store = _empty_store(self, on_disk=not fits)
         self._common_start = _common_start(self)
-        self.server_training: ServerTraining | None = None
-        if program.server_mesh is not None:
-            mesh = program.server_mesh
-            self.server_training = ServerTraining(mesh, plan, program.dtype, key, self.frozen)
+        self.own_training: OwnTraining | None = None
+        if program.own_work is not None:
+            self.own_training = program.own_work.training(self)
         # Losses come with the training; these take a program.
         self.feedback_names = tuple(name for name in plan.cohort.feedback if name in FEEDBACK)
 
@@ -211,7 +210,7 @@ class Run:
         """
         # Raises where reading would abort, as when the device's memory is exhausted.
         cohort = dispatched.cohort
-        read = (dispatched.report, dispatched.stats, dispatched.diagnosis, dispatched.feedback)
+        read = (dispatched.report, dispatched.stats, dispatched.observed, dispatched.feedback)
         jax.block_until_ready((read, tests))
 
         if self.keep_updates is not None:
@@ -306,8 +305,8 @@ class Run:
     def release(self) -> None:
         """Free the samples of a run that has ended; there may be many such runs."""
         self.scorer.release()
-        self._common_start = self._common_start._replace(server_samples=None)
-        self.server_training = None
+        self._common_start = self._common_start._replace(server_loss=None)
+        self.own_training = None
 
     def snapshot(self, portable: bool = False) -> Snapshot:
         """Return the state that the run resumes from, between two rounds or after the last.
@@ -366,9 +365,7 @@ def _common_start(run: Run) -> RoundStart:
     plan = run.plan
     dtype = program.dtype.type
     expected: Any = np.array(plan.expected, dtype)
-    samples = None
-    if program.server.needs_server_loss:
-        samples = jax.device_put(server_samples(plan.federation))
+    own = program.own_work
     return RoundStart(
         server=ServerState(run.initial, {}),  # a round has its own; this one would stay in memory
         root=run.key,
@@ -376,7 +373,7 @@ def _common_start(run: Run) -> RoundStart:
         clients=dtype(len(plan.eligible)),
         samples=dtype(plan.sizes.sum()),
         expected=expected,
-        server_samples=samples,
+        server_loss=None if own is None else own.server_loss(plan),
         frozen=run.frozen,
     )
 

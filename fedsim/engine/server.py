@@ -18,7 +18,6 @@ from fedsim import tree
 from fedsim.compose import ServerStep, server_step
 from fedsim.engine import sections
 from fedsim.engine.close import Kept, close_round
-from fedsim.engine.deviation import Deviations, Distances
 from fedsim.engine.jitted import jitted, jitted_with, without_programs
 from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.pipeline import Pipeline, without_counts
@@ -48,8 +47,6 @@ class Server:
       broadcast: encodes the parameters that are sent out; None: they are sent as they are.
       memories: memories of the client method alone, shared between servers; ignored if stages
         remember clients too; None: made here.
-      deviations: deviations of another pipeline with the same wire; ignored if the wire knows the
-        server's stages and rule; None: made here.
       rows: rows of the largest cohort, in full blocks.
       kept: states that only some servers have.
 
@@ -60,13 +57,10 @@ class Server:
       aggregator: how their messages become one tree.
       stacks: whether it holds all messages of a round together.
       probing: the pass at the global model.
-      distances: how far the aggregate lies from honest clients.
       recording: what arrives of the clients, for whoever keeps it.
       needs_client_loss: whether clients send their loss at the global model.
       needs_choice: whether clients choose one of several models before they train.
       needs_probe: whether a round has a pass at the global model before training.
-      needs_reference: whether the rule asks for the server's own update.
-      needs_server_loss: whether the rule asks for losses on the server's own samples.
     """
 
     def __init__(
@@ -74,7 +68,6 @@ class Server:
         pipeline: Pipeline,
         broadcast: Codec | None = None,
         memories: Memories | None = None,
-        deviations: Deviations | None = None,
         *,
         rows: int,
         kept: Sequence[Kept] = (),
@@ -106,17 +99,11 @@ class Server:
         self.stacks = isinstance(self.aggregator, Stacking)
         self.probing = Probing(pipeline, rows)
 
-        # A wire with an attack that knows the defence depends on this pipeline's stages and rule.
-        if deviations is None or pipeline.aims:
-            deviations = Deviations(pipeline)
-        self.distances = Distances(pipeline, deviations)
         self.recording = Recording(pipeline)
 
         self.needs_client_loss = "loss" in rule.needs
         self.needs_choice = client.bank is not None and client.bank.choice is not None
         self.needs_probe = self.needs_client_loss or self.needs_choice or client.probe is not None
-        self.needs_reference = "reference" in rule.needs
-        self.needs_server_loss = "server_loss" in rule.needs
 
     def with_optimiser(self, optimiser: ServerStep) -> "Server":
         """Return the server with other optimisers; they share all other compiled programs."""

@@ -14,7 +14,6 @@ from fedsim.engine.lanes import Rows
 from fedsim.engine.memory import Memory
 from fedsim.engine.pipeline import Contexts, Pipeline, RuleOutput
 from fedsim.engine.sections import SectionSums
-from fedsim.engine.server_samples import ServerSamples, server_loss
 from fedsim.engine.shared_leaves import bytes_at_server, bytes_without_part
 from fedsim.engine.slots import Slots
 from fedsim.tree import Tree
@@ -39,7 +38,7 @@ class RoundStart(NamedTuple):
     samples: Float[Array, ""]  # of all of them together
     # clients that a round draws on average, and their samples; 0: unknown
     expected: Float[Array, "2"]
-    server_samples: ServerSamples | None = None  # where the rule asks for losses on them
+    server_loss: Any = None  # makes `Context.server_loss` of a task and the shared variables
     reference: Tree | None = None  # the server's own update, where the rule asks for it
     # what the round's only client trained from, where the schedule mixes models
     mixing: Mixing | None = None
@@ -123,10 +122,9 @@ def contexts_at(pipeline: Pipeline, start: RoundStart, **of_rows: Any) -> Contex
 
     def context(phase: Phase) -> Context:
         loss = None
-        if start.server_samples is not None:
+        if start.server_loss is not None:
             assert pipeline.task is not None
-            bound_task = bound(pipeline.task, start.frozen, shared)
-            loss = server_loss(bound_task, shared, start.server_samples)
+            loss = start.server_loss(bound(pipeline.task, start.frozen, shared), shared)
         return Context(
             key=round_key(start.root, start.round, phase),
             round=start.round,

@@ -106,14 +106,14 @@ def _has_stretches(run: Run) -> bool:
     one_message = timetable.asynchronous and timetable.buffer == 1
     remembers = run.row_bytes() > 0
     needs_more = (
-        program.diagnostics
+        program.observer is not None
         or program.probe_mesh is not None
         or program.mesh.devices is not None
         or program.mesh.shards > 1
         or program.server.client.bank is not None
         or run.keep_updates is not None
         or run.feedback_names
-        or run.server_training is not None
+        or run.own_training is not None
     )
     return one_message and not remembers and not needs_more
 

@@ -284,20 +284,6 @@ class Plan:
             shift=self.federation.label_shift(r),
         )
 
-    def server_plan(self) -> "Plan":
-        """Return the plan of the server's own training: it is the only client of a federation.
-
-        Its batches are drawn from their own random stream.
-        """
-        return Plan(
-            federation=self.federation.server_as_client,
-            cohort=everybody(),
-            local=self.unclipped_local._replace(phases=()),
-            seed=self.seed,
-            rounds=self.rounds,
-            stream=Stream.REFERENCE,
-        )
-
     def tuning_plan(self, steps: int) -> "Plan":
         """Return the plan of the training before a score, of all clients at the full rate.
 

@@ -51,8 +51,6 @@ from fedsim.rules.monna import monna as monna
 from fedsim.rules.sign_guard import sign_guard as sign_guard
 from fedsim.rules.three_sigma import three_sigma as three_sigma
 from fedsim.rules.auto_gm import auto_gm as auto_gm
-from fedsim.rules.trust import trust as trust
-from fedsim.rules.zeno import zeno as zeno
 from fedsim.rules.residual_reweighting import residual_reweighting as residual_reweighting
 from fedsim.rules.lasa import lasa as lasa
 from fedsim.rules.fldetector import fldetector as fldetector

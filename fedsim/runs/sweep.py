@@ -11,6 +11,7 @@ from typing import Any
 from fedsim.assemble import build
 from fedsim.assemble.experiment import Experiment, numerics
 from fedsim.assemble.federation import federations_of
+from fedsim.assemble.fields import alterations
 from fedsim.data import Arrays, Federation
 from fedsim.engine.loop import MAX_RUNS, can_train_together
 from fedsim.errors import (
@@ -296,8 +297,8 @@ def cached_partition() -> Partitioner:
 
     def partition(scenario: Scenario, data: Arrays | None, dtype: Any) -> dict[int, Federation]:
         spec = scenario.spec
-        poisoned = spec.fleet.malicious if spec.data.attack else ""
-        key = f"{data_key(scenario)} {spec.seeds} {dtype} {poisoned!r}"
+        decides = [alteration.decides(spec) for alteration in alterations()]
+        key = f"{data_key(scenario)} {spec.seeds} {dtype} {decides!r}"
         if key not in last:
             last.clear()
             last[key] = federations_of(scenario, data, dtype)

@@ -8,17 +8,21 @@ import csv
 import functools
 from collections.abc import Iterator
 
-from fedsim.installed import FIELDS, ROOT, fields, missing_requirements, present_fields
+from fedsim.installed import FIELDS, ROOT, added, fields, missing_requirements, present_fields
 from fedsim.kinds import FAMILIES
 from fedsim.kinds.shipped import home_of
 from fedsim.scenario.added import keys_of_fields
 
 FILE = ROOT / FIELDS / "index.csv"
-KEY = "key"  # in place of a family
+# In place of a family:
+KEY = "key"
+METRIC = "metric"
+NEED = "need"  # of a rule
+ENTRIES = {"METRICS": METRIC, "NEEDS": NEED}
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """Yield (family or `key`, kind or path, field) of what the installed fields have."""
+    """Yield (family, name, field) of what fields have; `key` and the like are families, too."""
     by_package = {package.__name__: name for name, package in fields().items()}
     for family, kinds in FAMILIES.items():
         for kind, factory in kinds.items():
@@ -28,6 +32,10 @@ def rows() -> Iterator[tuple[str, str, str]]:
     for package, keys in keys_of_fields():
         for name in keys.names():
             yield KEY, name, by_package[package]
+    for entry, family in ENTRIES.items():
+        for package, names in added(entry):
+            for name in names:
+                yield family, name, by_package[package]
 
 
 @functools.cache
@@ -42,11 +50,11 @@ def fields_of_kinds() -> set[str]:
 
 
 def missing_field(family: str, name: str) -> str:
-    """Return the field that has a kind or a key, if it is not installed; else empty.
+    """Return the field that has a kind, a key and so on, if it is not installed; else empty.
 
     Args:
-      family: of the kind, or `key`.
-      name: of the kind, or the path of the key.
+      family: of the kind, `key`, `metric` or `need`.
+      name: of the kind, metric or need, or the path of the key.
     """
     field = _recorded().get((family, name), "")
     return "" if field in fields() else field

@@ -45,13 +45,6 @@ class TestClients(Section):
     """Share of the clients with samples that never train; their samples are the test set."""
 
 
-class ServerSamples(Section):
-    """`data.server`."""
-
-    samples: Index = 0
-    """Training samples that the server holds and no client gets, stratified by label."""
-
-
 class TokenizerFile(Section):
     """`data.tokenizer` as a mapping."""
 
@@ -76,9 +69,6 @@ class DataCommon:
     skew: list[Annotated[Any, AllowedKinds("skew")]] = []
     """What makes the samples of clients differ, training samples and a client's own test samples
     alike, applied in this order; other sets stay as they are."""
-    attack: list[Annotated[Any, AllowedKinds("data_attack")]] = []
-    """What the attacker does to the training samples of the clients of `fleet.malicious`, in this
-    order, after `skew`; all test samples, and the other sets, stay clean."""
     augment: list[Annotated[Any, AllowedKinds("augmentation")]] = []
     """Random changes of the images of a batch in every local step, in this order; never applied
     where a model is scored."""
@@ -93,9 +83,6 @@ class DataCommon:
     client_test: ShareBelowOne = 0.0
     """Share of every client's samples held out for its own scores; at least one stays to train
     on. With `evaluate.personal`, half of them are for scores while the run lasts."""
-    server: ServerSamples = ServerSamples()
-    """Samples that the server holds and no client gets, drawn by `data.seed`: for the rules that
-    read them, `trust` and `zeno`, and for the methods that are compared with these."""
     resident_mb: Annotated[float, Ge(0)] = 4096.0
     """Training samples, in MB, that stay on the device; if there are more, every round sends its
     own, with the same result."""
@@ -341,9 +328,6 @@ class Evaluate:
     on other test samples of the clients than `best` and `mean_last_k`."""
     target: float | None = None
     """Value of the metric to reach."""
-    diagnostics: bool = False
-    """Measure the clients' updates: mean norm, drift around their mean, mean cosine between pairs,
-    in `rounds.csv`."""
     clients: Annotated[int, Ge(0)] | Literal["all", "auto"] = "auto"
     """Number of clients, drawn at random, that the final model is scored on, for `clients.csv`; 0
     for none; `auto` is all of up to 10,000, else 10,000."""

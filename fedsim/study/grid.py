@@ -1,13 +1,12 @@
 """The design of a comparison: a grid of methods × variations, whose cells share their seeds."""
 
-import contextlib
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.assemble.links import factory_of
 from fedsim.errors import Problem, ScenarioError
+from fedsim.installed import added, module_of
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.reader import Document
@@ -30,14 +29,12 @@ from fedsim.study.methods import (
     methods_of,
     problems_of_ranges,
     score_against,
-    text_of,
     texts_of_axis,
     values_of_axis,
     with_baselines,
 )
 from fedsim.study.search import demand_budget, demand_ranges, settings_of
 from fedsim.study.summary import OF_CLIENTS, SCORES
-from fedsim.types import SERVER_SAMPLE_NEEDS
 
 MAX_CELLS = 10_000  # of a comparison; each of them holds a scenario
 MAX_RUNS = 100_000  # of a comparison, under all seeds
@@ -222,7 +219,8 @@ def draft_of(
         return Draft(None, reader.problems, cells, origins)
 
     assert baseline
-    cells = _under_one_split(scenario.document, cells)
+    for package, module in added("GRID"):
+        cells = module_of(package, module).as_read(scenario.document, cells)
     described = _with_comparison(scenario, grid, baseline, compared_score)
     return Draft(Design(described, cells, baseline, compared_score), [], cells, origins)
 
@@ -274,41 +272,6 @@ def _demand_validation(scenario: Scenario) -> None:
         raise scenario.error(("data", "validation"), NO_VALIDATION)
     if scenario.spec.evaluate.metric == "attack_success":
         raise scenario.error(("evaluate", "metric"), NO_ATTACK_ON_VALIDATION)
-
-
-def _under_one_split(document: Document, cells: list[Cell]) -> list[Cell]:
-    """The cells, such that the server keeps the same samples in all of them.
-
-    A server that keeps samples that its rule does not read is refused. In a comparison some rules
-    may read them, and the others still have to train on the same samples. So each cell whose rule
-    does not read them is read again, with the rules that do in its `compare.methods`.
-
-    Args:
-      document: the document of the base scenario.
-      cells: the cells of the grid.
-    """
-    rules = [_rule_that_reads(cell.scenario.spec) for cell in cells]
-    reading_rules = sorted(set(rules) - {""})
-    edit = f"compare.methods={text_of(reading_rules)}"
-    cells_of_one_split = []
-    for cell, rule in zip(cells, rules, strict=True):
-        if cell.scenario.spec.data.server.samples > 0 and not rule:
-            edits = (*cell.edits, edit)
-            cell = cell._replace(edits=edits, scenario=read(document, edits, cell.definition))
-        cells_of_one_split.append(cell)
-    return cells_of_one_split
-
-
-def _rule_that_reads(spec: Any) -> str:
-    """The kind of the rule, if the server keeps samples and the rule reads them; else empty."""
-    if spec.data.server.samples == 0:
-        return ""
-    rule = next(link for link in spec.server if link.family == "rule")
-    # A rule that cannot be made is refused when its cell is built.
-    with contextlib.suppress(ValueError):
-        if factory_of(rule)().needs & SERVER_SAMPLE_NEEDS:
-            return rule.kind
-    return ""
 
 
 def _demand_distinct(

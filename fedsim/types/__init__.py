@@ -22,7 +22,6 @@ from fedsim.types.client import Scored as Scored
 from fedsim.types.client import StartHook as StartHook
 from fedsim.types.client import StepHook as StepHook
 from fedsim.types.client import Travel as Travel
-from fedsim.types.server import SERVER_SAMPLE_NEEDS as SERVER_SAMPLE_NEEDS
 from fedsim.types.server import AdapterLeaves as AdapterLeaves
 from fedsim.types.server import AggregateStage as AggregateStage
 from fedsim.types.server import Aim as Aim

@@ -122,9 +122,6 @@ class Stage(NamedTuple):
     bound: Callable[[Bound], Bound] | None = None
 
 
-SERVER_SAMPLE_NEEDS = frozenset({"reference", "server_loss"})
-"""The entries of `Rule.needs` that are computed from the server's own samples."""
-
 Defence = Callable[[Updates, Context], Tree]
 """(the stack as an attack would send it, context) -> what stages and rule would make of it."""
 

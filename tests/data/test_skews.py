@@ -542,7 +542,7 @@ def test_seeds_side_by_side_have_their_own_samples(skew):
 
 def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
     """A cell is alike itself: what is alike the first of those that wait is what leaves them."""
-    program = SimpleNamespace(mesh=1, probe_mesh=None, width=2, diagnostics=False)
+    program = SimpleNamespace(mesh=1, probe_mesh=None, width=2, observer=None)
     held = {seed: SimpleNamespace(train=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
     plans = {seed: SimpleNamespace(federation=federation) for seed, federation in held.items()}
     scenario = SimpleNamespace(spec=SimpleNamespace(numerics=1))

@@ -10,8 +10,6 @@ import fedsim
 from fedsim.rules.divide_and_conquer import never_bad
 from fedsim.rules.flame import clipped_mean, median_length
 from fedsim.rules.foolsgold import trusts
-from fedsim.rules.trust import against
-from fedsim.rules.zeno import descents
 from fedsim.stages.bucket import bucketed
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -153,6 +151,8 @@ def flame_clip_mean(case):
 
 
 def fltrust(case):
+    from fedsim.fields.server_samples.trust import against
+
     X, g0 = (array(case["inputs"][name]) for name in ("X", "g0"))
     yield "agg", aggregate(case, "trust", reference=g0)
     yield "trust", np.maximum(against(jnp.asarray(X), jnp.asarray(g0))[1], 0)
@@ -163,6 +163,8 @@ def half_square(x):
 
 
 def zeno(case):
+    from fedsim.fields.server_samples.zeno import descents
+
     """Of updates u = −γ X, seen from t."""
     inputs, p = case["inputs"], case["params"]
     u, x = -p["gamma"] * array(inputs["X"]), array(inputs["x0"]) - array(inputs["t"])

@@ -20,7 +20,7 @@ from fedsim.types import Shared, Task
 
 MAX_CACHED = 64  # compiled programs of a kind
 
-TRIGGERED = "triggered"  # the set of samples that have a backdoor's trigger
+MEASURED = ("test", "validation")  # sets of which there is a column for every metric
 
 # Scores of a row of which clients and nodes have means -> the names of the means.
 MEANS = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
@@ -138,10 +138,10 @@ def labels_of(y: np.ndarray) -> np.ndarray:
 
 
 def columns_of_set(name: str, rows: Rows, y: np.ndarray) -> dict[str, float | None]:
-    """Return the columns of a set: its metrics, or whether a backdoor's trigger succeeds."""
+    """Return the columns of a set: its metrics, or how often an aim is met."""
     means = metrics(rows, y)
-    if name == TRIGGERED:
-        return {"attack_success": means.get("accuracy")}
+    if not name.endswith(MEASURED):
+        return {name: means.get("accuracy")}
     return {f"{name}_{metric}": value for metric, value in means.items()}
 
 

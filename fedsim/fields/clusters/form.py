@@ -17,7 +17,7 @@ from fedsim.engine.scoring.clients import (
     scores_of_set,
     shared_scores,
 )
-from fedsim.engine.scoring.rows import TRIGGERED, Rows, columns_of_set
+from fedsim.engine.scoring.rows import MEASURED, Rows, columns_of_set
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.server_records import ServerState
 from fedsim.engine.slots import Slots
@@ -80,7 +80,7 @@ class Several(OneModel):
             means[score] = np.mean([rows[score] for rows in by_model], axis=0)
         columns = columns_of_set(name, means, y)
 
-        if self.bank.models > 1 and name != TRIGGERED:
+        if self.bank.models > 1 and name in MEASURED:
             for model, rows in enumerate(by_model):
                 columns |= columns_of_set(f"model{model}/{name}", rows, y)
         return columns

@@ -50,16 +50,13 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     compare = scenario.get("compare") or {}
     vary = compare.get("vary") or {}
     data = scenario["data"]
-    poisons = data.get("attack") or []
     steps: list[Step] = []
     if "fork" in record:
         original = f"another run ({record['fork']['scenario'][:12]})"
         steps.append(("forked", f"goes on after round {record['fork']['round']} of {original}"))
     steps.append(("data", _data(data, vary)))
-    if poisons:
-        steps.append(("attack on data", chain(poisons)))
-    steps.append(("model", call(scenario["model"])))
-    steps += _added("steps", scenario)
+    attacks = list(_added("attacks", scenario))
+    steps += [*attacks, ("model", call(scenario["model"])), *_added("steps", scenario)]
     if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
     steps += _added("conditions", scenario)
@@ -82,7 +79,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     name = "attack" if wire and has_attackers else "wire"
     on_wire = "as varied" if "wire" in vary else chain(wire)
     steps.append((name, on_wire or "as sent"))
-    if has_attackers and (wire or poisons):
+    if has_attackers and (wire or attacks):
         share = "as varied"
         if malicious:
             share = variation_in_words(f"fleet.malicious={malicious}")
@@ -102,7 +99,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
 
 def _added(name: str, scenario: Mapping[str, Any]) -> Iterator[Step]:
-    """The steps of fields: `steps` stand before the cohort, `conditions` behind it."""
+    """The steps of fields: `attacks` behind the data, `steps` and `conditions` round the cohort."""
     for package, module in added("SETTING"):
         make = getattr(module_of(package, module), name, None)
         if make is not None:

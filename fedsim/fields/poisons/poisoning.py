@@ -1,16 +1,16 @@
-"""Attacks on data: how malicious clients change their training samples, and how success is scored.
+"""How malicious clients change their training samples, and how success is scored.
 
-A factory returns a `Poison`. Everything is drawn by seed and client, never by the method.
+Everything is drawn by seed and client, never by the method.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
+from fedsim.data.poison import Poison
 from fedsim.data.skewing import (
     are_labels,
     finite,
@@ -22,35 +22,7 @@ from fedsim.data.skewing import (
 )
 from fedsim.data.splits import Samples
 
-
-class Poison(NamedTuple):
-    """How the attacker changes the training samples of each client that it controls.
-
-    Features are floats as a model sees them. Where samples are stored as bytes, they are rounded to
-    bytes again; samples that do not change keep their bits.
-
-    Attributes:
-      samples: `(x [n, ...], y [n], classes, place, rng) -> (x, y)` of the same shapes, for the
-        samples of ONE client; `place` is the client's number among the malicious clients with
-        samples, from 0.
-      features: what happens to features. If the attack `ignores` them, x is None; if it `reads`
-        them, the returned x is not used.
-      target: the class for which the model is to take triggered samples.
-      trigger: `x [n, ...] -> x`: test samples with the trigger; with a target.
-      among: `(x [n, ...], y [n]) -> mask [n]`: the test samples that success is scored on; left
-        out: all whose label is not the target.
-      refusal: `(shape of a sample, classes) -> text`: why the attack is impossible, and what to do;
-        empty if it is possible.
-    """
-
-    samples: Callable[
-        [np.ndarray, np.ndarray, int, int, np.random.Generator], tuple[np.ndarray, np.ndarray]
-    ]
-    features: Literal["ignores", "reads", "changes"] = "changes"
-    target: int | None = None
-    trigger: Callable[[np.ndarray], np.ndarray] | None = None
-    among: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
-    refusal: Callable[[tuple[int, ...], int], str] = lambda shape, classes: ""
+METRIC = "attack_success"
 
 
 def poison_refusal(poison: Poison, f: Federation) -> str:
@@ -136,7 +108,7 @@ def with_triggered(f: Federation, poison: Poison, dtype: np.dtype) -> Federation
         new = np.asarray(poison.trigger(seen.copy()))
         stored = _as_stored(f, new, seen, stored, "trigger")
     y = np.full(len(rows), poison.target, f.test.y.dtype)
-    return f._replace(triggered=Samples(stored, y))
+    return f._replace(aims={METRIC: Samples(stored, y)})
 
 
 def _change(

@@ -4,17 +4,19 @@ import numpy as np
 
 from fedsim.assemble.adversary import adversary_of
 from fedsim.assemble.hooks import located_hooks, make_link
-from fedsim.assemble.memory import check_memory
 from fedsim.assemble.problems import UNKNOWN, Findings, Problems
 from fedsim.compose import unique_names
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Federation, Poison, poison_refusal, poisoned, with_triggered
-from fedsim.errors import PartitionError
+from fedsim.data import Federation, Poison
+from fedsim.errors import OutOfMemoryError, PartitionError
+from fedsim.fields.poisons.poisoning import METRIC, poison_refusal, poisoned, with_triggered
 from fedsim.fleet import Adversary
 from fedsim.fleet.streams import Stream, generator
+from fedsim.limits import require_memory
+from fedsim.machine import memory_now
 from fedsim.scenario.scenario import Scenario
 
-METRIC = "attack_success"
+PATH = ("data", "attack")
 
 
 def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Federation:
@@ -46,7 +48,7 @@ def with_attacks(scenario: Scenario, federation: Federation, seed: int) -> Feder
     names = unique_names([section.kind for section in sections])
     result = federation
     for i, (section, name, poison) in enumerate(zip(sections, names, poisons, strict=True)):
-        path = ("data", "attack", i)
+        path = (*PATH, i)
         try:
             with located_hooks(scenario, path, section):
                 result = poisoned(
@@ -75,7 +77,7 @@ def _made_and_checked(
     problems = Problems(scenario)
     sections = scenario.spec.data.attack
     poisons = [
-        problems.attempt(make_link, scenario, ("data", "attack", i), section)
+        problems.attempt(make_link, scenario, (*PATH, i), section)
         for i, section in enumerate(sections)
     ]
     for i, (section, poison) in enumerate(zip(sections, poisons, strict=True)):
@@ -98,7 +100,7 @@ def _malicious_clients(adversary: Adversary, N: int, seed: int) -> np.ndarray:
 
 def _unfit(i: int, kind: str, poison: Poison, federation: Federation) -> Findings:
     """An attack that these samples do not allow."""
-    path = ("data", "attack", i)
+    path = (*PATH, i)
     if poison.trigger is not None and poison.target is None:
         yield path, f"{kind} has a trigger, and no target"
         return
@@ -113,7 +115,7 @@ def _several_targets(poisons: list[Poison]) -> Findings:
     for i in aimed[1:]:
         text = f"has a target, and so has data.attack[{aimed[0]}]"
         reason = "the success of one attack is measured"
-        yield ("data", "attack", i), f"{text}; {reason}, remove one"
+        yield (*PATH, i), f"{text}; {reason}, remove one"
 
 
 def _has_target(poison: Poison) -> bool:
@@ -145,5 +147,10 @@ def _check_memory(scenario: Scenario, poisons: list[Poison], f: Federation) -> N
         copied_bytes += f.train.x.nbytes
     if any(poison.target is not None for poison in poisons):
         copied_bytes += 2 * f.test.x.nbytes
-    if copied_bytes:
-        check_memory(scenario, {"attack": copied_bytes})
+    if not copied_bytes:
+        return
+    try:
+        require_memory(process=memory_now(), attack=copied_bytes)
+    except OutOfMemoryError as error:
+        remedy = "use fewer seeds or samples, or attacks on labels alone"
+        raise scenario.too_large(PATH, f"{error}; {remedy}") from None

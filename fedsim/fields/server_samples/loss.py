@@ -1,7 +1,4 @@
-"""What the server does with its own samples: train on them, and score any model on them.
-
-It trains like one more client, which gives its own update.
-"""
+"""The loss of any model on the server's samples."""
 
 from functools import partial
 from typing import NamedTuple
@@ -15,20 +12,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from fedsim import tree
 from fedsim.data import Federation
-from fedsim.engine.frozen import merged_section
-from fedsim.engine.keys import Phase, round_key
-from fedsim.engine.layout import lay_out
-from fedsim.engine.mesh import Buffers, Mesh
-from fedsim.engine.pack import Capacity, Width, rounded_up
-from fedsim.engine.pieces import Pieces
 from fedsim.engine.scoring.sets import even_batch, in_batches, largest_batch
-from fedsim.engine.slots import RunCohort
 from fedsim.engine.task import counted, per_label
-from fedsim.fleet import Plan
 from fedsim.tree import Tree
 from fedsim.types import ServerLoss, Shared, Task
-
-ALONE = Width(lanes=1, block=1)  # of a single client
 
 
 class ServerSamples(NamedTuple):
@@ -48,13 +35,13 @@ def server_samples(f: Federation) -> ServerSamples:
     return ServerSamples(x, y, np.int32(n))
 
 
-def server_loss(task: Task, shared: Shared, samples: ServerSamples) -> ServerLoss:
+def server_loss(samples: ServerSamples, task: Task, shared: Shared) -> ServerLoss:
     """Return `Context.server_loss`: the loss of any parameters on the server's samples.
 
     Args:
+      samples: the server's samples.
       task: model and loss.
       shared: the shared variables, which give leaves that the parameters lack, and statistics.
-      samples: the server's samples.
     """
     return Partial(partial(_mean_loss, task), shared, samples)
 
@@ -104,68 +91,3 @@ def _mean_loss(
 
     totals, counts = lax.map(of_batch, (index.reshape(n, E), valid.reshape(n, E)))
     return jnp.sum(totals) / jnp.maximum(jnp.sum(counts), 1).astype(totals.dtype)
-
-
-class ServerTraining:
-    """The server's own training: in every round, the work of one more client.
-
-    Args:
-      mesh: a lane of plain `sgd`.
-      plan: the run's plan.
-      dtype: dtype of the floats.
-      root: the run's root key.
-      frozen: leaves of the model that nobody trains.
-
-    Attributes:
-      root: the root key of this training.
-    """
-
-    def __init__(
-        self, mesh: Mesh, plan: Plan, dtype: np.dtype, root: Key[Array, ""], frozen: Tree = ()
-    ):
-        self.mesh = mesh
-        self.plan = plan.server_plan()
-        self.dtype = dtype
-        self.capacity = capacity_of_server(self.plan)
-        self.root = round_key(root, 0, Phase.REFERENCE)
-        train = self.plan.federation.train
-        self.data = mesh.replicate((train.x, train.y))
-        self.frozen = mesh.replicate(frozen)
-
-    def update(
-        self, sent: Shared, round: int, previous: Buffers | None, pieces: Pieces
-    ) -> tuple[Tree, Buffers]:
-        """Return the server's own update of a round, and the buffers that it was made in.
-
-        Args:
-          sent: the variables that were sent.
-          round: the round.
-          previous: buffers of a round before, which are reused.
-          pieces: how the steps are cut into calls.
-        """
-        cohort, _ = self.plan.round(round)
-        cohorts = [RunCohort(self.plan, cohort)]
-        layout = lay_out(cohorts, 0, width=ALONE, capacity=self.capacity, dtype=self.dtype)
-        variables = {"params": sent["params"], "stats": sent["stats"], "aux": {}}
-        bank = ({**variables, **merged_section(sent)},)
-        keys = ((self.root,), round)
-        inputs = self.mesh.inputs(
-            bank, memory=(), layout=layout, data=self.data, keys=keys, frozen=self.frozen
-        )
-        buffers = self.mesh.train_block(inputs, previous, layout, pieces)
-        return _first_row(buffers.rows[0].message.delta), buffers
-
-
-_first_row = jax.jit(lambda stack: tree.take(stack, 0))
-
-
-def capacity_of_server(plan: Plan) -> Capacity:
-    """Return the shapes of a single client's training, whose steps are the same in every round."""
-    return Capacity(
-        blocks=1,
-        steps=rounded_up(int(plan.steps[0])),
-        members=1,
-        shards=1,
-        seats=1,
-        samples=len(plan.federation.train.y),
-    )

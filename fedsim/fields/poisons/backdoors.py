@@ -7,8 +7,8 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from fedsim.compose import data_attack
-from fedsim.data.poisoning import Poison
-from fedsim.data.poisons import Label, Share, count_of, within
+from fedsim.data import Poison
+from fedsim.fields.poisons.labels import Label, Share, count_of, within
 
 Size = Annotated[int, Ge(1)]
 Shape = tuple[int, ...]

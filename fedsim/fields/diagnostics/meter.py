@@ -4,21 +4,18 @@ import math
 
 import numpy as np
 
-from fedsim.engine.diagnosis import Diagnosis
 from fedsim.engine.meters.meter import Columns, Meter, Since
 from fedsim.engine.records import DispatchedRound
+from fedsim.fields.diagnostics.diagnosis import Diagnosis
 
 
-class Diagnostics(Meter):
+class Measures(Meter):
     """Averages the measures of the rounds since the last row."""
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
         """Add a round; one with too few clients is not finite and says nothing."""
-        diagnosis = dispatched.diagnosis
-        if diagnosis is None:
-            return
         values = {}
-        for name, by_run in diagnosis._asdict().items():
+        for name, by_run in dispatched.observed._asdict().items():
             values[name] = float(np.asarray(by_run)[dispatched.index])
         if all(map(math.isfinite, values.values())):
             since.add(diagnosed=1, **values)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.diagnosis import add_updates, diagnose
+from fedsim.fields.diagnostics.diagnosis import add_updates, diagnose
 
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {

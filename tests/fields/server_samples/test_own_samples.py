@@ -11,8 +11,9 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
-from fedsim.engine.server_samples import ServerSamples, ServerTraining, server_loss
 from fedsim.engine.task import LOSSES, task
+from fedsim.fields.server_samples.loss import ServerSamples, server_loss
+from fedsim.fields.server_samples.training import ServerTraining, server_plan
 from fedsim.fleet.plan import Plan
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
@@ -157,7 +158,7 @@ def test_layout_calls_and_company_change_no_byte(name, tmp_path):
 def test_the_server_draws_for_itself():
     experiment = built(server=["trust"])
     plan, program, root = experiment.plans[3], experiment.program, jax.random.key(3)
-    own, n = plan.server_plan(), 40
+    own, n = server_plan(plan), 40
     first = [own.work.batches(r, 0)[0] for r in (1, 1, 2)]
     assert (first[0] == first[1]).all() and not (first[0] == first[2]).all()
     assert sorted(first[0][:3].ravel()[:n].tolist()) == list(range(n)) and own.steps.tolist() == [6]
@@ -165,9 +166,8 @@ def test_the_server_draws_for_itself():
         own.federation, own.cohort, plan.unclipped_local, 3, 1
     )  # as a client 0 with these samples would
     assert not (shared.work.batches(1, 0)[0] == first[0]).all()
-    assert program.server_mesh is not None
     apart = ServerTraining(
-        program.server_mesh, plan, program.dtype, root
+        program.own_work.mesh, plan, program.dtype, root
     ).root  # as client 0 it would share noise with client 0
     assert (jax.random.key_data(apart) != jax.random.key_data(root)).any()
     whole = built(data={**DATA, "server": {}}, server=["mean"]).plans[3]
@@ -268,9 +268,8 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
     model = Model(init=lambda key: {"params": {"w": jnp.ones(1)}, "stats": {}}, apply=apply)
     job = task(model, LOSSES["squared"], lambda lr: None, lambda lr, step: lr, 0)
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4, 1)
-    of = server_loss(
-        job, {"params": {"w": jnp.ones(1)}, "stats": {}}, ServerSamples(x, 0 * x, np.int32(count))
-    )
+    samples = ServerSamples(x, 0 * x, np.int32(count))
+    of = server_loss(samples, job, {"params": {"w": jnp.ones(1)}, "stats": {}})
     half = 0.5 * (2 * x.ravel()) ** 2
     assert float(of({"w": jnp.full(1, 2.0)})) == pytest.approx(half[:count].mean())
     key = jax.random.key(5)

@@ -14,8 +14,9 @@ from fedsim.assemble.federation import federations_of
 from fedsim.assemble.forecast import notes
 from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
-from fedsim.data import Poison, poisoned, with_triggered
+from fedsim.data import Poison
 from fedsim.errors import ScenarioError
+from fedsim.fields.poisons.poisoning import METRIC, poisoned, with_triggered
 from fedsim.report.context import context_of
 from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
@@ -158,7 +159,7 @@ def test_empty_clients_are_passed_over():
     nobody = federation(link("backdoor"), base=base, malicious=[int(empty[0])])
     assert (
         np.array_equal(nobody.train.x, plain.train.x)
-        and len(nobody.triggered.x)
+        and len(nobody.aims[METRIC].x)
         and not nobody.skews["attack/backdoor"].any()
     )
 
@@ -179,12 +180,9 @@ def test_flipped_labels(parameters, flipped):
         attacked.train.x, plain.train.x
     )
     chosen = plain.test.y == 3 if parameters.get("source") else np.zeros(len(plain.test.y), bool)
-    assert (
-        np.array_equal(attacked.triggered.x, plain.test.x[chosen])
-        if chosen.any()
-        else not len(attacked.triggered.x)
-    )
-    assert set(attacked.triggered.y.tolist()) <= {0}
+    assert list(attacked.aims) == ([METRIC] if chosen.any() else [])
+    for aim in attacked.aims.values():
+        assert np.array_equal(aim.x, plain.test.x[chosen]) and set(aim.y.tolist()) == {0}
 
 
 def test_random_labels_are_uniform():
@@ -233,10 +231,10 @@ def test_a_backdoor_is_its_pattern_and_its_label(pattern, data):
     for i, j in PATTERNS[pattern]:
         want[:, i, j] = stored
     assert (
-        np.array_equal(attacked.triggered.x, want)
-        and attacked.triggered.x.dtype == plain.test.x.dtype
+        np.array_equal(attacked.aims[METRIC].x, want)
+        and attacked.aims[METRIC].x.dtype == plain.test.x.dtype
     )
-    assert (attacked.triggered.y == 2).all() and len(attacked.triggered.y) == len(of_others)
+    assert (attacked.aims[METRIC].y == 2).all() and len(attacked.aims[METRIC].y) == len(of_others)
 
 
 def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
@@ -253,16 +251,18 @@ def test_the_parts_of_a_distributed_backdoor_make_its_trigger():
     for bar in bars:
         for i, j in bar:
             want[:, i, j] = 9
-    assert np.array_equal(attacked.triggered.x, want)
+    assert np.array_equal(attacked.aims[METRIC].x, want)
 
 
 def test_vectors_have_patterns_too():
     plain = federation(data=ROWS)
     flat = federation(link("backdoor", size=2, share=1.0, value=7.0), data=ROWS)
-    assert (flat.triggered.x[:, -2:] == 7).all() and (flat.triggered.x[:, :-2] != 7).all()
+    assert (flat.aims[METRIC].x[:, -2:] == 7).all() and (flat.aims[METRIC].x[:, :-2] != 7).all()
     parts = federation(link("distributed_backdoor", size=2, gap=1, share=1.0, value=7.0), data=ROWS)
     marked = np.isin(np.arange(20), [0, 1, 3, 4, 6, 7, 9, 10])
-    assert (parts.triggered.x[:, marked] == 7).all() and (parts.triggered.x[:, ~marked] != 7).all()
+    assert (parts.aims[METRIC].x[:, marked] == 7).all() and (
+        parts.aims[METRIC].x[:, ~marked] != 7
+    ).all()
     rows = of(plain, MALICIOUS[1])
     assert np.argwhere((parts.train.x[rows] != plain.train.x[rows]).any(0)).ravel().tolist() == [
         3,
@@ -286,8 +286,8 @@ def test_edge_cases_are_the_tail_of_a_class():
         assert all(attacked.train.y[row] == 1 for row in changed)
     tested = furthest(plain.test.x, np.flatnonzero(plain.test.y == 3).tolist(), 0.3)
     assert (
-        np.array_equal(attacked.triggered.x, plain.test.x[sorted(tested)])
-        and attacked.train.x is not attacked.triggered.x
+        np.array_equal(attacked.aims[METRIC].x, plain.test.x[sorted(tested)])
+        and attacked.train.x is not attacked.aims[METRIC].x
     )
 
 
@@ -304,7 +304,7 @@ def test_attacks_follow_skews_and_one_another():
         np.array_equal(both.train.y[honest], skewed.train.y[honest])
         and (both.train.y[of(both, 1)] == 0).all()
     )
-    assert len(both.triggered.x)
+    assert len(both.aims[METRIC].x)
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
         federation(link("backdoor"), data=None, base=base)
     flipped = federation(link("label_flip"), link("edge_case"), data=None, base=base)
     assert not isinstance(flipped.train.x, np.ndarray) and flipped.skews["attack/label_flip"].any()
-    assert isinstance(flipped.triggered.x, np.ndarray) and len(flipped.triggered.x)
+    assert isinstance(flipped.aims[METRIC].x, np.ndarray) and len(flipped.aims[METRIC].x)
 
 
 SOUND = lambda x, y, classes, place, rng: (x, y)

@@ -7,7 +7,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import data_attack
-from fedsim.data.poisoning import Poison
+from fedsim.data import Poison
 
 Label = Annotated[int, Ge(0)]
 Share = Annotated[float, Gt(0), Le(1)]

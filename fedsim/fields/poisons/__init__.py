@@ -1,0 +1,9 @@
+"""Attacks on the samples of malicious clients."""
+
+ORDER = 75
+KINDS = ("labels", "backdoors")
+KEYS = "keys"
+METRICS = ("attack_success",)
+FIELD = "field"
+SETTING = "setting"
+REQUIRES = ()

@@ -1,0 +1,12 @@
+"""Attacks on data in the setting of a page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedsim.report.page.setting import Step, chain
+
+
+def attacks(scenario: Mapping[str, Any]) -> list[Step]:
+    """Return the attacks on data of a scenario as they are written."""
+    poisons = scenario["data"].get("attack")
+    return [("attack on data", chain(poisons))] if poisons else []
