@@ -7,15 +7,18 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.traits import Voice
 from fedsim.data import Federation
+from fedsim.engine.downlink import Downlink
 from fedsim.engine.forms import OneModel
 from fedsim.engine.lanes import Private
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.program import Program
+from fedsim.engine.server import Server
 from fedsim.fleet import Plan
 from fedsim.fleet.plan import Conditions
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.scenario import Scenario
+from fedsim.tree import Tree
 from fedsim.types import Client, Model, Rule, Shared
 
 Speaker = Callable[[Facts], Voice | Iterable[Voice]]
@@ -83,6 +86,10 @@ class Field(NamedTuple):
       served: (spec) -> sections of the links in the server's program; None: those of `server`.
       method: (spec, rule) -> what decides how it changes the method, as a key; None: not at all.
       client: (method, that key, model) -> the method.
+      model: (model, its section, rule) -> the model of which some leaves are trained; None: those
+        that the section names.
+      merged: (parameters, model) -> those of the model without what the field adds to it, which is
+        in its weights; None: it adds nothing.
       gradients: (client section) -> how gradients of single samples are made private; None: not.
       server: (spec) -> what decides how it changes the server's program, as a key.
       serves: (parts, that key, setting) -> the parts of the program.
@@ -91,6 +98,8 @@ class Field(NamedTuple):
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
       form: (method, plan, variables at the start) -> the form of the server; None: another one.
       traffic: (plan) -> the class that counts messages; None: another one.
+      downlink: (server, shared variables, N) -> what counts the bytes that clients receive; None:
+        another one.
       meters: (setting) -> what it counts in a run.
       resolved: (scenario) -> name -> its sections, with everything written out.
       method_name: (spec, whether training and mean are plain) -> the name of a scenario that names
@@ -113,6 +122,8 @@ class Field(NamedTuple):
     served: Callable[[Any], list[Any] | None] = nothing
     method: Callable[[Any, Rule | None], Hashable] = nothing
     client: Callable[[Client, Any, Model], Client] | None = None
+    model: Callable[[Model, Any, Rule | None], Model | None] = nothing
+    merged: Callable[[Tree, Model], Tree | None] = nothing
     gradients: Callable[[Any], Private | None] = nothing
     server: Callable[[Any], Hashable] = nothing
     serves: Callable[[ServerParts, Any, ServerSetting], ServerParts] | None = None
@@ -121,6 +132,7 @@ class Field(NamedTuple):
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
     form: Callable[[Client, Plan, Shared], OneModel | None] = nothing
     traffic: Callable[[Plan], type[Traffic] | None] = nothing
+    downlink: Callable[[Server, Shared, int], Downlink | None] = nothing
     meters: Callable[[RunSetting], list[Meter]] = lambda setting: []
     resolved: Callable[[Scenario], dict[str, Any]] = no_sections
     method_name: Callable[[Any, bool], str | None] = nothing

@@ -20,20 +20,14 @@ from fedsim.assemble.fields import fields
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
+from fedsim.assemble.meters import downlink_of
 from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.plans import of_first_seed, of_widest_batch
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose import max_bytes
 from fedsim.compose.contract import row_in_hooks
-from fedsim.engine.downlink import downlink
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.frozen import (
-    adapter_leaves,
-    bound,
-    merged_section,
-    with_frozen,
-    without_frozen,
-)
+from fedsim.engine.frozen import bound, merged_section, with_frozen, without_frozen
 from fedsim.engine.lanes import LaneInputs, with_phase
 from fedsim.engine.models import one_model
 from fedsim.engine.scoring.sets import scored_sets
@@ -41,7 +35,7 @@ from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak, platform
-from fedsim.types import MERGED, Batch, RowStage, Rule, Work
+from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 
@@ -170,7 +164,7 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     variables, _ = without_frozen(of_first_seed(experiment.shared))
     shared = one_model(client, variables)
     codec = experiment.program.server.sender.codec
-    counted = downlink(client, codec, shared, plan.federation.N, left_out=plan.left_out)
+    counted = downlink_of(experiment.program, plan, of_first_seed(experiment.shared))
 
     message_bytes = None
     if codec is not None:
@@ -179,16 +173,8 @@ def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     received = []
     for work in rounds:
         received.append(int(counted.deliver(work.receivers, message_bytes).sum()))
-        counted.merge(_bytes_merged(plan, work, shared))
+        counted.foresee(plan, work)
     return int(mean_of(received))
-
-
-def _bytes_merged(plan: Plan, work: RoundPlan, shared: Any) -> int:
-    """The most bytes of adapters that a round adds to frozen weights; 0 where they stay."""
-    if MERGED not in shared:
-        return 0
-    adapters = tree.payload_bytes(adapter_leaves(shared["params"], shared[MERGED]))
-    return _bytes_sent(plan, work, adapters)
 
 
 def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:

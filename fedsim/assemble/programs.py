@@ -18,15 +18,7 @@ from fedsim.assemble.fields import fields, first
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.assemble.section_keys import HashableSection, hashable_sections
-from fedsim.clients import (
-    augmenting,
-    beginning_anew,
-    carrying,
-    in_turns,
-    mean_loss,
-    sgd,
-    tuning,
-)
+from fedsim.clients import augmenting, carrying, mean_loss, sgd, tuning
 from fedsim.compose import server_step, unique_names
 from fedsim.engine.deviation import Deviations
 from fedsim.engine.dp_sgd import dp_sgd
@@ -36,7 +28,6 @@ from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.models import Tokens, as_model, reading
-from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
@@ -59,9 +50,7 @@ class TrainingInputs(NamedTuple):
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
-    turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
     of_fields: tuple[tuple[str, Hashable], ...] = ()  # how fields change the method, by name
-    merges: bool = False  # whether the rule merges the clients' adapters into frozen weights
     local_model: Model | None = None  # how clients compute the model, where it is another program
 
 
@@ -206,12 +195,6 @@ def stored_model(model: Model, scale: float, channels_first: bool) -> Model:
 
 
 @functools.lru_cache(MAX_CACHED)
-def with_adapter(model: Model, section: HashableSection) -> Model:
-    """A model with the leaves of an adapter; cached, so that it is compiled once."""
-    return adapted(model, factory_of(section.section)())
-
-
-@functools.lru_cache(MAX_CACHED)
 def partly_frozen(
     model: Model,
     freeze: tuple[str, ...] | None,
@@ -287,16 +270,10 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
         method = method._replace(travel=method.travel._replace(stats="pooled"))
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
-    if inputs.turns:
-        method = in_turns(method, inputs.turns)
     for name, key in inputs.of_fields:
         change = fields()[name].client
         if key is not None and change is not None:
             method = change(method, key, inputs.model)
-    adapter = inputs.model.adapter
-    if inputs.merges and adapter is not None:
-        draw = lambda shared, key: begun_anew(shared, adapter, key)
-        method = beginning_anew(method, draw, adapter.leaves)
     return method
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.fleet import Cohort
 from fedsim.fleet.selection import FEEDBACK, HISTORY
 
@@ -155,9 +155,12 @@ def samples_voice(facts: Facts) -> Voice:
 def model_voice(facts: Facts) -> Voice:
     """What a model section says about leaves."""
     section = facts.spec.model
-    takes = []
-    if section.freeze or section.train or section.adapter is not None:
-        takes.append(Reason("all_leaves", "leaves of the model are frozen"))
+    return voice_of_frozen_leaves() if section.freeze or section.train else SILENT
+
+
+def voice_of_frozen_leaves() -> Voice:
+    """Leaves of the model that are frozen."""
+    takes = [Reason("all_leaves", "leaves of the model are frozen")]
     return Voice(("model",), "remove freeze, train and adapter", [], takes)
 
 

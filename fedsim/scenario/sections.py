@@ -220,9 +220,6 @@ class ModelCommon:
     none, or all where `train` names some."""
     train: list[Annotated[str, MinLen(1)]] | None = None
     """Leaves that are trained although `freeze` names them, as `freeze: ["*"], train: [last]`."""
-    adapter: Annotated[Annotated[Any, AllowedKinds("adapter")] | None, ByForm()] = None
-    """Small trained leaves next to the weights, which are then frozen, with all other leaves that
-    `train` does not name. By default none."""
     weights: Annotated[Annotated[str, MinLen(1)] | Weights | None, ByForm()] = None
     """A safetensors file that all seeds start from, with a tensor for every leaf, as a run
     directory has them (`params/layer0/W`) or named `layer0.W`; or `{path: FILE, sha256: HASH}`."""
