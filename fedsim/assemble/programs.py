@@ -199,7 +199,7 @@ def partly_frozen(
     model: Model,
     freeze: tuple[str, ...] | None,
     train: tuple[str, ...],
-    adapter_leaves: tuple[str, ...],
+    adapter_leaves: tuple[str, ...] = (),
     merged: tuple[str, ...] = (),
 ) -> Model:
     """A model of which only some leaves are trained; cached, so that it is compiled once."""
