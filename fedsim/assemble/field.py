@@ -12,7 +12,9 @@ from fedsim.engine.forms import OneModel
 from fedsim.engine.lanes import Private
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.traffic import Traffic
+from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.program import Program
+from fedsim.engine.sending import Sender
 from fedsim.engine.server import Server
 from fedsim.fleet import Plan
 from fedsim.fleet.plan import Conditions
@@ -33,6 +35,7 @@ class ServerParts(NamedTuple):
     rule: Rule
     steps: list[Any]
     make: Callable[..., Any]  # the class of the program
+    sender: Callable[[Pipeline], Sender]  # makes what the clients receive
 
 
 class ServerSetting(NamedTuple):
@@ -98,8 +101,8 @@ class Field(NamedTuple):
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
       form: (method, plan, variables at the start) -> the form of the server; None: another one.
       traffic: (plan) -> the class that counts messages; None: another one.
-      downlink: (server, shared variables, N) -> what counts the bytes that clients receive; None:
-        another one.
+      downlink: (server, plan, shared variables) -> what counts the bytes that clients receive;
+        None: another one.
       meters: (setting) -> what it counts in a run.
       resolved: (scenario) -> name -> its sections, with everything written out.
       method_name: (spec, whether training and mean are plain) -> the name of a scenario that names
@@ -107,6 +110,7 @@ class Field(NamedTuple):
       stacks: (spec) -> what of it holds all messages of a round, for `fedsim check`.
       voices_of_kinds: family -> (kind, what its factory made) -> what it needs and takes away
         alone; None: another field's kind.
+      notes: (spec) -> what of it a user may not have meant, for `fedsim check`.
       sections: path of a section or key -> a scenario that writes it, for what it needs alone.
       lacking: name of a section that lacks something -> its path, and what is known of it.
       forecast: (experiment, rounds) -> what `fedsim check` says of it.
@@ -132,11 +136,12 @@ class Field(NamedTuple):
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
     form: Callable[[Client, Plan, Shared], OneModel | None] = nothing
     traffic: Callable[[Plan], type[Traffic] | None] = nothing
-    downlink: Callable[[Server, Shared, int], Downlink | None] = nothing
+    downlink: Callable[[Server, Plan, Shared], Downlink | None] = nothing
     meters: Callable[[RunSetting], list[Meter]] = lambda setting: []
     resolved: Callable[[Scenario], dict[str, Any]] = no_sections
     method_name: Callable[[Any, bool], str | None] = nothing
     stacks: Callable[[Any], list[str]] = lambda spec: []
+    notes: Callable[[Any], list[str]] = lambda spec: []
     voices_of_kinds: Mapping[str, Callable[[str, Any], Voice | None]] = {}
     sections: Mapping[str, Any] = {}
     lacking: Mapping[str, tuple[str, dict[str, Any]]] = {}

@@ -24,7 +24,6 @@ from fedsim.assemble.meters import downlink_of
 from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.plans import of_first_seed, of_widest_batch
 from fedsim.assemble.sample_notes import data_warnings
-from fedsim.compose import max_bytes
 from fedsim.compose.contract import row_in_hooks
 from fedsim.engine.footprint import probe_pass, shapes_of
 from fedsim.engine.frozen import bound, merged_section, with_frozen, without_frozen
@@ -49,7 +48,6 @@ COMPILER_BYTES = 90_000_000
 SMALL_SHARE = 0.1
 
 QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # of a program that runs once
-PARTIAL_CODECS = frozenset({"top_k", "rand_k", "threshold", "low_rank"})  # drop most of a vector
 
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
@@ -160,21 +158,8 @@ def mean_of(numbers: Sequence[float]) -> float:
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
-    client = experiment.client
-    variables, _ = without_frozen(of_first_seed(experiment.shared))
-    shared = one_model(client, variables)
-    codec = experiment.program.server.sender.codec
     counted = downlink_of(experiment.program, plan, of_first_seed(experiment.shared))
-
-    message_bytes = None
-    if codec is not None:
-        encoded = max_bytes(codec, shared_leaves(client, shared["params"]))
-        message_bytes = counted.all_bytes - counted.model_bytes + encoded
-    received = []
-    for work in rounds:
-        received.append(int(counted.deliver(work.receivers, message_bytes).sum()))
-        counted.foresee(plan, work)
-    return int(mean_of(received))
+    return int(mean_of([int(counted.foresee(plan, work).sum()) for work in rounds]))
 
 
 def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
@@ -432,7 +417,7 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_compute(spec),
         *_notes_on_sizes(spec, plan.sizes),
         *_notes_on_attacks(spec, plan),
-        *_notes_on_broadcast(spec),
+        *itertools.chain(*(field.notes(spec) for field in fields().values())),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
         *remarks(experiment),
@@ -500,15 +485,6 @@ def _notes_on_attacks(spec: Any, plan: Plan) -> list[str]:
     if spec.data.attack:
         lines.append(f"data.attack has {spec.data.attack[0].kind}, {remedy}")
     return lines
-
-
-def _notes_on_broadcast(spec: Any) -> list[str]:
-    """A broadcast that drops most of the model."""
-    if not spec.broadcast or spec.broadcast[0].kind not in PARTIAL_CODECS:
-        return []
-    kind = spec.broadcast[0].kind
-    text = f"broadcast has {kind}, and clients train from what is left of the model"
-    return [f"{text}; ef21(codec: {kind}) sends them differences"]
 
 
 def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:

@@ -176,7 +176,7 @@ def trace_links(facts: Facts) -> None:
     if stack is UNKNOWN:
         return
     has_parameters = bool(jax.tree.leaves(travelling["params"]))
-    for link in (*facts.broadcast, *facts.links):
+    for link in (*facts.further_links, *facts.links):
         if link.made is not UNKNOWN and (has_parameters or works_on_nothing(link)):
             facts.attempt(check_link, scenario, link, stack)
             facts.attempt(check_size, scenario, link, travelling["params"])

@@ -21,10 +21,7 @@ def message_bytes(facts: Facts) -> tuple[int, int]:
     if of_fields is not None:
         return of_fields
 
-    client = facts.trained.client
-    params = facts.travelling["params"]
-    down = _encoded_bytes(facts.travelling, params, facts.broadcast) * client.travel.models
-    return bytes_up(facts), down - bytes_at_server(client, facts.shapes["params"])
+    return bytes_up(facts), bytes_down(facts, [])
 
 
 def bytes_up(facts: Facts) -> int:
@@ -34,6 +31,18 @@ def bytes_up(facts: Facts) -> int:
     links = with_noised_codec(facts.scenario, facts.links)
     up = _encoded_bytes(_message(facts.stack.updates), params, links) + choice_bytes(client)
     return up - bytes_at_server(client, facts.shapes["params"])
+
+
+def bytes_down(facts: Facts, links: list[Link]) -> int:
+    """Return the most bytes that a client receives in a round.
+
+    Args:
+      facts: what is known of the scenario.
+      links: of the server's message, which a codec among them encodes.
+    """
+    client = facts.trained.client
+    down = _encoded_bytes(facts.travelling, facts.travelling["params"], links)
+    return down * client.travel.models - bytes_at_server(client, facts.shapes["params"])
 
 
 def _message(updates: Updates) -> Any:

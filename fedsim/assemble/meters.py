@@ -5,7 +5,7 @@ from typing import Any
 
 from fedsim.assemble.field import RunSetting
 from fedsim.assemble.fields import fields, first
-from fedsim.engine.downlink import Downlink, downlink
+from fedsim.engine.downlink import Downlink, bytes_of
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.diagnostics import Diagnostics
@@ -69,8 +69,8 @@ def downlink_of(program: Program, plan: Plan, shared: Any) -> Downlink:
     server = program.server
     variables, _ = without_frozen(shared)
     sent = one_model(server.client, variables)
-    N = plan.federation.N
-    of_fields = first(field.downlink(server, sent, N) for field in fields().values())
+    of_fields = first(field.downlink(server, plan, sent) for field in fields().values())
     if of_fields is not None:
         return of_fields
-    return downlink(server.client, server.sender.codec, sent, N, left_out=plan.left_out)
+    sizes = bytes_of(server.client, sent)
+    return Downlink(plan.federation.N, *sizes, left_out=plan.left_out)

@@ -25,6 +25,7 @@ from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
+from fedsim.engine.sending import Sender
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.models import Tokens, as_model, reading
@@ -80,7 +81,6 @@ class ServerSections(NamedTuple):
 
     wire: tuple[HashableSection, ...]
     server: tuple[HashableSection, ...]
-    broadcast: tuple[HashableSection, ...] = ()
     privacy: PrivacyKey | None = None
     of_fields: tuple[tuple[str, Hashable], ...] = ()  # how fields change the program, by name
     before: tuple[RowStage, ...] = ()  # stages in front of the scenario's own
@@ -119,7 +119,6 @@ def server_sections(spec: Any) -> ServerSections:
     return ServerSections(
         wire=hashable_sections(spec.wire),
         server=hashable_sections(server),
-        broadcast=hashable_sections(spec.broadcast),
         privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
         of_fields=tuple((name, field.server(spec)) for name, field in fields().items()),
     )
@@ -353,12 +352,8 @@ def serving(
         further, rule = _private_links(sections.privacy, shape.width)
         wire += further
 
-    codec = None
-    if sections.broadcast:
-        codec = factory_of(sections.broadcast[0].section)()
-
     trained = training(training_inputs)
-    parts = ServerParts(wire, stages, rule, steps, Server)
+    parts = ServerParts(wire, stages, rule, steps, Server, Sender)
     setting = ServerSetting(trained.client, training_inputs.model, shape.width, drop)
     for name, key in sections.of_fields:
         change = fields()[name].serves
@@ -375,7 +370,7 @@ def serving(
     )
     return parts.make(
         pipeline,
-        broadcast=codec,
+        sender=parts.sender(pipeline),
         memories=trained.memories,
         deviations=deviations(training_inputs, sections.wire, drop, shape.width),
         rows=shape.blocks * shape.block,

@@ -85,11 +85,6 @@ def message_voices(facts: Facts) -> Iterator[Voice]:
             Reason("changes", "a wire changes what clients send"),
         ]
         yield Voice(("wire",), "remove wire", needs, [])
-    if spec.broadcast:
-        text = "a broadcast encodes the model for all clients of a round"
-        nouns = ("server", "messages", "rounds", "one_model", "changes")
-        needs = _all(text, *nouns, "whole_messages", "server_leaves")
-        yield Voice(("broadcast",), "remove broadcast", needs, [])
     if spec.client.statistics != "averaged":
         needs = _all("running statistics are to be pooled", "statistics")
         yield Voice(("client", "statistics"), "remove client.statistics", needs, [])

@@ -7,7 +7,7 @@ from fedsim import tree
 from fedsim.disk.checkpoint import restore_tree
 from fedsim.engine.shared_leaves import bytes_at_server, sent_variables, shared_leaves
 from fedsim.fleet import Plan, RoundPlan
-from fedsim.types import Client, Codec, Info, Shared
+from fedsim.types import Client, Info, Shared
 
 NEVER = -1  # `last` of a client that has received nothing yet
 
@@ -72,9 +72,10 @@ class Downlink:
         """Learn what the links reported of a round, of which nothing is sent."""
         del info
 
-    def foresee(self, plan: Plan, work: RoundPlan) -> None:
-        """Count the most that a planned round adds to what clients will receive: nothing."""
-        del plan, work
+    def foresee(self, plan: Plan, work: RoundPlan) -> Int[np.ndarray, " K"]:
+        """Count the most that the clients of a planned round receive, as `deliver`."""
+        del plan
+        return self.deliver(work.receivers, None)
 
     def missed(self, ids: np.ndarray) -> np.ndarray:
         """Return the bytes of the messages since each client's last one `[K]`.
@@ -101,24 +102,13 @@ class Downlink:
             self.last = restore_tree("last_down", arrays, self.last).copy()
 
 
-def downlink(
-    client: Client,
-    codec: Codec | None,
-    shared: Shared,
-    clients: int,
-    left_out: np.ndarray | None = None,
-) -> Downlink:
-    """Return the counter for a client method and the codec of its broadcast.
+def bytes_of(client: Client, shared: Shared) -> tuple[int, int]:
+    """Return the bytes of all variables sent to a client, and of the parameters among them.
 
     Args:
       client: the method.
-      codec: the broadcast's codec; None: the variables are sent as they are.
       shared: the shared variables, or their shapes; of one model, where there are several.
-      clients: N.
-      left_out: as of `Downlink`.
     """
     sent = tree.payload_bytes(sent_variables(client, shared))
     all_bytes = client.travel.models * (sent - bytes_at_server(client, shared["params"]))
-    model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
-    recursive = codec is not None and codec.recursive
-    return Downlink(clients, all_bytes, model_bytes, recursive, left_out=left_out)
+    return all_bytes, tree.payload_bytes(shared_leaves(client, shared["params"]))

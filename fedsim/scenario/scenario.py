@@ -60,7 +60,7 @@ class Scenario(NamedTuple):
             cohort = plain["cohort"]
             plain["cohort"] = {key: cohort[key] for key in cohort if cohort[key] is not None}
         for section in idle_sections(self.spec):
-            plain.pop(section)
+            plain.pop(section, None)
         return _kind_first(plain)
 
     def hash(self) -> str:

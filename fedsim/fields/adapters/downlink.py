@@ -47,10 +47,12 @@ class MergedDownlink(Downlink):
         """Count what a round added to the weights, as its adapters are sent."""
         self.sent = self.sent + int(info.get(self.column, 0))
 
-    def foresee(self, plan: Plan, work: RoundPlan) -> None:
-        """Count the most bytes of adapters that a planned round adds to the weights."""
+    def foresee(self, plan: Plan, work: RoundPlan) -> Int[np.ndarray, " K"]:
+        """Count the most that the clients of a planned round receive, and add to the weights."""
+        received = self.deliver(work.receivers, None)
         left_out = 0 if plan.left_out is None else int(plan.left_out[work.senders].sum())
         self.sent = self.sent + len(work.senders) * self.pairs - left_out
+        return received
 
 
 def adapter_leaves(params: Tree, merged: Tree) -> Tree:

@@ -17,6 +17,7 @@ from fedsim.fields.adapters.adapted import adapted, begun_anew, merged
 from fedsim.fields.adapters.beginning_anew import beginning_anew
 from fedsim.fields.adapters.downlink import MergedDownlink
 from fedsim.fields.adapters.in_turns import in_turns
+from fedsim.fleet import Plan
 from fedsim.tree import Tree
 from fedsim.types import MERGED, AdapterLeaves, Client, Model, Rule, Shared
 
@@ -87,8 +88,10 @@ def _message_bytes(facts: Facts) -> tuple[int, int] | None:
     return bytes_up(facts), down
 
 
-def _downlink(server: Server, shared: Shared, clients: int) -> Downlink | None:
-    return MergedDownlink(server.pipeline, shared, clients) if MERGED in shared else None
+def _downlink(server: Server, plan: Plan, shared: Shared) -> Downlink | None:
+    if MERGED not in shared:
+        return None
+    return MergedDownlink(server.pipeline, shared, plan.federation.N)
 
 
 FIELD = Field(

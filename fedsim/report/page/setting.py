@@ -1,5 +1,6 @@
 """What was run, and where it comes from: the parts of a scenario, and its provenance."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,8 +60,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     if poisons:
         steps.append(("attack on data", chain(poisons)))
     steps.append(("model", call(scenario["model"])))
-    for package, module in added("SETTING"):
-        steps += module_of(package, module).steps(scenario)
+    steps += _added("steps", scenario)
     if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
 
@@ -77,8 +77,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
     if client.get("dp_sgd"):
         steps.append(("privacy of samples", _dp_sgd(client)))
-    if scenario.get("broadcast"):
-        steps.append(("broadcast", call(scenario["broadcast"][0])))
+    steps += _added("steps_of_messages", scenario)
 
     wire = scenario.get("wire") or []
     malicious = scenario.get("fleet", {}).get("malicious") or 0
@@ -103,6 +102,13 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
             listed = ", ".join(map(value_in_short, texts_of_axis(values)))
             steps.append((title, f"{axis_name(path, scenario)} ({path}): {listed}"))
     return steps
+
+
+def _added(name: str, scenario: Mapping[str, Any]) -> list[Step]:
+    """The steps that functions of this name make in the modules of fields."""
+    modules = [module_of(package, module) for package, module in added("SETTING")]
+    steps = [getattr(module, name)(scenario) for module in modules if hasattr(module, name)]
+    return list(itertools.chain(*steps))
 
 
 def _methods(record: Mapping[str, Any]) -> list[str]:
