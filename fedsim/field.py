@@ -13,19 +13,23 @@ if TYPE_CHECKING:
     from fedsim.assemble.problems import Findings
     from fedsim.assemble.traits import Voice
     from fedsim.data import Federation
+    from fedsim.engine.downlink import Downlink
     from fedsim.engine.forms import OneModel
     from fedsim.engine.lanes import Private
     from fedsim.engine.meters import Meter
     from fedsim.engine.meters.traffic import Traffic
     from fedsim.engine.observer import Observer
     from fedsim.engine.own_work import OwnWork
+    from fedsim.engine.pipeline import Pipeline
     from fedsim.engine.program import Program
+    from fedsim.engine.sending import Sender
     from fedsim.engine.server import Server
     from fedsim.engine.server_records import ServerState
     from fedsim.fleet import Cohort, Plan
     from fedsim.fleet.plan import Conditions
     from fedsim.scenario.reader import KeyPath
     from fedsim.scenario.scenario import Scenario
+    from fedsim.tree import Tree
     from fedsim.types import Client, Model, Rule, Shared
 
 Speaker = Callable[["Facts"], "Voice | Iterable[Voice]"]
@@ -57,6 +61,7 @@ class ServerParts(NamedTuple):
     steps: list[Any]
     make: Callable[..., Any]  # the class of the program
     kept: list[Any]  # states on the device that only some servers have (`engine.close.Kept`)
+    sender: Callable[[Pipeline], Sender]  # makes what the clients receive
 
 
 class ServerSetting(NamedTuple):
@@ -138,6 +143,10 @@ class Field(NamedTuple):
       served: (spec) -> sections of the links in the server's program; None: those of `server`.
       method: (spec, rule) -> what decides how it changes the method, as a key; None: not at all.
       client: (method, that key, model) -> the method.
+      model: (model, its section, rule) -> the model of which some leaves are trained; None: those
+        that the section names.
+      merged: (parameters, model) -> those of the model without what the field adds to it, which is
+        in its weights; None: it adds nothing.
       gradients: (client section) -> how gradients of single samples are made private; None: not.
       server: (spec) -> what decides how it changes the server's program, as a key.
       serves: (parts, that key, setting) -> the parts of the program.
@@ -151,6 +160,8 @@ class Field(NamedTuple):
       traffic: (plan) -> the class that counts messages; None: another one.
       own_work: (setting) -> what the server does by itself; None: nothing.
       observer: (setting) -> what looks on while clients train; None: nothing.
+      downlink: (server, plan, shared variables) -> what counts the bytes that clients receive;
+        None: another one.
       meters: (setting) -> what it counts in a run.
       resolved: (scenario) -> name -> its sections, with everything written out.
       method_name: (spec, whether training and mean are plain) -> the name of a scenario that names
@@ -158,6 +169,7 @@ class Field(NamedTuple):
       stacks: (spec) -> what of it holds all messages of a round, for `fedsim check`.
       voices_of_kinds: family -> (kind, what its factory made) -> what it needs and takes away
         alone; None: another field's kind.
+      notes: (spec) -> what of it a user may not have meant, for `fedsim check`.
       sections: path of a section or key -> a scenario that writes it, for what it needs alone.
       lacking: name of a section that lacks something -> its path, and what is known of it.
       forecast: (experiment, rounds) -> what `fedsim check` says of it.
@@ -178,6 +190,8 @@ class Field(NamedTuple):
     served: Callable[[Any], list[Any] | None] = nothing
     method: Callable[[Any, Rule | None], Hashable] = nothing
     client: Callable[[Client, Any, Model], Client] | None = None
+    model: Callable[[Model, Any, Rule | None], Model | None] = nothing
+    merged: Callable[[Tree, Model], Tree | None] = nothing
     gradients: Callable[[Any], Private | None] = nothing
     server: Callable[[Any], Hashable] = nothing
     serves: Callable[[ServerParts, Any, ServerSetting], ServerParts] | None = None
@@ -190,10 +204,12 @@ class Field(NamedTuple):
     traffic: Callable[[Plan], type[Traffic] | None] = nothing
     own_work: Callable[[ProgramSetting], OwnWork | None] = nothing
     observer: Callable[[ProgramSetting], Observer | None] = nothing
+    downlink: Callable[[Server, Plan, Shared], Downlink | None] = nothing
     meters: Callable[[RunSetting], list[Meter]] = lambda setting: []
     resolved: Callable[[Scenario], dict[str, Any]] = no_sections
     method_name: Callable[[Any, bool], str | None] = nothing
     stacks: Callable[[Any], list[str]] = lambda spec: []
+    notes: Callable[[Any], list[str]] = lambda spec: []
     voices_of_kinds: Mapping[str, Callable[[str, Any], Voice | None]] = {}
     sections: Mapping[str, Any] = {}
     lacking: Mapping[str, tuple[str, dict[str, Any]]] = {}

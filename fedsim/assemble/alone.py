@@ -33,7 +33,6 @@ LEAST = {"name": "alone", "data": "gaussian_blobs"}
 
 # What is written in a section, so that it needs something.
 SECTIONS: dict[str, Any] = {
-    "broadcast": {"broadcast": ["cast"]},
     "checkpoint.updates": {"checkpoint": {"updates": True}},
     "client.dp_sgd": {"client": {"dp_sgd": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}}},
     "client.optimizer_state": {"client": {"optimizer_state": "carry"}},

@@ -22,24 +22,25 @@ def make_components(facts: Facts) -> None:
     """Make what needs neither samples nor a model: clients, links, cohort, schedule."""
     scenario = facts.scenario
     spec = scenario.spec
-
-    def make(path: KeyPath, section: Any) -> Link:
-        made = facts.attempt(make_link, scenario, path, section, reads=[path])
-        return Link(path, section, made)
-
-    links = [make(path, section) for path, section in links_of(spec)]
+    links = [link_at(facts, path, section) for path, section in links_of(spec)]
     made_links = [link for link in links if link.made is not UNKNOWN]
     facts.learn(
         cohort=facts.attempt(cohort_of, scenario, reads=[("cohort",)]),
-        timetable=make(("schedule",), spec.schedule).made,
-        broadcast=[make(("broadcast", i), section) for i, section in enumerate(spec.broadcast)],
+        timetable=link_at(facts, ("schedule",), spec.schedule).made,
         links=links,
+        further_links=[],
         made_links=made_links,
         rule=next((link for link in made_links if isinstance(link.made, Rule)), None),
     )
     _make_client(facts)
     for field in fields().values():
         field.components(facts)
+
+
+def link_at(facts: Facts, path: KeyPath, section: Any) -> Link:
+    """Return a link with what its factory makes; UNKNOWN where that is refused."""
+    made = facts.attempt(make_link, facts.scenario, path, section, reads=[path])
+    return Link(path, section, made)
 
 
 def _make_client(facts: Facts) -> None:

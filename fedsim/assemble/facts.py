@@ -21,8 +21,8 @@ class Facts:
       cohort, timetable, local: who trains when, and how much.
       client: the method, as its factory made it; `at_server`: as it is at a
         server of fields.
-      links, broadcast: of `wire` and `server`, and of `broadcast`; `made_links`: those that were
-        not refused; `rule`: the one that aggregates, None without a server.
+      links: of `wire` and `server`; `made_links`: those that were not refused; `further_links`:
+        those that fields add elsewhere; `rule`: the one that aggregates, None without a server.
       federations: by seed; `partitioned`: the first; `federation`: the same, or where the partition
         was refused, the samples in equal parts.
       N, eligible, K: clients, those that can be drawn, and those of a nominal round.

@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim import tree
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
@@ -142,31 +141,6 @@ def wrong_partners(facts: Facts) -> Findings:
             both = f"is {value_text} here and {client_text} in client.{name}"
             text = f"{both}; both sides need the same"
             yield (*link.path, name), text
-
-
-def leaves_of_rule(facts: Facts) -> Findings:
-    """A rule about leaves of an adapter, where the model has none or clients do not send them."""
-    link = facts.rule
-    if link is None or not link.made.adapter.leaves:
-        return
-    adapter = link.made.adapter
-    kind = link.section.kind
-    leaves = " and ".join(adapter.leaves)
-    if facts.spec.model.adapter is None:
-        text = f"{kind} is about {leaves}, and the model has no adapter"
-        yield link.path, f"{text}; write model: {{adapter: lora}}, or use mean"
-        return
-    sent = {name.split(".")[-1] for name in tree.leaf_names(facts.travelling["params"])}
-    missing = [leaf for leaf in adapter.leaves if leaf not in sent]
-    if missing:
-        text = f"{kind} is about {leaves}, and clients send no {missing[0]}"
-        yield link.path, f"{text}; use mean, or train and share it"
-    if len(adapter.freezes) == 1:
-        patterns = adapter.freezes[0]
-        trained = [name for name in sorted(sent) if tree.matches_any(name, patterns)]
-        if trained:
-            text = f"names {trained[0]}, which {kind} freezes"
-            yield ("model", "train"), f"{text}; remove it, or use another rule"
 
 
 def small_cohort(facts: Facts) -> Findings:

@@ -20,20 +20,13 @@ from fedsim.assemble.fields import fields
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
+from fedsim.assemble.meters import downlink_of
 from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.plans import of_first_seed, of_widest_batch
 from fedsim.assemble.sample_notes import data_warnings
-from fedsim.compose import max_bytes
 from fedsim.compose.contract import row_in_hooks
-from fedsim.engine.downlink import downlink
 from fedsim.engine.footprint import probe_pass, shapes_of
-from fedsim.engine.frozen import (
-    adapter_leaves,
-    bound,
-    merged_section,
-    with_frozen,
-    without_frozen,
-)
+from fedsim.engine.frozen import bound, merged_section, with_frozen, without_frozen
 from fedsim.engine.lanes import LaneInputs, with_phase
 from fedsim.engine.models import one_model
 from fedsim.engine.scoring.sets import scored_sets
@@ -41,7 +34,7 @@ from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.machine import memory_now, memory_peak, platform
-from fedsim.types import MERGED, Batch, RowStage, Rule, Work
+from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
 
@@ -55,7 +48,6 @@ COMPILER_BYTES = 90_000_000
 SMALL_SHARE = 0.1
 
 QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # of a program that runs once
-PARTIAL_CODECS = frozenset({"top_k", "rand_k", "threshold", "low_rank"})  # drop most of a vector
 
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
@@ -165,29 +157,8 @@ def mean_of(numbers: Sequence[float]) -> float:
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
     """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
-    client = experiment.client
-    variables, _ = without_frozen(of_first_seed(experiment.shared))
-    shared = one_model(client, variables)
-    codec = experiment.program.server.sender.codec
-    counted = downlink(client, codec, shared, plan.federation.N, left_out=plan.left_out)
-
-    message_bytes = None
-    if codec is not None:
-        encoded = max_bytes(codec, shared_leaves(client, shared["params"]))
-        message_bytes = counted.all_bytes - counted.model_bytes + encoded
-    received = []
-    for work in rounds:
-        received.append(int(counted.deliver(work.receivers, message_bytes).sum()))
-        counted.merge(_bytes_merged(plan, work, shared))
-    return int(mean_of(received))
-
-
-def _bytes_merged(plan: Plan, work: RoundPlan, shared: Any) -> int:
-    """The most bytes of adapters that a round adds to frozen weights; 0 where they stay."""
-    if MERGED not in shared:
-        return 0
-    adapters = tree.payload_bytes(adapter_leaves(shared["params"], shared[MERGED]))
-    return _bytes_sent(plan, work, adapters)
+    counted = downlink_of(experiment.program, plan, of_first_seed(experiment.shared))
+    return int(mean_of([int(counted.foresee(plan, work).sum()) for work in rounds]))
 
 
 def _memory(experiment: Experiment) -> tuple[dict[str, int], int]:
@@ -445,7 +416,7 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_compute(spec),
         *_notes_on_sizes(spec, plan.sizes),
         *_notes_on_attacks(spec, plan),
-        *_notes_on_broadcast(spec),
+        *itertools.chain(*(field.notes(spec) for field in fields().values())),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
         *remarks(experiment),
@@ -512,15 +483,6 @@ def _notes_on_attacks(spec: Any, plan: Plan) -> list[str]:
     remedy = "and no client is malicious; set fleet.malicious"
     attacks = _attacks(spec)
     return [f"{path} has {kinds[0]}, {remedy}" for path, kinds in attacks.items() if kinds]
-
-
-def _notes_on_broadcast(spec: Any) -> list[str]:
-    """A broadcast that drops most of the model."""
-    if not spec.broadcast or spec.broadcast[0].kind not in PARTIAL_CODECS:
-        return []
-    kind = spec.broadcast[0].kind
-    text = f"broadcast has {kind}, and clients train from what is left of the model"
-    return [f"{text}; ef21(codec: {kind}) sends them differences"]
 
 
 def _notes_on_malicious_clients(spec: Any, plan: Plan) -> list[str]:

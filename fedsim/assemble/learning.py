@@ -49,14 +49,11 @@ def make_model(facts: Facts) -> None:
     federation = facts.maybe("federation")
     counts_models = chain(*(field.counts_models for field in fields().values()))
     client = UNKNOWN if facts.refused(*counts_models) else facts.maybe("at_server")
-    adapter = None if facts.rule is None else facts.rule.made.adapter
-    freezes = () if adapter is None else adapter.freezes
-    always_frozen = freezes[0] if len(freezes) == 1 else ()
-    merged = () if adapter is None else adapter.merges
-    arguments = (scenario, federation, facts.supplied, always_frozen, merged)
+    rule = None if facts.rule is None else facts.rule.made
 
     def make(*, local: bool, reads: list) -> Any:
-        made = facts.attempt(partial(model_of, local=local), *arguments, reads=reads)
+        make_model = partial(model_of, rule=rule, local=local)
+        made = facts.attempt(make_model, scenario, federation, facts.supplied, reads=reads)
         if all_known(client) and client.model and facts.refused("model"):
             return UNKNOWN
         return facts.attempt(_model_of_method, scenario, client, federation, made)
@@ -76,12 +73,9 @@ def make_model(facts: Facts) -> None:
         client=client_key(scenario.spec.client),
         augment=augment_key(scenario.spec.data),
         sample=_sample_of(federation),
-        turns=freezes if len(freezes) > 1 else (),
         of_fields=tuple(
-            (name, field.method(scenario.spec, None if facts.rule is None else facts.rule.made))
-            for name, field in fields().items()
+            (name, field.method(scenario.spec, rule)) for name, field in fields().items()
         ),
-        merges=bool(merged),
         local_model=None if local_model is model else local_model,
     )
     facts.learn(model=model, local_model=local_model, training_inputs=inputs)
@@ -182,7 +176,7 @@ def trace_links(facts: Facts) -> None:
     if stack is UNKNOWN:
         return
     has_parameters = bool(jax.tree.leaves(travelling["params"]))
-    for link in (*facts.broadcast, *facts.links):
+    for link in (*facts.further_links, *facts.links):
         if link.made is not UNKNOWN and (has_parameters or works_on_nothing(link)):
             facts.attempt(check_link, scenario, link, stack)
             facts.attempt(check_size, scenario, link, travelling["params"])

@@ -22,12 +22,6 @@ def link_voices(facts: Facts) -> Iterator[Voice]:
             yield voice_of_link(link, sees_payloads=is_behind)
 
 
-def broadcast_voices(facts: Facts) -> Iterator[Voice]:
-    """The links of `broadcast`."""
-    for link in facts.broadcast:
-        yield Voice(link.path, f"remove {link.section.kind}", list(_needs_messages(link)), [])
-
-
 def voice_of_link(link: Link, sees_payloads: bool = True) -> Voice:
     """A link alone.
 
@@ -35,7 +29,7 @@ def voice_of_link(link: Link, sees_payloads: bool = True) -> Voice:
       link: with its section, and what its factory made.
       sees_payloads: whether a linear codec may stand before it.
     """
-    needs = list(_needs_messages(link))
+    needs = list(needs_messages(link))
     if isinstance(link.made, Rule):
         needs += _rule_needs(link)
         return Voice(link.path, "use the rule mean", needs, list(_rule_takes(link)))
@@ -51,8 +45,8 @@ def _is_linear(link: Link) -> bool:
     return isinstance(link.made, Codec) and link.made.linear
 
 
-def _needs_messages(link: Link) -> Iterator[Reason]:
-    """What all links but a mean and optimizers need: something to work on."""
+def needs_messages(link: Link) -> Iterator[Reason]:
+    """Yield what all links but a mean and optimizers need: something to work on."""
     kind = link.section.kind
     if kind == "mean":
         return

@@ -8,7 +8,6 @@ from fedsim import tree
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields, first
 from fedsim.assemble.links import Link
-from fedsim.assemble.merging import bytes_down_of_merging, merges
 from fedsim.assemble.privacy import with_noised_codec
 from fedsim.compose import max_bytes
 from fedsim.engine.models import choice_bytes
@@ -22,15 +21,28 @@ def message_bytes(facts: Facts) -> tuple[int, int]:
     if of_fields is not None:
         return of_fields
 
+    return bytes_up(facts), bytes_down(facts, [])
+
+
+def bytes_up(facts: Facts) -> int:
+    """Return the most bytes that a client sends its server in a round."""
     client = facts.trained.client
     params = facts.travelling["params"]
     links = with_noised_codec(facts.scenario, facts.links)
     up = _encoded_bytes(_message(facts.stack.updates), params, links) + choice_bytes(client)
-    up -= bytes_at_server(client, facts.shapes["params"])
-    if merges(facts.rule):
-        return up, bytes_down_of_merging(facts.shapes, facts.travelling, facts.K)
-    down = _encoded_bytes(facts.travelling, params, facts.broadcast) * client.travel.models
-    return up, down - bytes_at_server(client, facts.shapes["params"])
+    return up - bytes_at_server(client, facts.shapes["params"])
+
+
+def bytes_down(facts: Facts, links: list[Link]) -> int:
+    """Return the most bytes that a client receives in a round.
+
+    Args:
+      facts: what is known of the scenario.
+      links: of the server's message, which a codec among them encodes.
+    """
+    client = facts.trained.client
+    down = _encoded_bytes(facts.travelling, facts.travelling["params"], links)
+    return down * client.travel.models - bytes_at_server(client, facts.shapes["params"])
 
 
 def _message(updates: Updates) -> Any:

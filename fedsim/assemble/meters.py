@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fedsim.assemble.fields import fields, first
-from fedsim.engine.downlink import downlink
+from fedsim.engine.downlink import Downlink, bytes_of
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
 from fedsim.engine.meters.malicious import MaliciousReports
@@ -39,13 +39,9 @@ def meters_of(
     """
     client = program.server.client
     pipeline = program.server.pipeline
-    variables, _ = without_frozen(shared)
-    sent = one_model(client, variables)
-    codec = program.server.sender.codec
-    received = downlink(client, codec, sent, plan.federation.N, left_out=plan.left_out)
     kind = Pooled if client.not_federated == POOLED else Traffic
     kind = first(field.traffic(plan) for field in fields().values()) or kind
-    traffic = kind(plan, received, pipeline.merged_column)
+    traffic = kind(plan, downlink_of(program, plan, shared))
 
     meters: list[Meter] = [Updates(policy, pipeline), Training(), traffic]
     setting = RunSetting(program, plan, traffic)
@@ -62,3 +58,15 @@ def meters_of(
     if program.observer is not None:
         meters.append(program.observer.meter())
     return meters
+
+
+def downlink_of(program: Program, plan: Plan, shared: Any) -> Downlink:
+    """Return what counts the bytes that clients receive; arguments as of `meters_of`."""
+    server = program.server
+    variables, _ = without_frozen(shared)
+    sent = one_model(server.client, variables)
+    of_fields = first(field.downlink(server, plan, sent) for field in fields().values())
+    if of_fields is not None:
+        return of_fields
+    sizes = bytes_of(server.client, sent)
+    return Downlink(plan.federation.N, *sizes, left_out=plan.left_out)

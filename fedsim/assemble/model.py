@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.facts import Facts
+from fedsim.assemble.fields import fields, first
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory
@@ -24,7 +25,6 @@ from fedsim.assemble.programs import (
     registered_model,
     stored_model,
     user_model,
-    with_adapter,
 )
 from fedsim.assemble.weights import with_weights
 from fedsim.clients.hooks import one_of_each
@@ -40,7 +40,7 @@ from fedsim.models.freezing import FROZEN, with_all_leaves, with_params
 from fedsim.models.modules import required_arguments
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS, ModelCommon
-from fedsim.types import Bank, Model
+from fedsim.types import Bank, Model, Rule
 
 Shape: Any = jax.ShapeDtypeStruct
 
@@ -84,8 +84,7 @@ def model_of(
     scenario: Scenario,
     federation: Federation,
     supplied: Supplied,
-    frozen: Sequence[str] = (),
-    merged: Sequence[str] = (),
+    rule: Rule | None = None,
     local: bool = False,
 ) -> Model:
     """Return the scenario's model for its samples, or the one that was supplied.
@@ -96,8 +95,7 @@ def model_of(
       scenario: as read.
       federation: the samples.
       supplied: what a Python program passed in place of the scenario's model.
-      frozen: patterns of leaves of the adapter that the rule freezes, besides those of `freeze`.
-      merged: patterns of frozen leaves that the rule moves.
+      rule: of the server; it may decide which leaves are trained.
       local: as clients compute it while they train, by `numerics.compute` and `numerics.remat`.
 
     Raises:
@@ -125,11 +123,11 @@ def model_of(
         else:
             net = _supplied_model(supplied, fit)
 
-        # Weights with an adapter are made in float32: the model casts what it is given.
+        # What fields add to weights is made in float32: the model casts what it is given.
         if local and numerics.compute is not None:
             net = narrow_model(net, numerics.compute)
         net = with_weights(scenario, net)
-        net = _partly_trained(scenario.spec.model, net, frozen, merged)
+        net = _partly_trained(scenario.spec.model, net, rule)
 
     is_as_stored = federation.train.x.dtype != np.uint8 and federation.scale == 1.0
     if is_as_stored and not channels_first:
@@ -155,27 +153,15 @@ def _require_blocks(scenario: Scenario, supplied: Any) -> None:
     raise scenario.error(("numerics", "remat"), f"{text}; {remedy}")
 
 
-def _partly_trained(
-    section: Any, net: Model, frozen: Sequence[str], merged: Sequence[str]
-) -> Model:
-    """The model with its adapter, and with frozen leaves.
-
-    With an adapter, all leaves but its own are frozen unless `train` names them, and so are those
-    of its own in `frozen`. The server moves those in `merged`.
-    """
-    freeze = section.freeze
-    adapter_leaves: tuple[str, ...] = ()
-    if section.adapter is not None:
-        adapter = HashableSection(section.adapter)
-        net = with_adapter(net, adapter)
-        adapter_leaves = factory_of(section.adapter)().leaves
-        if frozen:
-            freeze = [*(freeze or ()), *frozen]
-    if not (freeze or section.train or adapter_leaves):
+def _partly_trained(section: Any, net: Model, rule: Rule | None) -> Model:
+    """The model with frozen leaves."""
+    of_fields = first(field.model(net, section, rule) for field in fields().values())
+    if of_fields is not None:
+        return of_fields
+    if not (section.freeze or section.train):
         return net
-    freeze = None if freeze is None else tuple(freeze)
-    train = tuple(section.train or ())
-    return partly_frozen(net, freeze, train, adapter_leaves, tuple(merged))
+    freeze = None if section.freeze is None else tuple(section.freeze)
+    return partly_frozen(net, freeze, tuple(section.train or ()))
 
 
 class _Fit(NamedTuple):

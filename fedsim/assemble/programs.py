@@ -17,24 +17,17 @@ from fedsim.assemble.fields import fields, first
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.assemble.section_keys import HashableSection, hashable_sections
-from fedsim.clients import (
-    augmenting,
-    beginning_anew,
-    carrying,
-    in_turns,
-    mean_loss,
-    tuning,
-)
+from fedsim.clients import augmenting, carrying, mean_loss, tuning
 from fedsim.compose import server_step, unique_names
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
+from fedsim.engine.sending import Sender
 from fedsim.engine.server import Server
 from fedsim.engine.task import LOSSES, task
 from fedsim.field import ServerParts, ServerSetting
 from fedsim.models import Tokens, as_model, reading
-from fedsim.models.adapted import adapted, begun_anew
 from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
@@ -56,9 +49,7 @@ class TrainingInputs(NamedTuple):
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
     sample: tuple[tuple[int, ...], str] | None = None  # shape and type of one, as it is stored
-    turns: tuple[tuple[str, ...], ...] = ()  # leaves that nobody trains, for rounds in turn
     of_fields: tuple[tuple[str, Hashable], ...] = ()  # how fields change the method, by name
-    merges: bool = False  # whether the rule merges the clients' adapters into frozen weights
     local_model: Model | None = None  # how clients compute the model, where it is another program
 
 
@@ -87,7 +78,6 @@ class ServerSections(NamedTuple):
 
     wire: tuple[HashableSection, ...]
     server: tuple[HashableSection, ...]
-    broadcast: tuple[HashableSection, ...] = ()
     privacy: PrivacyKey | None = None
     of_fields: tuple[tuple[str, Hashable], ...] = ()  # how fields change the program, by name
     before: tuple[RowStage, ...] = ()  # stages in front of the scenario's own
@@ -126,7 +116,6 @@ def server_sections(spec: Any) -> ServerSections:
     return ServerSections(
         wire=hashable_sections(spec.wire),
         server=hashable_sections(server),
-        broadcast=hashable_sections(spec.broadcast),
         privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
         of_fields=tuple((name, field.server(spec)) for name, field in fields().items()),
     )
@@ -202,17 +191,11 @@ def stored_model(model: Model, scale: float, channels_first: bool) -> Model:
 
 
 @functools.lru_cache(MAX_CACHED)
-def with_adapter(model: Model, section: HashableSection) -> Model:
-    """A model with the leaves of an adapter; cached, so that it is compiled once."""
-    return adapted(model, factory_of(section.section)())
-
-
-@functools.lru_cache(MAX_CACHED)
 def partly_frozen(
     model: Model,
     freeze: tuple[str, ...] | None,
     train: tuple[str, ...],
-    adapter_leaves: tuple[str, ...],
+    adapter_leaves: tuple[str, ...] = (),
     merged: tuple[str, ...] = (),
 ) -> Model:
     """A model of which only some leaves are trained; cached, so that it is compiled once."""
@@ -282,16 +265,10 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
         method = method._replace(travel=method.travel._replace(stats="pooled"))
     if section.optimizer_state == "carry":
         method = carrying(method, fresh_optimizer_state)
-    if inputs.turns:
-        method = in_turns(method, inputs.turns)
     for name, key in inputs.of_fields:
         change = fields()[name].client
         if key is not None and change is not None:
             method = change(method, key, inputs.model)
-    adapter = inputs.model.adapter
-    if inputs.merges and adapter is not None:
-        draw = lambda shared, key: begun_anew(shared, adapter, key)
-        method = beginning_anew(method, draw, adapter.leaves)
     return method
 
 
@@ -371,12 +348,8 @@ def serving(
         further, rule = _private_links(sections.privacy, shape.width)
         wire += further
 
-    codec = None
-    if sections.broadcast:
-        codec = factory_of(sections.broadcast[0].section)()
-
     trained = training(training_inputs)
-    parts = ServerParts(wire, stages, rule, steps, make=Server, kept=[])
+    parts = ServerParts(wire, stages, rule, steps, make=Server, kept=[], sender=Sender)
     setting = ServerSetting(trained.client, training_inputs.model, shape.width, drop)
     for name, key in sections.of_fields:
         change = fields()[name].serves
@@ -393,7 +366,7 @@ def serving(
     )
     return parts.make(
         pipeline,
-        broadcast=codec,
+        sender=parts.sender(pipeline),
         memories=trained.memories,
         rows=shape.blocks * shape.block,
         kept=parts.kept,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import jax
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.traits import Reason, Voice
+from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.fleet import Cohort
 from fedsim.fleet.selection import FEEDBACK, HISTORY
 
@@ -84,11 +84,6 @@ def message_voices(facts: Facts) -> Iterator[Voice]:
             Reason("changes", "a wire changes what clients send"),
         ]
         yield Voice(("wire",), "remove wire", needs, [])
-    if spec.broadcast:
-        text = "a broadcast encodes the model for all clients of a round"
-        nouns = ("server", "messages", "rounds", "one_model", "changes")
-        needs = _all(text, *nouns, "whole_messages", "server_leaves")
-        yield Voice(("broadcast",), "remove broadcast", needs, [])
     if spec.client.statistics != "averaged":
         needs = _all("running statistics are to be pooled", "statistics")
         yield Voice(("client", "statistics"), "remove client.statistics", needs, [])
@@ -132,9 +127,12 @@ def samples_voice(facts: Facts) -> Voice:
 def model_voice(facts: Facts) -> Voice:
     """What a model section says about leaves."""
     section = facts.spec.model
-    takes = []
-    if section.freeze or section.train or section.adapter is not None:
-        takes.append(Reason("all_leaves", "leaves of the model are frozen"))
+    return voice_of_frozen_leaves() if section.freeze or section.train else SILENT
+
+
+def voice_of_frozen_leaves() -> Voice:
+    """Leaves of the model that are frozen."""
+    takes = [Reason("all_leaves", "leaves of the model are frozen")]
     return Voice(("model",), "remove freeze, train and adapter", [], takes)
 
 

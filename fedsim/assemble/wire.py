@@ -27,24 +27,6 @@ def second_codec(facts: Facts) -> Findings:
         yield link.path, f"{text}; a message is encoded once, {remedy}"
 
 
-def no_downlink(facts: Facts) -> Findings:
-    """Codecs for updates that mean nothing between one model and the next."""
-    for link in facts.broadcast:
-        kind = link.section.kind
-        codec = link.made
-        if kind == "error_feedback":
-            text = f"{kind} adds what it left out of one model to the next one"
-            reason = "clients would train from the sum"
-            remedy = f"use ef21(codec: {link.section.codec.kind}), which sends differences"
-            yield link.path, f"{text}, and {reason}; {remedy}, or the codec alone"
-        elif isinstance(codec, Codec) and codec.server is not None:
-            text = f"{kind} with k has a memory behind the rule, and a broadcast has no rule"
-            yield link.path, f"{text}; leave k out"
-        elif isinstance(codec, Codec) and codec.wraps is not None:
-            text = f"{kind} hides messages in their sum, and a broadcast is a single message"
-            yield link.path, f"{text}; use another codec, such as stochastic_quantise"
-
-
 def works_on_nothing(link: Link) -> bool:
     """Whether a link does no harm where clients send no parameters."""
     return link.section.kind == "mean" or link.section.family == "optimizer"

@@ -4,7 +4,6 @@
 # The order of registration is the order of the kinds in the schema and in messages.
 from fedsim.clients.sgd import sgd as sgd
 from fedsim.clients.augmentation import augmenting as augmenting
-from fedsim.clients.beginning_anew import beginning_anew as beginning_anew
 from fedsim.clients.augmentation import crop as crop
 from fedsim.clients.augmentation import flip as flip
 from fedsim.clients.fedprox import fedprox as fedprox
@@ -31,7 +30,6 @@ from fedsim.clients.worker_momentum import worker_momentum as worker_momentum
 from fedsim.clients.centralised import centralised as centralised
 from fedsim.clients.local_only import local_only as local_only
 from fedsim.clients.hooks import carrying as carrying
-from fedsim.clients.in_turns import in_turns as in_turns
 from fedsim.clients.hooks import tuning as tuning
 from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name

@@ -5,13 +5,9 @@ from jaxtyping import Int
 
 from fedsim import tree
 from fedsim.disk.checkpoint import restore_tree
-from fedsim.engine.frozen import adapter_leaves
-from fedsim.engine.shared_leaves import (
-    bytes_at_server,
-    sent_variables,
-    shared_leaves,
-)
-from fedsim.types import MERGED, Client, Codec, Shared
+from fedsim.engine.shared_leaves import bytes_at_server, sent_variables, shared_leaves
+from fedsim.fleet import Plan, RoundPlan
+from fedsim.types import Client, Info, Shared
 
 NEVER = -1  # `last` of a client that has received nothing yet
 
@@ -65,19 +61,27 @@ class Downlink:
         if self.recursive and size is not None:
             rest = self.all_bytes - self.model_bytes  # the variables that the codec does not encode
             self.sent = self.sent + (size - rest)
-            bytes_ = rest + self._missed(ids)
+            bytes_ = rest + self.missed(ids)
             self.last[ids] = self.sent
         if self.left_out is not None:
             bytes_ -= self.left_out[ids]
         np.add.at(self.received, ids, bytes_)
         return bytes_
 
-    def merge(self, size: int) -> None:
-        """Count what a round added to frozen weights; nothing, unless a rule does so."""
-        del size
+    def after(self, info: Info) -> None:
+        """Learn what the links reported of a round, of which nothing is sent."""
+        del info
 
-    def _missed(self, ids: np.ndarray) -> np.ndarray:
-        """Bytes of the messages since each client's last one `[K]`, at most those of the model."""
+    def foresee(self, plan: Plan, work: RoundPlan) -> Int[np.ndarray, " K"]:
+        """Count the most that the clients of a planned round receive, as `deliver`."""
+        del plan
+        return self.deliver(work.receivers, None)
+
+    def missed(self, ids: np.ndarray) -> np.ndarray:
+        """Return the bytes of the messages since each client's last one `[K]`.
+
+        They are at most those of the model.
+        """
         last = self.last[ids]
         since_last = np.minimum(self.sent - last, self.model_bytes)
         return np.where(last == NEVER, self.model_bytes, since_last)
@@ -98,59 +102,13 @@ class Downlink:
             self.last = restore_tree("last_down", arrays, self.last).copy()
 
 
-class MergedDownlink(Downlink):
-    """Counts the bytes that every client receives where the server moves frozen weights.
-
-    Clients have the weights at the start of the run, and draw their adapters. A client receives all
-    that was added to the weights since its last round, or the weights where these are smaller; and
-    whatever else is shared.
-
-    Args:
-      clients: N.
-      rest: bytes of the shared variables without the weights and their adapters.
-      weights: bytes of the weights.
-    """
-
-    def __init__(self, clients: int, rest: int, weights: int):
-        super().__init__(clients, rest + weights, weights, recursive=True)
-        self.rest = rest
-        self.last = np.zeros(clients, np.int64)
-
-    def deliver(self, ids: Int[np.ndarray, " K"], size: int | None) -> Int[np.ndarray, " K"]:
-        """Count what the clients of a round receive, as `Downlink.deliver`."""
-        del size
-        bytes_ = self.rest + self._missed(ids)
-        self.last[ids] = self.sent
-        np.add.at(self.received, ids, bytes_)
-        return bytes_
-
-    def merge(self, size: int) -> None:
-        """Count what a round added to the weights, as its adapters are sent."""
-        self.sent = self.sent + size
-
-
-def downlink(
-    client: Client,
-    codec: Codec | None,
-    shared: Shared,
-    clients: int,
-    left_out: np.ndarray | None = None,
-) -> Downlink:
-    """Return the counter for a client method and the codec of its broadcast.
+def bytes_of(client: Client, shared: Shared) -> tuple[int, int]:
+    """Return the bytes of all variables sent to a client, and of the parameters among them.
 
     Args:
       client: the method.
-      codec: the broadcast's codec; None: the variables are sent as they are.
       shared: the shared variables, or their shapes; of one model, where there are several.
-      clients: N.
-      left_out: as of `Downlink`.
     """
     sent = tree.payload_bytes(sent_variables(client, shared))
-    if MERGED in shared:
-        drawn = adapter_leaves(sent_variables(client, shared)["params"], shared[MERGED])
-        rest = sent - tree.payload_bytes(drawn)
-        return MergedDownlink(clients, rest, tree.payload_bytes(shared[MERGED]))
     all_bytes = client.travel.models * (sent - bytes_at_server(client, shared["params"]))
-    model_bytes = tree.payload_bytes(shared_leaves(client, shared["params"]))
-    recursive = codec is not None and codec.recursive
-    return Downlink(clients, all_bytes, model_bytes, recursive, left_out=left_out)
+    return all_bytes, tree.payload_bytes(shared_leaves(client, shared["params"]))

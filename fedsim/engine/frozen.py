@@ -102,13 +102,6 @@ def apart(params: Tree, shared: Shared) -> tuple[Tree, dict[str, Tree]]:
     return others, {MERGED: merged}
 
 
-def adapter_leaves(params: Tree, merged: Tree) -> Tree:
-    """Return the leaves of parameters that are next to a frozen leaf that the server moves."""
-    nodes = {name.rpartition(".")[0] for name in tree.leaf_names(merged)}
-    is_next = tree.mask_by_name(params, lambda name: name.rpartition(".")[0] in nodes)
-    return tree.select_leaves(params, is_next)
-
-
 def same_frozen(trees: Sequence[Tree]) -> bool:
     """Return whether runs hold the very same frozen leaves, so that they can train side by side."""
     identities = {tuple(map(id, jax.tree.leaves(frozen))) for frozen in trees}

@@ -27,7 +27,6 @@ from fedsim.engine.keys import Phase
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.tree import Tree
 from fedsim.types import (
-    MERGED_BYTES,
     Aim,
     Bound,
     Client,
@@ -106,7 +105,6 @@ class Pipeline:
       decoder: decodes what the rule makes of a linear codec's payloads.
       reducing: the rule as it is applied to what arrives: it counts sums of payloads that wrap.
       least: clients that must report.
-      merged_column: name under which the rule reports the bytes of what it added to frozen weights.
       folds: whether no link must see all rows.
       has_links: whether any link stands between clients and rule.
       bound: the published bound of stages and rule together, where there is one.
@@ -141,7 +139,6 @@ class Pipeline:
         self.wire_names = names[: len(wire)]
         self.stage_names = names[len(wire) : len(links)]
         self.rule_name = names[len(links)]
-        self.merged_column = f"{self.rule_name}/{MERGED_BYTES}"
         self.step_names = names[len(links) + 1 :]
         self.width = width
         self.has_links = bool(links)

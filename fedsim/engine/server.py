@@ -23,7 +23,7 @@ from fedsim.engine.memory import Memories, Memory
 from fedsim.engine.pipeline import Pipeline, without_counts
 from fedsim.engine.probing import Probing
 from fedsim.engine.recording import Recording
-from fedsim.engine.sending import BROADCAST, Sender
+from fedsim.engine.sending import Sender
 from fedsim.engine.server_records import (
     Aggregated,
     RoundReport,
@@ -36,7 +36,7 @@ from fedsim.engine.slots import Slots
 from fedsim.engine.stacking import Stacking
 from fedsim.engine.summing import Summing
 from fedsim.tree import Tree
-from fedsim.types import Codec, Shared
+from fedsim.types import Shared
 
 
 class Server:
@@ -44,7 +44,7 @@ class Server:
 
     Args:
       pipeline: the chain from the clients' messages to the aggregate; it knows the task.
-      broadcast: encodes the parameters that are sent out; None: they are sent as they are.
+      sender: what the clients receive; None: the server's variables as they are.
       memories: memories of the client method alone, shared between servers; ignored if stages
         remember clients too; None: made here.
       rows: rows of the largest cohort, in full blocks.
@@ -66,7 +66,7 @@ class Server:
     def __init__(
         self,
         pipeline: Pipeline,
-        broadcast: Codec | None = None,
+        sender: Sender | None = None,
         memories: Memories | None = None,
         *,
         rows: int,
@@ -78,8 +78,8 @@ class Server:
         assert pipeline.task is not None
         self.task = pipeline.task
         self.client = client
-        self.sender = Sender(pipeline, broadcast)
-        self.kept = [*([] if broadcast is None else [Kept(BROADCAST, self.sender.init)]), *kept]
+        self.sender = sender or Sender(pipeline)
+        self.kept = [*self.sender.kept, *kept]
 
         # Without optimisers, the aggregate is the step; `with_optimiser` adds them.
         self.optimiser = server_step()

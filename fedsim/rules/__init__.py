@@ -30,7 +30,6 @@ from fedsim.rules.geometric_median import rfa as rfa
 from fedsim.rules.centered_clipping import centered_clipping as centered_clipping
 from fedsim.rules.mean import mean as mean
 from fedsim.rules.optimizers import by_name as by_name
-from fedsim.rules.lora_mean import lora_mean as lora_mean
 from fedsim.rules.median import median as median
 from fedsim.rules.trimmed_mean import trimmed_mean as trimmed_mean
 from fedsim.rules.krum import krum as krum

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from fedsim.rules.pairs import of_present_rows
+from fedsim.rules.present_rows import of_present_rows
 
 # The 2³⁰-th power of a matrix: other directions vanish, unless their spread is within 1e-8 of it.
 SQUARINGS = 30

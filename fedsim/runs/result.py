@@ -13,12 +13,12 @@ import pandas as pd
 
 from fedsim.assemble import Experiment
 from fedsim.assemble.experiment import numerics as numerics_of
+from fedsim.assemble.fields import fields, first
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.outputs import outputs
 from fedsim.engine.run import Run
-from fedsim.models.adapted import merged as merged_params
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
@@ -263,11 +263,12 @@ class Result(Tables):
             params = self._only(self._models, method, seed)["params"]
         else:
             params = self._only(self._client_models, method, seed)(client)["params"]
-        adapter = self.experiment.model.adapter
-        if not merged or adapter is None:
+        if not merged:
             return params
+        model = self.experiment.model
         with numerics_of(self.experiment.scenario):
-            return jax.tree.map(np.asarray, merged_params(params, adapter))
+            found = first(field.merged(params, model) for field in fields().values())
+            return params if found is None else jax.tree.map(np.asarray, found)
 
     def predict(
         self,

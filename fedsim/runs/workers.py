@@ -213,14 +213,15 @@ def _under_seeds(runs: Runs, chosen: set[int]) -> Runs:
 
 def programs_of(cell: Cell) -> Hashable:
     """A key of the programs that a cell compiles to; it is rarely equal for different ones."""
+    from fedsim.assemble.fields import fields
     from fedsim.assemble.programs import client_key, hashable_sections
 
     spec = cell.scenario.spec
     wire = hashable_sections(spec.wire)
     server = hashable_sections(spec.server)
-    broadcast = hashable_sections(spec.broadcast)
+    of_fields = tuple(field.server(spec) for field in fields().values())
     rest = repr((spec.model, spec.schedule, spec.numerics))
-    return client_key(spec.client), wire, server, broadcast, rest
+    return client_key(spec.client), wire, server, of_fields, rest
 
 
 def _next_family(

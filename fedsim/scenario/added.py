@@ -95,6 +95,14 @@ def idle_sections(spec: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
+def without_messages() -> dict[str, Any]:
+    """Return what fields have baselines set, of which no message is sent."""
+    sections: dict[str, Any] = {}
+    for package, module in added("KEYS"):
+        sections |= getattr(module_of(package, module), "WITHOUT_MESSAGES", {})
+    return sections
+
+
 def describe(section: type[Section], keys: type | None = None) -> None:
     """Make the string below each key in the file of a section the description of the key.
 

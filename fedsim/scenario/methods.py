@@ -13,6 +13,7 @@ from annotated_types import Ge
 import fedsim.kinds.shipped  # noqa: F401 (importing it registers all kinds)
 from fedsim.installed import added, module_of
 from fedsim.kinds import FAMILIES, register
+from fedsim.scenario.added import without_messages
 from fedsim.scenario.docs import docs_of
 
 # A kind, by its name or its factory, whose parameters become the method's; or a link as a scenario
@@ -30,7 +31,7 @@ BASELINES = ("centralised", "local_only")
 WITHOUT_MESSAGES = {
     "fleet": {"malicious": 0.0},
     "schedule": {"kind": "sync"},
-    "broadcast": [],
+    **without_messages(),
     "wire": [],
 }
 

@@ -49,7 +49,7 @@ class Scenario(NamedTuple):
             plain["checkpoint"].pop("keep")
         if not self.spec.checkpoint.updates:
             plain["checkpoint"].pop("updates")
-        for key in ("freeze", "train", "adapter", "weights"):
+        for key in ("freeze", "train", "weights"):
             if plain["model"][key] is None:
                 plain["model"].pop(key)
         # The runs of a comparison may differ in the number of their clients.
@@ -60,7 +60,7 @@ class Scenario(NamedTuple):
             cohort = plain["cohort"]
             plain["cohort"] = {key: cohort[key] for key in cohort if cohort[key] is not None}
         for section in idle_sections(self.spec):
-            plain.pop(section)
+            plain.pop(section, None)
         return _kind_first(plain)
 
     def hash(self) -> str:

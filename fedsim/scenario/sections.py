@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from fedsim.limits import MAX_INTEGER, Delta, Epsilon, NoiseMultiplier
@@ -27,7 +27,6 @@ CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
 
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-BROADCAST = "a list of at most one codec (fedsim list codecs)"
 SEEDS = "a list of integers from 0 to 4294967295, or an integer n for the first n seeds"
 MAX_SEEDS = 10_000
 
@@ -207,9 +206,6 @@ class ModelCommon:
     none, or all where `train` names some."""
     train: list[Annotated[str, MinLen(1)]] | None = None
     """Leaves that are trained although `freeze` names them, as `freeze: ["*"], train: [last]`."""
-    adapter: Annotated[Annotated[Any, AllowedKinds("adapter")] | None, ByForm()] = None
-    """Small trained leaves next to the weights, which are then frozen, with all other leaves that
-    `train` does not name. By default none."""
     weights: Annotated[Annotated[str, MinLen(1)] | Weights | None, ByForm()] = None
     """A safetensors file that all seeds start from, with a tensor for every leaf, as a run
     directory has them (`params/layer0/W`) or named `layer0.W`; or `{path: FILE, sha256: HASH}`."""
@@ -459,14 +455,10 @@ Seeds = Annotated[
     AfterValidator(_sorted_seeds),
     InWords(SEEDS),
 ]
-BroadcastList = Annotated[
-    list[Annotated[Any, AllowedKinds("codec")]], MaxLen(1), InWords(BROADCAST)
-]
 WireList = list[Annotated[Any, AllowedKinds("attack", "stage", "codec")]]
 ServerLink = Annotated[Any, AllowedKinds("stage", "rule", "aggregate_stage", "optimizer")]
 ServerList = Annotated[list[ServerLink], MinLen(1)]
 LISTS_OF_LINKS: dict[str, Any] = {
-    "broadcast": BroadcastList,
     "wire": WireList,
     "server": ServerList,
 }
@@ -506,8 +498,6 @@ class Spec:
     """When the server steps."""
     client: Annotated[Any, AllowedKinds("client", common=ClientCommon, default="sgd")] = {}
     """How one client trains."""
-    broadcast: BroadcastList = []
-    """The codec that encodes the model that the server sends out; by default none."""
     wire: WireList = []
     """What happens to a message between client and server, in this order."""
     server: ServerList = ["mean"]

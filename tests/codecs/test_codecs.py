@@ -239,19 +239,6 @@ def test_the_whole_message_and_no_memory_are_the_plain_run():
 
 
 @pytest.mark.long
-def test_a_model_is_sent_out_in_half_the_bytes():
-    """Clients start from the rounded model, and Δ is relative to it; the server's is exact."""
-    plain, cast = run(wire=[]), run(wire=[], broadcast=["cast"])
-    assert (2 * cast.rounds["bytes_down"]).tolist() == plain.rounds["bytes_down"].tolist()
-    assert cast.rounds["bytes_up"].tolist() == plain.rounds["bytes_up"].tolist()
-    still = run(wire=[], broadcast=["cast"], client={"lr": 0.0}, rounds=2)
-    for a, b in zip(
-        jax.tree.leaves(still.model()), jax.tree.leaves(run(wire=[], rounds=0).model()), strict=True
-    ):
-        assert_array_equal(a, b)
-
-
-@pytest.mark.long
 def test_the_downlink_is_that_of_plain_numpy():
     H, a = problem_arrays()
     made = quadratics(
@@ -325,20 +312,3 @@ def test_what_makes_no_sense_is_refused(name):
     with pytest.raises(ScenarioError) as error:
         run(**changes)
     assert text in str(error.value)
-
-
-@pytest.mark.long
-def test_check_foretells_the_bytes(tmp_path):
-    from fedsim.assemble import build
-    from fedsim.assemble.experiment import numerics
-    from fedsim.assemble.forecast import forecast
-    from fedsim.scenario import read
-
-    scenario = read({**SCENARIO, "broadcast": ["cast"], "rounds": 1})
-    with numerics(scenario):
-        told = forecast(build(scenario))
-    done = run(broadcast=["cast"], rounds=1).rounds.iloc[-1]
-    assert (told["bytes_up_a_round"], told["bytes_down_a_round"]) == (
-        done["bytes_up"],
-        done["bytes_down"],
-    )

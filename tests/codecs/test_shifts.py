@@ -489,11 +489,3 @@ def test_what_makes_no_sense_is_refused(name):
     with pytest.raises(ScenarioError) as error:
         run(**changes)
     assert text in str(error.value)
-
-
-@pytest.mark.long
-def test_check_names_the_codec_for_a_model_of_which_little_is_left():
-    scenario = read({**SCENARIO, "rounds": 1, "broadcast": [{"kind": "top_k", "k": 9}]})
-    with numerics(scenario):
-        notes = forecast(build(scenario))["notes"]
-    assert any("ef21(codec: top_k) sends them differences" in note for note in notes)

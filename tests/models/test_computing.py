@@ -10,8 +10,7 @@ import fedsim
 from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.task import cross_entropy, task
 from fedsim.errors import ScenarioError
-from fedsim.models import char_gru, char_lstm, cnn, lenet, lora, mlp, resnet, transformer
-from fedsim.models.adapted import adapted
+from fedsim.models import char_gru, char_lstm, cnn, lenet, mlp, resnet, transformer
 from fedsim.models.computing import computing_in
 from fedsim.models.tokens import Tokens
 from fedsim.types import Batch, Work
@@ -193,6 +192,10 @@ def test_values_computed_again_take_less_memory():
 @pytest.mark.long
 def test_weights_of_adapters_are_made_in_float32():
     """A pair that moves W by less than bfloat16 can tell at W is not lost where W is merged."""
+    pytest.importorskip("fedsim.fields.adapters")
+    from fedsim.fields.adapters.adapted import adapted
+    from fedsim.fields.adapters.lora import lora
+
     net, batch = network("cnn")
     low_rank = adapted(computing_in(net(), "bfloat16"), lora(rank=2, targets=["conv0.W"]))
     variables = low_rank.init(jax.random.key(0))

@@ -12,6 +12,7 @@ import fedsim
 import fedsim.rules
 import fedsim.stages
 from fedsim.compose import ALIASES, FAMILIES
+from fedsim.scenario.index import missing_field
 from fedsim.types import Context
 from tests.cohorts import cohort_of
 
@@ -169,7 +170,8 @@ def poisoned(stack, rows, value):
 
 
 def test_every_rule_has_a_line():
-    assert set(TABLE) == set(OURS["rule"])
+    installed = {rule for rule in TABLE if not missing_field("rule", rule)}
+    assert installed == set(OURS["rule"])
 
 
 @pytest.mark.parametrize("alias", ALIASES)

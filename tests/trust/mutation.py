@@ -109,7 +109,7 @@ COVERING = ("cli", "clients", "engine", "models", "privacy", "rules", "runs", "s
 COVERING_LONG = (
     "tests/rules",
     "tests/scenario",
-    "tests/models/test_lora.py",
+    "tests/fields/adapters/test_lora.py",
     "tests/clients/test_ranks.py",
 )
 COVERING_RULES = ("rules", "laws_of_rules", "detectors", "own_samples", "subsets")

@@ -15,7 +15,6 @@ class Traffic(Meter):
     Args:
       plan: the run's plan.
       downlink: counts what clients receive.
-      merged_column: under which the rule reports the bytes that it added to frozen weights.
 
     Attributes:
       joined: rounds in which each client took part `[N]`.
@@ -26,10 +25,9 @@ class Traffic(Meter):
 
     stored = ("joined", "sent", "totals")
 
-    def __init__(self, plan: Plan, downlink: Downlink, merged_column: str):
+    def __init__(self, plan: Plan, downlink: Downlink):
         self.plan = plan
         self.downlink = downlink
-        self.merged_column = merged_column
         self.joined = np.zeros(plan.federation.N, np.int64)
         self.sent = np.zeros(plan.federation.N, np.int64)
         self.totals = {"virtual_seconds": 0.0, "bytes_up": 0, "bytes_down": 0}
@@ -56,8 +54,7 @@ class Traffic(Meter):
 
         size = None if dispatched.received_bytes is None else int(dispatched.received_bytes)
         received = self.downlink.deliver(cohort.receivers, size)
-        merged = dispatched.report.info.get(self.merged_column, 0)
-        self.downlink.merge(int(merged))
+        self.downlink.after(dispatched.report.info)
 
         self.totals["bytes_up"] += int(sent.sum()) + int(sent_in_vain.sum())
         self.totals["bytes_down"] += int(received.sum())

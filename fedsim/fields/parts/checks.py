@@ -171,8 +171,10 @@ def loss_voice(facts: Facts) -> Voice:
 def model_without_parts(facts: Facts) -> Findings:
     """A model that cannot be cut."""
     section = facts.spec.model
-    is_whole = not (section.freeze or section.train or section.adapter is not None)
-    if facts.spec.client.width is not None and is_whole and not facts.model.hidden:
+    is_whole = not (section.freeze or section.train)
+    if facts.spec.client.width is None or not is_whole or facts.model.adapter is not None:
+        return
+    if not facts.model.hidden:
         text = "parts are known of the models mlp, cnn and lenet"
         yield WIDTH, f"{text}; use one of them, or remove it"
 

@@ -70,8 +70,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
     if client.get("dp_sgd"):
         steps.append(("privacy of samples", _dp_sgd(client)))
-    if scenario.get("broadcast"):
-        steps.append(("broadcast", call(scenario["broadcast"][0])))
+    steps += _added("steps_of_messages", scenario)
 
     wire = scenario.get("wire") or []
     malicious = scenario.get("fleet", {}).get("malicious") or 0
@@ -99,7 +98,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
 
 def _added(name: str, scenario: Mapping[str, Any]) -> Iterator[Step]:
-    """The steps of fields: `attacks` behind the data, `steps` and `conditions` round the cohort."""
+    """The steps that functions of this name make in the modules of fields."""
     for package, module in added("SETTING"):
         make = getattr(module_of(package, module), name, None)
         if make is not None:

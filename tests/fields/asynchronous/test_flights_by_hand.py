@@ -7,10 +7,7 @@ from by_hand import plan_of, registered, speed_of
 from fedsim.fields.asynchronous import flights
 from fedsim.fields.asynchronous import rounds as asynchronous
 from fedsim.fields.asynchronous.flights import Flights, nobody
-from fedsim.fleet import (
-    Fleet,
-    Planner,
-)
+from fedsim.fleet import Planner
 from fedsim.fleet.machines import ClientOutcome
 from fedsim.fleet.timetables import Timetable
 
@@ -60,7 +57,7 @@ def test_a_server_steps_at_the_times_worked_out_by_hand(name):
     kind, parameters, steps, flown = STEPS[name]
     timetable = registered("timetable")[kind](**parameters)
     cohort = registered("cohort")["all"]()
-    planner = Planner(plan_of(cohort, Fleet(speed=speed_of(TIMES)), timetable, sizes=(1, 1, 1, 1)))
+    planner = Planner(plan_of(cohort, {"speed": speed_of(TIMES)}, timetable, sizes=(1, 1, 1, 1)))
     for r, (ids, start, seconds) in enumerate(steps, 1):
         work = planner.round(r)
         planner.complete(work, {})

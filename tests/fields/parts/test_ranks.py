@@ -10,7 +10,6 @@ from reference.scenarios import consecutive
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.fields.parts.ranks import part_of_ranks
-from fedsim.models.adapted import begun_anew
 from fedsim.types import Work
 
 RNG = np.random.default_rng(4)
@@ -76,6 +75,8 @@ def trained(client: int, W: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple:
 
 def drawn(result, client: int, took_part: int) -> np.ndarray:
     """The A that a client begins with under `stack`, before its columns are cut off."""
+    from fedsim.fields.adapters.adapted import begun_anew
+
     start = result.experiment.shared[0]
     if not took_part:
         return np.asarray(start["params"]["W"]["lora_A"])

@@ -36,7 +36,7 @@ def adapted(model: Model, adapter: Adapter) -> Model:
     if adapter.prompt:
         return _prompted(model, adapter)
     if adapter.init is None:
-        return model
+        return model._replace(adapter=adapter)
     apply_leaves = adapter.apply
     assert apply_leaves is not None
 

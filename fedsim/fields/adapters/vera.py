@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Lt
 from jaxtyping import Array
 
 from fedsim.compose import adapter
-from fedsim.models.dense import LowRank
+from fedsim.fields.adapters.factors import LowRank
 from fedsim.tree import draws
 from fedsim.types import Adapter
 

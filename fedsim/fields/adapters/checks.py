@@ -1,4 +1,4 @@
-"""Rules that move frozen weights by what the clients' adapters learned, and what cannot work so."""
+"""What cannot work with adapters, and with rules that are about them."""
 
 from typing import Any
 
@@ -6,7 +6,9 @@ from fedsim import tree
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import Findings
-from fedsim.engine.frozen import adapter_leaves
+from fedsim.assemble.section_traits import voice_of_frozen_leaves
+from fedsim.assemble.traits import SILENT, Voice
+from fedsim.fields.adapters.downlink import adapter_leaves
 from fedsim.types import BASE, LOW_RANK, MERGED, Shared
 
 WHY = "clients begin every round with new adapters"
@@ -15,6 +17,39 @@ WHY = "clients begin every round with new adapters"
 def merges(rule: Link | None) -> bool:
     """Return whether a rule moves frozen weights."""
     return rule is not None and bool(rule.made.adapter.merges)
+
+
+def adapter_voice(facts: Facts) -> Voice:
+    """An adapter, next to which all leaves are frozen."""
+    section = facts.spec.model
+    if section.adapter is None or section.freeze or section.train:
+        return SILENT
+    return voice_of_frozen_leaves()
+
+
+def leaves_of_rule(facts: Facts) -> Findings:
+    """A rule about leaves of an adapter, where the model has none or clients do not send them."""
+    link = facts.rule
+    if link is None or not link.made.adapter.leaves:
+        return
+    adapter = link.made.adapter
+    kind = link.section.kind
+    leaves = " and ".join(adapter.leaves)
+    if facts.spec.model.adapter is None:
+        text = f"{kind} is about {leaves}, and the model has no adapter"
+        yield link.path, f"{text}; write model: {{adapter: lora}}, or use mean"
+        return
+    sent = {name.split(".")[-1] for name in tree.leaf_names(facts.travelling["params"])}
+    missing = [leaf for leaf in adapter.leaves if leaf not in sent]
+    if missing:
+        text = f"{kind} is about {leaves}, and clients send no {missing[0]}"
+        yield link.path, f"{text}; use mean, or train and share it"
+    if len(adapter.freezes) == 1:
+        patterns = adapter.freezes[0]
+        trained = [name for name in sorted(sent) if tree.matches_any(name, patterns)]
+        if trained:
+            text = f"names {trained[0]}, which {kind} freezes"
+            yield ("model", "train"), f"{text}; remove it, or use another rule"
 
 
 def unmergeable(facts: Facts) -> Findings:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import adapter
-from fedsim.models.dense import LowRank
-from fedsim.models.lora import A, B, start
+from fedsim.fields.adapters.factors import LowRank
+from fedsim.fields.adapters.lora import A, B, start
 from fedsim.types import Adapter
 
 LOCAL_A = "local_A"

@@ -5,7 +5,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from fedsim.compose import adapter
-from fedsim.models.adapted import PROMPT
+from fedsim.fields.adapters.adapted import PROMPT
 from fedsim.types import Adapter
 
 

@@ -1,19 +1,17 @@
 """Low-rank pairs in a tree: their sums, norms and nearest pairs, from the factors alone."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from fedsim import tree
 from fedsim.tree import Tree
 from fedsim.types import LOW_RANK
 
 A, B = LOW_RANK
-FEWEST_ROWS = 8  # of a stack of factors: up to so many clients share one program
 
 matmul = lambda a, b: jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
@@ -107,28 +105,3 @@ def by_norms(starts: list[Pair], moves: list[Pair], w: Float[Array, " K"]) -> Fl
         return w
     by_norm = jnp.where(w > 0, w * lax.map(norm, moves), 0)
     return jnp.where(jnp.any(by_norm > 0), by_norm, w)
-
-
-def of_present_rows(function: Callable[[Tree], Tree], rows: Tree, present: Bool[Array, " K"]):
-    """`function` of the rows that are present, and of zeros up to the next power of two.
-
-    A decomposition has other bits for matrices with more columns of zeros. So the number of clients
-    decides how many there are, and not the number of empty slots.
-    """
-    sizes = [FEWEST_ROWS]
-    while sizes[-1] < len(present):
-        sizes.append(2 * sizes[-1])
-
-    first = jnp.argsort(~present, stable=True)
-    compacted = tree.select(present[first], tree.take(rows, first), tree.zeros_like(rows))
-
-    def of_first(size: int):
-        def resized(leaf):
-            leaf = leaf[:size]
-            return jnp.pad(leaf, [(0, size - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
-
-        return lambda rows: function(jax.tree.map(resized, rows))
-
-    count = jnp.sum(present)
-    index = sum((count > size).astype(int) for size in sizes[:-1])
-    return lax.switch(index, [of_first(size) for size in sizes], compacted)

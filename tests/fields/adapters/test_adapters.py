@@ -9,19 +9,15 @@ import fedsim
 from fedsim import tree
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
-from fedsim.models import (
-    as_model,
-    bottleneck,
-    dora,
-    dual_lora,
-    ia3,
-    lora,
-    mlp,
-    prompt,
-    transformer,
-    vera,
-)
-from fedsim.models.adapted import adapted, merged
+from fedsim.fields.adapters.adapted import adapted, merged
+from fedsim.fields.adapters.bottleneck import bottleneck
+from fedsim.fields.adapters.dora import dora
+from fedsim.fields.adapters.dual_lora import dual_lora
+from fedsim.fields.adapters.ia3 import ia3
+from fedsim.fields.adapters.lora import lora
+from fedsim.fields.adapters.prompt import prompt
+from fedsim.fields.adapters.vera import vera
+from fedsim.models import as_model, mlp, transformer
 from fedsim.models.cnn import cnn
 from fedsim.models.dense import product
 from fedsim.models.tokens import Tokens

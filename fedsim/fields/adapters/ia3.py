@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from fedsim.compose import adapter
-from fedsim.models.dense import Scaled
+from fedsim.fields.adapters.factors import Scaled
 from fedsim.types import Adapter
 
 FACTORS = "ia3_l"

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from annotated_types import Ge, Gt
 
 from fedsim.compose import adapter
-from fedsim.models.dense import LowRank, Scaled
-from fedsim.models.lora import A, B, start
+from fedsim.fields.adapters.factors import LowRank, Scaled
+from fedsim.fields.adapters.lora import A, B, start
 from fedsim.types import Adapter
 
 MAGNITUDE = "dora_m"

@@ -9,10 +9,12 @@ import fedsim
 from fedsim import tree
 from fedsim.clients import sgd
 from fedsim.errors import ScenarioError
-from fedsim.models import as_model, lora, mlp, transformer
-from fedsim.models.adapted import adapted
+from fedsim.fields.adapters.adapted import adapted
+from fedsim.fields.adapters.factors import LowRank
+from fedsim.fields.adapters.lora import lora
+from fedsim.models import as_model, mlp, transformer
 from fedsim.models.cnn import cnn
-from fedsim.models.dense import LowRank, product
+from fedsim.models.dense import product
 from fedsim.models.sequences import positionwise
 from fedsim.models.tokens import Tokens
 

@@ -10,19 +10,19 @@ from jaxtyping import Array, Float, Int
 
 from fedsim import tree
 from fedsim.compose import folding, rule
-from fedsim.rules.mean import mean
-from fedsim.rules.pairs import (
+from fedsim.fields.adapters.pairs import (
     Pair,
     by_norms,
     is_pair,
     matmul,
     nearest,
-    of_present_rows,
     pairs_of,
     relative_error,
     sum_of_products,
     with_pairs,
 )
+from fedsim.rules.mean import mean
+from fedsim.rules.present_rows import of_present_rows
 from fedsim.tree import Tree
 from fedsim.types import (
     BASE,

@@ -12,7 +12,7 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
 from fedsim.disk import checkpoint
 from fedsim.errors import ScenarioError
-from fedsim.models.adapted import begun_anew
+from fedsim.fields.adapters.adapted import begun_anew
 from fedsim.scenario import read
 
 RNG = np.random.default_rng(6)

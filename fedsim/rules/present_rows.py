@@ -1,0 +1,38 @@
+"""Decompositions of the rows that are present."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool
+
+from fedsim import tree
+from fedsim.tree import Tree
+
+FEWEST_ROWS = 8  # of a stack: up to so many clients share one program
+
+
+def of_present_rows(function: Callable[[Tree], Tree], rows: Tree, present: Bool[Array, " K"]):
+    """`function` of the rows that are present, and of zeros up to the next power of two.
+
+    A decomposition has other bits for matrices with more columns of zeros. So the number of clients
+    decides how many there are, and not the number of empty slots.
+    """
+    sizes = [FEWEST_ROWS]
+    while sizes[-1] < len(present):
+        sizes.append(2 * sizes[-1])
+
+    first = jnp.argsort(~present, stable=True)
+    compacted = tree.select(present[first], tree.take(rows, first), tree.zeros_like(rows))
+
+    def of_first(size: int):
+        def resized(leaf):
+            leaf = leaf[:size]
+            return jnp.pad(leaf, [(0, size - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
+
+        return lambda rows: function(jax.tree.map(resized, rows))
+
+    count = jnp.sum(present)
+    index = sum((count > size).astype(int) for size in sizes[:-1])
+    return lax.switch(index, [of_first(size) for size in sizes], compacted)
