@@ -82,7 +82,7 @@ def pytest_sessionfinish(session):
     path.write_text(json.dumps({**earlier, **_durations}))
 
 
-DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}
+DOCTESTS_THAT_NEED = {"fedsim.fields.privacy.counting.auditing": "jax_privacy"}
 """A module with docstring examples -> the package that they need and that no other test does."""
 
 QUICK_EXAMPLES = 4

@@ -35,7 +35,6 @@ LEAST = {"name": "alone", "data": "gaussian_blobs"}
 SECTIONS: dict[str, Any] = {
     "broadcast": {"broadcast": ["cast"]},
     "checkpoint.updates": {"checkpoint": {"updates": True}},
-    "client.dp_sgd": {"client": {"dp_sgd": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}}},
     "client.optimizer_state": {"client": {"optimizer_state": "carry"}},
     "client.statistics": {"client": {"statistics": "pooled"}},
     "evaluate.diagnostics": {"evaluate": {"diagnostics": True}},
@@ -45,7 +44,6 @@ SECTIONS: dict[str, Any] = {
     "fleet.stragglers": {"fleet": {"stragglers": {"share": 0.5}}},
     "model": {"model": {"kind": "mlp", "freeze": ["layer0"]}},
     "on_nonfinite": {"on_nonfinite": "keep"},
-    "privacy": {"privacy": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}},
     "server": {"server": ["mean"]},
     "wire": {"wire": ["qsgd"]},
 }

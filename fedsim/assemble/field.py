@@ -57,6 +57,7 @@ class RunSetting(NamedTuple):
 
     program: Program
     plan: Plan
+    planned: Any  # what the field's `planned` returned
 
 
 def nothing(*arguments: Any) -> None:
@@ -101,6 +102,7 @@ class Field(NamedTuple):
       sections: path of a section or key -> a scenario that writes it, for what it needs alone.
       lacking: name of a section that lacks something -> its path, and what is known of it.
       forecast: (experiment, rounds) -> what `fedsim check` says of it.
+      remarks: (experiment) -> lines of `fedsim check` and `fedsim run`: what nobody may have meant.
     """
 
     voices: Sequence[Speaker] = ()
@@ -129,3 +131,4 @@ class Field(NamedTuple):
     sections: Mapping[str, Any] = {}
     lacking: Mapping[str, tuple[str, dict[str, Any]]] = {}
     forecast: Callable[[Any, Sequence[Any]], dict[str, Any]] = lambda experiment, rounds: {}
+    remarks: Callable[[Any], list[str]] = lambda experiment: []

@@ -9,7 +9,6 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields, first
 from fedsim.assemble.links import Link
 from fedsim.assemble.merging import bytes_down_of_merging, merges
-from fedsim.assemble.privacy import with_noised_codec
 from fedsim.compose import max_bytes
 from fedsim.engine.models import choice_bytes
 from fedsim.engine.shared_leaves import bytes_at_server
@@ -19,12 +18,13 @@ from fedsim.types import Codec, Updates
 def message_bytes(facts: Facts) -> tuple[int, int]:
     """Return the most bytes that a client sends in a round, and receives."""
     of_fields = first(field.message_bytes(facts) for field in fields().values())
-    if of_fields is not None:
-        return of_fields
+    return of_fields or bytes_behind(facts, facts.links)
 
+
+def bytes_behind(facts: Facts, links: list[Link]) -> tuple[int, int]:
+    """Return the most bytes that a client sends in a round, behind these links, and receives."""
     client = facts.trained.client
     params = facts.travelling["params"]
-    links = with_noised_codec(facts.scenario, facts.links)
     up = _encoded_bytes(_message(facts.stack.updates), params, links) + choice_bytes(client)
     up -= bytes_at_server(client, facts.shapes["params"])
     if merges(facts.rule):

@@ -1,10 +1,9 @@
 """Who speaks for what in a scenario, and what must hold besides."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 from fedsim.assemble import (
-    budget,
     client_shares,
     feasibility,
     link_traits,
@@ -12,8 +11,6 @@ from fedsim.assemble import (
     merging,
     method_traits,
     model,
-    privacy,
-    private_samples,
     section_traits,
     wire,
 )
@@ -41,8 +38,6 @@ VOICES: list[Speaker] = [
     section_traits.stats_voice,
     link_traits.link_voices,
     link_traits.broadcast_voices,
-    privacy.privacy_voice,
-    private_samples.noise_voice,
     feasibility.expected_voice,
 ]
 
@@ -88,20 +83,8 @@ CALCULATIONS: list[Calculation] = [
     merging.unmergeable,
     merging.remembered_adapters,
     model.short_batches,
-    privacy.private_numbers,
-    privacy.private_mean,
-    privacy.unknown_mechanism,
-    privacy.second_codec,
-    privacy.private_fleet,
-    privacy.local_message,
-    private_samples.poisson_keys,
-    private_samples.private_batches,
-    private_samples.private_gradient,
+    feasibility.poisson_keys,
 ]
-
-# Keys that the check fills in: before the model is made, and once everything else is known.
-SOLVED_BEFORE_MODEL: list[Callable[[Facts], None]] = [private_samples.solve_noise]
-SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy]
 
 
 def calculations() -> list[Calculation]:
@@ -111,11 +94,11 @@ def calculations() -> list[Calculation]:
 
 def solve_before_model(facts: Facts) -> None:
     """Fill in keys before the model is made."""
-    for solve in chain(SOLVED_BEFORE_MODEL, *(f.solved_before_model for f in fields().values())):
+    for solve in chain(*(field.solved_before_model for field in fields().values())):
         solve(facts)
 
 
 def solve_last(facts: Facts) -> None:
     """Fill in keys once everything else is known."""
-    for solve in chain(SOLVED_LAST, *(field.solved_last for field in fields().values())):
+    for solve in chain(*(field.solved_last for field in fields().values())):
         solve(facts)

@@ -41,7 +41,7 @@ def extensible(path: str) -> Callable[[type], type[Section]]:
         annotations: dict[str, Any] = {}
         for name, annotation in inspect.get_annotations(own).items():
             annotations[name] = annotation
-            for each in of_fields:
+            for each in reversed(of_fields):  # the keys of the field that is asked last stand first
                 if each.after == name:
                     annotations |= inspect.get_annotations(each.keys)
 
@@ -88,6 +88,20 @@ def idle_sections(spec: Any) -> tuple[str, ...]:
         if idle is not None:
             names.extend(idle(spec))
     return tuple(names)
+
+
+def settled_keys(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return kind of a rule -> the keys that fields settle where nobody says otherwise.
+
+    Args:
+      values: of a scenario, as written.
+    """
+    settled: dict[str, dict[str, Any]] = {}
+    for package, module in added("KEYS"):
+        settles = getattr(module_of(package, module), "settles", None)
+        if settles is not None:
+            settled |= settles(values)
+    return settled
 
 
 def describe(section: type[Section], keys: type | None = None) -> None:

@@ -5,12 +5,12 @@ whether there is a score.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fedsim.privacy import audited_epsilon
+from fedsim.installed import added, module_of
 from fedsim.types.client import ALONE
 
 Record = dict[str, Any]
@@ -352,21 +352,17 @@ def growth(rounds: Sequence[Record]) -> str:
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
 
 
-def audit_columns(canaries: Record, delta: float, confidence: float) -> Record:
-    """Return the ε that the canaries of a run show, as columns of `summary.csv`.
+def columns_of_fields(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:
+    """Return what fields add to a row of `summary.csv`.
 
     Args:
-      canaries: rows of `canaries.csv`, stacked.
-      delta: δ of the scenario.
-      confidence: that of its audit.
+      tables: name -> rows, stacked, of a run that has ended.
+      scenario: resolved, as plain values.
     """
-    epsilon = audited_epsilon(
-        scores=np.array(canaries["score"], float),
-        takes_part=np.array(canaries["takes_part"], bool),
-        delta=delta,
-        confidence=confidence,
-    )
-    return {"epsilon_low": epsilon, "epsilon_confidence": confidence}
+    row: Record = {}
+    for package, module in added("ENDED"):
+        row |= module_of(package, module).columns(tables, scenario)
+    return row
 
 
 def columns_of_clients(clients: Record, status: str, metric: str) -> Record:

@@ -22,9 +22,9 @@ from fedsim.fleet import (
 )
 from fedsim.fleet.availability import Moment
 from fedsim.fleet.machines import ClientOutcome, Machines
+from fedsim.fleet.sampling import Sampling
 from fedsim.fleet.selection import SKETCH_SIZE
 from fedsim.fleet.timetables import Timetable
-from fedsim.privacy import Sampling
 
 nan, inf = math.nan, math.inf
 

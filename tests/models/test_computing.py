@@ -7,9 +7,9 @@ import pytest
 from conftest import if_whole
 
 import fedsim
-from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.task import cross_entropy, task
 from fedsim.errors import ScenarioError
+from fedsim.fields.privacy.dp_sgd import dp_sgd
 from fedsim.models import char_gru, char_lstm, cnn, lenet, lora, mlp, resnet, transformer
 from fedsim.models.adapted import adapted
 from fedsim.models.computing import computing_in

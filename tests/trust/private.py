@@ -17,7 +17,7 @@ from scipy import stats
 
 import fedsim
 from fedsim.cli.entry import main as command
-from fedsim.privacy import sample_epsilon_after
+from fedsim.fields.privacy.counting import sample_epsilon_after
 from trust.table import Figure
 
 # ε may be below a lower bound by rounding alone, and this far from another upper bound.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsim.report.mark import private_mark, unfinished_mark
+from fedsim.report.mark import marks_of_fields, unfinished_mark
 from fedsim.report.page import (
     attacks,
     charts,
@@ -66,7 +66,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     added = sections(sources, context)
     content = {
         "title": title,
-        "marks": [*endings.marks(records), *_private(sources)],
+        "marks": [*endings.marks(records), *_of_fields(sources)],
         "reasons": endings.reasons(records),
         "refresh": refresh,
         "baseline": result.baseline,
@@ -217,17 +217,14 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(anchor, title) for anchor, title, present in sections if present]
 
 
-def _private(sources: Sequence[Source]) -> list[str]:
-    """A line for every run that is private."""
+def _of_fields(sources: Sequence[Source]) -> list[str]:
+    """A line for every mark that fields give a run."""
     lines = []
     for source in sources:
         rounds = source.table("rounds")
         columns = [] if rounds is None else rounds
-        text = private_mark(columns, source.record["scenario"])
-        if text and source.label:
-            text = f"{source.label}: {text}"
-        if text:
-            lines.append(text)
+        for text in marks_of_fields(columns, source.record["scenario"]):
+            lines.append(f"{source.label}: {text}" if source.label else text)
     return lines
 
 

@@ -1,5 +1,6 @@
 """What was run, and where it comes from: the parts of a scenario, and its provenance."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,8 +60,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     if poisons:
         steps.append(("attack on data", chain(poisons)))
     steps.append(("model", call(scenario["model"])))
-    for package, module in added("SETTING"):
-        steps += module_of(package, module).steps(scenario)
+    steps += _of_fields("after_model", scenario)
     if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
 
@@ -75,8 +75,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         if section == "client" and key in client:
             client[key] = TUNED
     steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
-    if client.get("dp_sgd"):
-        steps.append(("privacy of samples", _dp_sgd(client)))
+    steps += _of_fields("after_client", {**scenario, "client": client})
     if scenario.get("broadcast"):
         steps.append(("broadcast", call(scenario["broadcast"][0])))
 
@@ -96,13 +95,19 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("methods", _methods(record)))
     elif "server" in scenario:
         steps.append(("server", chain(scenario["server"])))
-    if scenario.get("privacy"):
-        steps.append(("privacy", _privacy(scenario["privacy"])))
+    steps += _of_fields("after_server", scenario)
     for title, axes in (("varied", vary), (TUNED, compare.get("tune") or {})):
         for path, values in axes.items():
             listed = ", ".join(map(value_in_short, texts_of_axis(values)))
             steps.append((title, f"{axis_name(path, scenario)} ({path}): {listed}"))
     return steps
+
+
+def _of_fields(place: str, scenario: Mapping[str, Any]) -> list[Step]:
+    """The steps that fields show at a place."""
+    modules = [module_of(package, module) for package, module in added("SETTING")]
+    shown = [getattr(module, place)(scenario) for module in modules if hasattr(module, place)]
+    return list(itertools.chain(*shown))
 
 
 def _methods(record: Mapping[str, Any]) -> list[str]:
@@ -125,32 +130,6 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
             text += f", {path.removeprefix('method.')} of {', '.join(values)}"
         texts.append(text)
     return texts
-
-
-def _privacy(privacy: Mapping[str, Any]) -> str:
-    """The noise and its budget; of z and ε what the scenario has."""
-    texts = [call_of(privacy["mechanism"]), f"clip {value_in_short(privacy['clip'])}"]
-    if privacy.get("noise_multiplier") is not None:
-        texts.append(f"noise multiplier {privacy['noise_multiplier']:g}")
-    if privacy.get("epsilon") is not None:
-        texts.append(f"ε {privacy['epsilon']:g}")
-    texts.append(f"δ {privacy['delta']:g}")
-    if privacy.get("audit") is not None:
-        texts.append(f"{privacy['audit']['canaries']} canaries")
-    return ", ".join(texts)
-
-
-def _dp_sgd(client: Mapping[str, Any]) -> str:
-    """The noise on gradients, and what neighbouring data differ in."""
-    keys = client["dp_sgd"]
-    texts = [
-        "one sample of one client",
-        f"clip {keys['clip']:g}",
-        f"noise multiplier {keys['noise_multiplier']:g}",
-        f"Poisson batches of {client['batch']}",
-        f"δ {keys['delta']:g}",
-    ]
-    return ", ".join(texts)
 
 
 def _machines(fleet: Mapping[str, Any]) -> str:

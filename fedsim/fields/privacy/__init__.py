@@ -1,0 +1,13 @@
+"""Differential privacy of clients and of samples: noise, and how much of a budget it spends."""
+
+ORDER = 80
+KINDS = ("mechanisms", "local_gaussian", "local_laplace")
+KEYS = "keys"
+FIELD = "field"
+SETTING = "setting"
+MARK = "mark"
+FORECAST = "forecast"
+ENDED = "audit"
+GOES_ON = "going_on"
+NAMES = {"accounting": ("epsilon", "noise_multiplier")}
+REQUIRES = ()
