@@ -14,9 +14,8 @@ from fedsim.report.mark import marks_of_fields
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
-from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
-from fedsim.study.summary import two_halves
+from fedsim.study.summary import findings_of_fields, two_halves
 from fedsim.study.words import variation_in_words, words_of
 from fedsim.study.wrap_lines import wrap_lines
 
@@ -65,7 +64,7 @@ def table(result: Result, out: Path) -> None:
     texts = [
         remark(summary),
         two_halves(metric_of(summary)),
-        *audit_lines(summary),
+        *findings_of_fields(summary),
         *wrap_lines(result.records["rounds"]),
     ]
     for text in filter(None, texts):
@@ -83,7 +82,7 @@ def _print_marks(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
     """Print what fields say of runs; nothing where no round ended."""
     if not rounds.empty:
         for mark in marks_of_fields(rounds, scenario):
-            print(mark)
+            print(f"\n{mark}")
 
 
 def score_text(value: float | None) -> str:
@@ -136,7 +135,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     print_table(view, 150)
     print()
     words = words_of(comparison.scenario)
-    lines = [*audit_lines(summary, words), *wrap_lines(comparison.records["rounds"])]
+    lines = [*findings_of_fields(summary, words), *wrap_lines(comparison.records["rounds"])]
     for sentence in [*sentences, *lines]:
         print(sentence)
     _print_marks(comparison.rounds, comparison.scenario)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.installed import added, module_of
+from fedsim.study.words import variation_in_words
 from fedsim.types.client import ALONE
 
 Record = dict[str, Any]
@@ -350,6 +351,21 @@ def growth(rounds: Sequence[Record]) -> str:
         return ""
     when = f"in round {evaluated[-1]['round']}, its largest value"
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
+
+
+def findings_of_fields(
+    summary: Sequence[Record], words: Callable[[str], str] = variation_in_words
+) -> list[str]:
+    """Return what fields say of rows of `summary.csv`.
+
+    Args:
+      summary: the rows.
+      words: returns a variation in words.
+    """
+    lines = []
+    for package, module in added("FINDINGS"):
+        lines += module_of(package, module).findings(summary, words)
+    return lines
 
 
 def columns_of_fields(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:

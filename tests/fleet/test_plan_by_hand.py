@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedsim.assemble.federation import federations_of
+from fedsim.engine.meters.batches import CutBatches
 from fedsim.fields.asynchronous import rounds as asynchronous
-from fedsim.fields.privacy.meters import CutBatches
 from fedsim.fleet import Adversary, selection, survey
 from fedsim.fleet.local import planned_steps
 from fedsim.fleet.plan import Conditions, Local, Plan

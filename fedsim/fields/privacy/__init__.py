@@ -8,6 +8,7 @@ SETTING = "setting"
 MARK = "mark"
 FORECAST = "forecast"
 ENDED = "audit"
+FINDINGS = "audit_lines"
 GOES_ON = "going_on"
 NAMES = {"accounting": ("epsilon", "noise_multiplier")}
 REQUIRES = ()

@@ -34,9 +34,8 @@ from fedsim.report.page.sources import (
 )
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.pictures.looks import STRONG, curve_classes
-from fedsim.study.audit_lines import audit_lines
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
-from fedsim.study.summary import two_halves
+from fedsim.study.summary import findings_of_fields, two_halves
 from fedsim.study.worst_case import by_attack
 
 FEW = 4  # further pictures that are shown at once; more are folded away
@@ -142,7 +141,7 @@ def _first_screen(
     records = [(source.label, source.record) for source in sources]
     return {
         "headline": lines[0],
-        "audited": audit_lines(result.runs, context.words),
+        "audited": findings_of_fields(result.runs, context.words),
         "lines": [*lines[1:], *endings.notes(records)],
         "numbers": shown,
         "dots": dots,

@@ -13,13 +13,13 @@ import fedsim
 from fedsim import tree
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
+from fedsim.fields.privacy.audit_lines import findings
 from fedsim.fields.privacy.canaries import draw_canaries
 from fedsim.fields.privacy.counting import audited_epsilon
 from fedsim.fields.privacy.mechanism import Mechanism
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.planting import canary_direction
 from fedsim.fields.privacy.private_mean import Bound, private_mean
-from fedsim.study.audit_lines import audit_lines
 from fedsim.types import Context, Updates
 
 pytest.importorskip("jax_privacy")
@@ -191,19 +191,19 @@ def test_a_mechanism_that_forgets_its_noise_is_caught(monkeypatch):
     result = run(3, privacy={"noise_multiplier": 10.0})
     summary = result.summary
     assert (summary["epsilon"] < 1).all() and (summary["epsilon_low"] > 1).all()
-    assert "in 3 of 3 runs the lower bound is above" in audit_lines(result.records["summary"])[1]
+    assert "in 3 of 3 runs the lower bound is above" in findings(result.records["summary"])[1]
 
 
 def test_sentences_state_both_bounds_and_claim_no_more():
     row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 0.5, "epsilon_confidence": 0.9}
     rows = [row, {**row, "epsilon_low": 1.5}]
-    (line,) = audit_lines(rows)
+    (line,) = findings(rows)
     assert "at least 0.5 to 1.5 in 2 runs (90 % confidence each); the accountant allows 4." in line
-    *_, above = audit_lines([*rows, {**row, "epsilon_low": 4.5}])
+    *_, above = findings([*rows, {**row, "epsilon_low": 4.5}])
     assert "in 1 of 3 runs" in above and above.endswith("to 10 % of sound runs at most.")
-    *_, above = audit_lines([{**row, "epsilon_low": 4.5}] * 2)  # 1 % by chance
+    *_, above = findings([{**row, "epsilon_low": 4.5}] * 2)  # 1 % by chance
     assert above.endswith("at most; check noise, clip and sampling.")
-    assert audit_lines([{"method": "fedavg", "epsilon": 4.0}]) == []
+    assert findings([{"method": "fedavg", "epsilon": 4.0}]) == []
 
 
 def test_samples_of_a_fixed_size_are_refused():
@@ -230,5 +230,5 @@ def test_an_audited_run_is_told_and_verified(loud, tmp_path, pictures):
     fedsim.run(SCENARIO, out=out)
     assert all(check.ok for check in fedsim.verify(out).checks)
     page = html.unescape((out / "report.html").read_text(encoding="utf-8"))
-    assert audit_lines(loud.records["summary"])[0] in page
+    assert findings(loud.records["summary"])[0] in page
     assert "60 canaries" in page

@@ -1,6 +1,7 @@
 """DP-SGD of clients: clipped gradients of samples by hand, their noise, ε, and what is refused."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import if_whole
@@ -13,9 +14,14 @@ from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
 from fedsim.clients import sgd
+from fedsim.engine.task import cross_entropy, task
 from fedsim.errors import ScenarioError
+from fedsim.fields.privacy.dp_sgd import dp_sgd as private_steps
 from fedsim.fields.privacy.noise_notes import noise_notes
+from fedsim.models import mlp
+from fedsim.models.computing import computing_in
 from fedsim.scenario import read
+from fedsim.types import Batch, Work
 
 SIZES = (5, 0, 9, 1)
 PRIVATE = {"clip": 1.5, "noise_multiplier": 0.0, "cap": 3, "microbatch": 2}
@@ -437,3 +443,28 @@ def test_noise_that_drowns_everything_is_said():
     (line,) = noise_notes(built(privacy=few, cohort="all", server=server))
     assert line.startswith("privacy: over the run, noise takes the model about ")
     assert noise_notes(built(client=small({"clip": 1.0, "noise_multiplier": 1.0}))) == []
+
+
+@pytest.mark.long
+def test_gradients_are_clipped_and_noised_in_float32():
+    """The noise of a step in bfloat16 is that of the step in float32, to float32's rounding."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(5, 16, 16, 1)), jnp.float32)
+    y = jnp.asarray(rng.integers(0, 3, 5))
+    batch = Batch(x=x, y=y, mask=jnp.arange(5) < 4, key=jax.random.key(1), step=jnp.int32(0))
+    net = mlp([8])((256,), 3)
+    variables = net.init(jax.random.key(0))
+    noise = {}
+    for model in (net, computing_in(net, "bfloat16")):
+        learning = task(model, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
+        work = Work(*[jnp.float32(5)] * 7)
+        gradients = []
+        for multiplier in (0.0, 3.0):
+            private = private_steps(clip=1.0, noise_multiplier=multiplier, expected=4)
+            noised = private(learning, jax.random.key(2), work)
+            _, gradient = jax.jit(noised.value_and_grad)(variables, batch)
+            assert {leaf.dtype.name for leaf in jax.tree.leaves(gradient)} == {"float32"}
+            gradients.append(gradient)
+        noise[model] = jax.tree.map(jnp.subtract, gradients[1], gradients[0])
+    close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6)
+    jax.tree.map(close, *noise.values())

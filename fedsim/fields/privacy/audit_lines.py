@@ -24,7 +24,7 @@ REMEDY = "; check noise, clip and sampling"
 MOST_BY_CHANCE = 0.05  # the probability that a sound comparison gets the remedy, at most
 
 
-def audit_lines(
+def findings(
     summary: Sequence[Record], words: Callable[[str], str] = variation_in_words
 ) -> list[str]:
     """Return what canaries show of every method and variation, by rising ε of the accountant.
@@ -37,7 +37,7 @@ def audit_lines(
       words: returns a variation in words.
 
     >>> row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 1.25, "epsilon_confidence": 0.95}
-    >>> for line in audit_lines([row]):
+    >>> for line in findings([row]):
     ...     print(line)
     Audit: canaries show an ε of at least 1.25 (95 % confidence); the accountant allows 4.
     """
