@@ -36,7 +36,6 @@ PACKAGE = __name__.rpartition(".")[0]  # by which plans have the budget
 # Relative precision to which z is solved for an ε: six digits.
 PRECISION = 2e-5
 
-
 # Sections by which ε is counted: nothing is counted where one of them was refused.
 COUNTED = (
     "privacy",
@@ -79,7 +78,10 @@ def solve_privacy(facts: Facts) -> None:
     spec = facts.spec.model_copy(update={"privacy": section})
     facts.scenario = facts.scenario._replace(spec=spec)
     spent = spent_after(section, facts.cohort, facts.eligible, spec.rounds)
-    _plan(facts, facts.plan_inputs.of_fields[PACKAGE]._replace(spent=spent))
+    inputs = facts.plan_inputs
+    if inputs.of_fields is not UNKNOWN:
+        of_fields = {**inputs.of_fields, PACKAGE: inputs.of_fields[PACKAGE]._replace(spent=spent)}
+        facts.learn(plan_inputs=inputs._replace(of_fields=of_fields))
 
 
 def planned_budget(facts: Facts) -> Budget | None:
@@ -93,12 +95,6 @@ def planned_budget(facts: Facts) -> Budget | None:
         canaries=0 if audit is None else audit.canaries,
         samples_spent=samples_spent(facts.scenario, facts.maybe("local")),
     )
-
-
-def _plan(facts: Facts, budget: Budget) -> None:
-    """Put a budget in the place of that which is planned."""
-    of_fields = {**facts.plan_inputs.of_fields, PACKAGE: budget}
-    facts.learn(plan_inputs=facts.plan_inputs._replace(of_fields=of_fields))
 
 
 def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int, travelling: Any) -> Any:
