@@ -13,6 +13,7 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `ENDED`: the module whose `tables(run, spec)` are tables of a run that has ended, by name, and
   whose `columns(tables, scenario)` go to its row of `summary.csv`.
 - `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result.
+- `TITLES`: path -> name of the axis, and a value of it, as in `fedsim.study.words`.
 - `GOES_ON`: the module whose `forked(before, after)` and `resumed(fields, present)` say why a run
   cannot go on as another one.
 - All that tools may add (`fedsim.tools`): `TABLES`, `PAGE`, `NAMES` ...

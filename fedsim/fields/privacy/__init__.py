@@ -11,4 +11,11 @@ ENDED = "audit"
 FINDINGS = "audit_lines"
 GOES_ON = "going_on"
 NAMES = {"accounting": ("epsilon", "noise_multiplier")}
+TITLES = {
+    "privacy": ("privacy", "privacy {}"),
+    "privacy.clip": ("bound on updates", "updates up to {}"),
+    "privacy.epsilon": ("ε", "ε {}"),
+    "privacy.noise_multiplier": ("noise multiplier", "noise multiplier {}"),
+    "privacy.mechanism": ("mechanism", "mechanism {}"),
+}
 REQUIRES = ()
