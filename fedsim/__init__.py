@@ -19,8 +19,6 @@ from fedsim._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fedsim.assemble import aggregate as aggregate
-    from fedsim.assemble import epsilon as epsilon
-    from fedsim.assemble import noise_multiplier as noise_multiplier
     from fedsim.assemble import transmit as transmit
     from fedsim.compose import aggregate_stage as aggregate_stage
     from fedsim.compose import attack as attack
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from fedsim.errors import ScenarioError as ScenarioError
     from fedsim.fields.graphs.section import mixing as mixing
     from fedsim.fields.graphs.topology import spectral_gap as spectral_gap
+    from fedsim.fields.privacy.accounting import epsilon as epsilon
+    from fedsim.fields.privacy.accounting import noise_multiplier as noise_multiplier
     from fedsim.models import as_model as as_model
     from fedsim.runs.compare import compare as compare
     from fedsim.runs.comparison import Comparison as Comparison
@@ -81,7 +81,7 @@ _HOME = {
         "skew",
         "stage",
     ),
-    "assemble": ("aggregate", "epsilon", "noise_multiplier", "transmit"),
+    "assemble": ("aggregate", "transmit"),
     "data": ("Arrays",),
     "errors": ("DataError", "ScenarioError"),
     "models": ("as_model",),

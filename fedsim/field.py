@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from fedsim.assemble.facts import Facts
+    from fedsim.assemble.links import Link
     from fedsim.assemble.problems import Findings
     from fedsim.assemble.traits import Voice
     from fedsim.data import Federation
@@ -98,6 +99,7 @@ class RunSetting(NamedTuple):
     program: Program
     plan: Plan
     traffic: Traffic
+    planned: Any  # what the field's `planned` returned
 
 
 class ShareOfClients(NamedTuple):
@@ -155,6 +157,7 @@ class Field(NamedTuple):
       cohort: (scenario, cohort, clients that can be drawn) -> the cohort that is drawn.
       planned: (facts) -> what it plans, of all seeds; None: nothing.
       conditions: (conditions, setting) -> those of a seed's plan; only where something is planned.
+      passed: (facts, links of messages) -> those links with its own.
       message_bytes: (facts) -> the most bytes of a message up and down; None: as counted.
       form: (method, plan, variables at the start) -> the form of the server; None: another one.
       traffic: (plan) -> the class that counts messages; None: another one.
@@ -175,6 +178,7 @@ class Field(NamedTuple):
       forecast: (experiment, rounds) -> what `fedsim check` says of it.
       keeps_away: keys by which clients may miss rounds, two or more.
       shares: (spec, clients, cohort) -> the shares of clients that it asks for.
+      remarks: (experiment) -> lines of `fedsim check` and `fedsim run`: what nobody may have meant.
     """
 
     voices: Sequence[Speaker] = ()
@@ -199,6 +203,7 @@ class Field(NamedTuple):
     cohort: Callable[[Scenario, Cohort, int], Cohort] = lambda scenario, cohort, eligible: cohort
     planned: Callable[[Facts], Any] = nothing
     conditions: Callable[[Conditions, SeedSetting], Conditions] | None = None
+    passed: Callable[[Facts, list[Link]], list[Link]] = lambda facts, links: links
     message_bytes: Callable[[Facts], tuple[int, int] | None] = nothing
     form: Callable[[Client, Plan, Shared], OneModel | None] = nothing
     traffic: Callable[[Plan], type[Traffic] | None] = nothing
@@ -216,3 +221,4 @@ class Field(NamedTuple):
     forecast: Callable[[Any, Sequence[Any]], dict[str, Any]] = lambda experiment, rounds: {}
     keeps_away: tuple[str, ...] = ()
     shares: Callable[[Any, int, Cohort], Iterable[ShareOfClients]] = lambda spec, N, cohort: ()
+    remarks: Callable[[Any], list[str]] = lambda experiment: []

@@ -96,7 +96,7 @@ def pytest_runtest_makereport(item, call):
         report.longrepr = (str(item.path), 0, "asks for a field that is not installed")
 
 
-DOCTESTS_THAT_NEED = {"fedsim.privacy.auditing": "jax_privacy"}
+DOCTESTS_THAT_NEED = {"fedsim.fields.privacy.counting.auditing": "jax_privacy"}
 """A module with docstring examples -> the package that they need and that no other test does."""
 
 QUICK_EXAMPLES = 4

@@ -1,7 +1,5 @@
 """Building: a scenario becomes an experiment, which has plans and a program."""
 
-from fedsim.assemble.accounting import epsilon as epsilon
-from fedsim.assemble.accounting import noise_multiplier as noise_multiplier
 from fedsim.assemble.experiment import Experiment as Experiment
 from fedsim.assemble.experiment import build as build
 from fedsim.assemble.standalone import aggregate as aggregate

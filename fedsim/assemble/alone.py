@@ -34,13 +34,11 @@ LEAST = {"name": "alone", "data": "gaussian_blobs"}
 # What is written in a section, so that it needs something.
 SECTIONS: dict[str, Any] = {
     "checkpoint.updates": {"checkpoint": {"updates": True}},
-    "client.dp_sgd": {"client": {"dp_sgd": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}}},
     "client.optimizer_state": {"client": {"optimizer_state": "carry"}},
     "client.statistics": {"client": {"statistics": "pooled"}},
     "fleet.malicious": {"fleet": {"malicious": [0]}},
     "model": {"model": {"kind": "mlp", "freeze": ["layer0"]}},
     "on_nonfinite": {"on_nonfinite": "keep"},
-    "privacy": {"privacy": {"clip": 1, "noise_multiplier": 1, "delta": 1e-5}},
     "server": {"server": ["mean"]},
     "wire": {"wire": ["qsgd"]},
 }

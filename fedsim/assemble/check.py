@@ -38,7 +38,6 @@ class CheckedScenario(NamedTuple):
     """What a scenario is made of, once it is known that it can run."""
 
     scenario: Scenario  # with everything filled in that the check solved for
-    spent: Callable[[int], float] | None  # rounds -> ε that they spend, of a private scenario
     federations: dict[int, Federation]  # by seed
     plan_inputs: PlanInputs
     # the most bytes that a client sends in a round, and receives; a node of a graph: per neighbour
@@ -100,7 +99,6 @@ def _checked(facts: Facts) -> CheckedScenario:
     up, down = message_bytes(facts)
     return CheckedScenario(
         scenario=facts.scenario,
-        spent=facts.spent,
         federations=facts.federations,
         plan_inputs=facts.plan_inputs,
         bytes_up=up,

@@ -31,6 +31,7 @@ def make_components(facts: Facts) -> None:
         further_links=[],
         made_links=made_links,
         rule=next((link for link in made_links if isinstance(link.made, Rule)), None),
+        expects_drawn=False,
     )
     _make_client(facts)
     for field in fields().values():
@@ -105,6 +106,4 @@ def _cap_of(section: Any) -> int | None:
     """Return the samples of a Poisson batch at most; None where nothing bounds them."""
     if section.shuffle != "poisson" or section.batch == "full":
         return None
-    if section.dp_sgd is not None and section.dp_sgd.cap is not None:
-        return section.dp_sgd.cap
     return section.batch + math.ceil(8 * math.sqrt(section.batch)) + 8  # reached once in 10^13

@@ -1,7 +1,7 @@
 """Building an experiment: a checked scenario becomes plans (host) and a program (device)."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from fedsim.assemble.memory import allocations, check_memory, check_rows_of_all,
 from fedsim.assemble.meters import meters_of
 from fedsim.assemble.model import starts_by_seed
 from fedsim.assemble.plans import of_first_seed, of_widest_batch, plans_of
-from fedsim.assemble.private_samples import samples_spent
 from fedsim.assemble.programs import ServerShape, server_sections, serving
 from fedsim.assemble.weights import resolved_model
 from fedsim.data import Federation
@@ -52,10 +51,7 @@ class Experiment(NamedTuple):
     client: Client  # the method's hooks, as the lanes run them
     model: Model  # with its adapter
     memory_bytes: dict[str, int]  # bytes by purpose that a run adds to what the process holds
-    # of a private scenario: rounds -> ε that they spend
-    spent: Callable[[int], float] | None = None
-    # with `client.dp_sgd`: (steps, samples) of a client -> ε of its samples
-    samples_spent: Callable[[int, int], float] | None = None
+    of_fields: Mapping[str, Any] = {}  # what fields planned, by name
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
@@ -68,11 +64,11 @@ class Experiment(NamedTuple):
         policy = Policy(
             stop_on_nonfinite=spec.on_nonfinite == "stop",
             stop_on_skipped=spec.on_impossible == "stop",
-            # A run without rounds, or without a shared model, has nothing to aggregate. A private
-            # one adds noise in every round, whoever comes.
+            # A run without rounds, or without a shared model, has nothing to aggregate. Where there
+            # is noise, it is added in every round, whoever comes.
             needs_aggregation=spec.rounds > 0
             and self.client.server != ALONE
-            and spec.privacy is None
+            and not self.program.server.pipeline.rule.noises
             and self.plans[seed].network is None,
         )
         options = RunOptions(
@@ -90,7 +86,7 @@ class Experiment(NamedTuple):
             shared=shared,
             key=jax.random.key(seed),
             options=options,
-            meters=meters_of(self.program, plan, shared, policy, self.spent, self.samples_spent),
+            meters=meters_of(self.program, plan, shared, policy, self.of_fields),
             form_of=form_of,
         )
 
@@ -211,8 +207,7 @@ def build(
         client=inputs.trained.client,
         model=inputs.training_inputs.model,
         memory_bytes=footprint.bytes_by_purpose,
-        spent=inputs.spent,
-        samples_spent=samples_spent(scenario, inputs.plan_inputs.local),
+        of_fields=inputs.plan_inputs.of_fields,
     )
 
 

@@ -23,6 +23,7 @@ class Facts:
         server of fields.
       links: of `wire` and `server`; `made_links`: those that were not refused; `further_links`:
         those that fields add elsewhere; `rule`: the one that aggregates, None without a server.
+      expects_drawn: whether a mean is over the clients that are drawn, whoever of them is missing.
       federations: by seed; `partitioned`: the first; `federation`: the same, or where the partition
         was refused, the samples in equal parts.
       N, eligible, K: clients, those that can be drawn, and those of a nominal round.

@@ -209,12 +209,23 @@ def bounds_of(section: Any) -> list[str]:
     return [name for name in BOUNDS if getattr(section, name, None) is not None]
 
 
+def poisson_keys(facts: Facts) -> Findings:
+    """Keys that mean nothing for Poisson batches."""
+    section = facts.spec.client
+    if section.shuffle == "poisson" and section.drop_last:
+        text = "Poisson batches are not cut from an epoch, and none of them is its last"
+        yield ("client", "drop_last"), f"{text}; remove it"
+    has_passes = any(phase.held_out or phase.whole for phase in facts.client.phases)
+    if section.shuffle == "poisson" and has_passes:
+        text = f"{section.kind} passes over samples, and Poisson batches repeat"
+        yield ("client", "shuffle"), f"{text} and leave out some; write shuffle: true"
+
+
 def expected_voice(facts: Facts) -> Voice:
     """A rule that divides by the clients of an average round."""
     rule = facts.rule
     needs = []
-    # A private mean is over the clients that are drawn, whoever of them is missing.
-    if rule is not None and "expected" in rule.made.needs and facts.spec.privacy is None:
+    if rule is not None and "expected" in rule.made.needs and not facts.expects_drawn:
         path = (*rule.path, "denominator")
         text = f"{rule.section.kind} divides by the clients of an average round"
         remedy = "write denominator: actual"

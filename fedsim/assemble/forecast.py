@@ -21,7 +21,6 @@ from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
 from fedsim.assemble.meters import downlink_of
-from fedsim.assemble.noise_notes import noise_notes
 from fedsim.assemble.plans import of_first_seed, of_widest_batch
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.compose.contract import row_in_hooks
@@ -80,8 +79,8 @@ def forecast(experiment: Experiment) -> dict[str, Any]:
         "bytes_down_a_round": _bytes_down(experiment, rounds),
         "updates_bytes": updates_bytes(experiment),
         "graph": None,
-        "epsilon": epsilon_at_the_end(experiment),
-        "samples_epsilon": epsilon_of_samples(experiment),
+        "epsilon": None,
+        "samples_epsilon": None,
         "lanes": program.width.lanes,
         "block": program.width.block,
         "shards": program.mesh.shards,
@@ -361,37 +360,6 @@ def _largest(values: Any) -> Any:
     return functools.reduce(jnp.maximum, magnitudes, 0.0)
 
 
-def epsilon_at_the_end(experiment: Experiment) -> float | None:
-    """Return ε that all rounds of a private run spend; None without privacy."""
-    if experiment.spent is None:
-        return None
-    return experiment.spent(experiment.scenario.spec.rounds)
-
-
-def epsilon_of_samples(experiment: Experiment) -> dict[str, Any] | None:
-    """Return what DP-SGD spends on a client that it protects little; None without DP-SGD.
-
-    It is the client with the largest q √T, of T steps on batches with a share q of its samples: for
-    small q, ε grows with it.
-
-    Returns:
-      `client`, its number of `samples`, and their `epsilon` if it takes part in all rounds.
-    """
-    if experiment.samples_spent is None:
-        return None
-    plan = of_first_seed(experiment.plans)
-    sizes = plan.sizes[plan.eligible]
-    steps = experiment.scenario.spec.rounds * plan.steps[plan.eligible]
-    shares = np.array([plan.local.chance(n) for n in sizes.tolist()])
-    least = int((shares * np.sqrt(steps)).argmax())
-    samples = int(sizes[least])
-    return {
-        "client": str(plan.federation.client_names[plan.eligible[least]]),
-        "samples": samples,
-        "epsilon": experiment.samples_spent(int(steps[least]), samples),
-    }
-
-
 def stacking(experiment: Experiment) -> list[str]:
     """Return the links that hold the whole stack of a round in memory, as `server[0] krum`."""
     spec = experiment.scenario.spec
@@ -424,12 +392,12 @@ def notes(experiment: Experiment) -> list[str]:
 
 
 def remarks(experiment: Experiment) -> list[str]:
-    """What `run` says as well: rounded shares of clients, noise, and what is odd about samples."""
+    """What `run` says as well: of shares of clients, of fields, and what is odd about samples."""
     scenario = experiment.scenario
     plan = of_first_seed(experiment.plans)
     return [
         *rounded_shares(scenario, plan.federation, plan.cohort),
-        *noise_notes(experiment),
+        *itertools.chain(*(field.remarks(experiment) for field in fields().values())),
         *data_warnings(scenario, plan.federation.unpooled),
     ]
 

@@ -330,6 +330,6 @@ def stack_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: 
         expected_samples=number,
         share=numbers,
         scale=number,
-        canary=flags,
+        marked=flags,
     )
     return StackShapes(updates, context, present=Shape((N,), np.bool_))

@@ -18,7 +18,6 @@ from fedsim.assemble.model import (
     model_section,
     start_models,
 )
-from fedsim.assemble.private_samples import with_gradients
 from fedsim.assemble.problems import UNKNOWN, all_known
 from fedsim.assemble.programs import (
     Training,
@@ -162,7 +161,6 @@ def _count_activations(facts: Facts) -> None:
     shapes = facts.maybe("shapes")
     arguments = (facts.maybe("local_model"), facts.supplied, federation, widths, shapes)
     activations = facts.attempt(activation_bytes, scenario, *arguments)
-    activations = facts.attempt(with_gradients, scenario, activations, shapes)
     facts.learn(activation_bytes=activations)
 
 

@@ -10,7 +10,6 @@ from fedsim.assemble.wire import remembers, sums_rows, works_on_nothing
 from fedsim.types import LOW_RANK, Aim, Codec, RowStage, Rule, Stage, reported
 
 PRODUCT = "use lora_mean(how=product)"
-LOCAL = ("local_gaussian", "local_laplace")  # stages by which clients add noise
 
 
 def link_voices(facts: Facts) -> Iterator[Voice]:
@@ -115,7 +114,7 @@ def _stage_needs(link: Link, sees_payloads: bool) -> Iterator[Reason]:
     if works_on_updates or link.section.family == "aggregate_stage":
         if not isinstance(link.made, RowStage) or remembers(link.made):
             yield Reason("whole_messages", f"{kind} works on whole updates")
-    if kind in LOCAL:
+    if isinstance(link.made, RowStage) and link.made.noises:
         yield Reason("update_alone", f"{kind} noises the update alone")
 
 

@@ -8,7 +8,6 @@ from fedsim import tree
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields, first
 from fedsim.assemble.links import Link
-from fedsim.assemble.privacy import with_noised_codec
 from fedsim.compose import max_bytes
 from fedsim.engine.models import choice_bytes
 from fedsim.engine.shared_leaves import bytes_at_server
@@ -18,17 +17,16 @@ from fedsim.types import Codec, Updates
 def message_bytes(facts: Facts) -> tuple[int, int]:
     """Return the most bytes that a client sends in a round, and receives."""
     of_fields = first(field.message_bytes(facts) for field in fields().values())
-    if of_fields is not None:
-        return of_fields
-
-    return bytes_up(facts), bytes_down(facts, [])
+    return of_fields or (bytes_up(facts), bytes_down(facts, []))
 
 
 def bytes_up(facts: Facts) -> int:
     """Return the most bytes that a client sends its server in a round."""
+    links = facts.links
+    for field in fields().values():
+        links = field.passed(facts, links)
     client = facts.trained.client
     params = facts.travelling["params"]
-    links = with_noised_codec(facts.scenario, facts.links)
     up = _encoded_bytes(_message(facts.stack.updates), params, links) + choice_bytes(client)
     return up - bytes_at_server(client, facts.shapes["params"])
 

@@ -1,14 +1,14 @@
 """Which meters a run has."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from fedsim.assemble.fields import fields, first
 from fedsim.engine.downlink import Downlink, bytes_of
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
+from fedsim.engine.meters.batches import CutBatches
 from fedsim.engine.meters.malicious import MaliciousReports
-from fedsim.engine.meters.privacy import CutBatches, Epsilon, SampleEpsilon
 from fedsim.engine.meters.traffic import Pooled, Traffic
 from fedsim.engine.meters.training import Training
 from fedsim.engine.meters.updates import Policy, Updates
@@ -24,8 +24,7 @@ def meters_of(
     plan: Plan,
     shared: Any,
     policy: Policy,
-    spent: Callable[[int], float] | None,
-    samples_spent: Callable[[int, int], float] | None,
+    of_fields: Mapping[str, Any],
 ) -> list[Meter]:
     """Return the meters of a run, in the order in which they count.
 
@@ -34,8 +33,7 @@ def meters_of(
       plan: the host's half.
       shared: variables at the start of the run.
       policy: when the run ends before its last round.
-      spent: of a private run: rounds done -> ε that they have spent.
-      samples_spent: with DP-SGD: (steps, samples) of a client -> ε of its samples.
+      of_fields: what fields planned, by name.
     """
     client = program.server.client
     pipeline = program.server.pipeline
@@ -44,17 +42,12 @@ def meters_of(
     traffic = kind(plan, downlink_of(program, plan, shared))
 
     meters: list[Meter] = [Updates(policy, pipeline), Training(), traffic]
-    setting = RunSetting(program, plan, traffic)
-    for field in fields().values():
-        meters.extend(field.meters(setting))
+    for name, field in fields().items():
+        meters.extend(field.meters(RunSetting(program, plan, traffic, of_fields.get(name))))
     if plan.malicious.any():
         meters.append(MaliciousReports(plan))
     if plan.local.poisson:
         meters.append(CutBatches(plan))
-    if spent is not None:
-        meters.append(Epsilon(spent))
-    if samples_spent is not None:
-        meters.append(SampleEpsilon(samples_spent, plan.federation.sizes))
     if program.observer is not None:
         meters.append(program.observer.meter())
     return meters

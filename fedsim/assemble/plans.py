@@ -113,7 +113,6 @@ def plans_of(
       bytes_up: the most bytes that it sends.
     """
     spec = scenario.spec
-    audit = None if spec.privacy is None else spec.privacy.audit
     if inputs.pools is not None:
         return {
             seed: _pooled_plan(federation, inputs, seed, spec.rounds)
@@ -127,8 +126,6 @@ def plans_of(
             down=bytes_down,
             up=bytes_up,
             labelled=labelled,
-            expects_drawn=spec.privacy is not None,
-            canaries=0 if audit is None else audit.canaries,
             absent=absent_clients(scenario, federation.N),
         )
         for name, planned in inputs.of_fields.items():

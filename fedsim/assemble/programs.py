@@ -19,7 +19,6 @@ from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.assemble.section_keys import HashableSection, hashable_sections
 from fedsim.clients import augmenting, carrying, mean_loss, tuning
 from fedsim.compose import server_step, unique_names
-from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
@@ -31,8 +30,7 @@ from fedsim.models import Tokens, as_model, reading
 from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
-from fedsim.rules.private_mean import Bound, private_mean, private_sum
-from fedsim.types import Client, Mechanism, Model, RowStage, Rule, ServerLinks, Task
+from fedsim.types import Client, Model, RowStage, ServerLinks, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -64,21 +62,11 @@ class Training(NamedTuple):
     tuning: Lanes | None  # of the training before a score, for methods that have one
 
 
-class PrivacyKey(NamedTuple):
-    """What decides the noise of a private run, as a key."""
-
-    bound: Bound
-    noise_multiplier: float
-    mechanism: HashableSection
-    audited: bool
-
-
 class ServerSections(NamedTuple):
     """The sections that decide the server's program."""
 
     wire: tuple[HashableSection, ...]
     server: tuple[HashableSection, ...]
-    privacy: PrivacyKey | None = None
     of_fields: tuple[tuple[str, Hashable], ...] = ()  # how fields change the program, by name
     before: tuple[RowStage, ...] = ()  # stages in front of the scenario's own
 
@@ -95,12 +83,12 @@ def client_key(section: Any) -> HashableSection:
     """A client section without the keys that the plan reads.
 
     The learning rate is one of them, unless a schedule counts local steps, which is compiled. So is
-    the batch, unless gradients are private.
+    the batch, unless a field makes gradients private.
     """
     planned = set(PLANNED_KEYS)
     if not counts_steps(section):
         planned.add("lr")
-    if section.dp_sgd is not None:
+    if _private_gradients(section) is not None:
         planned.remove("batch")  # the sum of gradients is divided by it
     return HashableSection(section, planned)
 
@@ -116,23 +104,7 @@ def server_sections(spec: Any) -> ServerSections:
     return ServerSections(
         wire=hashable_sections(spec.wire),
         server=hashable_sections(server),
-        privacy=None if spec.privacy is None else _privacy_key(spec.privacy),
         of_fields=tuple((name, field.server(spec)) for name, field in fields().items()),
-    )
-
-
-def _privacy_key(section: Any) -> PrivacyKey:
-    """The section `privacy`, whose noise multiplier is known, as a key."""
-    clip = section.clip
-    if isinstance(clip, float):
-        bound = Bound(clip)
-    else:
-        bound = Bound(**clip.model_dump(exclude={"kind"}))
-    return PrivacyKey(
-        bound=bound,
-        noise_multiplier=section.noise_multiplier,
-        mechanism=HashableSection(section.mechanism),
-        audited=section.audit is not None,
     )
 
 
@@ -296,16 +268,8 @@ def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
 
 
 def _private_gradients(section: Any) -> Private | None:
-    """`client.dp_sgd` of a client section."""
-    keys = section.dp_sgd
-    if keys is None:
-        return None
-    return dp_sgd(
-        clip=keys.clip,
-        noise_multiplier=keys.noise_multiplier,
-        expected=None if section.batch == "full" else section.batch,
-        microbatch=keys.microbatch,
-    )
+    """How gradients of single samples are made private, of a client section; None: not."""
+    return first(field.gradients(section) for field in fields().values())
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -317,8 +281,6 @@ def serving(
     shape: ServerShape,
 ) -> Server:
     """Return the server's program for what `training(training_inputs)` sends.
-
-    Under privacy, the rule clips and adds noise, or the end of the wire does.
 
     Args:
       training_inputs: what decides the messages.
@@ -343,12 +305,8 @@ def serving(
         )
         return server.with_optimiser(server_step(*optimisers))
 
-    wire = made_of(sections.wire)
-    if sections.privacy is not None:
-        further, rule = _private_links(sections.privacy, shape.width)
-        wire += further
-
     trained = training(training_inputs)
+    wire = made_of(sections.wire)
     parts = ServerParts(wire, stages, rule, steps, make=Server, kept=[], sender=Sender)
     setting = ServerSetting(trained.client, training_inputs.model, shape.width, drop)
     for name, key in sections.of_fields:
@@ -377,23 +335,6 @@ def _scale_of(model: Model) -> float:
     """What the pair of a model's adapter counts."""
     adapter = model.adapter
     return 1.0 if adapter is None or not adapter.rank else adapter.scale(adapter.rank)
-
-
-def _private_links(privacy: PrivacyKey, width: int) -> tuple[list[Any], Rule]:
-    """What a private run adds to the wire, and its rule in place of the mean."""
-    mechanism: Mechanism = factory_of(privacy.mechanism.section)()
-    if mechanism.wire is not None:
-        added = mechanism.wire(privacy.bound.initial, privacy.noise_multiplier)
-        return added, private_sum(privacy.bound.initial, mechanism.least)
-
-    rule = private_mean(
-        bound=privacy.bound,
-        noise_multiplier=privacy.noise_multiplier,
-        mechanism=mechanism,
-        width=width,
-        audited=privacy.audited,
-    )
-    return [], rule
 
 
 def made_of(links: tuple[HashableSection, ...]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -158,3 +159,10 @@ def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
         document = Document({argument: expanded}, {}, command)
         problems = problems_of(document, annotation, expanded, error.errors(), (argument,))
         raise ScenarioError(problems, command) from None
+
+
+def require_whole(command: str, argument: str, number: Any, least: int) -> None:
+    """Refuse what is no integer of at least `least`."""
+    if not isinstance(number, Integral) or isinstance(number, bool) or number < least:
+        text = f"should be an integer of at least {least}, found {number!r}"
+        raise argument_error(command, argument, text)

@@ -494,7 +494,7 @@ def _context(inputs: RoundInputs, dtype: type) -> Context:
         expected=number(K),
         expected_samples=numpy.asarray(inputs.weights, dtype).sum(),
         share=numpy.ones(K, dtype),
-        canary=numpy.zeros(K, bool),
+        marked=numpy.zeros(K, bool),
         server_loss=inputs.server_loss,
     )
 

@@ -1,17 +1,14 @@
 """Who speaks for what in a scenario, and what must hold besides."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 from fedsim.assemble import (
-    budget,
     client_shares,
     feasibility,
     link_traits,
     method_traits,
     model,
-    privacy,
-    private_samples,
     section_traits,
     wire,
 )
@@ -37,8 +34,6 @@ VOICES: list[Speaker] = [
     section_traits.outputs_voice,
     section_traits.stats_voice,
     link_traits.link_voices,
-    privacy.privacy_voice,
-    private_samples.noise_voice,
     feasibility.expected_voice,
 ]
 
@@ -79,19 +74,8 @@ CALCULATIONS: list[Calculation] = [
     client_shares.shares_of_nobody,
     wire.second_codec,
     model.short_batches,
-    privacy.private_numbers,
-    privacy.private_mean,
-    privacy.unknown_mechanism,
-    privacy.second_codec,
-    privacy.local_message,
-    private_samples.poisson_keys,
-    private_samples.private_batches,
-    private_samples.private_gradient,
+    feasibility.poisson_keys,
 ]
-
-# Keys that the check fills in: before the model is made, and once everything else is known.
-SOLVED_BEFORE_MODEL: list[Callable[[Facts], None]] = [private_samples.solve_noise]
-SOLVED_LAST: list[Callable[[Facts], None]] = [budget.solve_privacy]
 
 
 def calculations() -> list[Calculation]:
@@ -101,11 +85,11 @@ def calculations() -> list[Calculation]:
 
 def solve_before_model(facts: Facts) -> None:
     """Fill in keys before the model is made."""
-    for solve in chain(SOLVED_BEFORE_MODEL, *(f.solved_before_model for f in fields().values())):
+    for solve in chain(*(field.solved_before_model for field in fields().values())):
         solve(facts)
 
 
 def solve_last(facts: Facts) -> None:
     """Fill in keys once everything else is known."""
-    for solve in chain(SOLVED_LAST, *(field.solved_last for field in fields().values())):
+    for solve in chain(*(field.solved_last for field in fields().values())):
         solve(facts)

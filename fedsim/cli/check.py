@@ -70,10 +70,6 @@ def check_command(
             return
         with allocations(experiment.scenario, experiment.memory_bytes):
             expected = {"scenario": scenario.spec.name, **forecast(experiment)}
-            if experiment.scenario.spec.privacy is not None:
-                expected["privacy"] = experiment.scenario.resolved()["privacy"]
-            if experiment.scenario.spec.client.dp_sgd is not None:
-                expected["dp_sgd"] = experiment.scenario.resolved()["client"]["dp_sgd"]
             # Last, since its program would count as memory.
             expected["batch"] = one_batch(experiment)
 

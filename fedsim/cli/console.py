@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsim.disk.tables import Record
-from fedsim.report.mark import private_mark
+from fedsim.installed import added, module_of
+from fedsim.report.mark import marks_of_fields
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
-from fedsim.study.audit_lines import audit_lines
 from fedsim.study.outside import remark
-from fedsim.study.summary import two_halves
+from fedsim.study.summary import findings_of_fields, two_halves
 from fedsim.study.words import variation_in_words, words_of
 from fedsim.study.wrap_lines import wrap_lines
 
@@ -64,12 +64,12 @@ def table(result: Result, out: Path) -> None:
     texts = [
         remark(summary),
         two_halves(metric_of(summary)),
-        *audit_lines(summary),
+        *findings_of_fields(summary),
         *wrap_lines(result.records["rounds"]),
     ]
     for text in filter(None, texts):
         print(f"\n{text}")
-    _print_private_mark(result.rounds, result.scenario)
+    _print_marks(result.rounds, result.scenario)
     tables = [
         f"{name}.csv"
         for name in TABLE_COLUMNS
@@ -78,10 +78,11 @@ def table(result: Result, out: Path) -> None:
     print("  ".join([f"\n{out}/", "report.html", *tables]))
 
 
-def _print_private_mark(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
-    """Say that runs are private in simulation alone, if they are; nothing where no round ended."""
-    if not rounds.empty and (text := private_mark(rounds, scenario)):
-        print(f"\n{text}")
+def _print_marks(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
+    """Print what fields say of runs; nothing where no round ended."""
+    if not rounds.empty:
+        for mark in marks_of_fields(rounds, scenario):
+            print(f"\n{mark}")
 
 
 def score_text(value: float | None) -> str:
@@ -134,10 +135,10 @@ def verdict(comparison: Comparison, out: Path) -> None:
     print_table(view, 150)
     print()
     words = words_of(comparison.scenario)
-    lines = [*audit_lines(summary, words), *wrap_lines(comparison.records["rounds"])]
+    lines = [*findings_of_fields(summary, words), *wrap_lines(comparison.records["rounds"])]
     for sentence in [*sentences, *lines]:
         print(sentence)
-    _print_private_mark(comparison.rounds, comparison.scenario)
+    _print_marks(comparison.rounds, comparison.scenario)
     print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
 
 
@@ -161,10 +162,8 @@ def forecast(expected: Record) -> None:
         lines["graph"] = graph(expected["graph"])
     if expected["updates_bytes"]:
         lines["updates"] = f"{amount(expected['updates_bytes'])} in files of the run directory"
-    if "privacy" in expected:
-        lines["privacy"] = _privacy(expected)
-    if "dp_sgd" in expected:
-        lines["dp_sgd"] = _dp_sgd(expected)
+    for package, module in added("FORECAST"):
+        lines |= module_of(package, module).lines(expected)
     if "comparison" in expected:
         lines["comparison"] = _cells(expected["comparison"])
 
@@ -238,20 +237,6 @@ def graph(graph: Record) -> str:
         degrees += f" to {graph['degree_max']:,}"
     text = f"{graph['links']:,} links, {degrees} to a node"
     return text if graph["gap"] is None else f"{text}, spectral gap {graph['gap']:.4g}"
-
-
-def _privacy(expected: Record) -> str:
-    privacy = expected["privacy"]
-    z = f"noise multiplier {privacy['noise_multiplier']:.4g}"
-    return f"{z}, epsilon {expected['epsilon']:.4g} at the end, delta {privacy['delta']:g}"
-
-
-def _dp_sgd(expected: Record) -> str:
-    z = f"noise multiplier {expected['dp_sgd']['noise_multiplier']:.4g}"
-    client = expected["samples_epsilon"]
-    whose = f"of each of the {client['samples']:,} samples of client {client['client']}"
-    epsilon = f"epsilon {client['epsilon']:.4g} {whose} if it takes part in all rounds"
-    return f"{z}, {epsilon}, delta {expected['dp_sgd']['delta']:g}"
 
 
 def _cells(comparison: Record) -> str:

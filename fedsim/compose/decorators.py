@@ -322,17 +322,6 @@ def availability(factory: F) -> F:
     return register("availability", factory)
 
 
-def mechanism(factory: F) -> F:
-    """Decorator: noise on the aggregates of all rounds, as a kind of `privacy.mechanism`.
-
-    It is not for plug-ins: ε of their noise would be unknown.
-
-    Args:
-      factory: `(hyper-parameters) -> fedsim.types.Mechanism`.
-    """
-    return register("mechanism", factory)
-
-
 def adapter(factory: F) -> F:
     """Decorator: small trained leaves next to frozen weights, as a kind of `model.adapter`.
 

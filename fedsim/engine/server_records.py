@@ -111,7 +111,7 @@ def contexts_of(pipeline: Pipeline, start: RoundStart, slots: Slots) -> Contexts
         ids=slots.work.id,
         malicious=slots.work.malicious,
         share=slots.share,
-        canary=slots.canary,
+        marked=slots.marked,
         trained=_trained(pipeline, start.server.shared, slots),
     )
 

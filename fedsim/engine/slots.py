@@ -23,7 +23,7 @@ class Slots(NamedTuple):
     weight: Any  # n_k; 0: nothing arrives
     count: Any  # times drawn
     share: Any  # messages of the client that a round has on average; 0: unknown
-    canary: Any  # whether an audit of privacy takes the client's row for its own
+    marked: Any  # whether a rule replaces the client's row by its own
     start: Any  # index of the start model in the bank
     # draw whose batches and noise the client uses, where a run has several start models; else
     # those of the round
@@ -145,7 +145,7 @@ def _planned_slots(
         weight=floats(jobs.weight[rows]),
         count=floats(jobs.count[rows]),
         share=floats(share),
-        canary=np.asarray(plan.canaries.within[ids], bool),
+        marked=np.asarray(plan.marked[ids], bool),
         start=integers(first_model + np.searchsorted(run_cohort.start_versions, jobs.start[rows])),
         draw=integers(jobs.draw[rows]),
         age=integers(jobs.age[rows]),
@@ -202,7 +202,7 @@ def shapes_of_slots(slots: int, dtype: np.dtype, plan: Plan) -> Slots:
         weight=number,
         count=number,
         share=number,
-        canary=shape((slots,), np.bool_),
+        marked=shape((slots,), np.bool_),
         start=integer,
         draw=integer,
         age=integer,

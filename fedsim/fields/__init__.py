@@ -3,16 +3,41 @@
 A folder's `__init__` says what it adds, and imports nothing else; `fedsim.installed` reads it:
 
 - `ORDER`: fields are asked in this order, and those of the same number by name.
+- `REQUIRES`: other fields that it imports.
+
+What its kinds and its keys are:
+
 - `KINDS`: modules that register its kinds; `shipped.json` beside them describes these.
+- `KEYS`: the module whose `KEYS` are `fedsim.scenario.added.AddedKeys`. It may also have
+  `idle(spec)`, sections that say nothing beside its keys; `settles(values)`, keys of rules where
+  nobody says otherwise; `FILES`, sections that name a file; `WITHOUT_MESSAGES`, what baselines set.
+- `METHODS`: the module that registers its methods.
 - `METRICS`: of those of `evaluate.metric`, the ones that only it measures.
 - `NEEDS`: of what rules need (`Rule.needs`), what only it makes.
-- `GRID`: the module whose `as_read(document, cells)` changes how cells of a comparison are read.
+
+How a scenario is checked, built and played:
+
 - `FIELD`: the module whose `FIELD` is a `fedsim.field.Field`.
-- `REQUIRES`: other fields that it imports.
+- `GRID`: the module whose `as_read(document, cells)` changes how cells of a comparison are read.
+- `GOES_ON`: the module whose `forked(before, after)` and `resumed(fields, present)` say why a run
+  cannot go on as another one.
+
+What becomes of a run:
+
+- `COLUMNS`: the module whose `COLUMNS` are `fedsim.disk.tables.Added`; `files.yaml` beside it
+  explains them.
+- `ENDED`: the module whose `tables(run, spec)` are tables of a run that has ended, by name, and
+  whose `columns(tables, scenario)` go to its row of `summary.csv`.
+- `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result.
+- `MARK`: the module whose `mark(columns, scenario)` is a line in all that shows a run, or empty.
+- `FORECAST`: the module whose `lines(expected)` are printed by `fedsim check`, by name.
+- `PARTITION`: the module whose `lines(scenario, seed, clients)` are printed by `fedsim partition`.
+- `TITLES`: path -> name of the axis, and a value of it, as in `fedsim.study.words`.
+- `SETTING`: the module with steps of a page's setting, as functions of a scenario's plain values:
+  `after_data`, `after_model`, `after_cohort`, `after_client`, `before_wire`, `after_server`.
+- `MAP`: the module whose `draw(scenario, partition)` is a picture of the clients, or None.
 - `FIGURES`: the module whose `figures(frames, context)` yields names of figures, and their pages.
-- `SETTING`: the module whose functions of a scenario are steps of a page's setting: `attacks`
-  behind the data, `steps` and `conditions` before and behind the cohort.
-- All that tools may add (`fedsim.tools`): `TABLES`, `PAGE`, `NAMES` ...
+- All that tools may add (`fedsim.tools`): `PAGE`, `NAMES`, `TABLES` ...
 
 A `synonyms.csv` in the folder has further rows of that of `fedsim`.
 """

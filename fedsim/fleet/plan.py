@@ -17,7 +17,6 @@ import numpy as np
 from fedsim.data import Federation
 from fedsim.fleet import synchronous
 from fedsim.fleet.adversary import Adversary
-from fedsim.fleet.canaries import draw_canaries
 from fedsim.fleet.clients import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.local import Local as Local
@@ -51,7 +50,8 @@ class Conditions(NamedTuple):
       labelled: whether clients know how many of their samples are in each class.
       expects_drawn: whether `Plan.expected` counts clients that are drawn, though the fleet may
         leave some of them out.
-      canaries: how many clients are canaries.
+      marked: clients whose rows a rule replaces by its own `[N]`; None: nobody.
+      in_vain: clients that are drawn and take part in no round `[N]`; None: nobody.
       network: the graph of clients that have no server.
       waiting: plan -> parts of the federation that go on by themselves.
       levels: sizes of the model that clients train, where they train different ones.
@@ -65,7 +65,8 @@ class Conditions(NamedTuple):
     up: np.ndarray | int = 0
     labelled: bool = False
     expects_drawn: bool = False
-    canaries: int = 0
+    marked: np.ndarray | None = None
+    in_vain: np.ndarray | None = None
     network: Network | None = None
     waiting: Callable[["Plan"], list[Waiting]] = lambda plan: []
     levels: Levels | None = None
@@ -92,9 +93,7 @@ class Plan:
       present: clients that can take part, which are those with samples `[N]`.
       eligible: ids of these clients.
       malicious: clients that the attacker controls in round 1 `[N]`; in every round unless redrawn.
-      canaries: clients by which privacy is audited; by default none.
-      in_vain: clients that are drawn and take part in no round `[N]`; by default canaries that are
-        out.
+      marked, in_vain: as of `Conditions` `[N]`.
       pure: whether a round is independent of all rounds before it.
       nominal: clients in a round, exactly or on average.
       cost: what a client's round costs, known before it trains.
@@ -135,8 +134,9 @@ class Plan:
         self.eligible = np.flatnonzero(self.present)
         self.malicious = conditions.adversary.mask(federation.N, seed, 1)
         self._latest_mask = (1, self.malicious)  # a round, and the malicious clients in it
-        self.canaries = draw_canaries(conditions.canaries, self.eligible, federation.N, seed)
-        self.in_vain = self.canaries.without
+        nobody = np.zeros(federation.N, bool)
+        self.marked = nobody if conditions.marked is None else conditions.marked
+        self.in_vain = nobody if conditions.in_vain is None else conditions.in_vain
 
         # What each of them does, and how long that takes.
         self.work = LocalWork(federation, self.sizes, local, seed, stream)

@@ -13,7 +13,7 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, MinLen
 
 from fedsim.compose import cohort
-from fedsim.privacy import Sampling
+from fedsim.fleet.sampling import Sampling
 from fedsim.sources.files import Name
 from fedsim.sources.traces import participations_of
 

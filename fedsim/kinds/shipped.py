@@ -29,7 +29,6 @@ PACKAGES = (
     "codecs",
     "data",
     "fleet",
-    "mechanisms",
     "models",
     "rules",
     "sources",

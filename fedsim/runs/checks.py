@@ -27,7 +27,6 @@ from fedsim.study.conclusions import conclusions
 from fedsim.study.summary import (
     NOT_FEDERATED,
     OWN,
-    audit_columns,
     columns_of_clients,
     columns_of_fields,
     own_score,
@@ -228,11 +227,7 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
         if OWN in seed.tables["summary"][0]:  # runs of earlier versions have none
             metric = line["metric"] or evaluate["metric"]
             line |= own_score(clients, seed.end["status"], metric)
-        line |= columns_of_fields({name: rows[0] for name, rows in seed.tables.items() if rows})
-        if "canaries" in seed.tables:
-            privacy = record["scenario"]["privacy"]
-            confidence = privacy["audit"]["confidence"]
-            line |= audit_columns(seed.tables["canaries"][0], privacy["delta"], confidence)
+        line |= columns_of_fields(seed.tables, record["scenario"])
         if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
             problems.append(f"{name}: summary.csv does not follow from rounds.csv")
         return problems

@@ -4,15 +4,9 @@ import json
 from typing import Any
 
 from fedsim.errors import CheckpointError
+from fedsim.installed import added, module_of
 
 MAX_CHARACTERS = 60  # of a value in a message
-
-# Fields that differ where a private run gets other rounds, and why it then cannot go on.
-PLANNED = ("scenario.privacy.noise_multiplier", "scenario.privacy.mechanism.")
-MORE_ROUNDS = (
-    "the noise was solved for all rounds that were planned, and for another number of them, rounds "
-    "that are over would have needed other noise"
-)
 
 
 def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -> None:
@@ -31,19 +25,15 @@ def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -
     for field, old, new in differences(recorded, present):
         fields.append(field)
         lines.append(f"{where}: {field}: {old}, now {new}")
-    if fields and all(field.startswith(PLANNED) for field in fields) and _is_planned(present):
-        lines.append(f"{where}: {MORE_ROUNDS}")
+    for package, module in added("GOES_ON"):
+        why = module_of(package, module).resumed(fields, present)
+        if why:
+            lines.append(f"{where}: {why}")
     if lines:
         lines.append(
             f"{where}: belongs to another run; change it back, or start over with --force or --out"
         )
         raise CheckpointError("\n".join(lines))
-
-
-def _is_planned(identity: dict[str, Any]) -> bool:
-    """Whether the noise of a private run depends on the number of its rounds."""
-    privacy = identity["scenario"].get("privacy") or {}
-    return privacy.get("epsilon") is not None or privacy["mechanism"]["kind"] == "blt"
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[tuple[str, str, str]]:

@@ -5,20 +5,14 @@ from typing import Any
 import numpy as np
 
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
-from fedsim.engine.audit import canary_scores
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import final_scores
 from fedsim.engine.scoring.scorer import end_of
+from fedsim.installed import added, module_of
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
-from fedsim.study.summary import (
-    audit_columns,
-    columns_of_clients,
-    columns_of_fields,
-    own_score,
-    summarise,
-)
+from fedsim.study.summary import columns_of_clients, columns_of_fields, own_score, summarise
 from fedsim.types.client import POOLED
 
 
@@ -45,12 +39,13 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     line |= columns_of_clients(clients, run.status, evaluate.metric)
     if run.plan.federation.unpooled.tests_own:
         line |= own_score(clients, run.status, line["metric"] or evaluate.metric)
-    line |= columns_of_fields({"clients": clients})
-    privacy = spec.privacy
-    if privacy is not None and privacy.audit is not None:
-        canaries = _canaries(run)
-        journal.add("canaries", {**who, **canaries})
-        line |= audit_columns(canaries, privacy.delta, privacy.audit.confidence)
+    tables: dict[str, Record] = {}
+    for package, module in added("ENDED"):
+        tables |= module_of(package, module).tables(run, spec)
+    for name, columns in tables.items():
+        journal.add(name, {**who, **columns})
+    stacks = {name: [columns] for name, columns in {"clients": clients, **tables}.items()}
+    line |= columns_of_fields(stacks, spec.model_dump(mode="json"))
     journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
     for meter in run.meters:
@@ -60,19 +55,6 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     several = len(spec.seeds) > 1  # so that partitions need a column for them
     seed = {"seed": who["seed"]} if several else {}
     journal.add("partition", {**seed, **_partition(run)})
-
-
-def _canaries(run: Run) -> Record:
-    """The columns of `canaries.csv`."""
-    federation = run.plan.federation
-    canaries = run.plan.canaries
-    ids = canaries.ids
-    return {
-        "client": federation.client_names[ids].tolist(),
-        "takes_part": canaries.within[ids].astype(int).tolist(),
-        "rounds_joined": run.meter(Traffic).joined[ids].tolist(),
-        "score": canary_scores(run).tolist(),
-    }
 
 
 def _clients(run: Run, scored: int | str) -> Record:

@@ -15,6 +15,7 @@ from fedsim.assemble import Experiment
 from fedsim.disk.checkpoint import Snapshot
 from fedsim.engine.run import Run
 from fedsim.errors import CheckpointError
+from fedsim.installed import added, module_of
 from fedsim.runs.ended import EndedRun, demand
 from fedsim.runs.execute import Beginning
 from fedsim.runs.replay import RecordedSeed, replayed_to
@@ -94,12 +95,10 @@ def _require_fork(original: EndedRun, scenario: Scenario, round: int) -> None:
     if after.numerics != before.numerics:
         raise CheckpointError(f"{path}: the fork has another section numerics; remove the edit")
 
-    # ε composes over all rounds, and is counted as if all were like those of the fork.
-    is_private = any(spec.privacy or spec.client.dp_sgd for spec in (before, after))
-    spent = lambda spec: (spec.privacy, spec.client.dp_sgd, spec.cohort, spec.rounds)
-    if is_private and spent(before) != spent(after):
-        text = "ε of a private run is counted for one privacy, cohort and number of rounds"
-        raise CheckpointError(f"{path}: {text}; a fork cannot change them")
+    for package, module in added("GOES_ON"):
+        why = module_of(package, module).forked(before, after)
+        if why:
+            raise CheckpointError(f"{path}: {why}")
 
 
 def _states(

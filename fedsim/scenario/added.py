@@ -44,7 +44,7 @@ def extensible(path: str) -> Callable[[type], type[Section]]:
         for name, annotation in {"": None, **inspect.get_annotations(own)}.items():
             if name:
                 annotations[name] = annotation
-            for each in of_fields:
+            for each in reversed(of_fields):  # the keys of the field that is asked last stand first
                 if each.after == name:
                     annotations |= inspect.get_annotations(each.keys)
 
@@ -101,6 +101,20 @@ def without_messages() -> dict[str, Any]:
     for package, module in added("KEYS"):
         sections |= getattr(module_of(package, module), "WITHOUT_MESSAGES", {})
     return sections
+
+
+def settled_keys(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return kind of a rule -> the keys that fields settle where nobody says otherwise.
+
+    Args:
+      values: of a scenario, as written.
+    """
+    settled: dict[str, dict[str, Any]] = {}
+    for package, module in added("KEYS"):
+        settles = getattr(module_of(package, module), "settles", None)
+        if settles is not None:
+            settled |= settles(values)
+    return settled
 
 
 def describe(section: type[Section], keys: type | None = None) -> None:

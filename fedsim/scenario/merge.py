@@ -15,12 +15,13 @@ from pydantic import TypeAdapter, ValidationError
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.errors import Problem, ScenarioError, dotted
 from fedsim.kinds import FAMILIES
+from fedsim.scenario.added import settled_keys
 from fedsim.scenario.diagnostics import guess_of_kind, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of, other_sections
 from fedsim.scenario.reader import Document, KeyPath, Position
 from fedsim.scenario.schema import AllowedKinds
-from fedsim.scenario.sections import METHODS, PRIVATE_MEAN
+from fedsim.scenario.sections import METHODS
 from fedsim.scenario.shorthand import call_of, kind_name, meant_as_call
 
 _METHOD = Annotated[Any, METHODS]
@@ -68,9 +69,8 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
     if isinstance(links, list) and not mixes_only:  # else the schema refuses it
         is_rule = section.family == "rule"
         replaced_links = [] if _sends_nothing(others) else links
-        links_of_method = fragment["server"]
-        if document.values.get("privacy") is not None:
-            links_of_method = [_without_weights(link) for link in links_of_method]
+        settled = settled_keys(document.values)
+        links_of_method = [_left_open(link, settled) for link in fragment["server"]]
         merged = _server(replaced_links, links_of_method, keep_optimizers=is_rule)
         values["server"] = [link for _, link in merged]
         positions = _moved_positions(positions, [index for index, _ in merged])
@@ -216,21 +216,20 @@ def _is_mean(links: list[dict]) -> bool:
     return [link["kind"] for link in links] == ["mean"]
 
 
-def _without_weights(link: dict) -> dict:
-    """Return a method's mean as one that leaves its weights to `privacy`; other links as they are.
+def _left_open(link: dict, settled: dict[str, dict[str, Any]]) -> dict:
+    """Return a method's link as one that leaves open what fields settle.
 
-    Private methods that are compared have one rule, and differ in all else.
+    Methods that are compared then have one rule, and differ in all else.
     """
-    if link["kind"] != "mean":
-        return link
-    return {key: value for key, value in link.items() if key not in PRIVATE_MEAN}
+    return {key: value for key, value in link.items() if key not in settled.get(link["kind"], {})}
 
 
-def _without_private_mean(link: Any) -> Any:
-    """Return a rule of the file without what `privacy` says of it."""
-    if kind_name(link) != "mean" or not isinstance(link, dict):
+def _without_settled(link: Any, settled: dict[str, dict[str, Any]]) -> Any:
+    """Return a rule of the file without what fields settle, as a resolved scenario has it."""
+    if not isinstance(link, dict):
         return link
-    return {key: value for key, value in link.items() if PRIVATE_MEAN.get(key) != value}
+    keys = settled.get(str(kind_name(link)), {})
+    return {key: value for key, value in link.items() if key not in keys or keys[key] != value}
 
 
 def _family(link: Any) -> str:
@@ -307,11 +306,9 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     client = document.values.get("client")
     if "client" in fragment and isinstance(client, dict | str):
         compared.append((("client",), client, fragment["client"]))
-    # A private scenario that has been resolved names the mean that `privacy` makes of the rule.
-    is_private = document.values.get("privacy") is not None
+    settled = settled_keys(document.values)
     for i in rules:
-        rule = _without_private_mean(links[i]) if is_private else links[i]
-        compared.append((("server", i), rule, rule_of_method))
+        compared.append((("server", i), _without_settled(links[i], settled), rule_of_method))
     if "client" in fragment and len(optimizers) == len(optimizers_of_method):
         for i, link in zip(optimizers, optimizers_of_method, strict=True):
             compared.append((("server", i), links[i], link))

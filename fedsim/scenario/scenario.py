@@ -36,10 +36,6 @@ class Scenario(NamedTuple):
                     plain["compare"].pop(key)
         if self.spec.schedule.kind == "sync":
             plain.pop("schedule")
-        if self.spec.privacy is None:
-            plain.pop("privacy")
-        if self.spec.client.dp_sgd is None:
-            plain["client"].pop("dp_sgd")
         leave_out_added(plain)
         if self.spec.client.statistics == "averaged":
             plain["client"].pop("statistics")

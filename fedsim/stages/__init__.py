@@ -12,8 +12,6 @@ from fedsim.stages.optimised import optimised as optimised
 from fedsim.stages.aggregate_noise import aggregate_noise as aggregate_noise
 from fedsim.stages.adaptive_robust_clip import adaptive_robust_clip as adaptive_robust_clip
 from fedsim.stages.bucket import bucket as bucket
-from fedsim.stages.local_gaussian import local_gaussian as local_gaussian
-from fedsim.stages.local_laplace import local_laplace as local_laplace
 from fedsim.stages.little_is_enough import little_is_enough as little_is_enough
 from fedsim.stages.inner_product import inner_product as inner_product
 from fedsim.stages.constant import constant as constant

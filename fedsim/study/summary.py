@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.disk.tables import Record
 from fedsim.installed import added, module_of
-from fedsim.privacy import audited_epsilon
+from fedsim.study.words import variation_in_words
 from fedsim.types.client import ALONE
 
 # Columns of `summary.csv` that runs are compared by. `own` is the mean over clients of the final
@@ -352,33 +352,32 @@ def growth(rounds: Sequence[Record]) -> str:
     return f"{name} grew from {first:.3g} to {last:.3g} {when}: the run grows without bound"
 
 
-def columns_of_fields(tables: Mapping[str, Record]) -> Record:
-    """Return the columns of `summary.csv` that fields have.
+def findings_of_fields(
+    summary: Sequence[Record], words: Callable[[str], str] = variation_in_words
+) -> list[str]:
+    """Return what fields say of rows of `summary.csv`.
 
     Args:
-      tables: the other tables of a seed by name, stacked.
+      summary: the rows.
+      words: returns a variation in words.
     """
-    line: Record = {}
-    for package, module in added("SUMMARY"):
-        line |= module_of(package, module).summary_columns(tables)
-    return line
+    lines = []
+    for package, module in added("FINDINGS"):
+        lines += module_of(package, module).findings(summary, words)
+    return lines
 
 
-def audit_columns(canaries: Record, delta: float, confidence: float) -> Record:
-    """Return the ε that the canaries of a run show, as columns of `summary.csv`.
+def columns_of_fields(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:
+    """Return what fields add to a row of `summary.csv`.
 
     Args:
-      canaries: rows of `canaries.csv`, stacked.
-      delta: δ of the scenario.
-      confidence: that of its audit.
+      tables: name -> rows, stacked, of a run that has ended.
+      scenario: resolved, as plain values.
     """
-    epsilon = audited_epsilon(
-        scores=np.array(canaries["score"], float),
-        takes_part=np.array(canaries["takes_part"], bool),
-        delta=delta,
-        confidence=confidence,
-    )
-    return {"epsilon_low": epsilon, "epsilon_confidence": confidence}
+    row: Record = {}
+    for package, module in added("ENDED"):
+        row |= module_of(package, module).columns(tables, scenario)
+    return row
 
 
 def columns_of_clients(clients: Record, status: str, metric: str) -> Record:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
+from fedsim.installed import added
 from fedsim.scenario.reader import parse
 from fedsim.scenario.shorthand import split_at_commas
 
@@ -42,11 +43,6 @@ TITLES = {
     "schedule": ("schedule", "schedule {}"),
     "fleet.malicious": ("share of malicious clients", "{} malicious"),
     "wire": ("wire", "{} on the wire"),
-    "privacy": ("privacy", "privacy {}"),
-    "privacy.clip": ("bound on updates", "updates up to {}"),
-    "privacy.epsilon": ("ε", "ε {}"),
-    "privacy.noise_multiplier": ("noise multiplier", "noise multiplier {}"),
-    "privacy.mechanism": ("mechanism", "mechanism {}"),
     "topology": ("graph", "{}"),
     "topology.kind": ("graph", "{}"),
     "topology.edge_rounds": ("edge rounds", "{} edge round{s}"),
@@ -54,6 +50,8 @@ TITLES = {
     "broadcast": ("broadcast", "{} in the broadcast"),
     "numerics.dtype": ("float type", "{}"),
 }
+for _, titles in added("TITLES"):
+    TITLES |= titles
 
 # hyper-parameter -> its sign or name
 SIGNS = {

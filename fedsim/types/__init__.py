@@ -31,7 +31,6 @@ from fedsim.types.server import Codec as Codec
 from fedsim.types.server import Defence as Defence
 from fedsim.types.server import Fold as Fold
 from fedsim.types.server import Info as Info
-from fedsim.types.server import Mechanism as Mechanism
 from fedsim.types.server import Result as Result
 from fedsim.types.server import RowStage as RowStage
 from fedsim.types.server import Rule as Rule

@@ -63,6 +63,7 @@ class RowStage(NamedTuple):
     after: Callable[[Tree, Info], Tree] | None = None
     # (params at the start of the run, key) -> a client's row
     memory: Callable[[Tree, Key[Array, ""]], Tree] = forgetful
+    noises: bool = False  # whether its noise makes an update private before the client sends it
 
 
 class Codec(NamedTuple):
@@ -179,6 +180,7 @@ class Rule(NamedTuple):
       before: what the rule does to every row first, behind all stages. The server remembers its
         memory of a client where the rule counts the client's row, in a round that is not skipped.
       adapter: what it does with the leaves of an adapter.
+      noises: whether what it makes of every round has noise, by which a budget is counted.
     """
 
     apply: Callable[[Updates, Tree, Context], Result]
@@ -193,25 +195,8 @@ class Rule(NamedTuple):
     bound: Bound | None = None
     before: RowStage | None = None
     adapter: AdapterLeaves = AdapterLeaves()
+    noises: bool = False
     name: str = ""
-
-
-class Mechanism(NamedTuple):
-    """The noise that privacy adds: to the aggregates of all rounds, or at the clients.
-
-    Attributes:
-      draw: (a tree of the noise's shapes, state, context) -> (noise, state), once in every round,
-        for a deviation of 1; `context.key` is for this round's noise alone.
-      init: (params) -> state.
-      wire: in place of `draw`: (clip, noise multiplier) -> the last links of the wire, by which
-        clients clip their updates and add noise.
-      least: messages that a round needs, so that there is enough noise of clients.
-    """
-
-    draw: Callable[[Tree, Tree, Context], tuple[Tree, Tree]] | None = None
-    init: Callable[[Tree], Tree] = lambda params: ()
-    wire: Callable[[float, float], "list[RowStage | Codec]"] | None = None
-    least: int = 0
 
 
 class AggregateStage(NamedTuple):

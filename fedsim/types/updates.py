@@ -101,7 +101,7 @@ class Context(NamedTuple):
     mixing: Mixing | None = None  # of the round's only client, where the schedule mixes models
     # messages of each client that a round has on average; 0: unknown
     share: Float[Array, " K"] | float = 0.0
-    canary: Bool[Array, " K"] | None = None  # clients by which privacy is audited
+    marked: Bool[Array, " K"] | None = None  # clients whose rows a rule replaces by its own
     # [K, ...] for every number of a row, whether its client trains it; None: all train all
     trained: Tree | None = None
     scale: float = 1.0  # of A B, in a model with pairs

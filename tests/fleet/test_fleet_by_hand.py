@@ -7,8 +7,8 @@ import pytest
 from by_hand import COHORTS, Numbers, plan_of, registered
 
 from fedsim.fleet import Adversary, Drawn, Population
+from fedsim.fleet.sampling import Sampling
 from fedsim.fleet.selection import SKETCH_SIZE
-from fedsim.privacy import Sampling
 
 nan, inf = math.nan, math.inf
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsim.assemble.federation import federations_of
-from fedsim.engine.meters.privacy import CutBatches
+from fedsim.engine.meters.batches import CutBatches
 from fedsim.fleet import Adversary, selection, survey
 from fedsim.fleet.local import planned_steps
 from fedsim.fleet.plan import Conditions, Local, Plan

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import fedsim
-from fedsim.engine.meters.privacy import CutBatches
+from fedsim.engine.meters.batches import CutBatches
 from fedsim.errors import ScenarioError
 from fedsim.fleet.local import Local, poisson_batches
 from fedsim.fleet.streams import Stream, generator

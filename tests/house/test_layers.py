@@ -22,7 +22,6 @@ LAYERS = (
     "synonyms",
     "limits",
     "machine",
-    "privacy",
     "kinds",
     "tree",
     "types",
@@ -48,16 +47,14 @@ FAMILIES = {
     "codecs",
     "stages",
     "rules",
-    "mechanisms",
     "fleet",
 }
 # The only imports between families: partitions read data sets, and the plan reads
-# a federation's sizes and traces of devices. Noise of clients travels in a codec.
+# a federation's sizes and traces of devices.
 ALLOWED = {
     ("fleet", "data"),
     ("fleet", "sources"),
     ("data", "sources"),
-    ("mechanisms", "codecs"),
 }
 ONLY = {
     "pandas": {"disk", "study", "report", "runs", "cli"},

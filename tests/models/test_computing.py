@@ -7,13 +7,12 @@ import pytest
 from conftest import if_whole
 
 import fedsim
-from fedsim.engine.dp_sgd import dp_sgd
 from fedsim.engine.task import cross_entropy, task
 from fedsim.errors import ScenarioError
 from fedsim.models import char_gru, char_lstm, cnn, lenet, mlp, resnet, transformer
 from fedsim.models.computing import computing_in
 from fedsim.models.tokens import Tokens
-from fedsim.types import Batch, Work
+from fedsim.types import Batch
 
 TOKENS = {"vocabulary": 7, "every": False}
 EPSILON = 2.0**-8  # of bfloat16: 1 + EPSILON / 2 rounds to 1
@@ -272,28 +271,6 @@ def test_own_models_are_scored_in_float32():
     of_own = result.clients.set_index("client")["personal_loss"]
     shared = alone.clients.set_index("client")["global_loss"]
     assert of_own[0] == pytest.approx(shared[0], rel=1e-6)
-
-
-@pytest.mark.long
-def test_gradients_are_clipped_and_noised_in_float32():
-    """The noise of a step is that of the step in float32, to float32's rounding."""
-    build, batch = network("mlp")
-    net = build()
-    variables = net.init(jax.random.key(0))
-    noise = {}
-    for model in (net, computing_in(net, "bfloat16")):
-        learning = task(model, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
-        work = Work(*[jnp.float32(5)] * 7)
-        gradients = []
-        for multiplier in (0.0, 3.0):
-            private = dp_sgd(clip=1.0, noise_multiplier=multiplier, expected=4)
-            noised = private(learning, jax.random.key(2), work)
-            _, gradient = jax.jit(noised.value_and_grad)(variables, batch)
-            assert types(gradient) == {"float32"}
-            gradients.append(gradient)
-        noise[model] = jax.tree.map(jnp.subtract, gradients[1], gradients[0])
-    close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6)
-    jax.tree.map(close, *noise.values())
 
 
 @pytest.mark.parametrize(

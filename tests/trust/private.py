@@ -17,7 +17,6 @@ from scipy import stats
 
 import fedsim
 from fedsim.cli.entry import main as command
-from fedsim.privacy import sample_epsilon_after
 from trust.table import Figure
 
 # ε may be below a lower bound by rounding alone, and this far from another upper bound.
@@ -147,6 +146,8 @@ def epsilons(count: int) -> tuple[int, float, float]:
       How many are below its lower bound, and the least and the largest distance from its upper
       bound, as shares of it, or of 1 where it is less: its grid counts there.
     """
+    from fedsim.fields.privacy.counting import sample_epsilon_after
+
     rng = np.random.default_rng(20)
     below = 0
     distances = []

@@ -193,12 +193,8 @@ ROWS: dict[int, Row] = {
         "no half-precision noise; epsilon at least the reference's; always a banner",
         "private:honest",
         (
-            "fedsim/assemble/privacy.py",
-            "fedsim/engine/dp_sgd.py",
-            "fedsim/mechanisms",
-            "fedsim/privacy",
+            "fedsim/fields/privacy",
             "fedsim/report/mark.py",
-            "fedsim/rules/private_mean.py",
         ),
     ),
     21: Row(

@@ -6,5 +6,5 @@ METHODS = "methods"
 FIELD = "field"
 COLUMNS = "columns"
 PAGE = "page"
-SUMMARY = "agreement"
+ENDED = "agreement"
 REQUIRES = ()

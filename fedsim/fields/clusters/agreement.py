@@ -1,19 +1,30 @@
 """How far two ways to divide the same clients agree."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from fedsim.disk.tables import Record
+from fedsim.engine.run import Run
 
 
-def summary_columns(tables: Mapping[str, Record]) -> Record:
+def tables(run: Run, spec: Any) -> dict[str, Record]:
+    """Return no table: `clusters.csv` is that of a meter."""
+    return {}
+
+
+def columns(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:
     """Return how far the clusters are the groups that the data have: a column of `summary.csv`.
 
     Args:
-      tables: of a seed, stacked; without clusters or groups of clients, there is no column.
+      tables: name -> rows, stacked, of a run that has ended.
+      scenario: resolved, as plain values.
+
+    Returns:
+      No column without clusters or groups of clients.
     """
-    clients = tables["clients"]
+    (clients,) = tables["clients"]
     if "cluster" not in clients or "group" not in clients:
         return {}
     clusters = []

@@ -6,7 +6,7 @@ from typing import Any
 from fedsim.report.page.setting import Step, call
 
 
-def steps_of_messages(scenario: Mapping[str, Any]) -> list[Step]:
+def before_wire(scenario: Mapping[str, Any]) -> list[Step]:
     """Return the codec of a scenario as it is written."""
     links = scenario.get("broadcast")
     return [("broadcast", call(links[0]))] if links else []

@@ -55,4 +55,4 @@ def idle(spec: Any) -> tuple[str, ...]:
     return () if spec.topology is None else ("server",)
 
 
-KEYS = [AddedKeys("", after="privacy", keys=TopologyKey)]
+KEYS = [AddedKeys("", after="server", keys=TopologyKey)]

@@ -6,10 +6,9 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.assemble.accounting import require_whole
 from fedsim.assemble.data_files import path_of, resolved_file
 from fedsim.assemble.links import factory_of
-from fedsim.assemble.stack_inputs import argument_error, checked
+from fedsim.assemble.stack_inputs import argument_error, checked, require_whole
 from fedsim.compose import max_bytes
 from fedsim.errors import DataError, LinkError, TopologyError
 from fedsim.fields.graphs.keys import TOPOLOGIES

@@ -7,7 +7,7 @@ from fedsim.fields.graphs.keys import TopologyCommon
 from fedsim.report.page.setting import Step, call, chain
 
 
-def steps(scenario: Mapping[str, Any]) -> list[Step]:
+def after_model(scenario: Mapping[str, Any]) -> list[Step]:
     """Return the topology of a scenario as it is written."""
     topology = scenario.get("topology")
     return [("topology", topology_call(topology))] if topology else []

@@ -6,7 +6,7 @@ from typing import Any
 from fedsim.report.page.setting import Step, call
 
 
-def conditions(scenario: Mapping[str, Any]) -> list[Step]:
+def after_cohort(scenario: Mapping[str, Any]) -> list[Step]:
     """Return speed, links and the like; nothing where clients are not modelled as machines."""
     fleet = scenario.get("fleet") or {}
     texts = []

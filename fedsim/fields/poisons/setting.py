@@ -6,7 +6,7 @@ from typing import Any
 from fedsim.report.page.setting import Step, chain
 
 
-def attacks(scenario: Mapping[str, Any]) -> list[Step]:
+def after_data(scenario: Mapping[str, Any]) -> list[Step]:
     """Return the attacks on data of a scenario as they are written."""
     poisons = scenario["data"].get("attack")
     return [("attack on data", chain(poisons))] if poisons else []

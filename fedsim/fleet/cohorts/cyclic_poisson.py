@@ -6,8 +6,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import cohort
+from fedsim.fleet.sampling import Sampling
 from fedsim.fleet.selection import Cohort, Population
-from fedsim.privacy import Sampling
 
 
 @cohort

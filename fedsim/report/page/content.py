@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsim.report.mark import private_mark, unfinished_mark
+from fedsim.report.mark import marks_of_fields, unfinished_mark
 from fedsim.report.page import (
     attacks,
     charts,
@@ -30,9 +30,8 @@ from fedsim.report.page.sources import (
 )
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.pictures.looks import STRONG, curve_classes
-from fedsim.study.audit_lines import audit_lines
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
-from fedsim.study.summary import two_halves
+from fedsim.study.summary import findings_of_fields, two_halves
 from fedsim.study.worst_case import by_attack
 
 FEW = 4  # further pictures that are shown at once; more are folded away
@@ -62,7 +61,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     added = sections(sources, context)
     content = {
         "title": title,
-        "marks": [*endings.marks(records), *_private(sources)],
+        "marks": [*endings.marks(records), *_of_fields(sources)],
         "reasons": endings.reasons(records),
         "refresh": refresh,
         "baseline": result.baseline,
@@ -133,7 +132,7 @@ def _first_screen(
     records = [(source.label, source.record) for source in sources]
     return {
         "headline": lines[0],
-        "audited": audit_lines(result.runs, context.words),
+        "audited": findings_of_fields(result.runs, context.words),
         "lines": [*lines[1:], *endings.notes(records)],
         "numbers": shown,
         "dots": dots,
@@ -206,17 +205,14 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(anchor, title) for anchor, title, present in sections if present]
 
 
-def _private(sources: Sequence[Source]) -> list[str]:
-    """A line for every run that is private."""
+def _of_fields(sources: Sequence[Source]) -> list[str]:
+    """A line for every mark that fields give a run."""
     lines = []
     for source in sources:
         rounds = source.table("rounds")
         columns = [] if rounds is None else rounds
-        text = private_mark(columns, source.record["scenario"])
-        if text and source.label:
-            text = f"{source.label}: {text}"
-        if text:
-            lines.append(text)
+        for text in marks_of_fields(columns, source.record["scenario"]):
+            lines.append(f"{source.label}: {text}" if source.label else text)
     return lines
 
 

@@ -55,11 +55,11 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         original = f"another run ({record['fork']['scenario'][:12]})"
         steps.append(("forked", f"goes on after round {record['fork']['round']} of {original}"))
     steps.append(("data", _data(data, vary)))
-    attacks = list(_added("attacks", scenario))
-    steps += [*attacks, ("model", call(scenario["model"])), *_added("steps", scenario)]
+    attacks = list(_added("after_data", scenario))
+    steps += [*attacks, ("model", call(scenario["model"])), *_added("after_model", scenario)]
     if "cohort" in scenario:
         steps.append(("cohort", call(scenario["cohort"])))
-    steps += _added("conditions", scenario)
+    steps += _added("after_cohort", scenario)
     if "schedule" in scenario:
         steps.append(("schedule", call(scenario["schedule"])))
     client = {**scenario["client"]}
@@ -68,9 +68,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         if section == "client" and key in client:
             client[key] = TUNED
     steps.append(("client", f"{client['kind']}, lr {client['lr']}, batch {client['batch']}"))
-    if client.get("dp_sgd"):
-        steps.append(("privacy of samples", _dp_sgd(client)))
-    steps += _added("steps_of_messages", scenario)
+    steps += _added("after_client", {**scenario, "client": client})
+    steps += _added("before_wire", scenario)
 
     wire = scenario.get("wire") or []
     malicious = scenario.get("fleet", {}).get("malicious") or 0
@@ -88,8 +87,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         steps.append(("methods", _methods(record)))
     elif "server" in scenario:
         steps.append(("server", chain(scenario["server"])))
-    if scenario.get("privacy"):
-        steps.append(("privacy", _privacy(scenario["privacy"])))
+    steps += _added("after_server", scenario)
     for title, axes in (("varied", vary), (TUNED, compare.get("tune") or {})):
         for path, values in axes.items():
             listed = ", ".join(map(value_in_short, texts_of_axis(values)))
@@ -97,10 +95,10 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     return steps
 
 
-def _added(name: str, scenario: Mapping[str, Any]) -> Iterator[Step]:
-    """The steps that functions of this name make in the modules of fields."""
+def _added(place: str, scenario: Mapping[str, Any]) -> Iterator[Step]:
+    """The steps that fields have at a place."""
     for package, module in added("SETTING"):
-        make = getattr(module_of(package, module), name, None)
+        make = getattr(module_of(package, module), place, None)
         if make is not None:
             yield from make(scenario)
 
@@ -125,32 +123,6 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
             text += f", {path.removeprefix('method.')} of {', '.join(values)}"
         texts.append(text)
     return texts
-
-
-def _privacy(privacy: Mapping[str, Any]) -> str:
-    """The noise and its budget; of z and ε what the scenario has."""
-    texts = [call_of(privacy["mechanism"]), f"clip {value_in_short(privacy['clip'])}"]
-    if privacy.get("noise_multiplier") is not None:
-        texts.append(f"noise multiplier {privacy['noise_multiplier']:g}")
-    if privacy.get("epsilon") is not None:
-        texts.append(f"ε {privacy['epsilon']:g}")
-    texts.append(f"δ {privacy['delta']:g}")
-    if privacy.get("audit") is not None:
-        texts.append(f"{privacy['audit']['canaries']} canaries")
-    return ", ".join(texts)
-
-
-def _dp_sgd(client: Mapping[str, Any]) -> str:
-    """The noise on gradients, and what neighbouring data differ in."""
-    keys = client["dp_sgd"]
-    texts = [
-        "one sample of one client",
-        f"clip {keys['clip']:g}",
-        f"noise multiplier {keys['noise_multiplier']:g}",
-        f"Poisson batches of {client['batch']}",
-        f"δ {keys['delta']:g}",
-    ]
-    return ", ".join(texts)
 
 
 def _data(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:

@@ -17,7 +17,6 @@ from fedsim.compose import plain_updates
 from fedsim.engine.close import close_rows
 from fedsim.engine.frozen import with_frozen
 from fedsim.engine.jitted import jitted
-from fedsim.engine.meters.privacy import Epsilon
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.recording import RoundUpdates
 from fedsim.engine.run import Run
@@ -175,7 +174,7 @@ def why_no_coalitions(run: Run) -> str:
     sent = pipeline.shared_params(run.server.shared)
     if jax.tree.structure(sent) != jax.tree.structure(run.server.shared["params"]):
         return "clients keep leaves of the model to themselves"
-    if any(isinstance(meter, Epsilon) for meter in run.meters):
+    if pipeline.rule.noises:
         return "the noise of privacy is in every aggregate"
     if client.travel.part is not None:
         return "clients train parts of the model"

@@ -74,7 +74,7 @@ def unsupported(experiment: Experiment, plan: Plan) -> str:
         return f"there are no updates of single clients: {reason}"
     if spec.schedule.kind != "sync":
         return "clients of an asynchronous server begin with different models"
-    if spec.privacy is not None or spec.client.dp_sgd is not None:
+    if pipeline.rule.noises or experiment.program.mesh.lanes.private is not None:
         return "a calibrated round uses the clients' samples once more, which ε does not cover"
     if does_more(experiment.client, experiment.shared[plan.seed]):
         return f"clients of {spec.client.kind} send, keep or measure more than an update"

@@ -1,0 +1,266 @@
+"""The budget of a private scenario: z, where it is solved for an ε, and ε of any rounds."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fedsim.assemble.facts import Facts
+from fedsim.assemble.problems import UNKNOWN
+from fedsim.codecs.hadamard import padded
+from fedsim.errors import PrivacyError
+from fedsim.fields.privacy.counting import (
+    DISTRIBUTED,
+    Buffers,
+    cohort_size,
+    epsilon_after,
+    optimised_buffers,
+    pattern_of,
+    solve_noise_multiplier,
+)
+from fedsim.fields.privacy.counting.auditing import auditor
+from fedsim.fields.privacy.counting.refusals import require_accountable
+from fedsim.fields.privacy.keys import AdaptiveClip
+from fedsim.fields.privacy.private_mean import COUNTS_PER_STD
+from fedsim.fields.privacy.samples import samples_spent
+from fedsim.fleet import Cohort
+from fedsim.fleet.selection import Population
+from fedsim.limits import LEAST_NOISE
+from fedsim.scenario.reader import KeyPath
+from fedsim.scenario.scenario import Scenario
+
+PACKAGE = __name__.rpartition(".")[0]  # by which plans have the budget
+
+# Relative precision to which z is solved for an ε: six digits.
+PRECISION = 2e-5
+
+# Sections by which ε is counted: nothing is counted where one of them was refused.
+COUNTED = (
+    "privacy",
+    "cohort",
+    "schedule",
+    "fleet",
+    "client",
+    "model",
+    "wire",
+    "server",
+    "on_nonfinite",
+)
+
+
+class Budget(NamedTuple):
+    """What the clients of a run and their samples may spend.
+
+    Attributes:
+      of_clients: whether the scenario has a section `privacy`.
+      canaries: clients by which it is audited.
+      spent: rounds -> ε that they spend; None: not known yet, or clients are not private.
+      samples_spent: (steps, samples) of a client -> ε of its samples; None without `client.dp_sgd`.
+    """
+
+    of_clients: bool
+    canaries: int
+    samples_spent: Callable[[int, int], float] | None
+    spent: Callable[[int], float] | None = None
+
+
+def solve_privacy(facts: Facts) -> None:
+    """Fill in what the section `privacy` leaves open, and plan what its rounds spend."""
+    if facts.spec.privacy is None or facts.refused(*COUNTED):
+        return
+    known = (facts.maybe("cohort"), facts.maybe("eligible"), facts.maybe("travelling"))
+    reads = [("privacy",), ("cohort",), ("schedule",), ("rounds",)]
+    section = facts.attempt(resolved_privacy, facts.scenario, *known, reads=reads)
+    if section is UNKNOWN:
+        return
+    spec = facts.spec.model_copy(update={"privacy": section})
+    facts.scenario = facts.scenario._replace(spec=spec)
+    spent = spent_after(section, facts.cohort, facts.eligible, spec.rounds)
+    inputs = facts.plan_inputs
+    if inputs.of_fields is not UNKNOWN:
+        of_fields = {**inputs.of_fields, PACKAGE: inputs.of_fields[PACKAGE]._replace(spent=spent)}
+        facts.learn(plan_inputs=inputs._replace(of_fields=of_fields))
+
+
+def planned_budget(facts: Facts) -> Budget | None:
+    """Return the budget of a scenario before its noise is solved for; None: nothing is private."""
+    privacy = facts.spec.privacy
+    if privacy is None and facts.spec.client.dp_sgd is None:
+        return None
+    audit = None if privacy is None else privacy.audit
+    return Budget(
+        of_clients=privacy is not None,
+        canaries=0 if audit is None else audit.canaries,
+        samples_spent=samples_spent(facts.scenario, facts.maybe("local")),
+    )
+
+
+def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int, travelling: Any) -> Any:
+    """Return the section `privacy` with everything filled in, and z solved where it has an ε.
+
+    Args:
+      scenario: as read.
+      cohort: how clients are drawn.
+      eligible: clients that can be drawn, under the seed that has the fewest.
+      travelling: shapes of the variables that a client sends.
+
+    Raises:
+      ScenarioError: where z and ε, or the accountant, cannot be as the section says.
+    """
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(travelling["params"]))
+    section = scenario.spec.privacy
+    given = section.noise_multiplier
+    if given is None and section.epsilon is None:
+        text = "needs noise_multiplier, or an epsilon that it is solved for"
+        raise scenario.error(("privacy",), f"{text}; write one of them")
+    # Of a resolved scenario, which has z and ε, z is what is counted.
+    counted = section if given is None else section.model_copy(update={"epsilon": None})
+    try:
+        require_accountable(counted, cohort.sampling, eligible)
+        _require_audit(section, cohort, eligible)
+        section = _with_counts(section, cohort, eligible, parameters)
+        section = _with_matrix(scenario, section, cohort, eligible)
+        section = _solved(scenario, section, cohort, eligible)
+        _require_room_for_count(scenario, section, cohort, eligible)
+        rounds = scenario.spec.rounds
+        spent_after(section, cohort, eligible, rounds)(rounds)
+    except PrivacyError as error:
+        raise scenario.error(_path_of(error), str(error)) from error
+    return section
+
+
+def _require_audit(section: Any, cohort: Cohort, eligible: int) -> None:
+    """Refuse an audit that knows too much, that has no clients, or that nothing counts."""
+    if section.audit is None:
+        return
+    auditor()
+    canaries = section.audit.canaries
+    if canaries > eligible:
+        text = f"is {canaries}, and {eligible} clients can take part; write at most {eligible}"
+        raise PrivacyError("audit.canaries", text)
+    if section.mechanism.kind in DISTRIBUTED:
+        text = "canaries send their updates to a rule that sees rows, and here the server sees sums"
+        raise PrivacyError("audit", f"{text}; use the mechanism gaussian, or remove audit")
+    assert cohort.sampling is not None
+    if cohort.sampling.kind == "uniform":
+        # The audit knows who else came, and would know how many canaries did.
+        text = "a sample of fixed size tells by its other clients how many canaries it has"
+        raise PrivacyError("audit", f"{text}; use the cohort poisson, or remove audit")
+
+
+def _path_of(error: PrivacyError) -> KeyPath:
+    """Return the path of the key that an accountant blames."""
+    if error.where == "cohort":
+        return ("cohort",)
+    return ("privacy", *filter(None, error.where.split(".")))
+
+
+def _with_counts(section: Any, cohort: Cohort, eligible: int, parameters: int) -> Any:
+    """Return the section with the shares of its noise and their dimension, if clients add it.
+
+    Raises:
+      PrivacyError: for a dimension that is not that of the model.
+    """
+    mechanism = section.mechanism
+    if mechanism.kind not in DISTRIBUTED:
+        return section
+    assert cohort.sampling is not None
+    dimension = padded(parameters)
+    if mechanism.dimension not in (None, dimension):
+        text = f"is {mechanism.dimension}, and the model has {parameters} parameters that travel"
+        raise PrivacyError("mechanism.dimension", f"{text}, padded to {dimension}; remove it")
+    shares = mechanism.shares or cohort_size(cohort.sampling, eligible)
+    counts = {"dimension": dimension, "shares": shares}
+    return section.model_copy(update={"mechanism": mechanism.model_copy(update=counts)})
+
+
+def _with_matrix(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
+    """Return the section with the matrix of its mechanism `blt`, optimised for the planned rounds.
+
+    A matrix that is given, as a resolved scenario has it, is taken as it is.
+    """
+    mechanism = section.mechanism
+    rounds = scenario.spec.rounds
+    if mechanism.kind != "blt" or mechanism.decay is not None or mechanism.scale is not None:
+        return section
+    if rounds > 0:
+        assert cohort.sampling is not None
+        gap, most = pattern_of(cohort.sampling, eligible)
+        buffers = optimised_buffers(mechanism.buffers, rounds, gap, most)
+    else:
+        nothing = (0.0,) * mechanism.buffers
+        buffers = Buffers(decay=nothing, scale=nothing)
+    matrix = {"decay": list(buffers.decay), "scale": list(buffers.scale)}
+    return section.model_copy(update={"mechanism": mechanism.model_copy(update=matrix)})
+
+
+def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> Any:
+    """Return the section with the noise multiplier that its ε asks for."""
+    if section.epsilon is None:
+        return section
+    rounds = scenario.spec.rounds
+    z = section.noise_multiplier
+    if z is None:
+        z = solve_noise_multiplier(section, cohort.sampling, clients=eligible, rounds=rounds)
+        return section.model_copy(update={"noise_multiplier": z})
+
+    # A resolved scenario has both, and is a scenario as well.
+    enough = spent_after(section, cohort, eligible, rounds)(rounds)
+    too_much = math.inf
+    if z * (1 - PRECISION) >= LEAST_NOISE:
+        less = section.model_copy(update={"noise_multiplier": z * (1 - PRECISION)})
+        too_much = spent_after(less, cohort, eligible, rounds)(rounds)
+    if rounds > 0 and not enough <= section.epsilon < too_much:
+        text = f"is {z:g}, and epsilon {section.epsilon:g} asks for another over {rounds} rounds"
+        path = ("privacy", "noise_multiplier")
+        raise scenario.error(path, f"{text}; remove one of the two")
+    return section
+
+
+def _require_room_for_count(
+    scenario: Scenario, section: Any, cohort: Cohort, eligible: int
+) -> None:
+    """Refuse an adaptive clip whose count alone spends more than z allows for all."""
+    clip = section.clip
+    z = section.noise_multiplier
+    if not isinstance(clip, AdaptiveClip) or z == 0:
+        return
+    count_std = clip.count_std
+    if count_std is None:
+        count_std = _expected(cohort, eligible) / COUNTS_PER_STD
+    if z >= 2 * count_std:
+        text = f"the count of clipped updates with noise {count_std:g} alone spends more than"
+        remedy = f"write more than {z / 2:g}, or a larger cohort"
+        path = ("privacy", "clip", "count_std")
+        raise scenario.error(path, f"{text} noise_multiplier {z:g} allows; {remedy}")
+
+
+def _expected(cohort: Cohort, eligible: int) -> float:
+    """Return how many of the clients that can be drawn a round draws on average."""
+    assert cohort.share is not None
+    population = Population(np.arange(eligible), np.ones(eligible))
+    return float(np.broadcast_to(cohort.share(population), eligible).sum())
+
+
+def spent_after(
+    section: Any, cohort: Cohort, eligible: int, planned: int
+) -> Callable[[int], float]:
+    """Return rounds -> ε that they spend.
+
+    Args:
+      section: the section `privacy`, with its noise multiplier.
+      cohort: how clients are drawn.
+      eligible: clients that can be drawn.
+      planned: rounds of the run.
+    """
+    # ε is counted for z, whether or not it was solved for.
+    counted = section.model_copy(update={"epsilon": None})
+
+    def spent(rounds: int) -> float:
+        return epsilon_after(
+            counted, cohort.sampling, clients=eligible, rounds=rounds, planned=planned
+        )
+
+    return spent

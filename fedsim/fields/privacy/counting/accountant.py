@@ -1,0 +1,236 @@
+"""ε of a private run after any of its rounds, and the noise that an ε asks for."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import overload
+
+from fedsim.errors import PrivacyError
+from fedsim.fields.privacy.counting import distributed, gaussian, losses, renyi
+from fedsim.fields.privacy.counting.extra import dp_accounting
+from fedsim.fields.privacy.counting.records import DISTRIBUTED, Settings
+from fedsim.fields.privacy.counting.refusals import require_accountable
+from fedsim.fields.privacy.counting.strategies import pattern_of, releases_of, squared_sensitivities
+from fedsim.fleet.sampling import Sampling
+from fedsim.limits import LEAST_NOISE, MOST_NOISE
+
+
+@overload
+def epsilon_after(
+    section: Settings,
+    sampling: Sampling | None,
+    *,
+    clients: int,
+    rounds: int,
+    planned: int | None = None,
+) -> float: ...
+@overload
+def epsilon_after(
+    section: Settings,
+    sampling: Sampling | None,
+    *,
+    clients: int,
+    rounds: Sequence[int],
+    planned: int | None = None,
+) -> list[float]: ...
+def epsilon_after(
+    section: Settings,
+    sampling: Sampling | None,
+    *,
+    clients: int,
+    rounds: int | Sequence[int],
+    planned: int | None = None,
+) -> float | list[float]:
+    """Return ε after so many rounds, of which empty ones are spent like any other.
+
+    A number of rounds has the same ε whatever else was asked for. Under `accountant: pld`, Poisson
+    samples take about a hundredth of a second for each new number; all else takes less.
+
+    Args:
+      section: with its noise multiplier z; any object with the attributes of `Settings`, whose
+        mechanism has those of its kind.
+      sampling: how the cohort draws, `Cohort.sampling`.
+      clients: how many clients can be drawn.
+      rounds: a number of rounds, or several.
+      planned: the rounds that the noise of `blt` is optimised for; by default the largest of
+        `rounds`.
+
+    Returns:
+      ε, or one for each number of rounds: 0 for no rounds, ∞ without noise.
+
+    Raises:
+      PrivacyError: for what cannot be accounted for, or an accountant that is not installed.
+    """
+    require_accountable(section, sampling, clients)
+    assert sampling is not None
+    z = section.noise_multiplier
+    if z is None:
+        text = "is not there; fedsim.noise_multiplier finds the one that privacy.epsilon asks for"
+        raise PrivacyError("noise_multiplier", text)
+    distributed.require_known_noise(section, sampling, clients)
+    dp_accounting()
+
+    several = list(rounds) if isinstance(rounds, Sequence) else [rounds]
+    if min(several, default=0) < 0:
+        raise PrivacyError("rounds", f"expected an integer of at least 0, found {min(several)}")
+    longest = max(several, default=0)
+    if longest == 0:
+        epsilons = [0.0] * len(several)
+    else:
+        spent = _spending(section, sampling, clients, longest, planned or longest)
+        epsilons = [spent(z, t) for t in several]
+    return epsilons if isinstance(rounds, Sequence) else epsilons[0]
+
+
+def solve_noise_multiplier(
+    section: Settings, sampling: Sampling | None, *, clients: int, rounds: int
+) -> float:
+    """Return the smallest noise multiplier z of six digits whose ε is at most `section.epsilon`.
+
+    Args:
+      section: with a target ε, as of `epsilon_after`.
+      sampling: how the cohort draws, `Cohort.sampling`.
+      clients: how many clients can be drawn.
+      rounds: how many rounds the run has.
+
+    Returns:
+      z; 0 for no rounds.
+
+    Raises:
+      PrivacyError: for what cannot be accounted for, or an ε that no noise reaches.
+    """
+    require_accountable(section, sampling, clients)
+    assert sampling is not None
+    target = section.epsilon
+    if target is None:
+        text = "is not there; write the epsilon to solve for, and no noise_multiplier"
+        raise PrivacyError("epsilon", text)
+    dp_accounting()
+    if rounds < 0:
+        raise PrivacyError("rounds", f"expected an integer of at least 0, found {rounds}")
+    if rounds == 0:
+        return 0.0
+    spent = _spending(section, sampling, clients, rounds, rounds)
+    return least_noise(lambda z: spent(z, rounds), target)
+
+
+def least_noise(epsilon_of: Callable[[float], float], target: float) -> float:
+    """Return the smallest z of six digits whose ε is at most a target.
+
+    Raises:
+      PrivacyError: where no noise reaches it.
+    """
+    too_little, enough = _bracket(epsilon_of, target)
+    if too_little == enough:
+        return enough
+
+    # In logarithms, ε over z is nearly a line.
+    def excess(log_z: float) -> float:
+        epsilon = epsilon_of(math.exp(log_z))
+        return math.log(min(max(epsilon, 1e-30), 1e30) / target)
+
+    z = math.exp(gaussian.root(excess, math.log(too_little), math.log(enough), xtol=1e-7))
+
+    # The root lies between two numbers of six digits, or it is one up to rounding.
+    digit = 10.0 ** (math.floor(math.log10(z)) - 5)
+    steps = math.ceil(z / digit)
+    while epsilon_of(_six_digits(steps * digit)) > target:
+        steps += 1
+    while epsilon_of(_six_digits((steps - 1) * digit)) <= target:
+        steps -= 1
+    return _six_digits(steps * digit)
+
+
+def _bracket(epsilon_of: Callable[[float], float], target: float) -> tuple[float, float]:
+    """Return a z whose ε is above a target, and one whose ε is not; twice the least if it is that.
+
+    Raises:
+      PrivacyError: where no noise reaches it.
+    """
+    z = 1.0
+    epsilon = epsilon_of(z)
+    if epsilon > target:
+        while epsilon > target:
+            too_little = z
+            z *= min(max(epsilon / target, 2.0), 1e3)
+            if z > MOST_NOISE:
+                text = f"no noise reaches {target:g} by this accountant"
+                raise PrivacyError("epsilon", f"{text}; write a larger one, or larger orders")
+            epsilon = epsilon_of(z)
+        return too_little, z
+    while epsilon <= target:
+        if z == LEAST_NOISE:
+            return z, z
+        enough = z
+        z = max(z / 2, LEAST_NOISE)
+        epsilon = epsilon_of(z)
+    return z, enough
+
+
+def _six_digits(z: float) -> float:
+    return float(f"{z:.6g}")
+
+
+def _spending(
+    section: Settings, sampling: Sampling, clients: int, rounds: int, planned: int
+) -> Callable[[float, int], float]:
+    """Return (z, t) -> ε after t rounds with noise multiplier z, for t up to `rounds`."""
+    count = _count(section, sampling, clients, rounds, planned)
+
+    def spent(z: float, t: int) -> float:
+        if t == 0:
+            return 0.0
+        if z == 0:
+            return math.inf
+        return count(z, t)
+
+    return spent
+
+
+def _count(
+    section: Settings, sampling: Sampling, clients: int, rounds: int, planned: int
+) -> Callable[[float, int], float]:
+    """Return the same for z > 0 and t > 0."""
+    delta = section.delta
+    by_pld = section.accountant == "pld"
+    orders = renyi.orders_of(section)
+
+    if section.mechanism.kind in DISTRIBUTED:
+        gap, most = pattern_of(sampling, clients)
+
+        def of_shares(z: float, t: int) -> float:
+            releases = -(-t // gap)
+            if most is not None:
+                releases = min(releases, most)
+            one = distributed.of_one_round(section, sampling, z, clients)
+            return renyi.epsilon_of(section, releases * one)
+
+        return of_shares
+
+    if sampling.kind == "uniform":
+        size = min(sampling.size, clients)
+
+        def of_sets(z: float, t: int) -> float:
+            return renyi.epsilon_of(section, t * renyi.uniform(orders, z, size, clients))
+
+        return of_sets
+
+    if sampling.kind in ("poisson", "cyclic_poisson") and sampling.rate < 1:
+        releases, norm = releases_of(section.mechanism, sampling)
+
+        def of_samples(z: float, t: int) -> float:
+            relative = z / norm
+            if by_pld:
+                return losses.epsilon_after(relative, sampling.rate, delta, releases(t))
+            of_one = renyi.poisson(orders, relative, sampling.rate)
+            return renyi.epsilon_of(section, releases(t) * of_one)
+
+        return of_samples
+
+    squared = squared_sensitivities(section.mechanism, sampling, clients, rounds, planned)
+
+    def of_patterns(z: float, t: int) -> float:
+        if by_pld:
+            return gaussian.epsilon_of(math.sqrt(squared(t)) / z, delta)
+        return renyi.epsilon_of(section, renyi.gaussian(orders, squared(t) / z**2))
+
+    return of_patterns

@@ -1,0 +1,83 @@
+"""What an accountant must know: how noise is made, and how clients are drawn."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+DISTRIBUTED = ("distributed_skellam", "distributed_discrete_gaussian")
+"""Mechanisms whose noise clients add, in shares."""
+
+
+class Mechanism(NamedTuple):
+    """How the noise of one round is made of independent draws.
+
+    Attributes:
+      kind: `gaussian`: a draw of its own in every round; `tree`, `banded` and `blt`: correlated
+        over rounds; those of DISTRIBUTED: integers that clients draw.
+      restart: of `tree`: rounds after which a new tree begins; None: one tree for all rounds.
+      bands: of `banded`: rounds whose draws are in the noise of one round, at least 1.
+      buffers: of `blt`: models of memory, at least 1.
+      decay: of `blt`: θ of each buffer; None: that of least loss.
+      scale: of `blt`: ω of each buffer, likewise.
+      bits: of integers that clients send.
+      granularity: the difference that the integer 1 stands for, over the clip; None: such that sums
+        seldom wrap.
+      shares: clients whose noise together is that of z; None: all clients of a round.
+      dimension: parameters that a client sends, with the padding of their rotation.
+    """
+
+    kind: Literal[
+        "gaussian", "tree", "banded", "blt", "distributed_skellam", "distributed_discrete_gaussian"
+    ] = "gaussian"
+    restart: int | None = None
+    bands: int = 1
+    buffers: int = 1
+    decay: Sequence[float] | None = None
+    scale: Sequence[float] | None = None
+    bits: int = 16
+    granularity: float | None = None
+    shares: int | None = None
+    dimension: int | None = None
+
+
+class AdaptiveClip(NamedTuple):
+    """A clipping bound that follows a quantile of the norms; the keys of `clip` as a mapping.
+
+    Attributes:
+      initial: bound of the first round.
+      quantile: share of the updates that should lie within the bound.
+      lr: how fast the bound follows.
+      count_std: σ_b, std of the noise on the count of updates within the bound; None: a twentieth
+        of the expected cohort.
+    """
+
+    initial: float = 0.1
+    quantile: float = 0.5
+    lr: float = 0.2
+    count_std: float | None = None
+
+
+class Settings(NamedTuple):
+    """The section `privacy` of a scenario.
+
+    Attributes:
+      clip: the bound C on the norm of a client's update, which does not change ε.
+      delta: δ, in (0, 1).
+      noise_multiplier: z, the std of the noise on the *sum* of the updates over C, before noise is
+        correlated; None where `epsilon` is given.
+      epsilon: the ε that z is solved for; None where z is given.
+      unit: what neighbouring data sets differ in.
+      mechanism: how the noise is made.
+      accountant: `pld`: by the distribution of the privacy loss; `rdp`: by Rényi divergences.
+      conversion: of Rényi divergences to ε: `improved` or `classic`.
+      orders: the orders of these divergences, above 1; None: those of dp-accounting.
+    """
+
+    clip: float | AdaptiveClip
+    delta: float
+    noise_multiplier: float | None = None
+    epsilon: float | None = None
+    unit: Literal["client"] = "client"
+    mechanism: Mechanism = Mechanism()
+    accountant: Literal["pld", "rdp"] = "pld"
+    conversion: Literal["improved", "classic"] = "improved"
+    orders: tuple[float, ...] | None = None

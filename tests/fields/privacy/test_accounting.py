@@ -1,0 +1,310 @@
+"""`fedsim.epsilon` and `fedsim.noise_multiplier`: published numbers, laws, and what is refused."""
+
+import itertools
+import json
+import math
+import sys
+from inspect import signature
+
+import pytest
+from conftest import TESTS
+
+import fedsim
+import fedsim.scenario  # whose sections have the keys
+from fedsim.fields.privacy.counting import gaussian
+from fedsim.fields.privacy.keys import DpSgd, Privacy
+from fedsim.fields.privacy.local_gaussian import local_gaussian
+from fedsim.fields.privacy.local_laplace import local_laplace
+from fedsim.limits import LEAST_NOISE, Delta, Epsilon, NoiseMultiplier
+
+pytest.importorskip("dp_accounting")
+
+CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+BY_NAME = {case["name"]: case for case in CASES}
+EPSILONS = [case for case in CASES if case["fn"] == "epsilon"]
+INTEGERS = list(map(float, range(2, 34)))
+FRACTIONS = [1 + x / 10 for x in range(1, 100)] + list(map(float, range(12, 64)))
+# expected key -> keys of the section
+ACCOUNTANTS = {
+    "eps_pld": {},
+    "eps_rdp_dpacc": {"accountant": "rdp"},
+    "eps_rdp_opacus_orders": {"accountant": "rdp", "orders": FRACTIONS},
+    "eps_rdp_classic_int33": {
+        "accountant": "rdp", "conversion": "classic", "orders": INTEGERS,
+    },
+    "eps_rdp_classic_frac_orders": {
+        "accountant": "rdp", "conversion": "classic", "orders": FRACTIONS,
+    },
+}  # fmt: skip
+POISSON = "poisson(rate=0.1)"
+TREE = {"kind": "tree"}
+
+
+def section(**keys) -> dict:
+    return {"clip": 0.5, "delta": 1e-5, **keys}
+
+
+def epsilon(cohort="all", clients=100, rounds=10, z=2.0, **keys):
+    privacy = section(noise_multiplier=z, **keys)
+    return fedsim.epsilon(privacy, cohort, clients=clients, rounds=rounds)
+
+
+def cohort_of(rate: float):
+    return {"kind": "poisson", "rate": rate} if rate < 1 else "all"
+
+
+@pytest.mark.parametrize("case", EPSILONS, ids=[case["name"] for case in EPSILONS])
+def test_epsilon_follows_its_oracle(case):
+    given, expected = case["params"], case["expected"]
+    for name, keys in ACCOUNTANTS.items():
+        found = epsilon(
+            cohort_of(given["q"]), rounds=given["T"], z=given["z"], delta=given["delta"], **keys
+        )
+        assert found == pytest.approx(expected[name], rel=3e-5, abs=1e-7), name
+
+
+@pytest.mark.parametrize(
+    ("z", "keys", "published"),
+    [
+        (1.1, {}, 5.1926),
+        (1.1, {"accountant": "rdp"}, 5.6320),
+        (4.0, {}, 0.9470),
+        (4.0, {"accountant": "rdp"}, 1.0355),
+        (4.0, {"accountant": "rdp", "conversion": "classic"}, 1.2586),  # Abadi et al. 2016: 1.26
+    ],
+)
+def test_ten_thousand_rounds_of_a_hundredth(z, keys, published):
+    assert round(epsilon("poisson(rate=0.01)", rounds=10_000, z=z, **keys), 4) == published
+
+
+def test_the_table_of_language_models_is_theirs():
+    """McMahan et al. 2018, table 1: z 1, δ = K^−1.1, integer orders 2 to 33."""
+    rounds = [10**k for k in range(7)]
+    keys = ACCOUNTANTS["eps_rdp_classic_int33"]
+    for row in BY_NAME["mcmahan2018_table1_recomputed"]["expected"]["table"]:
+        K, expected = row["K"], row["eps_by_T_1_10_..._1e6"]
+        found = epsilon(cohort_of(row["Ctilde"] / K), rounds=rounds, z=1.0, delta=K**-1.1, **keys)
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("conversion", "expected"), [("improved", "eps_improved"), ("classic", "eps_classic")]
+)
+def test_a_keyboard_of_two_thousand_rounds_is_the_published_one(conversion, expected):
+    case = BY_NAME["gboard_dpftrl"]
+    given = case["params"]
+    gap = given["min_separation"] + 1  # rounds strictly between two
+    cohort = {"kind": "separated", "size": 10, "gap": gap, "most": given["max_participation"]}
+    keys = {"mechanism": TREE, "accountant": "rdp", "conversion": conversion}
+    z, rounds, delta = given["noise_multiplier"], given["T"], given["delta"]
+    found = epsilon(cohort, clients=10_000, rounds=rounds, z=z, delta=delta, **keys)
+    assert found == pytest.approx(case["expected"][expected], rel=1e-9)
+    assert epsilon(
+        cohort, clients=10_000, rounds=rounds, z=z, delta=delta, mechanism="tree"
+    ) == pytest.approx(gaussian.epsilon_of(math.sqrt(79) / 7, delta))
+
+
+def test_a_client_that_is_replaced_moves_the_sum_by_twice_its_bound():
+    """All of 100 are drawn, z 4: a release of a client's two bounds, under noise of four."""
+    exact = gaussian.epsilon_of(2 / 4, 1e-5)
+    assert exact == pytest.approx(1.993, abs=1e-3)
+    replaced = epsilon("uniform(size=100)", z=4.0, rounds=1, accountant="rdp")
+    assert exact < replaced < 1.1 * exact
+    # As dp-accounting has it, z is relative to that move: without the half, it would be 1.013.
+    assert epsilon("all", z=4.0, rounds=1, accountant="rdp") == pytest.approx(1.013, abs=1e-3)
+    assert epsilon("uniform(size=200)", z=4.0, rounds=1, accountant="rdp") == replaced
+    assert epsilon("uniform(size=5)", z=4.0, rounds=1, accountant="rdp") < replaced / 3
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp"])
+@pytest.mark.parametrize(
+    ("cohort", "keys"),
+    [
+        ("all", {}),
+        ("poisson(rate=0.05)", {}),
+        ("cyclic(size=10)", {}),
+        ("separated(size=3, gap=4, most=5)", {}),
+        ("cyclic_poisson(groups=5, rate=0.3)", {}),
+        ("cyclic(size=10)", {"mechanism": "tree"}),
+        ("cyclic(size=10)", {"mechanism": {"kind": "tree", "restart": 8}}),
+        ("separated(size=3, gap=4)", {"mechanism": "banded(bands=6)"}),
+        ("cyclic_poisson(groups=5, rate=0.3)", {"mechanism": "banded(bands=5)"}),
+    ],
+)
+def test_every_round_spends_whatever_else_is_asked_for(cohort, keys, accountant):
+    rounds = [0, 1, 2, 5, 6, 40]
+    together = epsilon(cohort, rounds=rounds, accountant=accountant, **keys)
+    assert together[0] == 0.0
+    assert all(a <= b for a, b in itertools.pairwise(together)) and together[1] < together[-1]
+    alone = [epsilon(cohort, rounds=t, accountant=accountant, **keys) for t in rounds]
+    assert alone == together
+
+
+def test_correlated_noise_costs_what_its_worst_client_moves():
+    """C = I moves by √4 over four turns of five rounds, two bands by √(4 · (1 + ¼))."""
+    ε = lambda squared: gaussian.epsilon_of(math.sqrt(squared) / 2.0, 1e-5)
+    assert epsilon("cyclic(size=20)", rounds=20) == pytest.approx(ε(4))
+    assert epsilon("cyclic(size=20)", rounds=20, mechanism="banded(bands=2)") == pytest.approx(ε(5))
+    buffer = {"kind": "blt", "buffers": 1, "decay": [0.5], "scale": [0.5]}
+    assert epsilon("cyclic(size=50)", rounds=4, mechanism=buffer) == pytest.approx(
+        ε(1 + 0.5**2 + (1 + 0.25) ** 2 + (0.5 + 0.125) ** 2)
+    )
+    assert epsilon("all", rounds=8, mechanism="tree") == pytest.approx(ε(120))
+    assert epsilon("all", rounds=8, mechanism="tree(restart=4)") == pytest.approx(ε(2 * 28))
+
+
+def test_bands_behind_groups_are_samples_of_less_noise():
+    norm = math.sqrt(1 + 1 / 4 + 9 / 64)
+    cohort = "cyclic_poisson(groups=3, rate=0.1)"
+    banded = epsilon(cohort, rounds=[1, 3, 4, 9], mechanism="banded(bands=3)")
+    plain = epsilon(POISSON, rounds=[1, 1, 2, 3], z=2.0 / norm)
+    assert banded == pytest.approx(plain)
+    assert epsilon("cyclic_poisson(groups=1, rate=0.1)") == epsilon(POISSON)
+    assert epsilon("cyclic_poisson(groups=5, rate=1.0)", clients=100, rounds=20) == epsilon(
+        "cyclic(size=20)", clients=100, rounds=20
+    )
+
+
+@pytest.mark.parametrize(
+    ("cohort", "target", "keys"),
+    [
+        ("all", 0.05, {}),
+        ("all", 8.0, {"accountant": "rdp"}),
+        (POISSON, 0.05, {}),
+        (POISSON, 1.0, {"accountant": "rdp"}),
+        (POISSON, 8.0, {}),
+        ("cyclic(size=5)", 1.0, {"mechanism": "tree"}),
+        pytest.param("uniform(size=5)", 1.0, {"accountant": "rdp"}, marks=pytest.mark.long),
+    ],
+)
+def test_the_noise_of_an_epsilon_is_the_least_that_keeps_it(cohort, target, keys):
+    z = fedsim.noise_multiplier(section(epsilon=target, **keys), cohort, clients=100, rounds=30)
+    digit = 10.0 ** (math.floor(math.log10(z)) - 5)
+    spent = epsilon(cohort, rounds=30, z=z, **keys)
+    assert spent <= target < epsilon(cohort, rounds=30, z=z - digit, **keys)
+    assert spent == pytest.approx(target, rel=3e-5)
+    assert z == float(f"{z:.6g}")
+
+
+def test_no_rounds_spend_nothing_and_no_noise_spends_everything():
+    assert epsilon(rounds=0) == 0.0 and epsilon(rounds=[]) == []
+    assert epsilon(rounds=[0, 1, 2], z=0.0) == [0.0, math.inf, math.inf]
+    assert fedsim.noise_multiplier(section(epsilon=1.0), clients=5, rounds=0) == 0.0
+
+
+def test_a_clip_changes_no_epsilon_and_may_be_left_out():
+    adaptive = epsilon(POISSON, clip={"kind": "adaptive", "quantile": 0.7})
+    assert epsilon(POISSON, clip=3.0) == adaptive
+    without = {"noise_multiplier": 2.0, "delta": 1e-5}
+    assert fedsim.epsilon(without, POISSON, clients=100, rounds=10) == adaptive
+
+
+def test_where_hardly_any_noise_is_asked_for_it_is_the_least():
+    """Under δ = 0.4, a sample of one in a hundred is private without any."""
+    rare = {"kind": "poisson", "rate": 0.01}
+    asked = {"clip": 1.0, "epsilon": 1.0, "delta": 0.4}
+    assert fedsim.noise_multiplier(asked, rare, clients=100, rounds=1) == LEAST_NOISE
+
+
+def test_every_epsilon_delta_and_noise_of_privacy_has_a_range():
+    """Wherever one is written: a section, or a stage of the clients."""
+    ranges = {"epsilon": Epsilon, "delta": Delta, "noise_multiplier": NoiseMultiplier}
+    for section in (Privacy, DpSgd):
+        for name in ranges.keys() & section.model_fields.keys():
+            assert section.__annotations__[name] in (ranges[name], ranges[name] | None)
+    for stage in (local_gaussian, local_laplace):
+        for name in ranges.keys() & signature(stage).parameters.keys():
+            assert signature(stage).parameters[name].annotation == ranges[name]
+
+
+REFUSED = {
+    "both": ({"epsilon": 1.0}, "privacy.noise_multiplier: is given, and epsilon.*remove one"),
+    "neither": ({"z": None}, "privacy.noise_multiplier: is needed, or an epsilon"),
+    "no delta": ({"delta": None}, "privacy.delta: should be a number from 1e-12 to 0.5"),
+    "delta of 1": ({"delta": 1.0}, "privacy.delta: should be .* to 0.5, found 1"),
+    "delta of 0": ({"delta": 0.0}, "privacy.delta: should be .* to 0.5, found 0"),
+    "less than no noise": ({"z": -0.1}, "privacy.noise_multiplier: should be .* from 0"),
+    "hardly any noise": ({"z": 1e-6}, "expected 0, or a number from 0.001 to 1e[+]06; found 1e-06"),
+    "an epsilon of nothing": (
+        {"z": None, "epsilon": 1e-300},
+        "privacy.epsilon: should be a number from 0.0001 to 10000, found 1e-300",
+    ),
+    "an epsilon of everything": (
+        {"z": None, "epsilon": 1e9},
+        "privacy.epsilon: should be a number from 0.0001 to 10000, found 1000000000",
+    ),
+    "an order of 1": ({"orders": [2.0, 1.0]}, r"privacy.orders\[1\]: should be .* above 1"),
+    "no orders": ({"orders": []}, "privacy.orders: "),
+    "a decay alone": (
+        {"mechanism": {"kind": "blt", "buffers": 2, "decay": [0.9, 0.5]}},
+        r"privacy.mechanism.decay: needs scale as well",
+    ),
+    "a decay too few": (
+        {"mechanism": {"kind": "blt", "buffers": 2, "decay": [0.9], "scale": [0.1, 0.2]}},
+        r"privacy.mechanism.decay: has 1 numbers for 2 buffers; write as many",
+    ),
+    "buffers that rise": (
+        {"mechanism": {"kind": "blt", "buffers": 1, "decay": [0.9], "scale": [1.2]}},
+        r"privacy.mechanism.buffers: 1 buffers have coefficients that do not fall",
+    ),
+    "an accountant": ({"accountant": "gdp"}, "privacy.accountant: should be pld or rdp"),
+    "a key": ({"sigma": 1.0}, "privacy.sigma: "),
+    "sets by pld": ({"cohort": "uniform"}, "privacy.accountant: .* write rdp, or .* poisson"),
+    "a tree of sets": (
+        {"cohort": "uniform", "accountant": "rdp", "mechanism": "tree"},
+        "privacy.mechanism: tree correlates .* uniform .* use the cohort all, cyclic or separated",
+    ),
+    "a tree of samples": (
+        {"cohort": POISSON, "mechanism": "tree"},
+        "privacy.mechanism: tree correlates .* poisson .* use the cohort all, cyclic or separated",
+    ),
+    "bands of samples": (
+        {"cohort": POISSON, "mechanism": "banded(bands=2)"},
+        "privacy.mechanism: banded correlates .* cyclic_poisson",
+    ),
+    "more bands than groups": (
+        {"cohort": "cyclic_poisson(groups=3)", "mechanism": "banded(bands=4)"},
+        "privacy.mechanism.bands: .* at most 3, or cohort.groups of at least 4",
+    ),
+    "buffers of groups": (
+        {"cohort": "cyclic_poisson(groups=3)", "mechanism": "blt"},
+        "privacy.mechanism: blt correlates",
+    ),
+    "no restart": (
+        {"mechanism": {"kind": "tree", "restart": 0}},
+        "privacy.mechanism.restart: should be an integer of at least 1",
+    ),
+    "a cohort": ({"cohort": "weighted"}, "cohort: no accountant knows how .* use all, poisson"),
+    "no cohort": ({"cohort": "poissn"}, "cohort: no cohort 'poissn'; did you mean 'poisson'"),
+    "a rate": ({"cohort": "poisson(rate=2)"}, "cohort.rate: should be"),
+    "no clients": ({"clients": 0}, "clients: should be an integer of at least 1, found 0"),
+    "negative rounds": ({"rounds": [3, -1]}, "rounds: should be an integer of at least 0"),
+    "half a round": ({"rounds": 0.5}, "rounds: should be an integer of at least 0, found 0.5"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_accounted_for_is_refused_by_key_and_remedy(name):
+    keys, text = REFUSED[name]
+    with pytest.raises(fedsim.ScenarioError, match=text) as error:
+        epsilon(**keys)
+    assert error.value.exit_code == 2 and len(error.value.problems) == 1
+
+
+def test_noise_that_reaches_no_epsilon_is_refused():
+    """By orders up to 2 the classic conversion adds ln(1/δ) to whatever is spent."""
+    privacy = section(epsilon=1.0, accountant="rdp", conversion="classic", orders=[2.0])
+    with pytest.raises(fedsim.ScenarioError, match=r"privacy.epsilon: no noise reaches 1 by"):
+        fedsim.noise_multiplier(privacy, clients=10, rounds=5)
+    with pytest.raises(fedsim.ScenarioError, match=r"privacy.epsilon: is not there; write the"):
+        fedsim.noise_multiplier(section(noise_multiplier=1.0), clients=10, rounds=5)
+
+
+@pytest.mark.parametrize("keys", [{}, {"accountant": "rdp"}])
+def test_without_the_extra_one_line_names_it(keys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(fedsim.ScenarioError) as error:
+        epsilon(**keys)
+    assert str(error.value) == (
+        "epsilon: privacy: needs dp-accounting: pip install 'fedsim-jax[privacy]'"
+    )

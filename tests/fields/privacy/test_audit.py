@@ -1,0 +1,234 @@
+"""Audits: canaries are clients like others, and what they show is below ε unless ε is wrong."""
+
+import html
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import if_whole
+from numpy.testing import assert_allclose, assert_array_equal
+
+import fedsim
+from fedsim import tree
+from fedsim.compose import FAMILIES
+from fedsim.errors import ScenarioError
+from fedsim.fields.privacy.audit_lines import findings
+from fedsim.fields.privacy.canaries import draw_canaries
+from fedsim.fields.privacy.counting import audited_epsilon
+from fedsim.fields.privacy.mechanism import Mechanism
+from fedsim.fields.privacy.mechanisms import gaussian
+from fedsim.fields.privacy.planting import canary_direction
+from fedsim.fields.privacy.private_mean import Bound, private_mean
+from fedsim.types import Context, Updates
+
+pytest.importorskip("jax_privacy")
+
+CANARIES = 60
+PRIVACY = {"clip": 0.2, "noise_multiplier": 0.05, "delta": 1e-5}
+SCENARIO = {
+    "name": "audited",
+    "rounds": 3,
+    "data": {"kind": "gaussian_blobs", "samples": 400, "clients": 80},
+    "model": "mlp",  # with more parameters, whose directions are nearer to orthogonal
+    "privacy": {**PRIVACY, "audit": {"canaries": CANARIES}},
+}
+
+
+def run(seeds: int = 1, **changes) -> fedsim.Result:
+    privacy = {**SCENARIO["privacy"], **changes.pop("privacy", {})}
+    return fedsim.run({**SCENARIO, "seeds": seeds, **changes, "privacy": privacy})
+
+
+def test_a_guess_that_is_always_right_shows_what_so_many_coins_can():
+    """Of n coins, all are guessed right with probability σ(ε)ⁿ, which at the bound is 5 % / 3.
+
+    There are three thresholds to choose from: to guess all, those that are in, and nobody.
+    """
+    takes_part = np.arange(80) % 2 == 0
+    shown = audited_epsilon(np.where(takes_part, 1.0, 0.0), takes_part, 1e-12, confidence=0.95)
+    p = (0.05 / 3) ** (1 / 40)
+    assert shown == pytest.approx(np.log(p / (1 - p)), abs=1e-3)
+
+
+@pytest.mark.parametrize("takes_part", [np.ones(9, bool), np.zeros(9, bool)], ids=["all", "none"])
+def test_coins_that_all_fall_alike_show_nothing(takes_part):
+    assert audited_epsilon(np.arange(9.0), takes_part, 1e-5, confidence=0.95) == 0.0
+
+
+def test_scores_that_are_no_numbers_show_nothing_at_all():
+    takes_part = np.arange(4) < 2
+    scores = np.array([1.0, np.nan, 0.0, 0.0])
+    assert audited_epsilon(scores, takes_part, 1e-5, confidence=0.95) is None
+
+
+def test_coins_are_fair_and_the_same_for_a_seed():
+    eligible = np.arange(5, 105)
+    drawn = [draw_canaries(40, eligible, N=110, seed=seed) for seed in range(200)]
+    for canaries in drawn:
+        assert len(canaries.ids) == 40
+        assert np.isin(canaries.ids, eligible).all()
+        assert not (canaries.within & canaries.without).any()
+    heads = np.array([canaries.within.sum() for canaries in drawn])
+    assert_allclose(heads.mean(), 20, atol=4 * np.sqrt(10 / 200))
+    assert_allclose(heads.var(), 10, rtol=0.4)  # as of 40 coins, and not of half of the canaries
+    assert_array_equal(draw_canaries(40, eligible, N=110, seed=7).within, drawn[7].within)
+
+
+def stack(rows: np.ndarray) -> Updates:
+    ones = jnp.ones(len(rows))
+    return Updates(
+        delta=jnp.asarray(rows, jnp.float32),
+        stats={},
+        aux={},
+        arrived=jnp.ones(len(rows), bool),
+        samples=ones,
+        count=ones,
+        loss=ones,
+        steps=ones,
+        effort=ones,
+        memory=(),
+        bytes=jnp.zeros(len(rows), jnp.int32),
+        age=jnp.zeros(len(rows), jnp.int32),
+    )
+
+
+def aggregate(rows: np.ndarray, canary: list[bool], audited: bool = True) -> np.ndarray:
+    """The aggregate of clients 4, 5, ... under C = 0.5, without noise, of four expected ones."""
+    rule = private_mean(Bound(0.5), 0.0, gaussian(), audited=audited)
+    context = Context(
+        key=jax.random.key(0),
+        round=1,
+        N=jnp.float32(8),
+        lr=jnp.float32(1),
+        shared={},
+        ids=jnp.arange(4, 4 + len(rows)),
+        malicious=jnp.zeros(len(rows), bool),
+        expected=jnp.float32(4),
+        marked=jnp.asarray(canary),
+    )
+    updates = stack(rows)
+    return np.asarray(rule.apply(updates, rule.init(updates.delta[0], None), context)[0])
+
+
+def test_a_canary_moves_the_sum_by_the_bound_in_its_own_direction():
+    rows = np.array([[0.1, 0, 0], [3.0, 4, 0], [0, 0.2, 0]])
+    got = aggregate(rows, [False, False, True])
+    direction = np.asarray(canary_direction(jnp.zeros(3), jnp.int32(6)))
+    assert_allclose(np.linalg.norm(direction), 1, rtol=1e-6)
+    wanted = (np.array([0.1, 0, 0]) + [0.3, 0.4, 0] + 0.5 * direction) / 4
+    assert_allclose(got, wanted, rtol=1e-5)
+    plain = aggregate(rows, [False] * 3, audited=False)
+    assert_array_equal(aggregate(rows, [False] * 3), plain)
+
+
+@pytest.fixture(scope="module")
+def loud() -> fedsim.Result:
+    """A run with hardly any noise."""
+    return run()
+
+
+@if_whole
+@pytest.mark.long
+def test_hardly_any_noise_shows_every_canary_and_spends_as_ever(loud):
+    canaries = loud.canaries
+    inside = canaries["takes_part"] == 1
+    assert len(canaries) == CANARIES and 15 < inside.sum() < 45
+    assert canaries["rounds_joined"].tolist() == [3 * part for part in canaries["takes_part"]]
+    assert canaries["score"][inside].min() > canaries["score"][~inside].max()
+
+    row = loud.summary.iloc[0]
+    assert 1.5 < row["epsilon_low"] < row["epsilon"]
+    assert row["epsilon"] == fedsim.epsilon(PRIVACY, clients=80, rounds=3)
+    assert loud.rounds["clients_sampled"].tolist()[1:] == [80 - (~inside).sum()] * 3
+
+
+@if_whole
+@pytest.mark.long
+def test_nobody_else_notices(loud):
+    """Other clients take part as ever, with the same batches: their losses of round 1 are equal."""
+    cohort = {"kind": "poisson", "rate": 0.5}
+    audited = run(cohort=cohort)
+    plain = fedsim.run({**SCENARIO, "cohort": cohort, "privacy": PRIVACY})
+    absent = audited.canaries[audited.canaries["takes_part"] == 0]["client"]
+    present = ~plain.clients["client"].isin(absent)
+    joined = audited.clients["rounds_joined"]
+    assert_array_equal(joined[present], plain.clients["rounds_joined"][present])
+    assert joined[~present].sum() == 0 < plain.clients["rounds_joined"][~present].sum()
+    assert audited.rounds["epsilon"].tolist() == plain.rounds["epsilon"].tolist()
+    assert "canaries" not in plain.frames() and "epsilon_low" not in plain.summary
+
+
+@pytest.mark.long
+def test_what_a_canary_leaves_is_its_part_in_every_round_and_noise():
+    """Its score is the rounds that it joined, plus N(0, T z²) and what others have of its way."""
+    result = run(2, rounds=4, privacy={"noise_multiplier": 8.0})
+    canaries = result.canaries
+    off = canaries["score"] - canaries["rounds_joined"]
+    of_others = np.sqrt(CANARIES / 2 * 4**2 / 1900)  # by directions of about 1900 parameters
+    std = np.hypot(8.0 * 2, of_others)
+    assert_allclose(off.std(), std, rtol=0.3)
+    assert_allclose(off.mean(), 0, atol=4 * std / np.sqrt(len(off)))
+
+
+@if_whole
+@pytest.mark.long
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree"])
+def test_much_noise_shows_next_to_nothing(mechanism):
+    """A sound run shows more than ε in one of twenty seeds at most, and far less in most."""
+    result = run(10, privacy={"noise_multiplier": 30.0, "mechanism": mechanism})
+    summary = result.summary
+    assert (summary["epsilon_low"] > summary["epsilon"]).sum() <= 1
+    assert summary["epsilon_low"].median() < 0.1
+
+
+@pytest.mark.long
+def test_a_mechanism_that_forgets_its_noise_is_caught(monkeypatch):
+    def silent() -> Mechanism:
+        return Mechanism(lambda like, state, context: (tree.zeros_like(like), state))
+
+    monkeypatch.setitem(FAMILIES["mechanism"], "gaussian", silent)
+    result = run(3, privacy={"noise_multiplier": 10.0})
+    summary = result.summary
+    assert (summary["epsilon"] < 1).all() and (summary["epsilon_low"] > 1).all()
+    assert "in 3 of 3 runs the lower bound is above" in findings(result.records["summary"])[1]
+
+
+def test_sentences_state_both_bounds_and_claim_no_more():
+    row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 0.5, "epsilon_confidence": 0.9}
+    rows = [row, {**row, "epsilon_low": 1.5}]
+    (line,) = findings(rows)
+    assert "at least 0.5 to 1.5 in 2 runs (90 % confidence each); the accountant allows 4." in line
+    *_, above = findings([*rows, {**row, "epsilon_low": 4.5}])
+    assert "in 1 of 3 runs" in above and above.endswith("to 10 % of sound runs at most.")
+    *_, above = findings([{**row, "epsilon_low": 4.5}] * 2)  # 1 % by chance
+    assert above.endswith("at most; check noise, clip and sampling.")
+    assert findings([{"method": "fedavg", "epsilon": 4.0}]) == []
+
+
+def test_samples_of_a_fixed_size_are_refused():
+    cohort = {"kind": "uniform", "size": 8}
+    with pytest.raises(ScenarioError, match=r"privacy\.audit: a sample of fixed"):
+        run(cohort=cohort, privacy={"accountant": "rdp"})
+
+
+def test_noise_that_clients_add_is_not_audited():
+    wanted = r"privacy.audit: canaries send .* use the mechanism gaussian, or remove audit"
+    with pytest.raises(ScenarioError, match=wanted):
+        run(cohort="all", privacy={"mechanism": "distributed_skellam", "accountant": "rdp"})
+
+
+def test_more_canaries_than_clients_are_refused():
+    wanted = r"privacy.audit.canaries: is 81, and 80 clients can take part; write at most 80"
+    with pytest.raises(ScenarioError, match=wanted):
+        run(privacy={"audit": {"canaries": 81}})
+
+
+@pytest.mark.long
+def test_an_audited_run_is_told_and_verified(loud, tmp_path, pictures):
+    out = tmp_path / "audited"
+    fedsim.run(SCENARIO, out=out)
+    assert all(check.ok for check in fedsim.verify(out).checks)
+    page = html.unescape((out / "report.html").read_text(encoding="utf-8"))
+    assert findings(loud.records["summary"])[0] in page
+    assert "60 canaries" in page

@@ -1,0 +1,470 @@
+"""DP-SGD of clients: clipped gradients of samples by hand, their noise, ε, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import if_whole
+from numpy.testing import assert_allclose, assert_array_equal
+from reference.scenarios import consecutive
+from scipy import stats
+
+import fedsim
+from fedsim.assemble import Experiment, build
+from fedsim.assemble.experiment import numerics
+from fedsim.assemble.forecast import forecast
+from fedsim.clients import sgd
+from fedsim.engine.task import cross_entropy, task
+from fedsim.errors import ScenarioError
+from fedsim.fields.privacy.dp_sgd import dp_sgd as private_steps
+from fedsim.fields.privacy.noise_notes import noise_notes
+from fedsim.models import mlp
+from fedsim.models.computing import computing_in
+from fedsim.scenario import read
+from fedsim.types import Batch, Work
+
+SIZES = (5, 0, 9, 1)
+PRIVATE = {"clip": 1.5, "noise_multiplier": 0.0, "cap": 3, "microbatch": 2}
+SCENARIO = {
+    "name": "dp_sgd",
+    "rounds": 4,
+    "data": {"clients": 4, "test": 0.0},
+    "model": "logistic",
+    "cohort": {"kind": "uniform", "size": 2},
+    "client": {"lr": 0.5, "batch": 2, "steps": 3, "dp_sgd": PRIVATE},
+    "server": [{"kind": "mean", "weights": "uniform"}, {"kind": "sgd", "lr": 0.5}],
+    "numerics": {"dtype": "float64"},
+}
+
+
+def samples() -> fedsim.Arrays:
+    rng = np.random.default_rng(0)
+    n = sum(SIZES)
+    return fedsim.Arrays(rng.normal(size=(n, 4)), np.arange(n) % 3)
+
+
+def client(**changes) -> dict:
+    return {**SCENARIO["client"], **changes}
+
+
+def dp_sgd(**changes) -> dict:
+    return client(dp_sgd={**PRIVATE, **changes})
+
+
+def run(**changes) -> fedsim.Result:
+    return fedsim.run({**SCENARIO, **changes}, data=samples(), partition=consecutive(SIZES))
+
+
+def flat(params) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
+
+
+def gradients(weights, bias, x, y):
+    """Of the cross-entropy of softmax regression, one row for every sample, W before b."""
+    outputs = x @ weights + bias
+    chances = np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True)
+    off = chances - np.eye(3)[y]
+    return np.concatenate([(x[:, :, None] * off[:, None]).reshape(len(x), 12), off], axis=1)
+
+
+def by_hand(result, clip: float | None, expected_size: bool) -> np.ndarray:
+    """The final W and b of a run in plain NumPy, on the batches of its plan."""
+    data = samples()
+    plan = result.experiment.plans[0]
+    model = vector(result.experiment.shared[0]["params"])
+    for r in range(1, 5):
+        updates = []
+        for who in plan.round(r)[0].ids.tolist():
+            y = model.copy()
+            for index, valid in zip(*plan.work.batches(r, who), strict=True):
+                rows = index[:valid]
+                g = gradients(y[:12].reshape(4, 3), y[12:], data.x[rows], data.y[rows])
+                if clip is not None:
+                    lengths = np.sqrt((g**2).sum(axis=1, keepdims=True))
+                    g = g * np.minimum(1, clip / lengths)
+                size = min(2, SIZES[who]) if expected_size else max(valid, 1)
+                y = y - 0.5 * g.sum(axis=0) / size
+            updates.append(y - model)
+        model = model + 0.5 * np.mean(updates, axis=0)
+    return model
+
+
+def vector(params) -> np.ndarray:
+    return np.concatenate([np.ravel(params["W"]), params["b"]])
+
+
+def ended(result) -> np.ndarray:
+    return vector(result.model())
+
+
+def test_clipped_gradients_over_the_expected_size_by_hand():
+    """Clients without samples, empty batches, cut batches, and half a step of the server."""
+    result = run()
+    assert_allclose(ended(result), by_hand(result, clip=1.5, expected_size=True), rtol=1e-12)
+    plan = result.experiment.plans[0]
+    sizes = np.concatenate([plan.work.batches(r, 2)[1] for r in range(1, 30)])
+    assert {0, 3} <= set(sizes.tolist()) and sizes.max() == 3
+    at_start = gradients(np.zeros((4, 3)), np.zeros(3), samples().x, samples().y)
+    lengths = np.linalg.norm(at_start, axis=1)
+    assert lengths.min() < 1.5 < lengths.max()
+
+
+@pytest.mark.long
+def test_plain_steps_on_the_same_batches_are_those_of_the_mean_gradient():
+    """Without a bound and noise, both are SGD, over the size that is expected or that came."""
+    plain = run(client={"lr": 0.5, "batch": 2, "steps": 3, "shuffle": "poisson"})
+    assert_allclose(ended(plain), by_hand(plain, clip=None, expected_size=False), rtol=1e-12)
+    unbounded = run(client=dp_sgd(clip=1e30, cap=None))
+    assert_allclose(ended(unbounded), by_hand(unbounded, None, expected_size=True), rtol=1e-12)
+    assert rows_drawn(plain) == rows_drawn(unbounded)
+
+
+def rows_drawn(result) -> list:
+    plan = result.experiment.plans[0]
+    return [plan.work.batches(r, who)[0].tolist() for r in (1, 2, 3) for who in (0, 2, 3)]
+
+
+@pytest.mark.long
+def test_full_batches_without_bound_and_noise_are_plain_full_batches():
+    full = {"lr": 0.5, "batch": "full", "steps": 3}
+    private = run(client={**full, "dp_sgd": {"clip": 1e30, "noise_multiplier": 0.0}})
+    plain = run(client=full)
+    assert_allclose(ended(private), ended(plain), rtol=1e-13)
+    assert private.rounds["batches_cut"].iloc[1:].tolist() == [0] * 4
+
+
+@pytest.mark.long
+def test_how_many_gradients_are_held_at_a_time_changes_nothing():
+    both = [ended(run(client=dp_sgd(microbatch=held))) for held in (1, None)]
+    assert_allclose(*both, rtol=1e-13)
+
+
+def zeros(n: int, features: int) -> fedsim.Arrays:
+    """Samples of which only the bias can learn anything."""
+    return fedsim.Arrays(np.zeros((n, features)), np.arange(n) % 5)
+
+
+@pytest.mark.long
+def test_noise_has_the_deviation_and_the_form_that_it_should_empty_batches_too():
+    """Two clients, four steps each: W moves by N(0, 4 (lr z C / b)² / 2), in every coordinate."""
+    scenario = {
+        "name": "noise",
+        "rounds": 1,
+        "data": {"clients": 2, "test": 0.0},
+        "model": "logistic",
+        "client": {"lr": 0.3, "batch": 1, "steps": 4},
+    }
+    scenario["client"]["dp_sgd"] = {"clip": 0.5, "noise_multiplier": 3.0}
+    result = fedsim.run(scenario, data=zeros(60, 4000))
+    plan = result.experiment.plans[0]
+    assert 0 in np.concatenate([plan.work.batches(1, who)[1] for who in (0, 1)])
+    moved = result.model()["W"] - result.experiment.shared[0]["params"]["W"]
+    drawn = np.ravel(moved) / (2 * 0.3 * 3.0 * 0.5 / np.sqrt(2))
+    assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2 * len(drawn)))
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+
+
+@pytest.mark.long
+def test_epsilon_of_every_client_is_that_of_its_steps():
+    dp = pytest.importorskip("dp_accounting")
+    fleet = {"dropout": {"during": 0.2, "after": 0.2}}
+    result = run(client=dp_sgd(noise_multiplier=1.5, delta=1e-3), fleet=fleet, rounds=6)
+    table = result.clients
+    steps = np.zeros(4, int)
+    plan = result.experiment.plans[0]
+    for r in range(1, 7):
+        work = plan.round(r)[0]
+        np.add.at(steps, work.ids, work.steps)
+        if work.uncounted is not None:
+            sent = work.uncounted.sent
+            np.add.at(steps, work.uncounted.ids[sent], work.uncounted.steps[sent])
+    for n, taken, epsilon in zip(SIZES, steps.tolist(), table["epsilon"], strict=True):
+        if not taken:
+            assert epsilon == 0
+            continue
+        event = dp.TruncatedSubsampledGaussianDpEvent(n, min(2 / n, 1), 3, 1.5)
+        accountant = dp.pld.PLDAccountant()
+        accountant.compose(event, taken)
+        assert_allclose(epsilon, accountant.get_epsilon(1e-3), rtol=1e-3)
+    assert (steps[[0, 2, 3]] > 0).any() and steps[1] == 0
+
+
+@pytest.mark.long
+def test_a_client_that_takes_part_in_no_round_spends_nothing_and_no_noise_spends_all():
+    result = run(cohort={"kind": "listed", "rounds": [[0]]}, rounds=1)
+    assert result.clients["epsilon"].tolist() == [np.inf, 0, 0, 0]
+    assert result.clients["rounds_joined"].tolist() == [1, 0, 0, 0]
+
+
+SMALL = {
+    "name": "small",
+    "rounds": 4,
+    "data": {"kind": "gaussian_blobs", "samples": 240, "clients": 12},
+    "cohort": {"kind": "poisson", "rate": 0.5},
+    "client": {"lr": 0.2, "batch": 4, "epochs": 1},
+}
+SMALL["client"]["dp_sgd"] = {"clip": 0.5, "noise_multiplier": 1.0}
+
+
+@pytest.mark.long
+def test_a_run_goes_on_as_if_undisturbed_and_spends_once(tmp_path):
+    setting = {**SMALL, "checkpoint": {"rounds": 1}}
+    fedsim.run(setting, out=tmp_path / "whole")
+    fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
+    fedsim.run(setting, out=tmp_path / "left", resume=True)
+    for name in ("rounds.csv", "clients.csv", "model.fedavg.0.safetensors"):
+        whole = (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "left" / name).read_bytes() == whole
+
+
+@pytest.mark.long
+def test_blocks_change_no_byte():
+    setting = {**SMALL, "numerics": {"lanes": 2}}
+    whole = fedsim.run(setting)
+    blocks = fedsim.run(setting, edits=["numerics.block=2"])
+    assert blocks.records["rounds"] == whole.records["rounds"]
+    assert blocks.records["clients"] == whole.records["clients"]
+    assert_array_equal(flat(blocks.model()), flat(whole.model()))
+
+
+@pytest.mark.long
+def test_other_random_streams_do_not_move():
+    """One step each: noise changes where the model goes, not who trains from it on what."""
+    steps = {"lr": 0.2, "batch": 4, "steps": 1}
+    noisy = fedsim.run({**SMALL, "client": {**steps, "dp_sgd": SMALL["client"]["dp_sgd"]}}).rounds
+    plain = fedsim.run({**SMALL, "client": {**steps, "shuffle": "poisson"}}).rounds
+    names = ["clients_sampled", "bytes_up", "virtual_seconds"]
+    assert noisy[names].equals(plain[names])
+    assert noisy["train_loss"][1] == pytest.approx(plain["train_loss"][1], rel=1e-6)
+    assert noisy["test_loss"][1] != plain["test_loss"][1]
+
+
+ALLOWED = {
+    "a proximal term": {"method": "fedprox"},
+    "control variates": {"method": "scaffold"},
+    "momentum that is carried": {
+        "client": {**SMALL["client"], "momentum": 0.9, "optimizer_state": "carry"}
+    },
+    "a personal head": {"method": "fedper", "model": "mlp"},
+    "an asynchronous server": {"schedule": {"kind": "fedbuff", "buffer": 3}, "cohort": "all"},
+    "private clients": {"privacy": {"clip": 0.2, "noise_multiplier": 1.0, "delta": 1e-5}},
+    "clients alone": {"method": "local_only"},
+}
+
+
+@if_whole
+@pytest.mark.long
+@pytest.mark.parametrize("case", ALLOWED)
+def test_what_is_computed_from_noised_gradients_is_allowed(case):
+    result = fedsim.run({**SMALL, **ALLOWED[case], "rounds": 2})
+    assert result.status == "done"
+    epsilons = result.clients["epsilon"].to_numpy()
+    joined = result.clients["rounds_joined"].to_numpy()
+    assert (epsilons[joined > 0] > 0).all() and (epsilons[joined == 0] == 0).all()
+
+
+@if_whole
+@pytest.mark.long
+def test_images_are_changed_before_their_gradients_are_clipped():
+    data = {"kind": "digits", "clients": 12, "augment": ["flip"]}
+    result = fedsim.run({**SMALL, "data": data, "rounds": 1})
+    assert result.status == "done"
+
+
+@fedsim.client
+def peeking():
+    """Weighs every loss by the mean label of the batch."""
+
+    def gradient(task, variables, batch, local, shared, work):
+        weight = lambda outputs, row: task.loss(outputs, row.y) * batch.y.mean()
+        return task.value_and_grad(variables, batch, lambda _, outputs, row: weight(outputs, row))
+
+    return sgd()._replace(gradient=gradient)
+
+
+PRIVATE_CLIENT = SMALL["client"]
+IMAGES = {"kind": "digits", "clients": 12}
+METHODS = "use a method such as sgd, fedprox or scaffold"
+REFUSED = {
+    "shuffled batches": (
+        {"client": {**PRIVATE_CLIENT, "shuffle": True}},
+        "client.shuffle: epsilon is that of Poisson batches, and these are cut from the epochs of "
+        "a client; write poisson, or remove it",
+    ),
+    "batches as stored": (
+        {"client": {**PRIVATE_CLIENT, "shuffle": False}},
+        "client.shuffle: epsilon is that of Poisson batches",
+    ),
+    "no clip": (
+        {"client": {"dp_sgd": {"noise_multiplier": 1.0}}},
+        "client.dp_sgd.clip: is missing",
+    ),
+    "no noise multiplier": (
+        {"client": {"dp_sgd": {"clip": 1.0}}},
+        "client.dp_sgd.noise_multiplier: is missing",
+    ),
+    "a delta of 1": (
+        {"client": {"dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1.0}}},
+        "client.dp_sgd.delta: should be a number from 1e-12 to 0.5",
+    ),
+    "a bound of 0": (
+        {"client": {"dp_sgd": {"clip": 0.0, "noise_multiplier": 1.0}}},
+        "client.dp_sgd.clip: should be a number above 0",
+    ),
+    "a cap below the batch": (
+        {"client": {"batch": 16, "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "cap": 8}}},
+        "client.dp_sgd.cap: is 8, and client.batch expects 16 samples; write more, or a smaller",
+    ),
+    "a cap of full batches": (
+        {"client": {"batch": "full", "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "cap": 8}}},
+        "client.dp_sgd.cap: client.batch is full, and no batch is cut; remove it",
+    ),
+    "a gradient before training": (
+        {"method": "mime"},
+        "client.kind: mime sends a gradient without noise before it trains, and dp_sgd counts the "
+        f"noised gradients of a client's own steps alone; {METHODS}",
+    ),
+    "pooled samples": ({"method": "centralised"}, "client.kind: centralised trains on the samples"),
+    "counts of labels": ({"method": "fedlc"}, "client.kind: fedlc uses the counts of a client's"),
+    "two gradients of a batch": (
+        {"method": "fedsam"},
+        "client.kind: fedsam takes 2 gradients of a batch in a step, and epsilon counts one",
+    ),
+    "gradients weighed by what came": (
+        {"method": "fedsgd"},
+        "client.kind: fedsgd looks at the samples of a batch besides its gradient",
+    ),
+    "a teacher": ({"method": "fedntd"}, "client.kind: fedntd looks at the samples of a batch"),
+    "an objective that sees the whole batch": (
+        {"client": {**PRIVATE_CLIENT, "kind": "peeking"}},
+        "client.kind: peeking looks at the samples of a batch besides its gradient",
+    ),
+    "features": (
+        {"method": "moon", "model": "mlp"},
+        "client.kind: moon looks at the samples of a batch",
+    ),
+    "batch statistics": (
+        {"data": IMAGES, "model": {"kind": "resnet", "depth": 8, "norm": "batch"}},
+        "model: in resnet, the samples of a batch see each other",
+    ),
+    "losses that are sent": (
+        {"method": "qfedavg"},
+        "server[0]: clients send q_fair the losses on their samples, and dp_sgd",
+    ),
+    "drawn by losses": (
+        {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 6}},
+        "cohort: power_of_choice draws clients by the losses on their samples, and dp_sgd",
+    ),
+    "availability by labels": (
+        {"fleet": {"availability": "label_dependent"}},
+        "fleet.availability: who can be reached depends on labels, and dp_sgd counts",
+    ),
+}
+QUICK = ("shuffled batches", "a cap below the batch", "gradients weighed by what came")
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.long) for c in REFUSED]
+)
+def test_what_epsilon_does_not_cover_is_refused(case):
+    changes, text = REFUSED[case]
+    with pytest.raises(ScenarioError) as error:
+        fedsim.run({**SMALL, **changes})
+    assert text in str(error.value)
+
+
+@pytest.mark.long
+def test_a_resolved_scenario_repeats_the_run_and_tells_its_batches():
+    result = fedsim.run(SMALL)
+    assert result.scenario["client"]["shuffle"] == "poisson"
+    assert fedsim.run(result.scenario).records["clients"] == result.records["clients"]
+
+
+@pytest.mark.long
+def test_what_is_foretold_is_what_a_client_spends_that_always_comes():
+    result = fedsim.run({**SMALL, "cohort": "all"})
+    foretold = forecast(result.experiment)["samples_epsilon"]
+    assert foretold["epsilon"] == result.clients["epsilon"].max()
+
+
+FOR_EPSILON = {"clip": 1.0, "epsilon": 3.0}
+
+
+def small(keys: dict) -> dict:
+    return {**SMALL["client"], "dp_sgd": keys}
+
+
+def built(**changes) -> Experiment:
+    scenario = read({**SMALL, **changes})
+    with numerics(scenario):
+        return build(scenario)
+
+
+@pytest.mark.long
+def test_an_epsilon_has_the_least_noise_under_which_no_sample_spends_more():
+    """Under clients of unequal sizes, who all take part in all rounds."""
+    skewed = {**SMALL["data"], "partition": {"kind": "quantity", "distribution": "lognormal"}}
+    case = {**SMALL, "data": skewed, "cohort": "all", "client": small(FOR_EPSILON)}
+    result = fedsim.run(case)
+    solved = result.scenario["client"]["dp_sgd"]
+    spent = result.clients["epsilon"].max()
+    assert 0.99 * 3.0 < spent <= 3.0 == solved["epsilon"]
+    assert fedsim.run(result.scenario).records["clients"] == result.records["clients"]
+
+    less = {**solved, "epsilon": None, "noise_multiplier": solved["noise_multiplier"] * 0.999}
+    more = fedsim.run({**case, "client": small(less)}).clients["epsilon"].max()
+    assert more > 3.0
+
+
+@pytest.mark.parametrize(
+    ("keys", "sections", "text"),
+    [
+        ({"clip": 1.0}, {}, "noise_multiplier: is missing, and so is an epsilon"),
+        ({**FOR_EPSILON, "noise_multiplier": 0.1}, {}, "noise_multiplier: is 0.1, which spends"),
+        ({"clip": 1.0, "noise_multiplier": 1e-6}, {}, "noise_multiplier: expected 0, or a number"),
+        (
+            FOR_EPSILON,
+            {"schedule": {"kind": "fedasync"}},
+            "epsilon: under fedasync, a client may train more often",
+        ),
+    ],
+)
+def test_an_epsilon_that_cannot_be_solved_for_is_refused(keys, sections, text):
+    with pytest.raises(ScenarioError, match=text):
+        built(client=small(keys), **sections)
+
+
+def test_noise_that_drowns_everything_is_said():
+    """That of samples, and that of clients; and what is plain is not."""
+    (line,) = noise_notes(built(client=small({"clip": 1.0, "noise_multiplier": 100.0})))
+    assert line.startswith("client.dp_sgd: over the run, noise takes the model about ")
+    few = {"clip": 1.0, "epsilon": 0.2, "delta": 1e-5}
+    server = [{"kind": "mean", "weights": "uniform", "denominator": "expected"}]
+    (line,) = noise_notes(built(privacy=few, cohort="all", server=server))
+    assert line.startswith("privacy: over the run, noise takes the model about ")
+    assert noise_notes(built(client=small({"clip": 1.0, "noise_multiplier": 1.0}))) == []
+
+
+@pytest.mark.long
+def test_gradients_are_clipped_and_noised_in_float32():
+    """The noise of a step in bfloat16 is that of the step in float32, to float32's rounding."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(5, 16, 16, 1)), jnp.float32)
+    y = jnp.asarray(rng.integers(0, 3, 5))
+    batch = Batch(x=x, y=y, mask=jnp.arange(5) < 4, key=jax.random.key(1), step=jnp.int32(0))
+    net = mlp([8])((256,), 3)
+    variables = net.init(jax.random.key(0))
+    noise = {}
+    for model in (net, computing_in(net, "bfloat16")):
+        learning = task(model, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
+        work = Work(*[jnp.float32(5)] * 7)
+        gradients = []
+        for multiplier in (0.0, 3.0):
+            private = private_steps(clip=1.0, noise_multiplier=multiplier, expected=4)
+            noised = private(learning, jax.random.key(2), work)
+            _, gradient = jax.jit(noised.value_and_grad)(variables, batch)
+            assert {leaf.dtype.name for leaf in jax.tree.leaves(gradient)} == {"float32"}
+            gradients.append(gradient)
+        noise[model] = jax.tree.map(jnp.subtract, gradients[1], gradients[0])
+    close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6)
+    jax.tree.map(close, *noise.values())

@@ -1,0 +1,102 @@
+"""One Gaussian release, messages private by themselves, and the split of an adaptive clip."""
+
+import json
+import math
+
+import pytest
+from conftest import TESTS
+from scipy.stats import norm
+
+from fedsim.errors import PrivacyError
+from fedsim.fields.privacy.counting import (
+    adaptive_noise_split,
+    local_gaussian_std,
+    local_laplace_scale,
+)
+from fedsim.fields.privacy.counting.gaussian import delta_of, epsilon_of
+
+CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+(MECHANISM,) = [case for case in CASES if case["fn"] == "gaussian"]
+SPLITS = [case for case in CASES if case["fn"] == "adaptive_noise_split"]
+
+
+@pytest.mark.parametrize("row", MECHANISM["expected"]["table"])
+def test_a_release_follows_its_oracle(row):
+    epsilon = epsilon_of(1 / row["sigma"], row["delta"])
+    assert epsilon == pytest.approx(row["eps_analytic"], rel=1e-8)
+
+
+@pytest.mark.parametrize("row", MECHANISM["expected"]["table"])
+def test_the_std_of_a_message_is_the_least_for_its_epsilon(row):
+    """Sensitivity 1, of messages of norm ½: any of them may be any other."""
+    std = local_gaussian_std(0.5, row["eps_analytic"], row["delta"])
+    assert std == pytest.approx(row["sigma"], rel=1e-8)
+    assert delta_of(1 / std, row["eps_analytic"]) <= row["delta"]
+
+
+def test_the_classic_std_is_that_of_the_textbook_up_to_one():
+    std = local_gaussian_std(2.0, 0.5, 1e-6, calibration="classic")
+    assert std == pytest.approx(4.0 * math.sqrt(2 * math.log(1.25e6)) / 0.5)
+    assert std > local_gaussian_std(2.0, 0.5, 1e-6)
+    with pytest.raises(PrivacyError, match=r"classic holds up to epsilon 1.*exact") as refused:
+        local_gaussian_std(2.0, 1.01, 1e-6, calibration="classic")
+    assert refused.value.where == "calibration"
+
+
+def test_an_exact_std_meets_the_definition():
+    """Φ(1/2σ − εσ) − e^ε Φ(−1/2σ − εσ) = δ."""
+    epsilon, delta = 1.5, 1e-4
+    s = local_gaussian_std(0.5, epsilon, delta)
+    left = norm.cdf(1 / (2 * s) - epsilon * s)
+    right = math.exp(epsilon) * norm.cdf(-1 / (2 * s) - epsilon * s)
+    assert left - right == pytest.approx(delta, rel=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 1.0, 30.0, 300.0])
+@pytest.mark.parametrize("delta", [0.4, 1e-3, 1e-12])
+def test_epsilon_and_std_are_inverse_and_never_on_the_wrong_side(epsilon, delta):
+    std = local_gaussian_std(0.5, epsilon, delta)
+    assert delta_of(1 / std, epsilon) <= delta
+    assert epsilon_of(1 / std, delta) == pytest.approx(epsilon, rel=1e-6, abs=1e-9)
+
+
+def test_laplace_noise_of_a_message():
+    assert local_laplace_scale(3.0, 1.5) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("refused", "key"),
+    [
+        (lambda: local_laplace_scale(1.0, 0.0), "epsilon"),
+        (lambda: local_gaussian_std(1.0, -1.0, 1e-5), "epsilon"),
+        (lambda: local_gaussian_std(1.0, 1.0, 0.0), "delta"),
+        (lambda: local_gaussian_std(1.0, 1.0, 1.0), "delta"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(refused, key):
+    with pytest.raises(PrivacyError) as error:
+        refused()
+    assert error.value.where == key
+
+
+@pytest.mark.parametrize("case", SPLITS, ids=[case["name"] for case in SPLITS])
+def test_the_split_of_an_adaptive_clip_follows_its_oracle(case):
+    given = case["params"]
+    split = adaptive_noise_split(given["z"], given["sigma_b"])
+    assert split == pytest.approx(case["expected"]["z_delta"], rel=1e-9)
+
+
+def test_both_releases_of_a_split_spend_what_one_does():
+    """Sensitivities 1 and ½: the squares of sensitivity over std add up."""
+    z, count_std = 0.8, 1.5
+    updates = 1 / adaptive_noise_split(z, count_std) ** 2
+    count = (0.5 / count_std) ** 2
+    assert updates + count == pytest.approx(1 / z**2)
+    assert adaptive_noise_split(0.0, 1.0) == 0.0
+
+
+@pytest.mark.parametrize("z", [2.0, 3.0])
+def test_a_count_that_alone_spends_more_is_refused(z):
+    with pytest.raises(PrivacyError, match=f"write more than {z / 2:g}") as error:
+        adaptive_noise_split(z, 1.0)
+    assert error.value.where == "clip.count_std"

@@ -1,0 +1,170 @@
+"""The noise of every mechanism by hand: what its rounds are made of, and how they covary."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import TESTS, if_whole
+from numpy.testing import assert_allclose
+from test_private_runs import SCENARIO, context, leaves, privacy, rows_of
+
+import fedsim
+from fedsim import tree
+from fedsim.fields.privacy.counting import DISTRIBUTED
+from fedsim.kinds import FAMILIES
+
+D = 3
+CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+ROOTS = [
+    case for case in CASES if case["fn"] == "matrix_factorisation" and case["params"]["n"] < 256
+]
+# Two rounds back, all are remembered; and θ = (½, 0), ω = (¼, ⅛).
+BLT = {"buffers": 2, "decay": [0.5, 0.0], "scale": [0.25, 0.125]}
+COEFFICIENTS = {
+    "gaussian": [1, 0, 0, 0, 0, 0],
+    "banded": [1, 1 / 2, 3 / 8, 0, 0, 0],
+    "blt": [1, 3 / 8, 1 / 8, 1 / 16, 1 / 32, 1 / 64],
+}
+OPTIONS = {"gaussian": {}, "banded": {"bands": 3}, "blt": BLT}
+
+
+def key(round: int) -> jax.Array:
+    return jax.random.fold_in(jax.random.key(7), round)
+
+
+def noises(kind: str, rounds: int, **options) -> np.ndarray:
+    """The noise of rounds 1, 2, ... `[rounds, D]`."""
+    mechanism = FAMILIES["mechanism"][kind](**options)
+    like = jnp.zeros(D)
+    state = mechanism.init(like)
+    draw = jax.jit(mechanism.draw)
+    drawn = []
+    for t in range(1, rounds + 1):
+        noise, state = draw(like, state, context(())._replace(key=key(t), round=jnp.int32(t)))
+        drawn.append(noise)
+    return np.array(drawn)
+
+
+def independent(rounds: int) -> np.ndarray:
+    """Z of rounds 1, 2, ... `[rounds, D]`."""
+    return np.array([tree.normal(jnp.zeros(D), key(t)) for t in range(1, rounds + 1)])
+
+
+@pytest.mark.parametrize("kind", COEFFICIENTS)
+def test_a_toeplitz_matrix_makes_independent_draws_of_the_noise(kind):
+    """C w = Z, with c by hand: binom(2k, k)/4^k; ω_1 + ω_2, then ¼ (½)^(k − 1)."""
+    c = COEFFICIENTS[kind]
+    C = np.array([[c[i - j] if i >= j else 0 for j in range(6)] for i in range(6)])
+    assert_allclose(C @ noises(kind, 6, **OPTIONS[kind]), independent(6), atol=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ROOTS, ids=[case["name"] for case in ROOTS])
+def test_sums_over_rounds_are_as_noisy_as_their_oracle_says(case):
+    """Times the sensitivity of one round: the root of the mean variance, and of the largest."""
+    n = case["params"]["n"]
+    wanted = {
+        "gaussian": ({}, case["expected"]["identity_B=A,C=I"]),
+        "banded": ({"bands": n}, case["expected"]["sqrt_toeplitz"]),
+    }
+    for kind, (options, numbers) in wanted.items():
+        impulse = impulses(kind, n, **options)  # of the noise [n, n]
+        variances = (np.cumsum(impulse, axis=0) ** 2).sum(axis=1)
+        sensitivity = numbers["sensitivity"]
+        rel = 1e-4  # in float32
+        assert sensitivity * np.sqrt(variances.mean()) == pytest.approx(
+            numbers["rmse_mean"], rel=rel
+        )
+        assert sensitivity * np.sqrt(variances.max()) == pytest.approx(
+            numbers["max_se_root"], rel=rel
+        )
+
+
+def impulses(kind: str, rounds: int, **options) -> np.ndarray:
+    """C⁻¹: how much of the draw of every round is in the noise of each `[rounds, rounds]`."""
+    drawn = np.array([tree.normal(jnp.zeros(2 * rounds), key(t)) for t in range(1, rounds + 1)])
+    mechanism = FAMILIES["mechanism"][kind](**options)
+    like = jnp.zeros(2 * rounds)
+    state = mechanism.init(like)
+    draw = jax.jit(mechanism.draw)
+    noise = []
+    for t in range(1, rounds + 1):
+        row, state = draw(like, state, context(())._replace(key=key(t), round=jnp.int32(t)))
+        noise.append(row)
+    # noise = C⁻¹ drawn, in more coordinates than rounds
+    return np.linalg.lstsq(drawn.T.astype(float), np.array(noise, float).T, rcond=None)[0].T
+
+
+# Rounds whose draws are in the sum over rounds 1 to t: 2^ℓ rounds end with the node of level ℓ.
+NODES = {1: [1], 2: [2], 3: [2, 3], 4: [4], 5: [4, 5], 6: [4, 6], 7: [4, 6, 7], 8: [8]}
+
+
+def test_a_tree_has_a_node_for_every_one_in_the_binary_digits_of_the_round():
+    sums = np.cumsum(noises("tree", 8), axis=0)
+    Z = independent(8)
+    assert_allclose(sums, [sum(Z[t - 1] for t in NODES[r]) for r in range(1, 9)], atol=1e-6)
+
+
+def test_a_tree_that_restarts_keeps_the_sum_of_the_trees_before():
+    sums = np.cumsum(noises("tree", 8, restart=3), axis=0)
+    Z = independent(8)
+    rounds = [[1], [2], [2, 3], [2, 3, 4], [2, 3, 5], [2, 3, 5, 6], [2, 3, 5, 6, 7]]
+    rounds += [[2, 3, 5, 6, 8]]
+    assert_allclose(sums, [sum(Z[t - 1] for t in r) for r in rounds], atol=1e-6)
+
+
+def test_every_mechanism_has_a_case():
+    ours = {kind for kind, f in FAMILIES["mechanism"].items() if f.__module__.startswith("fedsim.")}
+    # What clients add has its cases in test_distributed.
+    assert ours == {*COEFFICIENTS, "tree", *DISTRIBUTED}
+
+
+def private(mechanism, **changes) -> dict:
+    section = privacy(mechanism=mechanism, noise_multiplier=3.0)
+    return {**SCENARIO, "cohort": "all", "privacy": section, **changes}
+
+
+@if_whole
+@pytest.mark.long
+def test_noise_of_rounds_of_a_run_covaries_as_it_should():
+    """Models of clients that stay where they are: (zC/m)² C⁻¹C⁻ᵀ over the rounds."""
+    models = []
+
+    def watch(experiment, seed, row):
+        shared = row.server.shared["params"]
+        models.append(np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(shared)]))
+
+    mechanism = {"kind": "banded", "bands": 3}
+    model = {"kind": "mlp", "hidden": [500]}
+    setting = private(mechanism, client={"lr": 0.0}, rounds=5, model=model)
+    fedsim.run(setting, watch=watch)
+    noise = np.diff(models, axis=0) / (3 * 0.2 / 20)
+    c = [1, 1 / 2, 3 / 8]
+    C = sum(value * np.eye(5, k=-k) for k, value in enumerate(c))
+    wanted = np.linalg.inv(C) @ np.linalg.inv(C).T
+    assert_allclose(np.cov(noise), wanted, atol=6 * wanted.max() / np.sqrt(len(noise[0])))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mechanism", ["tree", {"kind": "banded", "bands": 3}])
+def test_a_run_with_correlated_noise_goes_on_as_if_undisturbed(mechanism, tmp_path):
+    setting = private(mechanism, checkpoint={"rounds": 1}, rounds=5)
+    whole = fedsim.run(setting, out=tmp_path / "whole")
+    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
+    left = fedsim.run(setting, out=tmp_path / "left", resume=True)
+    assert rows_of(left) == rows_of(whole)
+    assert leaves(left).tobytes() == leaves(whole).tobytes()
+
+
+def test_one_band_is_independent_noise():
+    assert_allclose(noises("banded", 3, bands=1), noises("gaussian", 3))
+
+
+@pytest.mark.long
+def test_the_matrix_of_blt_stands_in_the_resolved_scenario_which_repeats_the_run():
+    result = fedsim.run(private({"kind": "blt", "buffers": 2}))
+    mechanism = result.scenario["privacy"]["mechanism"]
+    assert len(mechanism["decay"]) == len(mechanism["scale"]) == 2
+    assert rows_of(fedsim.run(result.scenario)) == rows_of(result)

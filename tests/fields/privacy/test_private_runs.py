@@ -1,0 +1,237 @@
+"""Private runs: what they add, what they leave as it is, and that every round spends ε once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+import fedsim
+from fedsim.errors import CheckpointError
+from fedsim.fields.privacy.mechanisms import gaussian
+from fedsim.fields.privacy.private_mean import Bound, private_mean
+from fedsim.types import Context, Updates
+
+SCENARIO = {
+    "name": "private",
+    "rounds": 4,
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 20},
+    "cohort": {"kind": "poisson", "rate": 0.3},
+    "privacy": {"clip": 0.2, "noise_multiplier": 1.0, "delta": 1e-5},
+}
+MEAN = {"kind": "mean", "weights": "uniform", "denominator": "expected"}
+ADAPTIVE = {"kind": "adaptive", "count_std": 2.0}
+
+
+def run(**changes) -> fedsim.Result:
+    return fedsim.run({**SCENARIO, **changes})
+
+
+def privacy(**changes) -> dict:
+    return {**SCENARIO["privacy"], **changes}
+
+
+def leaves(result: fedsim.Result) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(result.model())])
+
+
+def rows_of(result: fedsim.Result, *without: str) -> list[dict]:
+    return [
+        {name: value for name, value in row.items() if name not in without}
+        for row in result.records["rounds"]
+    ]
+
+
+@pytest.mark.long
+def test_without_noise_and_bound_it_is_the_mean_bit_for_bit():
+    private = run(privacy=privacy(clip=1e30, noise_multiplier=0.0))
+    plain = run(privacy=None, server=[MEAN])
+    assert rows_of(private, "epsilon", "privacy/clip") == rows_of(plain)
+    assert_array_equal(leaves(private), leaves(plain))
+    assert private.rounds["epsilon"].tolist() == [0.0] + [np.inf] * 4
+
+
+@pytest.mark.long
+def test_every_round_spends_what_the_accountant_says():
+    result = run()
+    section, cohort = SCENARIO["privacy"], SCENARIO["cohort"]
+    wanted = fedsim.epsilon(section, cohort, clients=20, rounds=[0, 1, 2, 3, 4])
+    assert result.rounds["epsilon"].tolist() == wanted
+    assert_allclose(result.rounds["privacy/clip"].iloc[1:], 0.2)
+
+
+@pytest.mark.long
+def test_other_random_streams_do_not_move():
+    """The first round trains the same clients from the same model on the same batches."""
+    noisy = rows_of(run(), "epsilon", "privacy/clip")
+    plain = rows_of(run(privacy=None))
+    assert noisy[0] == plain[0]
+    assert noisy[1]["train_loss"] == plain[1]["train_loss"]
+    assert noisy[1]["test_loss"] != plain[1]["test_loss"]
+    names = ("clients_sampled", "bytes_up", "virtual_seconds")
+    assert [[row[n] for n in names] for row in noisy] == [[row[n] for n in names] for row in plain]
+
+
+@pytest.mark.long
+def test_clients_that_stay_where_they_are_move_the_model_by_noise_alone():
+    """In five rounds by N(0, 5 (zC/m)²) in every coordinate: m = 6, C = 0.2, z = 3."""
+    result = run(client={"lr": 0.0}, rounds=5, privacy=privacy(noise_multiplier=3.0), model="mlp")
+    start = result.experiment.shared[0]["params"]
+    moved = jax.tree.map(lambda a, b: np.ravel(a - b), result.model(), start)
+    drawn = np.concatenate(jax.tree.leaves(moved)) / (5**0.5 * 3 * 0.2 / 6)
+    assert len(drawn) > 1900
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+    assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2 * len(drawn)))
+
+
+@pytest.mark.long
+def test_noise_is_normal_in_ten_million_draws():
+    noise, _ = gaussian().draw(np.zeros(10**7, np.float32), (), context(()))
+    drawn = np.asarray(noise, np.float64)
+    assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2e7))
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+
+
+@pytest.mark.long
+def test_a_round_in_which_nobody_comes_spends_and_adds_noise():
+    result = run(cohort={"kind": "poisson", "rate": 0.001}, rounds=2)
+    assert result.status == "done"
+    assert result.rounds["clients_sampled"].sum() == 0
+    assert result.rounds["skipped"].sum() == 0
+    epsilons = result.rounds["epsilon"].to_numpy()
+    assert 0 == epsilons[0] < epsilons[1] < epsilons[2]
+    assert result.rounds["test_loss"].nunique() == 3
+
+
+def context(clip, key: int = 0, m: float = 4.0) -> Context:
+    return Context(
+        key=jax.random.key(key),
+        round=1,
+        N=jnp.float32(8),
+        lr=jnp.float32(1),
+        shared={},
+        ids=jnp.arange(3),
+        malicious=jnp.zeros(3, bool),
+        expected=jnp.float32(m),
+        state=clip,
+    )
+
+
+def updates(rows, arrived) -> Updates:
+    ones = jnp.ones(len(rows))
+    return Updates(
+        delta=jnp.asarray(rows),
+        stats={},
+        aux={},
+        arrived=jnp.asarray(arrived),
+        samples=ones,
+        count=ones,
+        loss=ones,
+        steps=ones,
+        effort=ones,
+        memory=(),
+        bytes=jnp.zeros(len(rows), jnp.int32),
+        age=jnp.zeros(len(rows), jnp.int32),
+    )
+
+
+def test_the_bound_follows_the_noised_count_by_hand():
+    """Of lengths 1, 5, 2 and a bound of 2, two of three are within: b̄ = ½ + (½ + N)/4."""
+    rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1e-9), 0.0, gaussian())
+    state = rule.init(jnp.zeros(2), None)
+    stack = updates([[1.0, 0], [3, 4], [0, 2]], [True] * 3)
+    aggregate, after, info = rule.apply(stack, state, context(()))
+    assert_allclose(aggregate, [(1 + 1.2) / 4, (1.6 + 2) / 4], rtol=1e-6)
+    assert_allclose(after.clip, 2 * np.exp(-0.5 * (0.5 + 0.5 / 4 - 0.25)), rtol=1e-6)
+    assert info["clip"] == 2
+
+
+def test_the_bound_of_an_empty_round_follows_one_half_and_noise():
+    rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1.0), 0.0, gaussian())
+    stack = updates([[9.0, 0]] * 3, [False] * 3)
+    state = rule.init(jnp.zeros(2), None)
+
+    @jax.jit
+    @jax.vmap
+    def next_clip(number):
+        return rule.apply(stack, state, context((), number))[1].clip
+
+    within = 0.25 - np.log(next_clip(jnp.arange(500)) / 2) / 0.5  # ½ + N(0, 1)/4
+    assert_allclose(within.mean(), 0.5, atol=4 * 0.25 / np.sqrt(500))
+    assert_allclose(within.std(), 0.25, rtol=0.15)
+
+
+def test_updates_get_the_noise_that_the_count_leaves():
+    """z = 1 and σ_b = 1: z_Δ = (1 − 1/4)^(−½), on the sum of 4 expected clients with C = 2."""
+    rule = private_mean(Bound(2.0, lr=0.2, count_std=1.0), 1.0, gaussian())
+    state = rule.init(jnp.zeros(20_000), None)
+    stack = updates(np.zeros((3, 20_000), np.float32), [True] * 3)
+    drawn = np.asarray(rule.apply(stack, state, context(()))[0])
+    assert_allclose(drawn.std(), 0.75**-0.5 * 2 / 4, rtol=0.03)
+
+
+@pytest.mark.long
+def test_an_epsilon_is_reached_and_a_resolved_scenario_repeats_the_run():
+    target = {"clip": 0.2, "epsilon": 3.0, "delta": 1e-5}
+    result = run(privacy=target)
+    assert 2.9999 < result.rounds["epsilon"].iloc[-1] <= 3
+    resolved = result.scenario["privacy"]
+    assert resolved["noise_multiplier"] == fedsim.noise_multiplier(
+        target, SCENARIO["cohort"], clients=20, rounds=4
+    )
+    assert rows_of(fedsim.run(result.scenario)) == rows_of(result)
+
+
+@pytest.mark.long
+def test_more_rounds_under_an_epsilon_are_refused(tmp_path):
+    target = {"clip": 0.2, "epsilon": 3.0, "delta": 1e-5}
+    fedsim.run({**SCENARIO, "privacy": target}, out=tmp_path / "run")
+    with pytest.raises(CheckpointError, match="the noise was solved for all rounds"):
+        fedsim.run({**SCENARIO, "privacy": target, "rounds": 6}, out=tmp_path / "run", resume=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clip", [0.2, ADAPTIVE])
+def test_a_private_run_goes_on_as_if_undisturbed(clip, tmp_path):
+    setting = {**SCENARIO, "privacy": privacy(clip=clip), "checkpoint": {"rounds": 1}}
+    fedsim.run(setting, out=tmp_path / "whole")
+    fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
+    fedsim.run(setting, out=tmp_path / "left", resume=True)
+    for name in ("rounds.csv", "model.fedavg.0.safetensors"):
+        whole = (tmp_path / "whole" / name).read_bytes()
+        assert (tmp_path / "left" / name).read_bytes() == whole
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("edit", ["numerics.block=3", "numerics.block=16", "fleet.dropout=0.0"])
+def test_blocks_change_no_byte(edit):
+    setting = {**SCENARIO, "privacy": privacy(clip=ADAPTIVE), "numerics": {"lanes": 3}}
+    assert rows_of(fedsim.run(setting, edits=[edit])) == rows_of(fedsim.run(setting))
+
+
+@pytest.mark.long
+def test_dropout_costs_no_epsilon_and_leaves_the_denominator():
+    """Whoever is missing, the sum is divided by those expected to be drawn."""
+    missing = run(fleet={"dropout": 0.5})
+    assert missing.rounds["epsilon"].tolist() == run().rounds["epsilon"].tolist()
+    gone = run(fleet={"dropout": 1.0}, rounds=1, model="mlp")
+    start = gone.experiment.shared[0]["params"]
+    moved = jax.tree.map(lambda a, b: np.ravel(a - b), gone.model(), start)
+    assert_allclose(np.concatenate(jax.tree.leaves(moved)).std(), 0.2 / 6, rtol=0.1)
+
+
+@pytest.mark.long
+def test_methods_are_compared_under_one_epsilon():
+    compared = fedsim.compare(SCENARIO, methods=["fedavg", "fedprox(mu=0.1)", "fedadam"])
+    last = compared.rounds[compared.rounds["round"] == 4]
+    assert len(last) == 3
+    assert last["epsilon"].nunique() == 1
+
+
+@pytest.mark.long
+def test_a_resolved_scenario_with_a_method_can_be_read_again():
+    """It names the method, and the mean that `privacy` makes of the method's rule."""
+    result = run(method="fedavg", rounds=1)
+    assert result.scenario["server"] == [MEAN]
+    assert fedsim.run(result.scenario).rounds.equals(result.rounds)

@@ -1,0 +1,187 @@
+"""How much one client can move correlated noise, against all placements of its rounds."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from conftest import TESTS, if_whole
+
+from fedsim.fields.privacy.counting import (
+    Buffers,
+    Mechanism,
+    banded_coefficients,
+    pattern_of,
+)
+from fedsim.fields.privacy.counting.strategies import (
+    releases_of,
+    squared_sensitivities,
+    toeplitz_sums,
+)
+from fedsim.fields.privacy.counting.tree import TreeSensitivity
+from fedsim.fleet.sampling import Sampling
+
+CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
+BY_NAME = {case["name"]: case for case in CASES}
+ROOTS = [case for case in CASES if case["fn"] == "matrix_factorisation"]
+PATTERNS = list(itertools.product([1, 2, 3, 5], [None, 1, 2, 3]))  # gap, most
+
+
+def placements(rounds: int, gap: int, most: int | None):
+    """All sets of rounds that a client may take part in."""
+    for chosen in itertools.product([0, 1], repeat=rounds):
+        (where,) = np.nonzero(chosen)
+        if (most is None or len(where) <= most) and (np.diff(where) >= gap).all():
+            yield np.array(chosen)
+
+
+def largest(matrix: np.ndarray, gap: int, most: int | None) -> float:
+    rounds = matrix.shape[1]
+    return max(float(np.sum((matrix @ u) ** 2)) for u in placements(rounds, gap, most))
+
+
+def nodes(rounds: int, restart: int | None = None) -> np.ndarray:
+    """A row for every node that is complete after so many rounds, 1 where it sums a round."""
+    rows = []
+    length = restart or rounds
+    for start in range(0, rounds, length):
+        end = min(start + length, rounds)
+        size = 1
+        while start + size <= end:
+            for first in range(start, end - size + 1, size):
+                row = np.zeros(rounds)
+                row[first : first + size] = 1
+                rows.append(row)
+            size *= 2
+    return np.array(rows)
+
+
+def toeplitz(coefficients: np.ndarray, rounds: int) -> np.ndarray:
+    padded = np.zeros(rounds)
+    padded[: len(coefficients)] = coefficients[:rounds]
+    offsets = np.subtract.outer(np.arange(rounds), np.arange(rounds))
+    return np.where(offsets >= 0, padded[offsets], 0.0)
+
+
+@pytest.mark.parametrize("row", BY_NAME["tree_sensitivity"]["expected"]["table"])
+def test_a_tree_follows_its_oracle(row):
+    tree = TreeSensitivity(row["min_separation"] + 1, row["max_participation"])
+    assert tree.after(row["T"]) == row["sens_sq"]
+
+
+def test_a_tree_of_two_thousand_rounds_is_the_published_one():
+    given = BY_NAME["gboard_dpftrl"]["params"]
+    tree = TreeSensitivity(given["min_separation"], given["max_participation"])
+    assert tree.after(given["T"]) == BY_NAME["gboard_dpftrl"]["expected"]["sens_sq"]
+
+
+@pytest.mark.parametrize(("gap", "most"), PATTERNS)
+def test_a_tree_is_the_worst_of_all_placements(gap, most):
+    for restart in (None, 3, 4):
+        tree = TreeSensitivity(gap, most, restart)
+        for rounds in (1, 2, 5, 8, 9):
+            assert tree.after(rounds) == largest(nodes(rounds, restart), gap, most)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("gap", "most"), PATTERNS)
+def test_a_longer_tree_is_so_too(gap, most):
+    for restart in (None, 6, 7):
+        tree = TreeSensitivity(gap, most, restart)
+        for rounds in (11, 12, 13):
+            assert tree.after(rounds) == largest(nodes(rounds, restart), gap, most)
+
+
+def test_somebody_who_always_comes_is_in_every_node():
+    """Of 8 rounds: 8 nodes of 1, 4 of 2, 2 of 4, 1 of 8; then a node of 2 and two of 1."""
+    tree = TreeSensitivity(1, None)
+    assert tree.after(8) == 8 * 1 + 4 * 4 + 2 * 16 + 64
+    assert tree.after(10) == tree.after(8) + 2 * 1 + 4
+
+
+def test_banded_coefficients_are_those_of_the_root_of_a_sum():
+    """Squared, as a matrix, they sum: the coefficients of 1/(1 − x) are ones."""
+    coefficients = banded_coefficients(40)
+    assert np.convolve(coefficients, coefficients)[:40] == pytest.approx(np.ones(40))
+    assert banded_coefficients(1).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("case", ROOTS, ids=[case["name"] for case in ROOTS])
+def test_one_round_of_the_root_follows_its_oracle(case):
+    n = case["params"]["n"]
+    norm = np.linalg.norm(banded_coefficients(n))
+    assert norm == pytest.approx(case["expected"]["sqrt_toeplitz"]["sensitivity"], rel=1e-8)
+
+
+@pytest.mark.parametrize(("gap", "most"), PATTERNS)
+def test_bands_are_the_worst_of_all_placements(gap, most):
+    buffers = Buffers(decay=(0.9, 0.3), scale=(0.2, 0.25))
+    for coefficients in (banded_coefficients(1), banded_coefficients(4), buffers.coefficients(9)):
+        matrix = toeplitz(coefficients, 9)
+        for rounds in (1, 2, 6, 9):
+            sums = toeplitz_sums(coefficients, rounds, gap, most)
+            worst = largest(matrix[:rounds, :rounds], gap, most)
+            assert np.sum(sums**2) == pytest.approx(worst)
+
+
+def test_the_coefficients_of_buffers_are_what_their_recursion_makes():
+    """Noise w of a round is z − Σ ω s, then s ← θ s + w; C takes it back to z."""
+    buffers = Buffers(decay=(0.8, 0.25), scale=(0.3, 0.2))
+    fresh = np.random.default_rng(0).standard_normal(12)
+    theta, omega, memory = np.array(buffers.decay), np.array(buffers.scale), np.zeros(2)
+    noise = []
+    for z in fresh:
+        noise.append(z - omega @ memory)
+        memory = theta * memory + noise[-1]
+    assert toeplitz(buffers.coefficients(12), 12) @ noise == pytest.approx(fresh)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "pattern"),
+    [
+        (Sampling("all"), (1, None)),
+        (Sampling("separated", size=3, gap=5, most=2), (5, 2)),
+        (Sampling("cyclic", size=3), (3, None)),  # 10 clients: 4 turns at times, 3 at least
+        (Sampling("cyclic", size=20), (1, None)),
+        (Sampling("cyclic_poisson", groups=4), (4, None)),
+    ],
+)
+def test_a_cohort_says_how_soon_a_client_can_come_again(sampling, pattern):
+    assert pattern_of(sampling, clients=10) == pattern
+
+
+def test_independent_noise_counts_rounds():
+    count = squared_sensitivities(
+        Mechanism(), Sampling("separated", gap=3, most=2), clients=10, rounds=9, planned=9
+    )
+    assert [count(t) for t in range(1, 10)] == [1, 1, 1, 2, 2, 2, 2, 2, 2]
+
+
+def test_groups_that_take_turns_release_once_a_turn():
+    sampling = Sampling("cyclic_poisson", groups=3, rate=0.5)
+    releases, norm = releases_of(Mechanism("banded", bands=3), sampling)
+    assert [releases(t) for t in (1, 3, 4, 7)] == [1, 1, 2, 3]
+    assert norm == pytest.approx(np.linalg.norm([1, 1 / 2, 3 / 8]))
+
+
+@if_whole
+@pytest.mark.long
+def test_buffers_are_optimised_for_who_may_come_when():
+    """They are as good as the banded root at a fraction of its memory; and can be accounted for."""
+    pytest.importorskip("jax_privacy")
+    from fedsim.fields.privacy.counting import optimised_buffers
+
+    rounds, gap, most = 60, 10, 3
+    buffers = optimised_buffers(2, rounds, gap, most)
+    coefficients = buffers.coefficients(rounds)
+    assert coefficients[0] == 1 and (np.diff(coefficients) <= 0).all() and coefficients.min() >= 0
+
+    def loss(coefficients: np.ndarray) -> float:
+        """The largest std of a prefix sum's noise, for a client of a norm of 1."""
+        sums = toeplitz_sums(coefficients, rounds, gap, most)
+        inverse = np.linalg.inv(toeplitz(coefficients, rounds))
+        prefixes = np.cumsum(inverse, axis=0)
+        return float(np.linalg.norm(sums) * np.linalg.norm(prefixes, axis=1).max())
+
+    assert loss(coefficients) < loss(banded_coefficients(3))
+    assert loss(coefficients) < loss(banded_coefficients(1))
