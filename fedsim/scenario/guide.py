@@ -13,6 +13,7 @@ from typing import Any, get_args
 import yaml
 
 from fedsim.kinds import FAMILIES
+from fedsim.kinds.shipped import home_of
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import docs_of, labelled_parts
 
@@ -60,7 +61,7 @@ def guide_to_rules() -> dict[str, Any]:
     advice = "\n".join(f"{line['when']}: {line['take']}" for line in guide()["lines"])
     entries: dict[str, str] = {}
     for name, factory in sorted(FAMILIES["rule"].items()):
-        if factory.__module__.startswith("fedsim.rules."):
+        if home_of(factory) is not None:
             entries[name] = facts_of_rule(name, factory)
     return {
         "family": "guide",
