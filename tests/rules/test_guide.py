@@ -13,6 +13,7 @@ from conftest import ROOT
 
 from fedsim.cli import cli
 from fedsim.compose import FAMILIES
+from fedsim.kinds.shipped import home_of
 from fedsim.scenario.explain import explanations
 from fedsim.scenario.guide import MEASURED, guide
 from fedsim.study.statistics import half_width_of
