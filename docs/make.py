@@ -72,7 +72,6 @@ TABLES = {
     "timing.csv": tables.TIMING,
     "clients.csv": tables.CLIENTS,
     "partition.csv": tables.PARTITION,
-    "canaries.csv": tables.CANARIES,
     "summary.csv": tables.SUMMARY,
     "compare.csv": (*tables.COMPARE, *tables.SENSITIVITY),
     "across.csv": tables.ACROSS,

@@ -81,7 +81,7 @@ def behind(names: Sequence[str], after: tuple[str, ...]) -> int:
 ROUNDS = with_added("rounds", (
     "method", "seed", "round", "virtual_seconds", "bytes_up", "bytes_down",
     "clients_sampled", "clients_reported", "malicious_reported", "n_nonfinite", "skipped",
-    "batches_cut", "epsilon", "train_loss",
+    "batches_cut", "train_loss",
     "test_loss", "test_accuracy", "test_perplexity", "test_r2", "test_mae",
     "validation_loss", "validation_accuracy", "validation_perplexity",
     "validation_r2", "validation_mae",
@@ -89,7 +89,6 @@ ROUNDS = with_added("rounds", (
     *(f"client_mae_{name}" for name in OF_CLIENTS),
     *(f"personal_accuracy_{name}" for name in OF_CLIENTS),
     *(f"personal_mae_{name}" for name in OF_CLIENTS),
-    "attack_success", "update_norm", "drift", "cosine", "honest_distance", "kappa_ratio",
 ))  # fmt: skip
 TIMING = (
     "method", "seed", "round",
@@ -98,19 +97,17 @@ TIMING = (
 CLIENTS = with_added("clients", (
     "method", "seed", "client", "samples", "classes",
     "rounds_joined", "bytes_up", "bytes_down",
-    "epsilon", "global_loss", "global_accuracy", "global_mae",
+    "global_loss", "global_accuracy", "global_mae",
     "personal_loss", "personal_accuracy", "personal_mae",
 ))  # fmt: skip
 PARTITION = ("seed", "client", "label", "samples")
-CANARIES = ("method", "seed", "client", "takes_part", "rounds_joined", "score")
 SUMMARY = with_added("summary", (
     "method", "seed", "metric", "final", "best", "mean_last_k", "k", "own",
     "rounds_to_target", "bytes_to_target", "virtual_seconds_to_target", "diverged",
     "client_accuracy_p10", "client_accuracy_p20", "client_accuracy_p30",
     "client_accuracy_p40", "client_accuracy_p50", "client_accuracy_p60",
     "client_accuracy_p70", "client_accuracy_p80", "client_accuracy_p90",
-    "client_accuracy_worst", "client_accuracy_std", "epsilon",
-    "epsilon_low", "epsilon_confidence",
+    "client_accuracy_worst", "client_accuracy_std",
     "reason", "status", "not_federated",
 ))  # fmt: skip
 COMPARE = (

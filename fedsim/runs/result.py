@@ -36,7 +36,6 @@ def _tables() -> dict[str, Sequence[str]]:
         "rounds": tables.ROUNDS,
         "clients": tables.CLIENTS,
         "partition": tables.PARTITION,
-        "canaries": tables.CANARIES,
         "summary": tables.SUMMARY,
         "timing": tables.TIMING,
     }
@@ -49,8 +48,7 @@ def _tables() -> dict[str, Sequence[str]]:
 
 TABLE_COLUMNS = _tables()
 # Tables that are written only where they have rows.
-_OPTIONAL = {"canaries", *tables.TABLES_OF_FIELDS}
-OPTIONAL_TABLES = tuple(name for name in TABLE_COLUMNS if name in _OPTIONAL)
+OPTIONAL_TABLES = tuple(name for name in TABLE_COLUMNS if name in tables.TABLES_OF_FIELDS)
 
 State = dict[str, dict[str, Any]]
 

@@ -3,4 +3,5 @@
 ORDER = 90
 KEYS = "keys"
 FIELD = "field"
+COLUMNS = "columns"
 REQUIRES = ()

@@ -5,5 +5,6 @@ KINDS = ("labels", "backdoors")
 KEYS = "keys"
 METRICS = ("attack_success",)
 FIELD = "field"
+COLUMNS = "columns"
 SETTING = "setting"
 REQUIRES = ()

@@ -4,6 +4,7 @@ ORDER = 80
 KINDS = ("mechanisms", "local_gaussian", "local_laplace")
 KEYS = "keys"
 FIELD = "field"
+COLUMNS = "columns"
 SETTING = "setting"
 MARK = "mark"
 FORECAST = "forecast"
