@@ -34,7 +34,7 @@ from fedsim.installed import fields, missing_requirements, present_fields
 from fedsim.kinds import FAMILIES, names
 from fedsim.machine import forget_programs
 from fedsim.scenario.fits import traits
-from fedsim.scenario.index import fields_of_kinds
+from fedsim.scenario.index import known, missing_field
 
 # Scenarios whose comment says how to get their data; separate tests run them.
 OWN_FILES = {"mnist_5k.yaml"}
@@ -81,9 +81,11 @@ def pytest_sessionfinish(session):
     path.write_text(json.dumps({**earlier, **_durations}))
 
 
-_MISSING = "|".join(fields_of_kinds() - fields().keys())
+_MISSING = "|".join(set(known().values()) - fields().keys())
+_MISSING_KINDS = "|".join(name for family, name in known() if missing_field(family, name))
 _ASKS_FOR_MISSING = re.compile(
     rf"the field ({_MISSING}) (is not installed|needs )|No module named 'fedsim.fields.({_MISSING})"
+    rf"|KeyError: '({_MISSING_KINDS})'"
 )
 
 
@@ -272,9 +274,9 @@ def own_kinds():
     before = {family: dict(known) for family, known in FAMILIES.items()}
     yield
     names._registrations[0] += 1  # what was derived of the families is stale
-    for family, known in before.items():
+    for family, kinds in before.items():
         FAMILIES[family].clear()
-        FAMILIES[family].update(known)
+        FAMILIES[family].update(kinds)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -122,3 +122,24 @@ def wait_for_commit(
             return False
         time.sleep(0.005)
     raise AssertionError(f"no commit within {seconds} s")
+
+
+def files_of(path) -> dict:
+    """Tables and models of a run directory, as bytes, and the arrays of its last commits."""
+    files = {
+        file.name: file.read_bytes()
+        for file in [*path.glob("model*"), *path.glob("*.csv")]
+        if file.stem != "timing"
+    }
+    commits = [
+        sorted(folder.glob("state-*.ckpt"))[-1]
+        for folder in sorted((path / "checkpoints").iterdir())
+    ]
+    arrays = [decode(commit.read_bytes()).arrays for commit in commits]
+    optional = files.keys() & {f"{name}.csv" for name in OPTIONAL_TABLES}
+    assert len(files) == 2 + 4 + len(optional) and len(arrays) == 2
+    assert any(name.startswith("plan.") for name in arrays[0])
+    return {
+        **files,
+        "commits": [{name: leaf.tobytes() for name, leaf in commit.items()} for commit in arrays],
+    }

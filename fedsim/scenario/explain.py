@@ -22,6 +22,7 @@ from fedsim.scenario.fits import needs_and_takes, traits
 from fedsim.scenario.fragments import fragment_of, links_of, ranges_of_method
 from fedsim.scenario.guesses import in_words, row_of, what_is
 from fedsim.scenario.guide import guide_to_rules
+from fedsim.scenario.index import remedy as remedy_of_field
 from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
 from fedsim.scenario.meanings import meanings, meanings_of_column
 from fedsim.scenario.schema import per_registry
@@ -75,7 +76,7 @@ def explanations(
         explained += _meanings_of_family(word, singular_too=not explained)
     explained += _meanings_without_parameters(family, word, commands, options or {})
     if not explained:
-        remedy = _remedy(word, [*names(), *commands])
+        remedy = remedy_of_field(word) or _remedy(word, [*names(), *commands])
         raise ScenarioError([Problem("", f"nothing is called '{name}'{remedy}")], "explain")
     return explained
 

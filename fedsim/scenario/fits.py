@@ -14,6 +14,7 @@ from fedsim.errors import Problem, ScenarioError, did_you_mean
 from fedsim.kinds import ALIASES
 from fedsim.kinds.shipped import homes
 from fedsim.scenario.expected import plural_of
+from fedsim.scenario.index import remedy
 
 Traits = dict[str, dict[str, str]]
 """`needs` and `takes`: each of them noun -> why."""
@@ -104,7 +105,7 @@ def traits_named(name: str) -> tuple[str, Traits]:
         text = f"'{word}' is a kind of several families; write {matches[0][0]}/{word}"
         raise ScenarioError([Problem("", text)], "list")
     known = [kind for of_kinds in traits().values() for kind in of_kinds]
-    text = f"nothing is known of what goes with '{name}'{did_you_mean(word, known)}"
+    text = f"nothing is known of what goes with '{name}'{remedy(word) or did_you_mean(word, known)}"
     raise ScenarioError([Problem("", text)], "list")
 
 

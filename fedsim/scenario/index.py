@@ -39,14 +39,10 @@ def rows() -> Iterator[tuple[str, str, str]]:
 
 
 @functools.cache
-def _recorded() -> dict[tuple[str, str], str]:
+def known() -> dict[tuple[str, str], str]:
+    """Return (family or `key`, name) -> field of all kinds and keys, installed or not."""
     with FILE.open(encoding="utf-8", newline="") as lines:
         return {(row["family"], row["name"]): row["field"] for row in csv.DictReader(lines)}
-
-
-def fields_of_kinds() -> set[str]:
-    """Return the names of all fields that have kinds or keys, installed or not."""
-    return set(_recorded().values())
 
 
 def missing_field(family: str, name: str) -> str:
@@ -56,8 +52,16 @@ def missing_field(family: str, name: str) -> str:
       family: of the kind, `key`, `metric` or `need`.
       name: of the kind, metric or need, or the path of the key.
     """
-    field = _recorded().get((family, name), "")
+    field = known().get((family, name), "")
     return "" if field in fields() else field
+
+
+def remedy(name: str) -> str:
+    """Return what to say of a name that only a field has that is not installed; else empty."""
+    for family, each in known():
+        if each == name and (field := missing_field(family, each)):
+            return f"; {refusal(field)}"
+    return ""
 
 
 def refusal(field: str) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, crossed, sampled
+from conftest import GRAPH_METHODS, crossed, if_all_installed, sampled
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, HARD, SHORT, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -121,6 +121,7 @@ def test_every_method_under_every_condition(name, case):
         check(METHODS[name], CONDITIONS[case])
 
 
+@if_all_installed
 def test_every_method_of_the_registry_has_a_reference():
     known = {
         name

@@ -6,7 +6,7 @@ import zlib
 from typing import Any
 
 import pytest
-from conftest import WHOLE
+from conftest import WHOLE, if_all_installed
 
 from fedsim.assemble import alone as alone_of_kinds
 from fedsim.assemble import traits
@@ -56,14 +56,17 @@ def first_of_every_check() -> dict[str, Values]:
     return dict(firsts.values())
 
 
+@if_all_installed
 def test_the_table_has_a_row_for_every_case():
     assert set(RECORDED) == set(cases())
 
 
+@if_all_installed
 def test_everything_is_accepted_alone():
     assert {RECORDED[name] for name in alone()} == {("accepted", "")}
 
 
+@if_all_installed
 def test_some_pairs_and_a_refusal_of_every_check():
     assert not differing(share(FAST) | first_of_every_check())
 
@@ -145,6 +148,7 @@ KIND_OF = {
 }
 
 
+@if_all_installed
 def test_what_does_not_go_together_alone_is_refused_in_a_scenario():
     traits_of = fits.traits()
     told = 0

@@ -4,9 +4,12 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from conftest import if_all_installed
 
 from fedsim.cli.entry import cli
 from fedsim.scenario import fits
+
+pytestmark = if_all_installed  # what is told is about all kinds and sections
 
 OWN = '''
 from fedsim import client

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from by_hand import machines_of
 from conftest import if_whole
+from directories import files_of as files
 from numpy.testing import assert_allclose
-from test_asynchronous import files_of as files
 from test_bits import digest, random_packing
 from test_codecs import SIZES, D, problem_arrays, quadratics
 

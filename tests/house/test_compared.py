@@ -3,6 +3,7 @@
 import re
 
 import pandas as pd
+from conftest import if_all_installed
 
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.guide import guide_to_rules
@@ -35,12 +36,14 @@ def counts() -> dict[str, int]:
     return result
 
 
+@if_all_installed
 def test_the_readme_counts_what_the_catalogue_has(root):
     words = " ".join((root / "README.md").read_text().split())
     for name, number in counts().items():
         assert f"{number} {name}" in words, (name, number)
 
 
+@if_all_installed
 def test_the_table_of_other_tools_has_the_same_counts(root):
     page = (root / "docs/compared.md").read_text()
     rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", page, re.M))

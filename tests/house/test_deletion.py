@@ -3,11 +3,12 @@
 from datetime import date
 
 import pytest
-from conftest import if_whole
+from conftest import if_all_installed, if_whole
 
 from tests.deletion import ESSENTIAL, deletable, faults
 
 
+@if_all_installed
 def test_a_folder_can_be_deleted():
     """One of them, another one every day; `python -m tests.deletion` takes out all."""
     folders = deletable()
@@ -15,6 +16,7 @@ def test_a_folder_can_be_deleted():
 
 
 @if_whole
+@if_all_installed
 @pytest.mark.long
 @pytest.mark.parametrize("folder", deletable())
 def test_every_folder_can_be_deleted(folder):

@@ -259,6 +259,7 @@ def exists(name: str) -> bool:
     return False
 
 
+@if_all_installed
 def test_names_of_the_package_on_the_pages_exist(root, make):
     assert (
         exists("fedsim.tree.fold")

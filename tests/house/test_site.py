@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ALL_INSTALLED
+from conftest import ALL_INSTALLED, if_all_installed
 
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.catalogue import catalogue
@@ -68,6 +68,7 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
     ]
 
 
+@if_all_installed
 def test_a_page_of_a_tool_links_to_files_and_kinds_and_is_linked_to(root):
     pytest.importorskip("latex2mathml")
     code = (

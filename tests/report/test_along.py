@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from conftest import if_all_installed
 
 from fedsim.report.context import context_of
 from fedsim.report.page.along import along
@@ -27,6 +28,7 @@ def shown(values, **vary):
     return along(rows(values), context_of(scenario, runs, "final", ["a", "b"]))
 
 
+@if_all_installed
 def test_every_method_has_a_curve_with_a_dot_at_every_value():
     found = shown([0.5, 2, 4])
     ((title, picture),) = found.pictures

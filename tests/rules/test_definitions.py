@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_all_installed
 from definitions import codecs, cohort, rules, stages
 from definitions.cohort import NONE, Cohort, compiled
 
@@ -182,10 +183,12 @@ def test_how_many_clients_must_report_to_a_rule_that_is_not_told():
     ] == 0
 
 
+@if_all_installed
 def test_every_rule_has_a_case():
     assert {case.link["kind"] for case in rules.CASES.values()} == kinds_of("rule")
 
 
+@if_all_installed
 def test_every_stage_and_attack_has_a_case():
     assert {case.link["kind"] for case in stages.STAGES.values()} == kinds_of("stage")
     known = {case.link["kind"] for case in stages.ATTACKS.values()} | stages.DRAWN

@@ -9,7 +9,7 @@ import io
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT
+from conftest import ROOT, if_all_installed
 
 from fedsim.cli import cli
 from fedsim.compose import FAMILIES
@@ -101,6 +101,7 @@ def test_what_the_literature_says_comes_out():
     assert boosted("mean") > 0.9 and boosted("clipped mean") < 0.2
 
 
+@if_all_installed
 def test_every_rule_of_ours_has_a_line():
     (explained,) = explanations("rules")
     ours = {name for name, f in FAMILIES["rule"].items() if home_of(f) is not None}

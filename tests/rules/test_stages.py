@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import if_all_installed
 from test_rules import OURS, bits, deltas, poisoned
 
 import fedsim
@@ -61,6 +62,7 @@ every_link = pytest.mark.parametrize("link", links(EVERY))
 every_attack = pytest.mark.parametrize("link", links(ALL_ATTACKS))
 
 
+@if_all_installed
 def test_every_stage_and_attack_has_a_line():
     assert set(STAGES) == set(OURS["stage"]) and set(ATTACKS) == set(OURS["attack"])
 
@@ -77,7 +79,7 @@ def honest_mean(updates: Updates, context: Context):
 def through(link, updates: Updates, malicious=MALICIOUS) -> Updates:
     """The whole struct behind a link, not only its deltas."""
     name, rest = link["kind"], {key: value for key, value in link.items() if key != "kind"}
-    noun = next(family[name] for family in FAMILIES.values() if name in family)(**rest)
+    noun = {k: f for kinds in FAMILIES.values() for k, f in kinds.items()}[name](**rest)
     noun = noun.aim(honest_mean) if isinstance(noun, Aim) else noun
     noun = lift(noun) if isinstance(noun, RowStage) else noun
     params = take(updates.delta, 0)

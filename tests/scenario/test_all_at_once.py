@@ -6,7 +6,7 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from conftest import if_whole, sampled
+from conftest import if_all_installed, if_whole, sampled
 
 import fedsim
 from fedsim.cli import cli
@@ -188,6 +188,7 @@ def test_consequences_of_a_mistake_are_not_reported(sections, places):
     assert [line.split(": ")[1] for line in sorted(lines(scenario))] == sorted(places)
 
 
+@if_all_installed
 def test_bad_files_without_other_mistakes_are_a_data_error(tmp_path, monkeypatch):
     """Two bad files at once, and then with another mistake."""
     monkeypatch.chdir(tmp_path)

@@ -14,7 +14,7 @@ import re
 import numpy as np
 import pytest
 import yaml
-from conftest import TESTS
+from conftest import TESTS, if_all_installed
 from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
 
 import fedsim as package
@@ -39,6 +39,8 @@ from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import call_of
 from fedsim.spelling import plain, spellings, words_of
 from fedsim.synonyms import Synonym, synonyms
+
+pytestmark = if_all_installed  # its words are about all kinds and keys
 
 GUESSES = list(csv.DictReader((TESTS / "guesses.csv").read_text(encoding="utf-8").splitlines(True)))
 

@@ -18,7 +18,7 @@ import hostile.tables
 import hostile.workbooks  # noqa: F401 (importing them registers attacks)
 import pytest
 from click.testing import CliRunner
-from conftest import some
+from conftest import if_all_installed, some
 from hostile.book import Mistake, mistakes
 from hostile.planted import PLANTED, SCENARIO
 from hostile.registry import ATTACKS, canary
@@ -58,6 +58,7 @@ def test_there_are_at_least_150_mistakes():
     assert len(MISTAKES) >= 150 and len({mistake.title for mistake in MISTAKES}) == len(MISTAKES)
 
 
+@if_all_installed
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.title)
 def test_every_mistake_gets_its_line(mistake, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 
 import pytest
-from conftest import ROOT, WHOLE
+from conftest import ROOT, WHOLE, if_all_installed
 from hostile.mutations import MUTATIONS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -114,6 +114,7 @@ def test_thousands_of_spoiled_scenarios_are_read_or_refused(tmp_path_factory):
     )
 
 
+@if_all_installed
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_scenarios_to_be_spoiled_can_be_read(text, tmp_path):
     assert judged(text.encode(), tmp_path / "f.yaml") == "read"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import if_all_installed
 
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
@@ -68,6 +69,7 @@ WORDS = {
 }
 
 
+@if_all_installed
 @pytest.mark.parametrize("word", WORDS)
 def test_a_word_that_is_not_explained(word):
     with pytest.raises(ScenarioError) as refused:
@@ -81,6 +83,7 @@ def test_a_word_that_nothing_is_like_is_told_where_to_look():
         explanations("zzqq")
 
 
+@if_all_installed
 def test_a_parameter_of_many_kinds_is_a_line_for_each():
     (scale,) = explanations("scale")
     assert {"codec/sign", "codec/rand_k", "client/knn_per"} <= set(scale["entries"])

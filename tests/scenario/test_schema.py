@@ -9,7 +9,7 @@ import typing
 import jsonschema
 import optax
 import pytest
-from conftest import ROOT, if_whole, sampled
+from conftest import ROOT, if_all_installed, if_whole, sampled
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
 from fedsim import kinds
@@ -76,6 +76,7 @@ def without_optax(built: dict) -> dict:
     }
 
 
+@if_all_installed
 def test_the_schema_in_scenarios_is_up_to_date(golden):
     built = editor_schema(plugins=False)
     renew = "renew it: fedsim schema --out scenarios/schema.json"
@@ -146,6 +147,7 @@ def test_a_docstring_is_split_into_its_parts():
 # ---- what the reader accepts, the schema accepts
 
 
+@if_all_installed
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_shipped_scenarios_are_valid_as_written_and_resolved(path, validator):
     validator.validate(parse(path.read_text(encoding="utf-8"), path.name).values)

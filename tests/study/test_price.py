@@ -1,7 +1,7 @@
 """The headline where the baseline never changes: what the others lose to it."""
 
 import pytest
-from conftest import if_whole
+from conftest import if_all_installed, if_whole
 
 import fedsim
 from fedsim.study.claims import BETTER
@@ -27,6 +27,7 @@ def findings(scores: dict[str, dict[str, float]]):
     return findings_of(tables, "plain")
 
 
+@if_all_installed
 def test_it_says_what_the_best_of_the_others_lose():
     flat = {"1": 0.95, "4": 0.95, "8": 0.95}
     rising = {"1": 0.5, "4": 0.7, "8": 0.8}

@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+from conftest import if_all_installed
 
 from fedsim.report.results import results
 from fedsim.scenario.sections import ClientCommon, DataCommon, Fleet, Numerics, Spec
@@ -468,6 +469,7 @@ def test_a_variation_is_put_into_words(label, text):
     assert words.variation_in_words(label, scenario) == text
 
 
+@if_all_installed
 def test_paths_that_have_a_title_are_keys_of_a_scenario():
     sections = {"data": DataCommon, "client": ClientCommon, "fleet": Fleet, "numerics": Numerics}
     for path in words.TITLES:

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from conftest import GRAPH_METHODS, WHOLE, if_whole, oracle
+from directories import files_of
 from federations import bring, quadratic, quadratic_model, trajectory
 from test_bits import digest, random_packing
 from test_loop import noisy, rows
@@ -12,11 +13,9 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
-from fedsim.disk.checkpoint import decode
 from fedsim.engine.loop import group_runs
 from fedsim.errors import Interrupted, ScenarioError
 from fedsim.fleet.streams import Stream, generator
-from fedsim.runs.result import OPTIONAL_TABLES
 from fedsim.scenario import read
 from fedsim.scenario.methods import BASELINES
 
@@ -178,27 +177,6 @@ def test_packing_blocks_and_calls_change_no_bit(kind):
         assert digest(fedsim.run(digits(kind, numerics={"lanes": 4, "block": block}))) == expected
     more = digits(kind, data={**digits(kind)["data"], "resident_mb": 0.0})
     assert digest(fedsim.run(more)) == expected
-
-
-def files_of(path) -> dict:
-    """Tables and models of a run directory, as bytes, and the arrays of its last commits."""
-    files = {
-        file.name: file.read_bytes()
-        for file in [*path.glob("model*"), *path.glob("*.csv")]
-        if file.stem != "timing"
-    }
-    commits = [
-        sorted(folder.glob("state-*.ckpt"))[-1]
-        for folder in sorted((path / "checkpoints").iterdir())
-    ]
-    arrays = [decode(commit.read_bytes()).arrays for commit in commits]
-    optional = files.keys() & {f"{name}.csv" for name in OPTIONAL_TABLES}
-    assert len(files) == 2 + 4 + len(optional) and len(arrays) == 2
-    assert any(name.startswith("plan.") for name in arrays[0])
-    return {
-        **files,
-        "commits": [{name: leaf.tobytes() for name, leaf in commit.items()} for commit in arrays],
-    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
