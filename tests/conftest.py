@@ -104,7 +104,7 @@ DOCTESTS_THAT_NEED = {"fedsim.fields.privacy.counting.auditing": "jax_privacy"}
 QUICK_EXAMPLES = 4
 KINDS_WITH_EXAMPLES = ("fedsim/rules/", "fedsim/stages/")
 
-SHARE = 36
+SHARE = 48
 """Of a long test's cases, one in so many is selected."""
 
 
