@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.fields import fields, first
+from fedsim.assemble.fields import fields, first_answer
 from fedsim.assemble.link_traits import voice_of_link
 from fedsim.assemble.links import Link
 from fedsim.assemble.method_traits import voice_alone
@@ -18,6 +18,7 @@ from fedsim.assemble.problems import Problems
 from fedsim.assemble.section_traits import voice_of_cohort
 from fedsim.assemble.traits import NOUNS, SILENT, Reason, Voice
 from fedsim.assemble.voices import heard
+from fedsim.field import Field
 from fedsim.kinds import FAMILIES
 from fedsim.kinds.examples import arguments_of
 from fedsim.kinds.shipped import home_of, homes, load_factories
@@ -147,8 +148,12 @@ def _cohort(family: str, kind: str, made: Any) -> Voice:
 
 def _of_fields(family: str, kind: str, made: Any) -> Voice:
     """A kind of a family that fields speak for."""
-    voices = (field.voices_of_kinds.get(family) for field in fields().values())
-    return first(voice(kind, made) for voice in voices if voice is not None) or SILENT
+
+    def voice(field: Field) -> Voice | None:
+        speak = field.voices_of_kinds.get(family)
+        return None if speak is None else speak(kind, made)
+
+    return first_answer(voice) or SILENT
 
 
 VOICE_OF: dict[str, Callable[[str, str, Any], Voice]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedsim.assemble.cohort import cohort_of
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.fields import fields, first
+from fedsim.assemble.fields import fields, first_answer
 from fedsim.assemble.hooks import make_link
 from fedsim.assemble.links import Link, factory_of, links_at
 from fedsim.assemble.problems import UNKNOWN
@@ -65,7 +65,7 @@ def links_of(spec: Any) -> list[tuple[KeyPath, Any]]:
     A field may have other links in place of `server`.
     """
     wire = [(("wire", i), section) for i, section in enumerate(spec.wire)]
-    server = first(field.links(spec) for field in fields().values())
+    server = first_answer(lambda field: field.links(spec))
     return wire + (server or links_at(("server",), spec.server))
 
 

@@ -12,7 +12,7 @@ from fedsim import tree
 from fedsim.assemble.check import CheckedScenario, check_scenario
 from fedsim.assemble.cohort import resolved_cohort
 from fedsim.assemble.federation import federations_of, resolved_data
-from fedsim.assemble.fields import fields, first, form_of
+from fedsim.assemble.fields import fields, first_answer, form_of
 from fedsim.assemble.layout import Layout, layout_of
 from fedsim.assemble.links import locate_link_errors
 from fedsim.assemble.memory import allocations, check_memory, check_rows_of_all, run_footprint
@@ -260,14 +260,14 @@ def _program(
         capacity=layout.capacity,
         dtype=np.dtype(spec.numerics.dtype),
         pack=pack,
-        observer=first(field.observer(setting) for field in fields().values()),
+        observer=first_answer(lambda field: field.observer(setting)),
         probe_mesh=probe_mesh,
         beside={
             name: variables
             for field in fields().values()
             for name, variables in field.beside(spec).items()
         },
-        own_work=first(field.own_work(setting) for field in fields().values()),
+        own_work=first_answer(lambda field: field.own_work(setting)),
         trains_alone="solo" in trained.client.needs,
         tuning_mesh=tuning_mesh,
     )
@@ -297,5 +297,5 @@ def _method_name(spec: Any) -> str:
         return spec.method
     rule = next(section for section in spec.server if section.family == "rule")
     is_plain = spec.client.kind == "sgd" and rule.kind == "mean" and len(spec.server) == 1
-    of_fields = first(field.method_name(spec, is_plain) for field in fields().values())
+    of_fields = first_answer(lambda field: field.method_name(spec, is_plain))
     return of_fields or ("fedavg" if is_plain else rule.kind)

@@ -1,7 +1,8 @@
 """Which fields have a say in how a scenario is checked and built."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TypeVar
 
 from fedsim.engine.forms import OneModel
@@ -19,9 +20,18 @@ def fields() -> dict[str, Field]:
     return {package: module_of(package, module).FIELD for package, module in added("FIELD")}
 
 
-def first(answers: Iterable[T | None]) -> T | None:
-    """Return the first answer that is not None; None where nobody has one."""
-    return next((answer for answer in answers if answer is not None), None)
+def first_answer(ask: Callable[[Field], T | None]) -> T | None:
+    """Return the first answer of a field that is not None; None where no field has one."""
+    for field in fields().values():
+        answer = ask(field)
+        if answer is not None:
+            return answer
+    return None
+
+
+def of_all(ask: Callable[[Field], Iterable[T]]) -> list[T]:
+    """Return what all fields have, in one list."""
+    return list(chain(*map(ask, fields().values())))
 
 
 def alterations() -> list[Alteration]:
@@ -32,5 +42,5 @@ def alterations() -> list[Alteration]:
 
 def form_of(client: Client, plan: Plan, initial: Shared) -> OneModel:
     """Return the form of a run's server; arguments as of `Field.form`."""
-    found = first(field.form(client, plan, initial) for field in fields().values())
+    found = first_answer(lambda field: field.form(client, plan, initial))
     return found or OneModel()

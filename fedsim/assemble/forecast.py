@@ -16,7 +16,7 @@ from fedsim import tree
 from fedsim.assemble import Experiment, temporary
 from fedsim.assemble.client_shares import rounded_shares
 from fedsim.assemble.components import links_of
-from fedsim.assemble.fields import fields
+from fedsim.assemble.fields import fields, of_all
 from fedsim.assemble.hooks import user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import run_footprint
@@ -384,7 +384,7 @@ def notes(experiment: Experiment) -> list[str]:
         *_notes_on_compute(spec),
         *_notes_on_sizes(spec, plan.sizes),
         *_notes_on_attacks(spec, plan),
-        *itertools.chain(*(field.notes(spec) for field in fields().values())),
+        *of_all(lambda field: field.notes(spec)),
         *_notes_on_malicious_clients(spec, plan),
         *_notes_on_personal_models(experiment, plan),
         *remarks(experiment),
@@ -397,7 +397,7 @@ def remarks(experiment: Experiment) -> list[str]:
     plan = of_first_seed(experiment.plans)
     return [
         *rounded_shares(scenario, plan.federation, plan.cohort),
-        *itertools.chain(*(field.remarks(experiment) for field in fields().values())),
+        *of_all(lambda field: field.remarks(experiment)),
         *data_warnings(scenario, plan.federation.unpooled),
     ]
 
@@ -407,7 +407,7 @@ def _notes_on_rounds(rounds: Sequence[RoundPlan]) -> list[str]:
     if not rounds or any(len(work.ids) for work in rounds):
         return []
     text = f"no client reports in the first {len(rounds)} rounds"
-    keys = [key for field in fields().values() for key in field.keeps_away]
+    keys = of_all(lambda field: field.keeps_away)
     return [f"{text}; see {', '.join(keys[:-1])} and {keys[-1]}" if keys else text]
 
 

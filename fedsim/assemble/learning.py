@@ -1,13 +1,12 @@
 """The model of a scenario and how it is trained, as steps of its check."""
 
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import jax
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.fields import fields
+from fedsim.assemble.fields import fields, of_all
 from fedsim.assemble.hooks import check_link, check_training, shared_leaves, stack_shapes
 from fedsim.assemble.loading import AUGMENT
 from fedsim.assemble.model import (
@@ -46,7 +45,7 @@ def make_model(facts: Facts) -> None:
     """Make the model and its loss."""
     scenario = facts.scenario
     federation = facts.maybe("federation")
-    counts_models = chain(*(field.counts_models for field in fields().values()))
+    counts_models = of_all(lambda field: field.counts_models)
     client = UNKNOWN if facts.refused(*counts_models) else facts.maybe("at_server")
     rule = None if facts.rule is None else facts.rule.made
 

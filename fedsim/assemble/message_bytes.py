@@ -6,7 +6,7 @@ import jax
 
 from fedsim import tree
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.fields import fields, first
+from fedsim.assemble.fields import fields, first_answer
 from fedsim.assemble.links import Link
 from fedsim.compose import max_bytes
 from fedsim.engine.models import choice_bytes
@@ -16,7 +16,7 @@ from fedsim.types import Codec, Updates
 
 def message_bytes(facts: Facts) -> tuple[int, int]:
     """Return the most bytes that a client sends in a round, and receives."""
-    of_fields = first(field.message_bytes(facts) for field in fields().values())
+    of_fields = first_answer(lambda field: field.message_bytes(facts))
     return of_fields or (bytes_up(facts), bytes_down(facts, []))
 
 

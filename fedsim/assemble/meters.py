@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.assemble.fields import fields, first
+from fedsim.assemble.fields import fields, first_answer
 from fedsim.engine.downlink import Downlink, bytes_of
 from fedsim.engine.frozen import without_frozen
 from fedsim.engine.meters import Meter
@@ -38,7 +38,7 @@ def meters_of(
     client = program.server.client
     pipeline = program.server.pipeline
     kind = Pooled if client.not_federated == POOLED else Traffic
-    kind = first(field.traffic(plan) for field in fields().values()) or kind
+    kind = first_answer(lambda field: field.traffic(plan)) or kind
     traffic = kind(plan, downlink_of(program, plan, shared))
 
     meters: list[Meter] = [Updates(policy, pipeline), Training(), traffic]
@@ -58,7 +58,7 @@ def downlink_of(program: Program, plan: Plan, shared: Any) -> Downlink:
     server = program.server
     variables, _ = without_frozen(shared)
     sent = one_model(server.client, variables)
-    of_fields = first(field.downlink(server, plan, sent) for field in fields().values())
+    of_fields = first_answer(lambda field: field.downlink(server, plan, sent))
     if of_fields is not None:
         return of_fields
     sizes = bytes_of(server.client, sent)

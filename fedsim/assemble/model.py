@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.fields import fields, first
+from fedsim.assemble.fields import first_answer
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory
@@ -155,7 +155,7 @@ def _require_blocks(scenario: Scenario, supplied: Any) -> None:
 
 def _partly_trained(section: Any, net: Model, rule: Rule | None) -> Model:
     """The model with frozen leaves."""
-    of_fields = first(field.model(net, section, rule) for field in fields().values())
+    of_fields = first_answer(lambda field: field.model(net, section, rule))
     if of_fields is not None:
         return of_fields
     if not (section.freeze or section.train):

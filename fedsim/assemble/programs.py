@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsim.assemble.fields import fields, first
+from fedsim.assemble.fields import fields, first_answer
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.assemble.section_keys import HashableSection, hashable_sections
@@ -100,7 +100,7 @@ def augment_key(section: Any) -> tuple[HashableSection, ...]:
 
 def server_sections(spec: Any) -> ServerSections:
     """The sections of a scenario that decide the server's program, as keys."""
-    server = first(field.served(spec) for field in fields().values()) or spec.server
+    server = first_answer(lambda field: field.served(spec)) or spec.server
     return ServerSections(
         wire=hashable_sections(spec.wire),
         server=hashable_sections(server),
@@ -269,7 +269,7 @@ def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
 
 def _private_gradients(section: Any) -> Private | None:
     """How gradients of single samples are made private, of a client section; None: not."""
-    return first(field.gradients(section) for field in fields().values())
+    return first_answer(lambda field: field.gradients(section))
 
 
 @functools.lru_cache(MAX_CACHED)

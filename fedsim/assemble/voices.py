@@ -1,7 +1,6 @@
 """Who speaks for what in a scenario, and what must hold besides."""
 
 from collections.abc import Iterator
-from itertools import chain
 
 from fedsim.assemble import (
     client_shares,
@@ -13,7 +12,7 @@ from fedsim.assemble import (
     wire,
 )
 from fedsim.assemble.facts import Facts, NotKnownError
-from fedsim.assemble.fields import fields
+from fedsim.assemble.fields import of_all
 from fedsim.assemble.problems import Findings
 from fedsim.assemble.traits import Voice, conflicts
 from fedsim.field import Calculation, Speaker
@@ -45,7 +44,7 @@ def misfits(facts: Facts) -> Findings:
 
 def heard(facts: Facts) -> Iterator[Voice]:
     """The voices of what is known."""
-    for speak in chain(VOICES, *(field.voices for field in fields().values())):
+    for speak in [*VOICES, *of_all(lambda field: field.voices)]:
         try:
             spoken = speak(facts)
             yield from [spoken] if isinstance(spoken, Voice) else list(spoken)
@@ -80,16 +79,16 @@ CALCULATIONS: list[Calculation] = [
 
 def calculations() -> list[Calculation]:
     """Return all calculations, those of fields last."""
-    return [*CALCULATIONS, *chain(*(field.calculations for field in fields().values()))]
+    return [*CALCULATIONS, *of_all(lambda field: field.calculations)]
 
 
 def solve_before_model(facts: Facts) -> None:
     """Fill in keys before the model is made."""
-    for solve in chain(*(field.solved_before_model for field in fields().values())):
+    for solve in of_all(lambda field: field.solved_before_model):
         solve(facts)
 
 
 def solve_last(facts: Facts) -> None:
     """Fill in keys once everything else is known."""
-    for solve in chain(*(field.solved_last for field in fields().values())):
+    for solve in of_all(lambda field: field.solved_last):
         solve(facts)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fedsim.assemble import Experiment
 from fedsim.assemble.experiment import numerics as numerics_of
-from fedsim.assemble.fields import fields, first
+from fedsim.assemble.fields import first_answer
 from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state, final_variables
@@ -265,7 +265,7 @@ class Result(Tables):
             return params
         model = self.experiment.model
         with numerics_of(self.experiment.scenario):
-            found = first(field.merged(params, model) for field in fields().values())
+            found = first_answer(lambda field: field.merged(params, model))
             return params if found is None else jax.tree.map(np.asarray, found)
 
     def predict(
