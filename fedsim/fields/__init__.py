@@ -39,5 +39,6 @@ What becomes of a run:
 - `FIGURES`: the module whose `figures(frames, context)` yields names of figures, and their pages.
 - All that tools may add (`fedsim.tools`): `PAGE`, `NAMES`, `TABLES` ...
 
-A `synonyms.csv` in the folder has further rows of that of `fedsim`.
+A `synonyms.csv` in the folder has further rows of that of `fedsim`, a `guide.yaml` further lines of
+the guide to rules.
 """

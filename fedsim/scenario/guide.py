@@ -12,10 +12,13 @@ from typing import Any, get_args
 
 import yaml
 
+from fedsim.installed import fields, folder_of
 from fedsim.kinds import FAMILIES
 from fedsim.kinds.shipped import home_of
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import docs_of, labelled_parts
+
+FILE = "guide.yaml"
 
 # Hyper-parameters that are the number of malicious clients to expect.
 ATTACKER_COUNTS = ("f", "trim")
@@ -35,13 +38,18 @@ ABOUT = (
 
 @functools.cache
 def guide() -> dict[str, Any]:
-    """Return the advice of guide.yaml.
+    """Return the advice of guide.yaml, with the lines of fields.
 
     Returns:
       `summary`, and `lines` with `when`, `take` and `shown`: the comparisons of stored runs that
       support the line.
     """
-    return yaml.safe_load(files("fedsim.rules").joinpath("guide.yaml").read_text(encoding="utf-8"))
+    advice = yaml.safe_load(files("fedsim.rules").joinpath(FILE).read_text(encoding="utf-8"))
+    for package in fields().values():
+        file = folder_of(package) / FILE
+        if file.exists():
+            advice["lines"] += yaml.safe_load(file.read_text(encoding="utf-8"))["lines"]
+    return advice
 
 
 @functools.cache
