@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from fedsim.disk import files
-from fedsim.disk.tables import read_table, reporting_table_errors
+from fedsim.disk.tables import TABLES_OF_FIELDS, read_table, reporting_table_errors
 from fedsim.errors import DirectoryError, Interrupted, LostError
 from fedsim.report import page
 from fedsim.report.derived import derived_files
@@ -45,11 +45,7 @@ TABLES = (*TABLE_COLUMNS, *CONCLUSIONS, "tuning")
 NEEDED_COLUMN = {
     "rounds": "round",
     "clients": "client",
-    "clusters": "cluster",
     "partition": "client",
-    "staleness": "age",
-    "machines": "begins",
-    "canaries": "takes_part",
     "summary": "metric",
     "timing": "round",
     "compare": "baseline",
@@ -58,6 +54,7 @@ NEEDED_COLUMN = {
     "worst": "attack",
     "breakdown": "falls",
     "tuning": "chosen",
+    **{name: columns[-1] for name, columns in TABLES_OF_FIELDS.items()},
 }
 
 # The names of derived files.
