@@ -10,6 +10,7 @@ import yaml
 
 import fedsim
 from fedsim.disk.checkpoint import decode
+from fedsim.runs.result import OPTIONAL_TABLES
 
 TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv")
 
