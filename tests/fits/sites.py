@@ -1,4 +1,4 @@
-"""Where `fedsim.assemble` refuses a scenario, and which of these places a scenario reaches."""
+"""Where the check refuses a scenario, and which of these places a scenario reaches."""
 
 import ast
 import functools
@@ -11,8 +11,10 @@ import fedsim.assemble
 from tests.fits.combinations import answer
 
 FOLDER = Path(fedsim.assemble.__file__).parent
+FIELDS = FOLDER.with_name("fields")
 # Modules that check arguments of functions of Python, or files, and not a scenario.
 OTHERS = {"accounting", "data_files", "samples", "stack_inputs", "stacks", "standalone", "weights"}
+OTHERS |= {"graphs.network", "graphs.partition", "privacy.accounting"}
 OTHERS |= {"traits"}  # whose conflicts are told by their nouns
 REFUSALS = {"error", "too_large", "PrivacyError", "TopologyError"}
 
@@ -27,16 +29,23 @@ class Site(NamedTuple):
 def sites() -> dict[tuple[str, int], Site]:
     """Return (file, line) -> the statement that refuses there."""
     found = {}
-    for file in sorted(FOLDER.glob("*.py")):
-        if file.stem in OTHERS:
+    for file in [*sorted(FOLDER.glob("*.py")), *sorted(FIELDS.glob("*/*.py"))]:
+        if module_of(file) in OTHERS:
             continue
         tree = ast.parse(file.read_text())
         for function in filter(lambda node: isinstance(node, ast.FunctionDef), ast.walk(tree)):
             statements = sorted(_refusals(function), key=lambda node: node.lineno)
             for number, node in enumerate(statements, 1):
-                name = f"{file.stem}.{function.name}"
+                name = f"{module_of(file)}.{function.name}"
                 found[str(file), node.lineno] = Site(name, number)
     return found
+
+
+def module_of(file: Path) -> str:
+    """Return `feasibility` of a module of `fedsim.assemble`, `graphs.checks` of one of a field."""
+    if file.parent == FOLDER:
+        return file.stem
+    return ".".join(file.relative_to(FIELDS).with_suffix("").parts)
 
 
 def _refusals(function: Any) -> Iterator[ast.AST]:
@@ -53,7 +62,7 @@ def _refusals(function: Any) -> Iterator[ast.AST]:
 @functools.cache
 def _refusing() -> set[tuple[str, str]]:
     """The functions with a statement that refuses, as (file, name)."""
-    return {(file, site.function.partition(".")[2]) for (file, _), site in sites().items()}
+    return {(file, site.function.rpartition(".")[2]) for (file, _), site in sites().items()}
 
 
 def reached(values: dict[str, Any]) -> tuple[tuple[str, str], set[tuple[str, int]]]:
