@@ -40,7 +40,7 @@ def elsewhere(cores: int, devices: int, names: list[str]) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.parametrize(("cores", "devices"), [(1, 2), (2, 4)] if WHOLE else [(1, 2)])
 def test_cores_and_devices_change_no_byte(cores, devices):
-    names = some(WORKLOADS, 32)
+    names = some(WORKLOADS, 64)
     assert elsewhere(cores, devices, names) == digests_of(names)
 
 

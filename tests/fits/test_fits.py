@@ -28,7 +28,7 @@ from tests.fits.combinations import (
 from tests.fits.sites import reached, sites
 
 FAST = 160  # one in so many is in the fast part
-LONG = 1 if WHOLE else 24  # and one in so many in the long part
+LONG = 1 if WHOLE else 48  # and one in so many in the long part
 SLOW = {"resnet", "transformer"}  # models that take long to trace
 RECORDED = recorded()
 
