@@ -145,6 +145,12 @@ class RegistrationError(TypeError):
     """A factory that cannot serve as the schema of its section."""
 
 
+class FieldError(Failure, RuntimeError):
+    """A field of another package that cannot be used (exit code 2)."""
+
+    exit_code = 2
+
+
 class DeviceError(Failure, ValueError):
     """A device that does not exist, or an impossible environment variable (exit code 2)."""
 

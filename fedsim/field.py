@@ -69,7 +69,6 @@ class ServerSetting(NamedTuple):
     """What a field may know when it changes the parts of a server."""
 
     client: Client  # as the lanes run it
-    model: Model
     width: int  # lanes
     drop: bool  # whether messages that are not finite are left out
 

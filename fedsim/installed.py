@@ -8,10 +8,12 @@ import functools
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from fedsim.errors import FieldError
 
 FIELDS = "fields"
 TOOLS = "tools"
@@ -34,11 +36,34 @@ def fields() -> dict[str, ModuleType]:
 
 @functools.cache
 def present_fields() -> dict[str, ModuleType]:
-    """Return name -> package of every field, also of those that lack one that they require."""
+    """Return name -> package of every field, also of those that lack one that they require.
+
+    Raises:
+      FieldError: for a field of another package that cannot be used.
+    """
     packages = _folders(FIELDS)
     for point in entry_points(group=f"fedsim.{FIELDS}"):
-        packages[point.name] = point.load()
+        if point.name in packages:
+            raise FieldError(f"{_refused(point)}: there is another field of this name; rename it")
+        packages[point.name] = _loaded(point)
     return packages
+
+
+def _loaded(point: EntryPoint) -> ModuleType:
+    try:
+        package = point.load()
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise FieldError(f"{_refused(point)}: {text}; mend or uninstall it") from error
+    if not isinstance(getattr(package, "ORDER", None), int):
+        text = "its package has no number ORDER; write ORDER = 100"
+        raise FieldError(f"{_refused(point)}: {text}")
+    return package
+
+
+def _refused(point: EntryPoint) -> str:
+    """The words by which a field of another package is refused."""
+    return f"the field {point.name} ({point.value})"
 
 
 def missing_requirements(field: str) -> list[str]:
@@ -74,6 +99,19 @@ def added(entry: str) -> Iterator[tuple[str, Any]]:
 def module_of(package: str, module: str) -> ModuleType:
     """Import a module of a package that `added` names."""
     return import_module(f"{package}.{module}")
+
+
+def modules_with(entry: str) -> Iterator[ModuleType]:
+    """Yield the module that every field and tool with an entry names there."""
+    for package, module in added(entry):
+        yield module_of(package, module)
+
+
+def offered(entry: str, name: str) -> Iterator[Any]:
+    """Yield what the modules of an entry have by a name, of those that have it."""
+    for module in modules_with(entry):
+        if hasattr(module, name):
+            yield getattr(module, name)
 
 
 def texts_of(file: str) -> Iterator[str]:

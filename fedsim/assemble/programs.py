@@ -308,7 +308,7 @@ def serving(
     trained = training(training_inputs)
     wire = made_of(sections.wire)
     parts = ServerParts(wire, stages, rule, steps, make=Server, kept=[], sender=Sender)
-    setting = ServerSetting(trained.client, training_inputs.model, shape.width, drop)
+    setting = ServerSetting(trained.client, shape.width, drop)
     for name, key in sections.of_fields:
         change = fields()[name].serves
         if change is not None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsim.disk.tables import Record
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 from fedsim.report.mark import marks_of_fields
 from fedsim.report.results import amount, metric_of, results
 from fedsim.runs.comparison import Comparison
@@ -162,8 +162,8 @@ def forecast(expected: Record) -> None:
         lines["graph"] = graph(expected["graph"])
     if expected["updates_bytes"]:
         lines["updates"] = f"{amount(expected['updates_bytes'])} in files of the run directory"
-    for package, module in added("FORECAST"):
-        lines |= module_of(package, module).lines(expected)
+    for module in modules_with("FORECAST"):
+        lines |= module.lines(expected)
     if "comparison" in expected:
         lines["comparison"] = _cells(expected["comparison"])
 

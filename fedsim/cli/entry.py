@@ -20,7 +20,7 @@ from fedsim.cli.errors import leave, print_error, print_usage
 from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.options import debug
 from fedsim.cli.suggestions import meant_command
-from fedsim.errors import Interrupted
+from fedsim.errors import FieldError, Interrupted
 from fedsim.installed import added, module_of
 
 # Heading -> command -> the module that has it.
@@ -168,7 +168,10 @@ def main(arguments: list[str] | None = None) -> Any:
     streams.prepare()
     _replace_unknown_letters()
     warnings.showwarning = _show_warning
-    farewell = _farewell(arguments)
+    try:
+        farewell = _farewell(arguments)
+    except FieldError as error:
+        sys.exit(print_error(error, ""))
     with Interrupts(farewell).watched() as interrupts:
         try:
             cli.main(arguments, prog_name="fedsim", standalone_mode=False, obj=interrupts)

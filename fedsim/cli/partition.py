@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from fedsim.cli import options
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 
 if TYPE_CHECKING:
     pass
@@ -74,8 +74,8 @@ def partition_command(
         print(f"seed {seed} (partition.csv has all {len(partitions)})\n")
     width, only_ascii = width_and_ascii(sys.stdout)
     print(text(partition, width, only_ascii))
-    for package, module in added("PARTITION"):
-        for line in module_of(package, module).lines(scenario, seed, len(partition.counts.clients)):
+    for module in modules_with("PARTITION"):
+        for line in module.lines(scenario, seed, len(partition.counts.clients)):
             print(line)
     for note in notes:
         print(f"note: {note}")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from fedsim.errors import DirectoryError
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 
 # A row, or a stack of rows: values that are lists have one entry per row, others hold for all rows.
 Record = dict[str, Any]
@@ -55,9 +55,7 @@ class Added(NamedTuple):
     table: str = ""
 
 
-OF_FIELDS: list[Added] = [
-    each for package, module in added("COLUMNS") for each in module_of(package, module).COLUMNS
-]
+OF_FIELDS: list[Added] = [each for module in modules_with("COLUMNS") for each in module.COLUMNS]
 # Tables of fields by name.
 TABLES_OF_FIELDS = {each.table: each.names for each in OF_FIELDS if each.table}
 

@@ -27,7 +27,7 @@ What becomes of a run:
 - `COLUMNS`: the module whose `COLUMNS` are `fedsim.disk.tables.Added`; `files.yaml` beside it
   explains them.
 - `ENDED`: the module whose `tables(run, spec)` are tables of a run that has ended, by name, and
-  whose `columns(tables, scenario)` go to its row of `summary.csv`.
+  whose `columns(tables, scenario)` go to its row of `summary.csv`; it may have one of them.
 - `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result.
 - `MARK`: the module whose `mark(columns, scenario)` is a line in all that shows a run, or empty.
 - `FORECAST`: the module whose `lines(expected)` are printed by `fedsim check`, by name.

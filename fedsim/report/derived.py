@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fedsim.disk.tables import MAX_LISTED_CLIENTS
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 from fedsim.report import figures, page, tables
 from fedsim.report.context import Context, context_of
 from fedsim.report.cost_table import cost_table
@@ -185,8 +185,8 @@ def _figures(
     if partition is not None:
         yield "partition", [_figure_of_partition(partition, frames.get("clients"), context)]
 
-    for package, module in added("FIGURES"):
-        yield from module_of(package, module).figures(frames, context)
+    for module in modules_with("FIGURES"):
+        yield from module.figures(frames, context)
 
     if runs:
         yield "attacks", figures.figures_of_attacks(runs, context)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 
 
 def marks_of_fields(columns: Iterable[str], scenario: Mapping[str, Any]) -> list[str]:
@@ -14,7 +14,7 @@ def marks_of_fields(columns: Iterable[str], scenario: Mapping[str, Any]) -> list
       columns: of their `rounds.csv`.
       scenario: resolved, as plain values.
     """
-    marks = [module_of(package, name).mark(columns, scenario) for package, name in added("MARK")]
+    marks = [module.mark(columns, scenario) for module in modules_with("MARK")]
     return [mark for mark in marks if mark]
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from fedsim.errors import CheckpointError
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 
 MAX_CHARACTERS = 60  # of a value in a message
 
@@ -25,8 +25,8 @@ def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -
     for field, old, new in differences(recorded, present):
         fields.append(field)
         lines.append(f"{where}: {field}: {old}, now {new}")
-    for package, module in added("GOES_ON"):
-        why = module_of(package, module).resumed(fields, present)
+    for module in modules_with("GOES_ON"):
+        why = module.resumed(fields, present)
         if why:
             lines.append(f"{where}: {why}")
     if lines:

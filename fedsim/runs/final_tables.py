@@ -9,7 +9,7 @@ from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import final_scores
 from fedsim.engine.scoring.scorer import end_of
-from fedsim.installed import added, module_of
+from fedsim.installed import offered
 from fedsim.runs.journal import Journal
 from fedsim.study.label_skew import label_counts, partition_rows
 from fedsim.study.summary import columns_of_clients, columns_of_fields, own_score, summarise
@@ -40,8 +40,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     if run.plan.federation.unpooled.tests_own:
         line |= own_score(clients, run.status, line["metric"] or evaluate.metric)
     tables: dict[str, Record] = {}
-    for package, module in added("ENDED"):
-        tables |= module_of(package, module).tables(run, spec)
+    for tables_of in offered("ENDED", "tables"):
+        tables |= tables_of(run, spec)
     for name, columns in tables.items():
         journal.add(name, {**who, **columns})
     stacks = {name: [columns] for name, columns in {"clients": clients, **tables}.items()}

@@ -15,7 +15,7 @@ from fedsim.assemble import Experiment
 from fedsim.disk.checkpoint import Snapshot
 from fedsim.engine.run import Run
 from fedsim.errors import CheckpointError
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 from fedsim.runs.ended import EndedRun, demand
 from fedsim.runs.execute import Beginning
 from fedsim.runs.replay import RecordedSeed, replayed_to
@@ -95,8 +95,8 @@ def _require_fork(original: EndedRun, scenario: Scenario, round: int) -> None:
     if after.numerics != before.numerics:
         raise CheckpointError(f"{path}: the fork has another section numerics; remove the edit")
 
-    for package, module in added("GOES_ON"):
-        why = module_of(package, module).forked(before, after)
+    for module in modules_with("GOES_ON"):
+        why = module.forked(before, after)
         if why:
             raise CheckpointError(f"{path}: {why}")
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from fedsim.engine.run import Row
 from fedsim.errors import Problem, ScenarioError
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 from fedsim.runs.execute import JournaledRun
 from fedsim.runs.filenames import RunFiles
 
@@ -37,6 +37,6 @@ def log_opener(log_to: str | Sequence[str], out: str | os.PathLike[str] | None) 
     """
     if not log_to:
         return None
-    for package, module in added("LOG"):
-        return module_of(package, module).opener(log_to, out)
+    for module in modules_with("LOG"):
+        return module.opener(log_to, out)
     raise ScenarioError([Problem("", "the tool trackers is not installed")], OPTION)

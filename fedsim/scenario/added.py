@@ -10,7 +10,8 @@ from pathlib import Path
 from types import new_class
 from typing import Any, NamedTuple
 
-from fedsim.installed import added, module_of
+from fedsim.errors import FieldError
+from fedsim.installed import added, module_of, offered
 from fedsim.scenario.schema import Section
 
 
@@ -39,7 +40,15 @@ def extensible(path: str) -> Callable[[type], type[Section]]:
     """Decorator: make a class with keys the section at a path, with the keys that fields add."""
 
     def with_added_keys(own: type) -> type[Section]:
-        of_fields = [keys for _, keys in keys_of_fields() if keys.section == path]
+        own_names = list(inspect.get_annotations(own))
+        known = list(own_names)
+        of_fields = []
+        for package, keys in keys_of_fields():
+            if keys.section == path:
+                _require_new(package, keys, known)
+                _require_place(package, keys, own_names)
+                known += inspect.get_annotations(keys.keys)
+                of_fields.append(keys)
         annotations: dict[str, Any] = {}
         for name, annotation in {"": None, **inspect.get_annotations(own)}.items():
             if name:
@@ -59,6 +68,22 @@ def extensible(path: str) -> Callable[[type], type[Section]]:
         return section
 
     return with_added_keys
+
+
+def _require_new(package: str, keys: AddedKeys, known: list[str]) -> None:
+    """Refuse keys that a section has already, with a FieldError."""
+    for name in inspect.get_annotations(keys.keys):
+        if name in known:
+            section = keys.section or "a scenario"
+            raise FieldError(f"{package}: {section} has a key {name}; rename that of the field")
+
+
+def _require_place(package: str, keys: AddedKeys, own_names: list[str]) -> None:
+    """Refuse keys that stand behind one that the section does not have, with a FieldError."""
+    if keys.after and keys.after not in own_names:
+        section = keys.section or "a scenario"
+        text = f"its keys stand behind {keys.after}, which {section} does not have itself"
+        raise FieldError(f"{package}: {text}; write one of {', '.join(own_names)}")
 
 
 def keys_of_fields() -> Iterator[tuple[str, AddedKeys]]:
@@ -87,19 +112,14 @@ def leave_out_added(plain: dict[str, Any]) -> None:
 
 def idle_sections(spec: Any) -> tuple[str, ...]:
     """Return the sections that say nothing in a scenario, because of what fields have there."""
-    names: list[str] = []
-    for package, module in added("KEYS"):
-        idle = getattr(module_of(package, module), "idle", None)
-        if idle is not None:
-            names.extend(idle(spec))
-    return tuple(names)
+    return tuple(itertools.chain(*(idle(spec) for idle in offered("KEYS", "idle"))))
 
 
 def without_messages() -> dict[str, Any]:
     """Return what fields have baselines set, of which no message is sent."""
     sections: dict[str, Any] = {}
-    for package, module in added("KEYS"):
-        sections |= getattr(module_of(package, module), "WITHOUT_MESSAGES", {})
+    for of_field in offered("KEYS", "WITHOUT_MESSAGES"):
+        sections |= of_field
     return sections
 
 
@@ -110,10 +130,8 @@ def settled_keys(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
       values: of a scenario, as written.
     """
     settled: dict[str, dict[str, Any]] = {}
-    for package, module in added("KEYS"):
-        settles = getattr(module_of(package, module), "settles", None)
-        if settles is not None:
-            settled |= settles(values)
+    for settles in offered("KEYS", "settles"):
+        settled |= settles(values)
     return settled
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge
 
 import fedsim.kinds.shipped  # noqa: F401 (importing it registers all kinds)
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 from fedsim.kinds import FAMILIES, register
 from fedsim.scenario.added import without_messages
 from fedsim.scenario.docs import docs_of
@@ -323,5 +323,4 @@ def centralised(steps: Literal["client", "cohort"] = "client") -> dict[str, Any]
 register("method", centralised)
 
 
-for _package, _module in added("METHODS"):
-    module_of(_package, _module)
+list(modules_with("METHODS"))  # importing them registers the methods of fields

@@ -1,9 +1,10 @@
 """The sections of a scenario that may name a file by their key `path`."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from fedsim.installed import added, module_of
+from fedsim.installed import offered
 
 SectionKey = tuple[str, ...]  # keys from the top of a scenario
 
@@ -11,15 +12,10 @@ DATA = ("data",)
 PARTITION = ("data", "partition")
 TOKENIZER = ("data", "tokenizer")
 COHORT = ("cohort",)
-TOPOLOGY = ("topology",)
 WEIGHTS = ("model", "weights")
 # Those of fields, where their keys' module has `FILES`.
-ADDED: list[SectionKey] = [
-    key
-    for package, module in added("KEYS")
-    for key in getattr(module_of(package, module), "FILES", ())
-]
-FILES: tuple[SectionKey, ...] = (DATA, PARTITION, TOKENIZER, *ADDED, COHORT, TOPOLOGY, WEIGHTS)
+ADDED: list[SectionKey] = list(itertools.chain(*offered("KEYS", "FILES")))
+FILES: tuple[SectionKey, ...] = (DATA, PARTITION, TOKENIZER, *ADDED, COHORT, WEIGHTS)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from fedsim.errors import Problem, ScenarioError
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.diagnostics import in_order, problem_at
 from fedsim.scenario.reader import Document
@@ -219,8 +219,8 @@ def draft_of(
         return Draft(None, reader.problems, cells, origins)
 
     assert baseline
-    for package, module in added("GRID"):
-        cells = module_of(package, module).as_read(scenario.document, cells)
+    for module in modules_with("GRID"):
+        cells = module.as_read(scenario.document, cells)
     described = _with_comparison(scenario, grid, baseline, compared_score)
     return Draft(Design(described, cells, baseline, compared_score), [], cells, origins)
 

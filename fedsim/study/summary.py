@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsim.disk.tables import Record
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with, offered
 from fedsim.study.words import variation_in_words
 from fedsim.types.client import ALONE
 
@@ -362,8 +362,8 @@ def findings_of_fields(
       words: returns a variation in words.
     """
     lines = []
-    for package, module in added("FINDINGS"):
-        lines += module_of(package, module).findings(summary, words)
+    for module in modules_with("FINDINGS"):
+        lines += module.findings(summary, words)
     return lines
 
 
@@ -375,8 +375,8 @@ def columns_of_fields(tables: Mapping[str, Sequence[Record]], scenario: Record) 
       scenario: resolved, as plain values.
     """
     row: Record = {}
-    for package, module in added("ENDED"):
-        row |= module_of(package, module).columns(tables, scenario)
+    for columns in offered("ENDED", "columns"):
+        row |= columns(tables, scenario)
     return row
 
 

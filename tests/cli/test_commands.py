@@ -121,7 +121,7 @@ def test_a_wrong_command_line_gets_one_line(line, code, message, desk):
 
 
 def test_rows_go_nowhere_else_without_the_tool_that_takes_them(desk, monkeypatch):
-    monkeypatch.setattr(logs, "added", lambda entry: iter(()))
+    monkeypatch.setattr(logs, "modules_with", lambda entry: iter(()))
     done = fedsim("run iid.yaml --log-to wandb", desk)
     assert done == (2, "", "--log-to: the tool trackers is not installed\n")
     assert [path.name for path in desk.iterdir()] == ["iid.yaml"]

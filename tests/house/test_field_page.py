@@ -89,3 +89,22 @@ def test_the_average_is_stored_and_resumed(root, package):
 def test_without_the_package_the_key_is_unknown(root, package):
     done = called(root, root, "-m", "fedsim", "check", str(package / "averaged.yaml"))
     assert done.returncode == 2 and "ema: unknown key" in done.stderr
+
+
+BROKEN = {  # what is changed in a file of the page -> what is said of it
+    "no module": ("entry_points.txt", "ema = ema", "ema = emma", "ModuleNotFoundError"),
+    "no order": ("__init__.py", "ORDER = 100", "LAST = 100", "no number ORDER"),
+    "an unknown place": ("field.py", 'after="server"', 'after="servers"', "behind servers"),
+    "a key that there is": ("field.py", "    ema: ", "    rounds: ", "has a key rounds"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_field_that_cannot_be_used_is_refused_in_a_line(root, package, case):
+    name, old, new, text = BROKEN[case]
+    (file,) = package.rglob(name)
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    done = called(root, package, "-m", "fedsim", "check", "averaged.yaml")
+    (line,) = done.stderr.strip().splitlines()
+    assert done.returncode == 2 and text in line and "ema" in line

@@ -1,17 +1,10 @@
 """How far two ways to divide the same clients agree."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from fedsim.disk.tables import Record
-from fedsim.engine.run import Run
-
-
-def tables(run: Run, spec: Any) -> dict[str, Record]:
-    """Return no table: `clusters.csv` is that of a meter."""
-    return {}
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:

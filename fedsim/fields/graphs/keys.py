@@ -55,4 +55,6 @@ def idle(spec: Any) -> tuple[str, ...]:
     return () if spec.topology is None else ("server",)
 
 
+TOPOLOGY = ("topology",)
+FILES = [TOPOLOGY]  # it may name a file by its key `path`
 KEYS = [AddedKeys("", after="server", keys=TopologyKey)]

@@ -11,10 +11,9 @@ from fedsim.assemble.links import factory_of
 from fedsim.assemble.stack_inputs import argument_error, checked, require_whole
 from fedsim.compose import max_bytes
 from fedsim.errors import DataError, LinkError, TopologyError
-from fedsim.fields.graphs.keys import TOPOLOGIES
+from fedsim.fields.graphs.keys import TOPOLOGIES, TOPOLOGY
 from fedsim.fields.graphs.network import Network, NetworkSettings
 from fedsim.fields.graphs.topology import MixingMatrix, Topology, gap_of, matrix_of
-from fedsim.scenario.named_files import TOPOLOGY
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from markupsafe import Markup
 
-from fedsim.installed import added, module_of
+from fedsim.installed import modules_with
 from fedsim.report.context import Context
 from fedsim.report.page.sources import Source
 
@@ -50,13 +50,11 @@ def maps(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> list[Ma
       scenario: as resolved.
       partition: the columns of `partition.csv`, which lists all clients; None where there is none.
     """
-    drawn = [module_of(package, name).draw(scenario, partition) for package, name in added("MAP")]
+    drawn = [module.draw(scenario, partition) for module in modules_with("MAP")]
     return [picture for picture in drawn if picture is not None]
 
 
 def sections(sources: Sequence[Source], context: Context) -> list[Section]:
     """The sections in which fields and tools have something to say."""
-    found = [
-        module_of(package, module).section(sources, context) for package, module in added("PAGE")
-    ]
+    found = [module.section(sources, context) for module in modules_with("PAGE")]
     return [section for section in found if section is not None]

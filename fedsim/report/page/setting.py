@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fedsim.installed import added, module_of
+from fedsim.installed import offered
 from fedsim.study.methods import TUNED, methods_of, texts_of_axis
 from fedsim.study.words import (
     axis_name,
@@ -97,10 +97,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
 
 def _added(place: str, scenario: Mapping[str, Any]) -> Iterator[Step]:
     """The steps that fields have at a place."""
-    for package, module in added("SETTING"):
-        make = getattr(module_of(package, module), place, None)
-        if make is not None:
-            yield from make(scenario)
+    for make in offered("SETTING", place):
+        yield from make(scenario)
 
 
 def _methods(record: Mapping[str, Any]) -> list[str]:
