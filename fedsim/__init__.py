@@ -120,9 +120,7 @@ if not TYPE_CHECKING:
         for home, names in _homes().items():
             if name in names:
                 return getattr(_imported(home), name)
-        from fedsim.synonyms import renamed
-
-        text = renamed(f"fedsim.{name}") or f"module 'fedsim' has no attribute '{name}'"
+        text = f"module 'fedsim' has no attribute '{name}'"
         if name in _ELSEWHERE:
             text = f"{text}; {_ELSEWHERE[name]}"
         raise AttributeError(text)

@@ -16,7 +16,6 @@ remark, and perhaps `once`. Where is one of:
 | `option` | options; `option:COMMAND` of one command | an option |
 | `command` | commands | a command line |
 | `list` | what `fedsim list` is asked for | a command line |
-| `python` | names that fedsim had in earlier versions | today's name |
 | `absent` | any of these, and nothing of it exists in fedsim | the names that come nearest |
 
 In texts `{value}` is what was typed as the value or kind, `{typed}` the word itself, `{number}` the
@@ -36,15 +35,6 @@ from fedsim.spelling import plain, spellings
 
 ABSENT = "absent"
 PARAMETER = "parameter"
-
-# What Python says of a name that does not exist -> what the name may be.
-ERRORS = {
-    r"(\w+)\.__new__\(\) got an unexpected keyword argument '(\w+)'": [r"\1.\2"],
-    r"'(\w+)' object has no attribute '(\w+)'": [r"\1.\2"],
-    r"^Got unexpected field names: \['(\w+)'": [r"Client.\1", r"Rule.\1"],
-    r"No module named '([\w.]+)'": [r"\1"],
-    r"^'(\w+)'$": [r"aux.\1"],
-}
 
 
 class Synonym(NamedTuple):
@@ -123,26 +113,3 @@ def answer(synonym: Synonym, **values: str) -> str:
     for name, value in {"number": synonym.number, **values}.items():
         text = text.replace(f"{{{name}}}", value)
     return text
-
-
-def renamed(name: str) -> str:
-    """Return a line about a Python name of earlier versions; empty for any other.
-
-    >>> renamed("fedsim.types.Facts"), renamed("fedsim.types.Fact")
-    ('fedsim.types.Facts is now fedsim.types.Work', '')
-    """
-    row = synonym(name, "python")
-    return f"{name} is now {row.ours}" if row is not None else ""
-
-
-def renamed_in(error: Exception) -> str:
-    """Return `renamed` of the name that an error is about.
-
-    >>> renamed_in(TypeError("Client.__new__() got an unexpected keyword argument 'first'"))
-    'Client.first is now Client.probe'
-    """
-    for pattern, names in ERRORS.items():
-        match = re.search(pattern, str(error))
-        if match is not None:
-            return next(filter(None, (renamed(match.expand(name)) for name in names)), "")
-    return ""

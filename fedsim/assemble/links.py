@@ -22,7 +22,6 @@ from fedsim.kinds.shipped import is_server_links
 from fedsim.scenario.order import index_of_rule
 from fedsim.scenario.reader import KeyPath
 from fedsim.scenario.sections import sections_within
-from fedsim.synonyms import renamed_in
 from fedsim.types import AggregateStage, ServerLinks
 
 
@@ -58,8 +57,7 @@ def factory_of(section: Any) -> Callable:
             text = f"{_memory_problem(error)}; make it smaller"
             raise LinkError(text, section, large=True) from error
         except (ValueError, ArithmeticError) as error:
-            says = "; ".join(filter(None, (_first_line(error), renamed_in(error))))
-            raise LinkError(f"{section.kind}: {says}", section) from error
+            raise LinkError(f"{section.kind}: {_first_line(error)}", section) from error
 
     return make
 

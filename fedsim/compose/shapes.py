@@ -14,7 +14,6 @@ from typing import Any
 import jax
 
 from fedsim.errors import Failure, LinkError, shortened
-from fedsim.synonyms import renamed_in
 from fedsim.tree import Tree
 
 MAX_CHARACTERS = 100  # of a list of leaves
@@ -54,8 +53,6 @@ def reported(file: str, hook: str = "") -> Iterator[None]:
         lines = [frame.lineno for frame in frames if frame.filename == file]
         messages = str(error).strip().splitlines()
         text = f"{type(error).__name__}: {messages[0] if messages else ''}"
-        if new_name := renamed_in(error):
-            text = f"{text}; {new_name}"
         if lines:
             text = f"{Path(file).name}:{lines[-1]}: {text}"
         if hook:

@@ -226,10 +226,7 @@ def unguarded(cell: str) -> str:
 
 
 def is_guarded(cell: str) -> bool:
-    """Return whether `inert` put an apostrophe in front of the text of a cell.
-
-    Tables of earlier versions have cells that begin with an apostrophe of the text itself.
-    """
+    """Return whether `inert` put an apostrophe in front of the text of a cell."""
     return cell.startswith(GUARD) and cell[1:].startswith((*COMPUTED, GUARD))
 
 

@@ -1,9 +1,8 @@
 """What `fedsim verify` checks before a replay: record, files, logs and tables fit each other."""
 
 import contextlib
-import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +136,9 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
         columns = columns_of(name, varied, tuned)
         with files.reporting_os_errors(path), contextlib.suppress(FileNotFoundError):
             text = (path / f"{name}.csv").read_text(encoding="utf-8")
-            if text != tables.to_csv(rows, _columns_known_to(text, columns)):
+            if text != tables.to_csv(rows, columns):
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
-
-
-def _columns_known_to(table: str, columns: Sequence[str]) -> list[str]:
-    """The columns that a table has; an earlier version may not have known all of them."""
-    header = table.partition("\n")[0]
-    known = next(csv.reader([header]), [])
-    return [name for name in columns if name in known]
 
 
 # --------------------------------------------------------------------------------------- a run
@@ -224,7 +216,7 @@ def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
         )
         clients = seed.tables["clients"][0]
         line |= columns_of_clients(clients, seed.end["status"], evaluate["metric"])
-        if OWN in seed.tables["summary"][0]:  # runs of earlier versions have none
+        if OWN in seed.tables["summary"][0]:  # its clients have test samples of their own
             metric = line["metric"] or evaluate["metric"]
             line |= own_score(clients, seed.end["status"], metric)
         line |= columns_of_fields(seed.tables, record["scenario"])

@@ -17,9 +17,9 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory
-from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison
+from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.displays import progress_of
 from fedsim.runs.environment import memory, numerical, surroundings
@@ -390,15 +390,12 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
       session: the comparison that resumes it.
 
     Raises:
-      CheckpointError: if this version computes other values for one of them, or one is to end
-        before its last commit.
+      CheckpointError: if another version of fedsim began it, or a configuration is to end before
+        its last commit.
     """
     started = before.get("planned") or {}
-    section = {"compare": before["scenario"].get("compare")}
-    demand_unchanged(section, before["environment"], str(path))
-    for cell in session.design.cells:
-        if label_of(cell.key_columns) in started:
-            demand_unchanged(cell.scenario.resolved(), before["environment"], str(path))
+    if started:
+        demand_same(_version(before), _version(session.record), str(path))
 
     runs = runs_of(path, session.record)
     for cell in session.design.cells:
@@ -406,6 +403,11 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
         if rounds > cell.scenario.spec.rounds:
             runs_of_cell = [run for run in runs if run.who == cell.key_columns]
             demand_reachable(path, cell.scenario, runs_of_cell)
+
+
+def _version(record: dict[str, Any]) -> dict[str, Any]:
+    """The version of fedsim that a record is of, by the name of its field."""
+    return {"environment": {"fedsim": record["environment"].get("fedsim")}}
 
 
 def _finish(run_directory: RunDirectory, session: Session, comparison: Comparison) -> None:

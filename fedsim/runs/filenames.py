@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -81,18 +80,8 @@ def names_of(labels: Iterable[str], earlier: Mapping[str, str] | None = None) ->
 
 
 def names_in(record: Mapping[str, Any]) -> dict[str, str]:
-    """The names in a run directory, by its record.
-
-    Before 0.6.0 records had none, and a name was made of its label alone. A name that two labels
-    shared then belongs to neither of them now.
-    """
-    labels = labels_of(record)
-    if "names" in record:
-        return names_of(labels, record["names"])
-    old_names = {label: _name_before_0_6_0(label) for label in labels}
-    counts = Counter(old_names.values())
-    unshared = {label: name for label, name in old_names.items() if counts[name] == 1}
-    return names_of(labels, unshared)
+    """The names in a run directory, by its record."""
+    return names_of(labels_of(record), record["names"])
 
 
 def labels_of(record: Mapping[str, Any]) -> list[str]:
@@ -111,11 +100,3 @@ def _with_hash(label: str, name: str) -> str:
     """A name with a hash of its label."""
     digest = hashlib.sha256(label.encode()).hexdigest()[:DIGITS]
     return f"{name[: MAX_CHARACTERS - DIGITS - 1].rstrip('-')}_{digest}"
-
-
-def _name_before_0_6_0(label: str) -> str:
-    """The name that earlier versions gave to a label."""
-    name = _dashed(label)
-    if PLAIN.fullmatch(label):
-        return name
-    return f"{name[:80]}-{zlib.crc32(label.encode()):08x}"

@@ -6,7 +6,6 @@ from typing import Any
 
 from fedsim.assemble import Experiment
 from fedsim.disk.checkpoint import digest
-from fedsim.runs.changes import version_of_values
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.plugins import plugin_links
@@ -62,11 +61,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
 
 
 def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
-    """The part of a record that determines the bits of its runs, or of the run of one seed.
-
-    In place of fedsim's version it has the one since which the scenario's values have been the
-    same (`changes`).
-    """
+    """The part of a record that determines the bits of its runs, or of the run of one seed."""
     scenario = _without(without_hashed_paths(record["scenario"]), *CHANGEABLE)
     scenario["data"] = _without(scenario["data"], "resident_mb")
     hashes = _without(record["hashes"], "scenario")
@@ -74,16 +69,13 @@ def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
         del scenario["seeds"]
         hashes = _hashes_of_seed(hashes, seed)
 
-    environment = dict(record["environment"])
-    if "fedsim" in environment:
-        environment["fedsim"] = version_of_values(scenario, str(environment["fedsim"]))
     determined = {
         "scenario": scenario,
         "hashes": hashes,
         "method": record["method"],
         "supplied": record["supplied"],
         "own_links": record["own_links"],
-        "environment": environment,
+        "environment": record["environment"],
     }
     if "fork" in record:
         determined["fork"] = record["fork"]

@@ -16,7 +16,6 @@ from fedsim.assemble.forecast import remarks, updates_bytes
 from fedsim.disk import files
 from fedsim.engine.processes import is_first_process
 from fedsim.runs import derive, directory
-from fedsim.runs.changes import demand_unchanged
 from fedsim.runs.commits import has_commits
 from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
@@ -41,7 +40,6 @@ from fedsim.runs.unfinished import demand_reachable, runs_of
 from fedsim.scenario import Scenario
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.recorded_paths import resolved_from
-from fedsim.synonyms import renamed
 
 UNRECORDED = {"before"}  # arguments of `build` that change bits, and that a record does not have
 
@@ -258,14 +256,14 @@ def _require_build_options(names: Iterable[str]) -> None:
     """Refuse arguments that `run` does not have.
 
     Raises:
-      TypeError: with the name of today, or with the way to change a key of the scenario.
+      TypeError: with the way to change a key of the scenario.
     """
     known = inspect.signature(build).parameters.keys() - UNRECORDED
     for name in names:
         if name in known or name == "calls":
             continue
         remedy = "a key of the scenario is changed by edits=['KEY=VALUE']"
-        raise TypeError(renamed(f"fedsim.run.{name}") or f"fedsim.run has no {name}=; {remedy}")
+        raise TypeError(f"fedsim.run has no {name}=; {remedy}")
 
 
 def texts_of(edits: str | Sequence[str]) -> tuple[str, ...]:
@@ -324,7 +322,6 @@ def _prepare(
     path = run_directory.path
     before = run_directory.before
     if before is not None:
-        demand_unchanged(before["scenario"], before["environment"], str(path))
         demand_same(identity(before), identity(record), str(path))
         if record["scenario"]["rounds"] < before["scenario"]["rounds"]:
             demand_reachable(path, experiment.scenario, runs_of(path, before))

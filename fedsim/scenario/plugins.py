@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from fedsim.errors import Problem, RegistrationError, ScenarioError, did_you_mean
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.sections import sections_within
-from fedsim.synonyms import renamed_in
 
 GROUP = "fedsim.plugins"
 PACKAGE = Path(__file__).parents[1]
@@ -94,9 +93,7 @@ def _failure(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE)]
     last = (outside or frames)[-1]
-    text = f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {error}"
-    new_name = renamed_in(error)
-    return f"{text}; {new_name}" if new_name else text
+    return f"{Path(last.filename).name}, line {last.lineno}: {type(error).__name__}: {error}"
 
 
 def plugin_links(spec: BaseModel) -> dict[str, str]:

@@ -6,8 +6,6 @@ take part, which are those with samples; `present` is their mask over all ids. E
 computes is a pair `(init, apply)`, in the order `(input, state, context) -> (output, state, info)`.
 """
 
-from typing import TYPE_CHECKING
-
 from fedsim.types.client import Bank as Bank
 from fedsim.types.client import Client as Client
 from fedsim.types.client import FinishHook as FinishHook
@@ -61,15 +59,3 @@ from fedsim.types.updates import ServerLoss as ServerLoss
 from fedsim.types.updates import Updates as Updates
 from fedsim.types.updates import by_samples as by_samples
 from fedsim.types.updates import reported as reported
-
-# A type checker that saw this function would accept any name.
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str):
-        """Answer names of earlier versions with the new ones, also where they are imported."""
-        from fedsim.synonyms import renamed
-
-        new_name = renamed(f"fedsim.types.{name}")
-        if new_name:
-            raise ImportError(new_name)  # Python replaces the text of an AttributeError
-        raise AttributeError(f"module 'fedsim.types' has no attribute '{name}'")

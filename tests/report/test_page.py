@@ -132,7 +132,7 @@ def test_the_page_is_rebuilt_to_the_byte(out):
 
 
 def test_report_says_again_what_the_comparison_said(out, tmp_path, draw, monkeypatch):
-    """From the tables: also of a run whose record has the sentences of an earlier version."""
+    """The sentences are made from the tables, whatever the record says."""
     headline = lambda tables, record, drawn: {"report.html": record["verdict"][0].encode()}
     monkeypatch.setattr(derive, "derived_files", headline)
     shutil.copytree(out, tmp_path / "out")

@@ -1,6 +1,5 @@
-"""Names in a run directory: no two labels share one, and names from before 0.6.0 stay."""
+"""Names in a run directory: no two labels share one."""
 
-import json
 import re
 import shutil
 from itertools import permutations
@@ -12,10 +11,8 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.runs import directory
-from fedsim.runs.derive import rebuild
 from fedsim.runs.filenames import RunFiles, names_in, names_of, run_files_of
 from fedsim.runs.record_form import FILE_NAME
-from fedsim.runs.unfinished import runs_of
 
 # what labels are made of, in few letters, so that many labels come close to one another
 LABELS = st.text(st.sampled_from("aA_1(=.,) -[|é"), max_size=12)
@@ -71,33 +68,6 @@ def test_names_stay_in_their_folder(one, other):
         assert path.parent == Path("runs/checkpoints")
 
 
-BEFORE = {  # as 0.5.0 named them
-    "fedavg": "fedavg",
-    "multi_krum(f=6)": "multi-krum-f-6",
-    "fedprox(mu=-0.1)": "fedprox-mu-0-1-3da1091f",
-    "krum(f=1) client.lr=0.1": "krum-f-1-client-lr-0-1-5abb2791",
-}
-
-
-def compared(*labels, **more):
-    return {"kind": "compare", "cells": [{"method": label} for label in labels], **more}
-
-
-def test_names_of_earlier_versions_stay():
-    assert names_in(compared(*BEFORE)) == BEFORE
-    for label, name in BEFORE.items():
-        assert names_in({"method": label}) == {label: name}
-    more = names_of([*BEFORE, "fedprox(mu=0.1)", "multi_krum_f_6"], names_in(compared(*BEFORE)))
-    assert BEFORE.items() <= more.items() and more["fedprox(mu=0.1)"] == "fedprox-mu-0-1"
-    assert more["multi_krum_f_6"].startswith("multi-krum-f-6_")
-
-
-def test_a_name_that_two_labels_once_shared_belongs_to_neither():
-    names = names_in(compared("krum_f_1", "krum(f=1)", "fedavg"))
-    assert names == names_of(["krum_f_1", "krum(f=1)", "fedavg"])
-    assert "krum-f-1" not in names.values()
-
-
 TINY = {
     "name": "tiny",
     "rounds": 2,
@@ -129,47 +99,6 @@ def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path)
     again = fedsim.compare(TINY, [*SHARING, "median"], out=out, resume=True, pictures=False)
     assert len(list(out.glob("model.*"))) == 8 and again.status == "done"
     assert names_in(directory.sound_record(out)).items() >= run_files.names.items()
-
-
-def made_before(out, names):
-    """A run directory from before names were recorded."""
-    record = directory.sound_record(out)
-    run_files = run_files_of(out, record)
-    for label, name in names.items():
-        for seed in (0, 1):
-            before = RunFiles(out, {label: name})
-            run_files.folder(label, seed).rename(before.folder(label, seed))
-            if run_files.model(label, seed).exists():
-                run_files.model(label, seed).rename(before.model(label, seed))
-    del record["names"]
-    if "files" in record:
-        record["files"] = directory.hashes(out)
-    directory.write_record(out, record)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_comparison_of_an_earlier_version_is_reported_and_resumes(stopped, tmp_path):
-    methods = ["fedavg", "fedprox(mu=0.1)", {"method": "median", "label": "my median!"}]
-    whole, out = tmp_path / "whole", tmp_path / "out"
-    fedsim.compare({**TINY, "rounds": 4}, methods, out=whole, pictures=False)
-    fedsim.compare(TINY, methods, out=out, pictures=False)
-    before = names_in(compared("fedavg", "fedprox(mu=0.1)", "my median!"))
-    assert before["my median!"] != names_of(["my median!"])["my median!"]
-    made_before(out, before)
-    if stopped:  # only the logs say what exists
-        record = {**json.loads((out / "run.json").read_text()), "status": "interrupted"}
-        del record["files"]
-        directory.write_record(out, record)
-    else:
-        assert fedsim.verify(out).equal
-    assert all(run.ended for run in runs_of(out, directory.sound_record(out)))
-    rebuild(out)
-    fedsim.compare({**TINY, "rounds": 4}, methods, out=out, resume=True, pictures=False)
-    assert (out / "rounds.csv").read_bytes() == (whole / "rounds.csv").read_bytes()
-    folders = {path.name.rpartition(".")[0] for path in (out / "checkpoints").iterdir()}
-    assert folders == set(before.values())
-    assert fedsim.diff(out, whole).models == []
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ from faulty import Disk, Killed
 import fedsim
 from fedsim.disk.checkpoint import decode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
+from fedsim.runs import directory
 from fedsim.runs.directory import claimed
 
 pytestmark = pytest.mark.essential
@@ -95,6 +96,14 @@ def test_client_memory_may_move_to_a_file_or_back(tmp_path):
         fedsim.run(tiny(first, rounds=2), out=out)
         resume(out, tiny(then))
         whole(out, expected)
+
+
+def test_a_run_of_another_version_is_refused(killed):
+    record = directory.sound_record(killed)
+    record["environment"]["fedsim"] = "0.1.0"
+    directory.write_record(killed, record)
+    with pytest.raises(CheckpointError, match=r"environment\.fedsim: \"0\.1\.0\", now "):
+        resume(killed)
 
 
 def test_fewer_rounds_than_were_committed_are_refused(killed):

@@ -17,7 +17,6 @@ from fedsim.errors import CheckpointError, DataError, DirectoryError, ScenarioEr
 from fedsim.machine import fix_threads
 from fedsim.report.results import rows_of
 from fedsim.runs import checks, directory
-from fedsim.runs.changes import reasons, same_values
 from fedsim.runs.compare import compare
 from fedsim.runs.differences import differences
 from fedsim.runs.ended import ended_run
@@ -246,11 +245,8 @@ def _unequal_files(record: dict[str, Any], other: dict[str, Any]) -> list[str]:
 
 def _environment(record: dict[str, Any], other: dict[str, Any]) -> list[str]:
     """How the environments of two runs differ, where that may change bits."""
-    before = dict(record["environment"])
-    after = dict(other["environment"])
-    if same_values(record["scenario"], str(before.get("fedsim"))):
-        before["fedsim"] = after.get("fedsim")
-    fields = differences(before, json.loads(json.dumps(after)))
+    after = json.loads(json.dumps(other["environment"]))
+    fields = differences(record["environment"], after)
     return [f"{field}: {old}, here {new}" for field, old, new in fields]
 
 
@@ -268,7 +264,6 @@ def _tested(
         return Again(name, DIFFERS, ["other methods, variations or seeds have scores"], [])
     rows = repetition(before, after, score)
     lines = [f"another environment ({', '.join(elsewhere)})"]
-    lines += reasons(recorded[1]["scenario"], recorded[1]["environment"])
     different = [row for row in rows if row.differs]
     if different:
         text = f"{len(different)} of {len(rows)} scores differ significantly, after Holm"
