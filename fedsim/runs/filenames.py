@@ -81,7 +81,7 @@ def names_of(labels: Iterable[str], earlier: Mapping[str, str] | None = None) ->
 
 def names_in(record: Mapping[str, Any]) -> dict[str, str]:
     """The names in a run directory, by its record."""
-    return names_of(labels_of(record), record["names"])
+    return names_of(labels_of(record), record.get("names"))
 
 
 def labels_of(record: Mapping[str, Any]) -> list[str]:
