@@ -394,7 +394,7 @@ def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> N
         its last commit.
     """
     started = before.get("planned") or {}
-    if started:
+    if started:  # what else decides their bits is compared as each of them resumes
         demand_same(_version(before), _version(session.record), str(path))
 
     runs = runs_of(path, session.record)

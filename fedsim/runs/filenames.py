@@ -12,9 +12,6 @@ UPDATES = "updates"
 MAX_CHARACTERS = 80  # of a name
 DIGITS = 8  # of the hash in a name
 
-# Labels that had no hash in their names before 0.6.0: `krum(f=1,m=3)`.
-PLAIN = re.compile(r"\w+(\(\w+=[\w.]+(,\w+=[\w.]+)*,?\))?", re.ASCII)
-
 
 def label_of(who: Mapping[str, Any]) -> str:
     """Method, variant and what was tuned, as one label.
@@ -80,7 +77,7 @@ def names_of(labels: Iterable[str], earlier: Mapping[str, str] | None = None) ->
 
 
 def names_in(record: Mapping[str, Any]) -> dict[str, str]:
-    """The names in a run directory, by its record."""
+    """The names in a run directory, by its record; kept reports of 0.3.0 have none in theirs."""
     return names_of(labels_of(record), record.get("names"))
 
 

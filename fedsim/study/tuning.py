@@ -162,7 +162,7 @@ def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    """The sum of counts; None if one of them is unknown, as that of a failed trial."""
+    """The sum of counts; None if one is unknown: kept reports may be older than the count."""
     known = [int(count) for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 

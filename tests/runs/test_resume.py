@@ -15,7 +15,7 @@ from faulty import Disk, Killed
 import fedsim
 from fedsim.disk.checkpoint import decode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
-from fedsim.runs import directory
+from fedsim.runs import directory, environment
 from fedsim.runs.directory import claimed
 
 pytestmark = pytest.mark.essential
@@ -104,6 +104,18 @@ def test_a_run_of_another_version_is_refused(killed):
     directory.write_record(killed, record)
     with pytest.raises(CheckpointError, match=r"environment\.fedsim: \"0\.1\.0\", now "):
         resume(killed)
+
+
+@pytest.mark.long
+def test_a_comparison_of_another_version_is_refused_and_keeps_its_files(tmp_path, monkeypatch):
+    scenario = tiny(seeds=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "__version__", "0.1.0")
+        fedsim.compare(scenario, "fedavg", out=tmp_path / "out", pictures=False)
+    before = bits_of_all(tmp_path / "out")
+    with pytest.raises(CheckpointError, match=r"environment\.fedsim: \"0\.1\.0\", now "):
+        fedsim.compare(scenario, "fedavg,median", out=tmp_path / "out", resume=True)
+    assert bits_of_all(tmp_path / "out") == before
 
 
 def test_fewer_rounds_than_were_committed_are_refused(killed):

@@ -16,7 +16,7 @@ from fedsim.cli.records import described
 from fedsim.disk import tables as frames
 from fedsim.disk.checkpoint import Snapshot, decode, encode
 from fedsim.errors import Interrupted
-from fedsim.runs import directory
+from fedsim.runs import directory, environment
 from fedsim.runs import verify as verification
 from fedsim.runs.result import TABLE_COLUMNS
 
@@ -430,6 +430,16 @@ def test_another_environment_is_named(made, monkeypatch):
     assert list(failed(result)) == ["environment"] and result.checks[-1].name == "environment"
     assert "bits may differ in this environment" in result.checks[-1].detail
     assert 'here "9.9"' in result.checks[-1].detail and "threads: " in result.checks[-1].detail
+
+
+def test_a_run_of_another_version_is_not_replayed(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "__version__", "0.1.0")
+        fedsim.run(SCENARIO, out=tmp_path / "run", pictures=False)
+    result = fedsim.verify(tmp_path / "run")
+    assert not result.equal and not result.wrong
+    assert list(failed(result)) == ["environment"] and result.checks[-1].name == "environment"
+    assert f'fedsim: "0.1.0", here "{fedsim.__version__}"' in result.checks[-1].detail
 
 
 @pytest.mark.long
