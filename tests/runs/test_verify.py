@@ -576,7 +576,7 @@ def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_pa
     assert all(line.startswith("ok   ") for line in lines[:-1]) and lines[-1].endswith(
         "is equal to what its record says"
     )
-    assert threads and len(lines) == 10
+    assert threads and len(lines) == 9
     without = command("verify", out, "--json")
     answer = json.loads(without.stdout)
     assert without.returncode == 2 and not answer["equal"] and not answer["wrong"]

@@ -140,7 +140,7 @@ def test_another_machine_counts_as_missing_not_as_wrong(done, monkeypatch):
     shown = CliRunner().invoke(cli, ["verify", str(out), "--json"])
     answer = json.loads(shown.stdout)
     assert shown.exit_code == 2 and (answer["equal"], answer["wrong"]) == (False, False)
-    assert [check["possible"] for check in answer["checks"]] == [True] * 6 + [False]
+    assert [check["possible"] for check in answer["checks"]] == [True] * 5 + [False]
 
 
 @pytest.mark.long
