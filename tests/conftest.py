@@ -4,6 +4,8 @@ import importlib.util
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 import zlib
 from collections.abc import Callable
@@ -179,6 +181,16 @@ if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_
 _COMMANDS = re.findall(r"^### (\w+)$", (ROOT / "docs/cli.md").read_text(), re.M)
 ALL_INSTALLED = modules().keys() >= {*_COMMANDS} and not _MISSING
 if_all_installed = pytest.mark.skipif(not ALL_INSTALLED, reason="is about all fields and tools")
+
+
+def _sets_tables() -> bool:
+    """Whether there is a TeX with what a paper's table needs."""
+    if shutil.which("pdflatex") is None:
+        return False
+    return subprocess.run(["kpsewhich", "siunitx.sty"], capture_output=True).returncode == 0
+
+
+if_tex = pytest.mark.skipif(not _sets_tables(), reason="there is no TeX with siunitx")
 
 
 def shipped() -> list[Path]:

@@ -1,14 +1,13 @@
-"""LaTeX: how text prints, and how wide it is in Computer Modern at 8 points.
+"""Tables in LaTeX, with booktabs and siunitx; how text prints, and about how wide a table is."""
 
-That is the size of `\\footnotesize` in a 10-point article.
-"""
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import functools
-from typing import Any
+import pandas as pd
 
 from fedsim.errors import printable
 
-POINTS = 8.0
 SIGNS = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -22,65 +21,124 @@ SIGNS = {
     "−": "$-$",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
-
-# Widths in thousandths of the type size, from the font's metrics (cmr8.tfm).
-# `\_` is a rule; `<` and `>` are of the mathematical font.
-WIDTHS = {
-    295: "!',.:;[]`il|",
-    325: "fj",
-    354: "-",
-    383: "I",
-    413: "()t",
-    414: "r",
-    419: "s",
-    472: "cez",
-    502: "?",
-    531: '"$*/0123456789\\^ago{}~²',
-    546: "J",
-    561: "kqvxy",
-    590: "Sbdhnpu",
-    595: "_",
-    649: "Z",
-    664: "L",
-    693: "F",
-    723: "EP",
-    752: "B",
-    767: "CTw",
-    782: "R",
-    796: "AHNUVXY",
-    811: "D",
-    826: "K&+=@OQ<>±−",
-    834: "G",
-    885: "#%m",
-    973: "M",
-    1091: "W",
-}
-SPACE = 354
-OTHER = 1091  # a character that is not listed: as wide as the widest
-BOLD = 1.18  # width of a line in bold over that in roman, at most
 LATIN = 0x180  # LaTeX's own fonts have the characters below
 
+# Characters of `\footnotesize` beside each other in a two-column article on A4.
+COLUMN = 54
+PAGE = 112
+SEP = 1.4  # characters between two columns
 
-@functools.cache
-def _widths() -> dict[str, int]:
-    widths = {" ": SPACE}
-    for width, signs in WIDTHS.items():
-        widths |= dict.fromkeys(signs, width)
-    return widths
+BEGIN = r"""{\footnotesize
+\setlength{\tabcolsep}{3pt}%
+\sisetup{detect-weight,retain-explicit-plus}%
+"""
+END = "}%\n"
+ONE_COLUMN = r"\begin{tabular}{@{}l@{}}"  # of blocks
+NEXT_BLOCK = " \\\\\n\\\\[-1ex]\n"
 
 
-def width(text: str, bold: bool = False) -> float:
-    """How wide a text is in points; an upper bound, since kerning only brings letters closer.
+class Column(NamedTuple):
+    """A column of a table, made of one or several of LaTeX's.
 
-    >>> round(width("0.9329"), 2)
-    23.6
+    Attributes:
+      heads: lines above it, as plain text.
+      parts: the form of each of LaTeX's columns, as in `\\begin{tabular}{...}`, and its cells as
+        LaTeX source.
     """
-    widths = _widths()
-    thousandths = sum(widths.get(sign, OTHER) for sign in text)
-    points = thousandths / 1000 * POINTS
-    if bold:
-        points *= BOLD
-    return points
+
+    heads: Sequence[str]
+    parts: Sequence[tuple[str, Sequence[str]]]
+
+    def width(self) -> float:
+        """About how many characters wide it is, with the space beside it."""
+        widths = [max(map(_characters, cells), default=0) for _, cells in self.parts]
+        return max(sum(widths), *map(len, self.heads)) + SEP
+
+
+def width_of(columns: Sequence[Column]) -> float:
+    """About how many characters wide some columns are."""
+    return sum(column.width() for column in columns) - SEP
+
+
+def _characters(cell: str) -> int:
+    """How many characters LaTeX source prints, about."""
+    printed = re.sub(r"\\[a-z]+", "x", cell)
+    return len(re.sub(r"[\\{}$^,]", "", printed))
+
+
+def numbers(head: str, cells: Sequence[str]) -> Column:
+    """A column of numbers, aligned on the point.
+
+    Args:
+      head: the line above it.
+      cells: each a `number` or a `word`.
+    """
+    return Column([head], [(point_aligned(cells), cells)])
+
+
+def words(head: str, cells: Sequence[str]) -> Column:
+    """A column of words, or of numbers as they are, at the right.
+
+    Args:
+      head: the line above it.
+      cells: plain text.
+    """
+    return Column([head], [("r", [escaped(cell) for cell in cells])])
+
+
+def point_aligned(cells: Sequence[str]) -> str:
+    """The form of a column of siunitx with space for these numbers."""
+    signs = whole = fraction = ""
+    for cell in cells:
+        found = re.fullmatch(r"(?:\\bfseries )?([+-]?)(\d+)\.(\d+)", cell)
+        if found:
+            signs = max(signs, found[1])
+            whole = max(whole, found[2], key=len)
+            fraction = max(fraction, found[3], key=len)
+    return f"S[table-format={signs and '+'}{len(whole)}.{len(fraction)}]"
+
+
+def number(value: float, digits: int, sign: bool = False) -> str:
+    """A number as siunitx reads it.
+
+    Args:
+      value: finite.
+      digits: after the point.
+      sign: whether a positive number has a plus sign; 0 has none.
+    """
+    shown = f"{value:+z.{digits}f}"
+    if not sign or float(shown) == 0:
+        shown = shown.removeprefix("+")
+    return shown
+
+
+def word(text: str) -> str:
+    """Text in a column of numbers."""
+    return f"{{{escaped(text)}}}"
+
+
+def table_of(blocks: Sequence[Sequence[Column]]) -> str:
+    """A table for `\\input`, of blocks of columns that are below each other."""
+    tables = [_tabular(columns).rstrip("\n") for columns in blocks]
+    if len(tables) == 1:
+        return BEGIN + tables[0] + END
+    return BEGIN + ONE_COLUMN + "\n" + NEXT_BLOCK.join(tables) + "\n\\end{tabular}" + END
+
+
+def _tabular(columns: Sequence[Column]) -> str:
+    """Columns beside each other; equal heads beside each other are one."""
+    cells = {}
+    form = ""
+    for column in columns:
+        heads = [escaped(head) for head in column.heads]
+        for part_form, part_cells in column.parts:
+            form += part_form
+            cells[(*heads, len(cells))] = part_cells  # the number keeps equal heads apart
+    style = pd.DataFrame(cells).style.hide(axis="index")
+    style = style.hide(axis="columns", level=len(columns[0].heads))
+    return style.to_latex(
+        column_format=f"@{{}}{form}@{{}}", hrules=True, siunitx=True, multicol_align="c"
+    )
 
 
 def plain(cell: Any) -> str:

@@ -1,10 +1,10 @@
 """The marks of a run, lines of text in everything that shows it: not ended, or what fields say."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedsim.installed import modules_with
+from fedsim.report.latex import escaped
 
 
 def marks_of_fields(columns: Iterable[str], scenario: Mapping[str, Any]) -> list[str]:
@@ -34,9 +34,9 @@ def in_latex(table: str, mark: str) -> str:
     before, rule, after = table.rpartition("\\bottomrule")
     if not rule:
         return f"{table}% {mark}\n"
-    columns = max(line.count(" & ") + 1 for line in table.splitlines())
-    text = re.sub(r"([&%$#_{}])", r"\\\1", mark)
-    row = f"\\midrule\n\\multicolumn{{{columns}}}{{l}}{{\\emph{{{text}}}}} \\\\\n"
+    last_row = before.splitlines()[-1]
+    columns = last_row.count(" & ") + 1
+    row = f"\\midrule\n\\multicolumn{{{columns}}}{{l}}{{\\emph{{{escaped(mark)}}}}} \\\\\n"
     return f"{before}{row}{rule}{after}"
 
 

@@ -4,9 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsim.report import layout
-from fedsim.report.latex import plain
-from fedsim.report.layout import NUMBER, SIGN, Column, Fragment, number, word
+from fedsim.report.latex import Column, number, numbers, plain, word, words
 from fedsim.report.results import grouped_by, spent_to_target
 from fedsim.study.summary import median_to_target
 
@@ -17,26 +15,23 @@ Errors = Mapping[tuple[str, str], Mapping[str, float]]
 
 def errors_of_models(methods: Sequence[str], errors: Errors) -> list[Column]:
     """R², MAE and perplexity, where there are any, with four significant digits of the largest."""
-    names: dict[str, float] = {}  # each once, in the order in which they appear
+    columns = []
+    for name in names_of(errors):
+        means = [errors.get(("", method), {}).get(name) for method in methods]
+        largest = max((abs(mean) for mean in means if mean is not None), default=0.0)
+        magnitude = math.floor(math.log10(largest or 1.0))
+        digits = min(max(3 - magnitude, 1), 4)
+        cells = ["" if mean is None else number(mean, digits) for mean in means]
+        columns.append(numbers(name, cells))
+    return columns
+
+
+def names_of(errors: Errors) -> list[str]:
+    """The names of errors, each once, in the order in which they appear."""
+    names: dict[str, float] = {}
     for means in errors.values():
         names |= means
-    return [_errors(name, methods, errors) for name in names]
-
-
-def _errors(name: str, methods: Sequence[str], errors: Errors) -> Column:
-    """The column of one error; empty for a method that has none."""
-    means = [errors.get(("", method), {}).get(name) for method in methods]
-    largest = max((abs(mean) for mean in means if mean is not None), default=0.0)
-    magnitude = math.floor(math.log10(largest or 1.0))
-    digits = min(max(3 - magnitude, 1), 4)
-
-    cells = []
-    for mean in means:
-        if mean is None:
-            cells.append(word(""))
-        else:
-            cells.append(number(mean, digits))
-    return Column(NUMBER, [name], cells)
+    return list(names)
 
 
 def differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[Column]:
@@ -44,8 +39,7 @@ def differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[C
     if not compare or len(methods) < 2:
         return []
     rows = {row["method"]: row for row in compare}
-    compared = [rows[method] for method in methods if method in rows]
-    digits = layout.digits_of([row["sd"] for row in compared])
+    digits = digits_of([rows[method]["sd"] for method in methods if method in rows])
     cells = []
     p_values = []
     for method in methods:
@@ -55,21 +49,28 @@ def differences(methods: Sequence[str], compare: Sequence[Row] | None) -> list[C
         elif row.get("baseline") == method:
             cells.append(word("baseline"))
         else:
-            cells.append(word(""))
+            cells.append("")
 
-        if row.get("p_adjusted") is None:
-            p_values.append(word(""))
+        p = row.get("p_adjusted")
+        if p is None:
+            p_values.append("")
         else:
-            p_values.append(_p(row["p_adjusted"]))
-    return [Column(NUMBER, ["difference"], cells), Column(NUMBER, ["p (Holm)"], p_values)]
+            p_values.append(number(p, 3) if p >= 0.001 else word("<0.001"))
+    return [numbers("difference", cells), numbers("p (Holm)", p_values)]
 
 
-def _p(p: float) -> list[Fragment]:
-    """A p value with three decimals; a smaller one as `<0.001`."""
-    if p >= 0.001:
-        return number(p, 3)
-    (integer, points), fraction = number(0.001, 3)
-    return [(f"$<${integer}", points + SIGN), fraction]
+def digits_of(spreads: Sequence[float | None], least: int = 2) -> int:
+    """Decimals with which the smallest spread still has a digit, from `least` to 4.
+
+    Args:
+      spreads: standard deviations or the like; 4 decimals where none is known.
+      least: decimals at least.
+    """
+    positive = [spread for spread in spreads if spread and math.isfinite(spread)]
+    if not positive:
+        return 4
+    digits = math.ceil(-math.log10(min(positive)))
+    return min(max(digits, least), 4)
 
 
 def tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
@@ -82,8 +83,7 @@ def tuned(methods: Sequence[str], summary: Sequence[Row]) -> list[Column]:
                 values.setdefault(path, {})[row["method"]] = plain(value)
     columns = []
     for path, chosen in values.items():
-        cells = [word(chosen.get(method, "")) for method in methods]
-        columns.append(Column(("r",), [path], cells))
+        columns.append(words(path, [chosen.get(method, "") for method in methods]))
     return columns
 
 
@@ -98,14 +98,9 @@ def costs(
     columns = []
     for spent in spent_to_target(summary, scenario):
         cells = []
-        any_reached = False
         for method in methods:
             median, _ = median_to_target(runs[(method,)], spent.column)
-            if math.isfinite(median):
-                cells.append(word(f"{median / spent.unit:{spent.form}}"))
-                any_reached = True
-            else:
-                cells.append(word(""))
-        if any_reached:
-            columns.append(Column(("r",), [spent.noun], cells))
+            cells.append(f"{median / spent.unit:{spent.form}}" if math.isfinite(median) else "")
+        if any(cells):
+            columns.append(words(spent.noun, cells))
     return columns

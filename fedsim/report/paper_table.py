@@ -6,21 +6,26 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fedsim.report import layout
-from fedsim.report.latex import plain, width
-from fedsim.report.layout import (
+from fedsim.report.latex import (
     COLUMN,
-    NUMBER,
     PAGE,
-    RAISED,
-    SIGN,
-    THIN,
     Column,
-    Fragment,
+    escaped,
     number,
-    word,
+    plain,
+    point_aligned,
+    table_of,
+    width_of,
 )
-from fedsim.report.paper_columns import Errors, costs, differences, errors_of_models, tuned
+from fedsim.report.paper_columns import (
+    Errors,
+    costs,
+    differences,
+    digits_of,
+    errors_of_models,
+    names_of,
+    tuned,
+)
 from fedsim.report.ranking import order_of
 from fedsim.report.results import grouped_by, metric_of
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
@@ -44,8 +49,10 @@ Row = dict[str, Any]
 SPREADS = {"sd": "standard deviation", "interval": "half of Student's 95 % interval of the mean"}
 AGAIN = "fedsim export DIR --format latex --spread sd|interval"  # the command that writes it again
 TENS = 10.0  # a mean from which on one decimal may be enough
+NO_SCORE = "no score"  # of clients that train alone: there is no shared model
 LARGE = 1e5  # a mean from which on it is written with an exponent
 LISTED = 9  # seeds that are listed one by one, at most
+LONGEST = 60  # characters of a method's name, at most
 
 
 class Score(NamedTuple):
@@ -58,9 +65,7 @@ class Score(NamedTuple):
       scored: how many of them have a score.
       best: whether the mean is the best one.
       level: whether the mean cannot be told apart from the best one.
-      diverged: whether some run diverged.
-      not_run: whether some run has not run.
-      alone: whether every client trained alone, so that there is no shared model to score.
+      ending: how runs without a score ended, in a word or two.
     """
 
     mean: float | None
@@ -69,9 +74,7 @@ class Score(NamedTuple):
     scored: int
     best: bool = False
     level: bool = False
-    diverged: bool = False
-    not_run: bool = False
-    alone: bool = False
+    ending: str = "failed"
 
 
 def paper_table(
@@ -86,8 +89,8 @@ def paper_table(
 
     Methods are in the order of `order_of`. The best mean of a column is bold; a dagger marks those
     that could not be told apart from it (sign-flip test under the same seeds, after Holm over all
-    pairs of a column). Where nothing varies there are further columns, as many as fit: R² and MAE
-    of models that predict numbers, difference to the baseline, its p, what was tuned, rounds,
+    pairs of a column). Where nothing varies there are further columns: R² and MAE of models that
+    predict numbers, difference to the baseline, its p; and, as many as fit, what was tuned, rounds,
     bytes and seconds to the target.
 
     Args:
@@ -114,18 +117,17 @@ def paper_table(
     for (variant,), rows in groups.items():
         heads.append(_values(str(variant), varied) or [title])
         scores.append(_scores(methods, rows, score, spread))
+
+    shown = [escaped(_cut(plain(method))) for method in methods]
+    names = Column(varied or ["method"], [("l", shown)])
     columns = _score_columns(heads, scores)
-
-    further = []
-    least = 2  # further columns, for which long names are broken
     if not varied:
-        further += errors_of_models(methods, errors)
-        least += len(further)
-        further += differences(methods, compare)
-        further += tuned(methods, summary)
-        further += costs(methods, summary, scenario)
+        columns += errors_of_models(methods, errors)
+        columns += differences(methods, compare)
+        spent = [*tuned(methods, summary), *costs(methods, summary, scenario)]
+        columns += _that_fit([names, *columns], spent)
 
-    names, blocks = _laid_out(methods, varied or ["method"], columns, further, least)
+    blocks = _blocks(names, columns)
     comment = [
         *_description(summary, score, scenario, spread),
         *_marks(summary, scores),
@@ -133,11 +135,43 @@ def paper_table(
         *_outside(summary, score),
         *_chosen(summary),
         *_elsewhere(errors, varied),
-        _fit(_points(names, blocks)),
+        _fit(blocks),
     ]
-    lines = [f"% {line}" for line in comment]
-    lines += layout.tabular(names, blocks)
-    return "\n".join(lines) + "\n"
+    return "".join(f"% {line}\n" for line in comment) + table_of(blocks)
+
+
+def _cut(name: str) -> str:
+    if len(name) <= LONGEST:
+        return name
+    return name[: LONGEST - 2] + ".."
+
+
+def _that_fit(columns: Sequence[Column], further: Sequence[Column]) -> list[Column]:
+    """The first of some further columns, as many as fit beside columns that are shown."""
+    limit = COLUMN if width_of(columns) <= COLUMN else PAGE
+    room = limit - width_of(columns)
+    fitting = []
+    for column in further:
+        room -= column.width()
+        if room < 0:
+            break
+        fitting.append(column)
+    return fitting
+
+
+def _blocks(names: Column, columns: Sequence[Column]) -> list[list[Column]]:
+    """Columns in as few blocks as fit a page below each other, each with the names.
+
+    What is wider than a page stays so: a single column per block.
+    """
+    for count in range(1, len(columns) + 1):
+        side_by_side = -(-len(columns) // count)
+        blocks = []
+        for start in range(0, len(columns), side_by_side):
+            blocks.append([names, *columns[start : start + side_by_side]])
+        if max(map(width_of, blocks)) <= PAGE:
+            break
+    return blocks
 
 
 def _values(variant: str, varied: Sequence[str]) -> list[str]:
@@ -151,50 +185,6 @@ def _values(variant: str, varied: Sequence[str]) -> list[str]:
     for path, (start, end) in zip(varied, pairwise([*starts, len(variant) + 2]), strict=True):
         values.append(variant[start + len(path) + 1 : end - 2])  # without the comma
     return values
-
-
-def _laid_out(
-    methods: Sequence[str],
-    heads: Sequence[str],
-    scores: Sequence[Column],
-    further: Sequence[Column],
-    least: int,
-) -> tuple[Column, list[list[Column]]]:
-    """Names, and the columns beside them in blocks; names are broken where that helps.
-
-    Args:
-      methods: their names.
-      heads: lines above the names.
-      scores: the columns of scores.
-      further: columns that may be left out.
-      least: how many of them are worth broken names.
-    """
-    unbroken = layout.names_column(methods, heads)
-    broken = layout.names_column(methods, heads, broken=True)
-    if len(scores) == 1:
-        columns = [*scores, *further]
-        enough = min(len(further), least)
-        names = broken
-        if len(layout.fitting(unbroken, columns)) > enough:
-            names = unbroken
-        return names, [[*scores, *layout.fitting(names, columns)[1:]]]
-
-    unbroken_layout = (unbroken, layout.blocks_of(unbroken, scores))
-    broken_layout = (broken, layout.blocks_of(broken, scores))
-    return min(unbroken_layout, broken_layout, key=_badness)
-
-
-def _badness(laid_out: tuple[Column, list[list[Column]]]) -> tuple[bool, bool, int]:
-    """What makes a layout worse: wider than a page, wider than a column, many blocks."""
-    names, blocks = laid_out
-    points = _points(names, blocks)
-    return points > PAGE, points > COLUMN, len(blocks)
-
-
-def _points(names: Column, blocks: Sequence[Sequence[Column]]) -> float:
-    """The width of the table: in every block the names stand before the other columns."""
-    whole = [[names, *block] for block in blocks]
-    return layout.points_of(*whole)
 
 
 def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
@@ -247,10 +237,19 @@ def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
         spread=half,
         runs=len(runs),
         scored=len(values),
-        diverged=any(row.get("diverged") for row in runs),
-        not_run=any(row.get("status") == NOT_RUN for row in runs),
-        alone=any(row.get(NOT_FEDERATED) == ALONE for row in runs),
+        ending=_ending(runs),
     )
+
+
+def _ending(runs: Sequence[Row]) -> str:
+    """How the runs of a method without a score ended."""
+    if any(row.get("diverged") for row in runs):
+        return "diverged"
+    if any(row.get(NOT_FEDERATED) == ALONE for row in runs):
+        return NO_SCORE
+    if any(row.get("status") == NOT_RUN for row in runs):
+        return "not run"
+    return "failed"
 
 
 def _level_with(best: str, rows: Sequence[Row], score: str) -> set[str]:
@@ -285,20 +284,18 @@ def _score_columns(
       scores: by column and method.
     """
     digits = _digits(_entries(scores))
-    form = (NUMBER[0], "l@{}", "l")
     columns = []
     for head, column_scores in zip(heads, scores, strict=True):
-        cells = [_score_cell(entry, digits) for entry in column_scores]
-        columns.append(Column(form, head, cells))
+        cells = [_cells(entry, digits) for entry in column_scores]
+        means = [mean for mean, _ in cells]
+        behind = [rest for _, rest in cells]
+        columns.append(Column(head, [(point_aligned(means) + "@{}", means), ("l", behind)]))
     return columns
 
 
 def _entries(scores: Sequence[Sequence[Score]]) -> list[Score]:
     """All scores of a table, column by column."""
-    entries = []
-    for column in scores:
-        entries += column
-    return entries
+    return [entry for column in scores for entry in column]
 
 
 def _digits(scores: Sequence[Score]) -> int:
@@ -308,44 +305,29 @@ def _digits(scores: Sequence[Score]) -> int:
         spreads = [entry.spread for entry in scores]
     are_large = any(abs(entry.mean or 0) >= TENS for entry in scores)
     least = 1 if are_large else 2
-    return layout.digits_of(spreads, least)
+    return digits_of(spreads, least)
 
 
-def _score_cell(entry: Score, digits: int) -> list[Fragment]:
-    """The cell of a score: the mean around its point, and what is behind it.
+def _cells(entry: Score, digits: int) -> tuple[str, str]:
+    """The mean of a score, and what is behind it.
 
-    Behind the mean are the spread, a dagger, and how many runs have a score where some have none.
+    That is the spread, a dagger, and how many runs have a score where some have none; or, without a
+    mean that fits the column, how the runs ended or a number with an exponent.
     """
     if entry.mean is None:
-        return word(_ending(entry))
+        return "", entry.ending
     if not abs(entry.mean) < LARGE:
-        return word(f"{entry.mean:.3g}")
+        return "", f"{entry.mean:.3g}"
 
+    bold = "\\bfseries " if entry.best else ""
     behind = ""
-    points = 0.0
     if entry.spread is not None:
-        spread = f"{entry.spread:.{digits}f}"
-        behind += f"\\,$\\pm$\\,{spread}"
-        points += 2 * THIN + SIGN + width(spread)
+        behind += f"\\,$\\pm$\\,{entry.spread:.{digits}f}"
     if entry.level:
         behind += "$^{\\dagger}$"
-        points += RAISED
     if entry.scored < entry.runs:
-        count = f"{entry.scored}/{entry.runs}"
-        behind += f"$^{{{count}}}$"
-        points += RAISED * len(count)
-    return [*number(entry.mean, digits, bold=entry.best), (behind, points)]
-
-
-def _ending(entry: Score) -> str:
-    """How the runs of a method without a score ended."""
-    if entry.diverged:
-        return "diverged"
-    if entry.alone:
-        return "no score"
-    if entry.not_run:
-        return "not run"
-    return "failed"
+        behind += f"$^{{{entry.scored}/{entry.runs}}}$"
+    return bold + number(entry.mean, digits), behind
 
 
 def _description(
@@ -358,7 +340,7 @@ def _description(
         scores = f"{scores} of seed {seeds[0]}."
     else:
         scores = f"{scores} of {len(seeds)} seeds, {_listed(seeds)}, mean +- {SPREADS[spread]}."
-    return [scores, f"From summary.csv by fedsim; again: {AGAIN}. Needs booktabs."]
+    return [scores, f"From summary.csv by fedsim; again: {AGAIN}. Needs booktabs and siunitx."]
 
 
 def _listed(seeds: Sequence[int]) -> str:
@@ -382,7 +364,7 @@ def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[st
     elif not can_tell(summary):
         marks += " There are too few seeds to call any difference sure."
     lines = [marks]
-    if any(entry.scored < entry.runs and not entry.alone for entry in entries):
+    if any(entry.scored < entry.runs and entry.ending != NO_SCORE for entry in entries):
         lines.append(
             "Raised 8/10: 8 of 10 runs have a score, and the mean is over these; "
             "the others diverged or failed."
@@ -443,18 +425,16 @@ def _elsewhere(errors: Errors, varied: Sequence[str]) -> list[str]:
     """Where R² and MAE are, for which a table of variations has no space."""
     if not errors or not varied:
         return []
-    names: dict[str, float] = {}  # each once, in the order in which they appear
-    for means in errors.values():
-        names |= means
-    return [f"{' and '.join(names)} by variation: fedsim export DIR --format csv."]
+    named = " and ".join(names_of(errors))
+    return [f"{named} by variation: fedsim export DIR --format csv."]
 
 
-def _fit(points: float) -> str:
+def _fit(blocks: Sequence[Sequence[Column]]) -> str:
     """Where the table fits."""
-    wide = f"{math.ceil(points + 0.5)} pt wide at 8 pt"
-    if points > PAGE:
-        return f"{wide}, wider than a page: \\resizebox it, or give methods short labels."
+    width = max(map(width_of, blocks))
+    if width > PAGE:
+        return "Wider than a page: \\resizebox it, or give methods short labels."
     use = "\\centering \\input{summary} \\caption{...}"
-    if points > COLUMN:
-        return f"{wide}, needs both columns: \\begin{{table*}} {use} \\end{{table*}}"
-    return f"{wide}, fits a column: \\begin{{table}} {use} \\end{{table}}"
+    if width > COLUMN:
+        return f"Needs both columns: \\begin{{table*}} {use} \\end{{table*}}"
+    return f"Fits a column: \\begin{{table}} {use} \\end{{table}}"

@@ -481,7 +481,7 @@ def test_the_files_of_a_comparison_say_the_same_again(compared, pictures):
     assert "not federated" in page and ON_OWN_SAMPLES in page
     paper = (folder / "tables" / "summary.tex").read_text()
     assert "Last, not federated methods: centralised (trained on pooled data)" in paper
-    assert "scored on its own test samples" in paper and "\\textbf" not in next(
+    assert "scored on its own test samples" in paper and "\\bfseries" not in next(
         line for line in paper.splitlines() if line.startswith("centralised")
     )
 

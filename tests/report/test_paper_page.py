@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 import yaml
+from conftest import if_tex
 
 import fedsim
 from fedsim.disk.tables import read_table, to_csv
@@ -123,7 +124,7 @@ def test_the_runs_are_those_of_the_scenario(kept):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no TeX")
+@if_tex
 def test_the_page_is_set_without_an_overfull_box(kept, tmp_path):
     shutil.copytree(kept[0], tmp_path / "paper")
     (tmp_path / "paper/paper.pdf").unlink()
