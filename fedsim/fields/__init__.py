@@ -28,6 +28,9 @@ What becomes of a run:
   explains them.
 - `ENDED`: the module whose `tables(run, spec)` are tables of a run that has ended, by name, and
   whose `columns(tables, scenario)` go to its row of `summary.csv`; it may have one of them.
+- `RECORDED`: the module whose `entries(scenario)` are entries of `run.json`, whose
+  `missing(scenario)` are lines about what `fedsim verify` needs and is not here, and whose
+  `checks(experiment, rows)` yields checks of a run's last row: name, problems, result.
 - `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result.
 - `MARK`: the module whose `mark(columns, scenario)` is a line in all that shows a run, or empty.
 - `FORECAST`: the module whose `lines(expected)` are printed by `fedsim check`, by name.

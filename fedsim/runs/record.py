@@ -6,6 +6,7 @@ from typing import Any
 
 from fedsim.assemble import Experiment
 from fedsim.disk.checkpoint import digest
+from fedsim.installed import offered
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.plugins import plugin_links
@@ -55,6 +56,8 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
     }
     if experiment.client.not_federated:
         record[NOT_FEDERATED] = {experiment.method: experiment.client.not_federated}
+    for entries in offered("RECORDED", "entries"):
+        record |= entries(record["scenario"])
     if scenario.document.texts:
         record["written"] = written_texts(scenario.document)
     return json.loads(json.dumps(record))

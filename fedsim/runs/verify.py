@@ -11,6 +11,7 @@ from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
+from fedsim.installed import offered
 from fedsim.runs import checks, directory
 from fedsim.runs.differences import differences
 from fedsim.runs.environment import numerical
@@ -250,6 +251,10 @@ def _checks_of_replay(
     yield check_of("data", problems, "the recorded ones, as are partitions and start models")
     if problems or experiment is None:
         return
+    last_rows = [seed.rows[-1] for seed in seeds if seed.rows]
+    for made in offered("RECORDED", "checks"):
+        for name, problems, result in made(experiment, last_rows):
+            yield check_of(name, problems, result)
     for seed in seeds:
         name = f"seed {seed.who['seed']}"
         for rounds, problems in replayed(seed, experiment, request.whole, "fork" in record):
@@ -262,6 +267,8 @@ def _checks_of_replay(
 def read_again(request: Request, record: dict[str, Any]) -> tuple[Scenario | None, Problems]:
     """Read the recorded scenario again; everything it needs from outside has to be here."""
     missing = _missing_links(record) + _missing_inputs(request, record)
+    for lines in offered("RECORDED", "missing"):
+        missing += lines(record["scenario"])
     if missing:
         return None, Missing(missing)
     if "extends" in record["scenario"]:

@@ -14,6 +14,7 @@ from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import (
     DISTRIBUTED,
     Buffers,
+    by_dp_accounting,
     cohort_size,
     epsilon_after,
     optimised_buffers,
@@ -57,6 +58,7 @@ class Budget(NamedTuple):
       of_clients: whether the scenario has a section `privacy`.
       canaries: clients by which it is audited.
       spent: rounds -> ε that they spend; None: not known yet, or clients are not private.
+      counted_again: rounds -> the same by dp-accounting; None: it counts anyway, or cannot.
       samples_spent: (steps, samples) of a client -> ε of its samples; None without `client.dp_sgd`.
     """
 
@@ -64,6 +66,7 @@ class Budget(NamedTuple):
     canaries: int
     samples_spent: Callable[[int, int], float] | None
     spent: Callable[[int], float] | None = None
+    counted_again: Callable[[int], float] | None = None
 
 
 def solve_privacy(facts: Facts) -> None:
@@ -78,9 +81,15 @@ def solve_privacy(facts: Facts) -> None:
     spec = facts.spec.model_copy(update={"privacy": section})
     facts.scenario = facts.scenario._replace(spec=spec)
     spent = spent_after(section, facts.cohort, facts.eligible, spec.rounds)
+    counted_again = None
+    if section.noise_multiplier > 0 and spec.rounds > 0:
+        counted_again = by_dp_accounting(
+            section, facts.cohort.sampling, clients=facts.eligible, planned=spec.rounds
+        )
     inputs = facts.plan_inputs
     if inputs.of_fields is not UNKNOWN:
-        of_fields = {**inputs.of_fields, PACKAGE: inputs.of_fields[PACKAGE]._replace(spent=spent)}
+        budget = inputs.of_fields[PACKAGE]._replace(spent=spent, counted_again=counted_again)
+        of_fields = {**inputs.of_fields, PACKAGE: budget}
         facts.learn(plan_inputs=inputs._replace(of_fields=of_fields))
 
 

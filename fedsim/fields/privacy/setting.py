@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fedsim.fields.privacy.accountants import accountant_of
 from fedsim.report.page.setting import Step
 from fedsim.study.words import call_of, value_in_short
 
@@ -16,7 +17,9 @@ def after_client(scenario: Mapping[str, Any]) -> list[Step]:
 def after_server(scenario: Mapping[str, Any]) -> list[Step]:
     """Return the noise on the mean."""
     privacy = scenario.get("privacy")
-    return [("privacy", _of_clients(privacy))] if privacy else []
+    if not privacy:
+        return []
+    return [("privacy", _of_clients(privacy)), ("ε counted by", accountant_of(scenario))]
 
 
 def _of_clients(privacy: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ runs. It needs dp-accounting, and jax-privacy for the noise `blt`: `pip install
 'fedsim-jax[privacy]'`.
 """
 
+from fedsim.fields.privacy.counting.accountant import by_dp_accounting as by_dp_accounting
 from fedsim.fields.privacy.counting.accountant import epsilon_after as epsilon_after
 from fedsim.fields.privacy.counting.accountant import least_noise as least_noise
 from fedsim.fields.privacy.counting.accountant import (

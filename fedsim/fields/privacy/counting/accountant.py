@@ -81,6 +81,49 @@ def epsilon_after(
     return epsilons if isinstance(rounds, Sequence) else epsilons[0]
 
 
+def by_dp_accounting(
+    section: Settings, sampling: Sampling, *, clients: int, planned: int
+) -> Callable[[int], float] | None:
+    """Return t -> ε after t rounds by dp-accounting, up to the planned ones.
+
+    It takes some seconds where clients are sampled.
+
+    Args:
+      section: with its noise multiplier, above 0.
+      sampling: how the cohort draws, `Cohort.sampling`.
+      clients: how many clients can be drawn.
+      planned: the rounds that the noise of `blt` is optimised for.
+
+    Returns:
+      None where ε is of Rényi divergences: dp-accounting counts those, and knows no others.
+    """
+    if section.accountant != "pld":
+        return None
+    z = section.noise_multiplier
+    assert z is not None
+    dp = dp_accounting()
+    if not _is_sampled(sampling):
+        squared = squared_sensitivities(section.mechanism, sampling, clients, planned, planned)
+        return lambda t: dp.get_epsilon_gaussian(z / math.sqrt(squared(t)), section.delta)
+
+    releases, norm = releases_of(section.mechanism, sampling)
+
+    def of_samples(t: int) -> float:
+        count = releases(t)
+        interval = losses.interval_of(z / norm, sampling.rate, count)
+        accountant = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE, interval)
+        one = dp.PoissonSampledDpEvent(sampling.rate, dp.GaussianDpEvent(z / norm))
+        accountant.compose(one, count)
+        return float(accountant.get_epsilon(section.delta))
+
+    return of_samples
+
+
+def _is_sampled(sampling: Sampling) -> bool:
+    """Whether chance draws a client or not, by itself."""
+    return sampling.kind in ("poisson", "cyclic_poisson") and sampling.rate < 1
+
+
 def solve_noise_multiplier(
     section: Settings, sampling: Sampling | None, *, clients: int, rounds: int
 ) -> float:
@@ -214,7 +257,7 @@ def _count(
 
         return of_sets
 
-    if sampling.kind in ("poisson", "cyclic_poisson") and sampling.rate < 1:
+    if _is_sampled(sampling):
         releases, norm = releases_of(section.mechanism, sampling)
 
         def of_samples(z: float, t: int) -> float:

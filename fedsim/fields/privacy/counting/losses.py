@@ -72,6 +72,19 @@ def epsilon_after(noise_multiplier: float, rate: float, delta: float, releases: 
 
 @functools.lru_cache(1 << 17)
 def _epsilon_after(z: float, rate: float, delta: float, releases: int) -> float:
+    grids = _grids(z, rate, releases)
+    epsilons = [_epsilon_of_sum(grid, releases, window, delta) for grid, window in grids]
+    return max(0.0, *epsilons)
+
+
+def interval_of(noise_multiplier: float, rate: float, releases: int) -> float:
+    """Return the interval of the grid on which these releases are counted."""
+    (grid, _), _ = _grids(noise_multiplier, rate, releases)
+    return grid.interval
+
+
+def _grids(z: float, rate: float, releases: int) -> list[tuple[Grid, tuple[int, int]]]:
+    """Return the grid of either direction, and the window of it that matters of the sum."""
     lowest, highest = _outermost(z, rate)
     interval = _least_interval(z, rate)
     while highest - lowest > MAX_POINTS * interval:
@@ -80,14 +93,8 @@ def _epsilon_after(z: float, rate: float, delta: float, releases: int) -> float:
         grids = [Grid(z, rate, interval, removed) for removed in (True, False)]
         windows = [_window(grid, releases) for grid in grids]
         if max(last - first for first, last in windows) < MAX_POINTS:
-            break
+            return list(zip(grids, windows, strict=True))
         interval *= 2
-
-    epsilons = [
-        _epsilon_of_sum(grid, releases, window, delta)
-        for grid, window in zip(grids, windows, strict=True)
-    ]
-    return max(0.0, *epsilons)
 
 
 def _least_interval(z: float, rate: float) -> float:

@@ -47,7 +47,9 @@ def gaussian(orders: np.ndarray, squared: float) -> np.ndarray:
 
 def poisson(orders: np.ndarray, noise_multiplier: float, rate: float) -> np.ndarray:
     """Return the divergences of one Gaussian release of a Poisson sample, add-or-remove."""
-    return _poisson(tuple(orders), noise_multiplier, rate)
+    dp = dp_accounting()
+    event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise_multiplier))
+    return _divergences(tuple(orders), dp.NeighboringRelation.ADD_OR_REMOVE_ONE, event)
 
 
 def uniform(orders: np.ndarray, noise_multiplier: float, size: int, clients: int) -> np.ndarray:
@@ -62,7 +64,10 @@ def uniform(orders: np.ndarray, noise_multiplier: float, size: int, clients: int
       size: clients of the sample.
       clients: clients that it is drawn from.
     """
-    return _uniform(tuple(orders), noise_multiplier / 2, size, clients)
+    dp = dp_accounting()
+    release = dp.GaussianDpEvent(noise_multiplier / 2)
+    event = dp.SampledWithoutReplacementDpEvent(clients, size, release)
+    return _divergences(tuple(orders), dp.NeighboringRelation.REPLACE_ONE, event)
 
 
 def of_subset(order: int, rdp: np.ndarray, rate: float) -> float:
@@ -94,19 +99,7 @@ def _log_expm1(x: float) -> float:
 
 
 @functools.lru_cache(256)
-def _poisson(orders: tuple[float, ...], z: float, rate: float) -> np.ndarray:
-    dp = dp_accounting()
-    event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(z))
-    return _divergences(orders, dp.NeighboringRelation.ADD_OR_REMOVE_ONE, event)
-
-
-@functools.lru_cache(256)
-def _uniform(orders: tuple[float, ...], z: float, size: int, clients: int) -> np.ndarray:
-    dp = dp_accounting()
-    event = dp.SampledWithoutReplacementDpEvent(clients, size, dp.GaussianDpEvent(z))
-    return _divergences(orders, dp.NeighboringRelation.REPLACE_ONE, event)
-
-
 def _divergences(orders: tuple[float, ...], relation: Any, event: Any) -> np.ndarray:
+    """Return the divergences of one release by dp-accounting."""
     accountant = dp_accounting().rdp.RdpAccountant(list(orders), relation)
     return np.array(accountant.compose(event).rdp)

@@ -1,0 +1,125 @@
+"""Which accountant counts: what a run says of it, and what dp-accounting says of the same run."""
+
+import itertools
+import json
+import sys
+import time
+
+import pytest
+
+import fedsim
+from fedsim.fields.privacy import budget
+from fedsim.fields.privacy.accountants import accountant_of, entries
+from fedsim.fields.privacy.counting import (
+    Mechanism,
+    Settings,
+    by_dp_accounting,
+    epsilon_after,
+)
+from fedsim.fleet.sampling import Sampling
+from fedsim.report.page.setting import setting
+
+pytest.importorskip("dp_accounting")
+
+SCENARIO = {
+    "name": "private",
+    "rounds": 3,
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 20},
+    "cohort": {"kind": "poisson", "rate": 0.3},
+    "privacy": {"clip": 0.2, "noise_multiplier": 1.0, "delta": 1e-5},
+}
+SAMPLED = [(Mechanism(), Sampling("poisson", rate=rate)) for rate in (0.001, 0.01, 0.1, 0.5)]
+SAMPLED += [(Mechanism("banded", bands=3), Sampling("cyclic_poisson", groups=4, rate=0.2))]
+KNOWN = [
+    (Mechanism(), Sampling("all")),
+    (Mechanism("tree"), Sampling("separated", size=5, gap=10, most=4)),
+    (Mechanism("banded", bands=8), Sampling("cyclic", size=5)),
+]
+NOISE = (0.5, 1.0, 4.0)
+DELTAS = (1e-4, 1e-6, 1e-9)
+ROUNDS = (1, 20, 500)
+
+
+def compared(mechanism, sampling, z, delta, rounds):
+    """ε by fedsim and by dp-accounting, and the seconds of each."""
+    section = Settings(clip=1.0, delta=delta, noise_multiplier=z, mechanism=mechanism)
+    start = time.perf_counter()
+    ours = epsilon_after(section, sampling, clients=100, rounds=rounds)
+    between = time.perf_counter()
+    theirs = by_dp_accounting(section, sampling, clients=100, planned=rounds)(rounds)
+    return ours, theirs, between - start, time.perf_counter() - between
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("cases", "far"), [(SAMPLED, 5e-6), (KNOWN, 1e-9)])
+def test_dp_accounting_says_the_same_of_every_sampler_noise_delta_and_rounds(cases, far):
+    largest, seconds = (0.0,), [0.0, 0.0]
+    for (mechanism, sampling), *numbers in itertools.product(cases, NOISE, DELTAS, ROUNDS):
+        ours, theirs, *spent = compared(mechanism, sampling, *numbers)
+        seconds = [before + more for before, more in zip(seconds, spent, strict=True)]
+        difference = abs(ours - theirs) / (1 + theirs)
+        largest = max(largest, (difference, sampling.kind, sampling.rate, *numbers, ours, theirs))
+    print(f"largest difference over 1 + ε, sampler, rate, z, δ, rounds, ε, ε again: {largest}")
+    print(f"seconds: fedsim {seconds[0]:.2f}, dp-accounting {seconds[1]:.2f}")
+    assert largest[0] < far
+
+
+def test_of_divergences_there_is_nothing_to_count_again():
+    section = Settings(clip=1.0, delta=1e-5, noise_multiplier=1.0, accountant="rdp")
+    assert by_dp_accounting(section, Sampling("all"), clients=9, planned=3) is None
+
+
+@pytest.mark.parametrize(
+    ("privacy", "cohort", "name"),
+    [
+        ({}, {"kind": "poisson", "rate": 0.3}, "fedsim: privacy loss distribution"),
+        ({}, {"kind": "poisson", "rate": 1.0}, "fedsim: one Gaussian release, exactly"),
+        ({}, {"kind": "all"}, "fedsim: one Gaussian release, exactly"),
+        ({"accountant": "rdp"}, {"kind": "all"}, "dp-accounting: Rényi divergences"),
+        (
+            {"accountant": "rdp", "mechanism": {"kind": "distributed_skellam"}},
+            {"kind": "all"},
+            "fedsim: Rényi divergences of sums of integers",
+        ),
+    ],
+)
+def test_an_accountant_has_a_name(privacy, cohort, name):
+    section = {"accountant": "pld", "mechanism": {"kind": "gaussian"}, **privacy}
+    assert accountant_of({"privacy": section, "cohort": cohort}) == name
+
+
+def test_only_private_runs_have_one():
+    assert entries({"client": {}, "privacy": None}) == {}
+    assert list(entries({"client": {"dp_sgd": {"clip": 1}}})) == ["samples_accountant"]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("private") / "run"
+    fedsim.run(SCENARIO, out=folder)
+    return folder
+
+
+def test_a_run_and_its_page_say_who_counted(ended):
+    name = "fedsim: privacy loss distribution"
+    record = json.loads((ended / "run.json").read_text())
+    assert record["accountant"] == name
+    assert ("ε counted by", name) in setting(record)["steps"]
+
+
+def test_verify_counts_again(ended, monkeypatch):
+    (check,) = [check for check in fedsim.verify(ended).checks if check.name == "epsilon"]
+    assert check.ok and "after round 3, by dp-accounting" in check.detail
+    wrong = lambda *given, **keys: lambda t: by_dp_accounting(*given, **keys)(t) * 1.001
+    monkeypatch.setattr(budget, "by_dp_accounting", wrong)
+    result = fedsim.verify(ended)
+    assert result.wrong and [check.name for check in result.checks if not check.ok] == ["epsilon"]
+
+
+def test_without_the_accountant_a_run_is_not_wrong_but_cannot_be_checked(ended, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    result = fedsim.verify(ended)
+    assert not result.equal and not result.wrong
+    assert result.checks[-1].detail == (
+        "privacy: needs dp-accounting: pip install 'fedsim-jax[privacy]'"
+    )
