@@ -147,13 +147,9 @@ def plain(cell: Any) -> str:
     >>> plain("naïve 猫")
     'naïve U+732B'
     """
-    text = ""
-    for sign in printable(str(cell)):
-        if ord(sign) < LATIN or sign in SIGNS:
-            text += sign
-        else:
-            text += f"U+{ord(sign):04X}"
-    return text
+    signs = printable(str(cell))
+    known = [sign if ord(sign) < LATIN or sign in SIGNS else f"U+{ord(sign):04X}" for sign in signs]
+    return "".join(known)
 
 
 def escaped(cell: Any) -> str:

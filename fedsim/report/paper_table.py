@@ -51,8 +51,6 @@ AGAIN = "fedsim export DIR --format latex --spread sd|interval"  # the command t
 TENS = 10.0  # a mean from which on one decimal may be enough
 NO_SCORE = "no score"  # of clients that train alone: there is no shared model
 LARGE = 1e5  # a mean from which on it is written with an exponent
-LISTED = 9  # seeds that are listed one by one, at most
-LONGEST = 60  # characters of a method's name, at most
 
 
 class Score(NamedTuple):
@@ -90,8 +88,8 @@ def paper_table(
     Methods are in the order of `order_of`. The best mean of a column is bold; a dagger marks those
     that could not be told apart from it (sign-flip test under the same seeds, after Holm over all
     pairs of a column). Where nothing varies there are further columns: R² and MAE of models that
-    predict numbers, difference to the baseline, its p; and, as many as fit, what was tuned, rounds,
-    bytes and seconds to the target.
+    predict numbers, difference to the baseline, its p, what was tuned, rounds, bytes and seconds to
+    the target. Columns that do not fit a page beside each other are in several blocks.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -118,14 +116,13 @@ def paper_table(
         heads.append(_values(str(variant), varied) or [title])
         scores.append(_scores(methods, rows, score, spread))
 
-    shown = [escaped(_cut(plain(method))) for method in methods]
-    names = Column(varied or ["method"], [("l", shown)])
+    names = Column(varied or ["method"], [("l", [escaped(method) for method in methods])])
     columns = _score_columns(heads, scores)
     if not varied:
         columns += errors_of_models(methods, errors)
         columns += differences(methods, compare)
-        spent = [*tuned(methods, summary), *costs(methods, summary, scenario)]
-        columns += _that_fit([names, *columns], spent)
+        columns += tuned(methods, summary)
+        columns += costs(methods, summary, scenario)
 
     blocks = _blocks(names, columns)
     comment = [
@@ -138,25 +135,6 @@ def paper_table(
         _fit(blocks),
     ]
     return "".join(f"% {line}\n" for line in comment) + table_of(blocks)
-
-
-def _cut(name: str) -> str:
-    if len(name) <= LONGEST:
-        return name
-    return name[: LONGEST - 2] + ".."
-
-
-def _that_fit(columns: Sequence[Column], further: Sequence[Column]) -> list[Column]:
-    """The first of some further columns, as many as fit beside columns that are shown."""
-    limit = COLUMN if width_of(columns) <= COLUMN else PAGE
-    room = limit - width_of(columns)
-    fitting = []
-    for column in further:
-        room -= column.width()
-        if room < 0:
-            break
-        fitting.append(column)
-    return fitting
 
 
 def _blocks(names: Column, columns: Sequence[Column]) -> list[list[Column]]:
@@ -346,10 +324,7 @@ def _description(
 def _listed(seeds: Sequence[int]) -> str:
     if list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
         return f"{seeds[0]} to {seeds[-1]}"
-    listed = ", ".join(map(str, seeds[:LISTED]))
-    if len(seeds) > LISTED:
-        listed += ", ..."
-    return listed
+    return ", ".join(map(str, seeds))
 
 
 def _marks(summary: Sequence[Row], scores: Sequence[Sequence[Score]]) -> list[str]:
@@ -409,10 +384,7 @@ def _outside(summary: Sequence[Row], score: str) -> list[str]:
 
 
 def _chosen(summary: Sequence[Row]) -> list[str]:
-    """Which settings of tuned methods the scores are of; nothing if variations have different ones.
-
-    The table has columns for them only where these fit.
-    """
+    """Which settings of tuned methods the scores are of; nothing if variations differ in them."""
     chosen = {row["method"]: row["tuned"] for row in summary if row.get("tuned")}
     settings = {(row["method"], row["tuned"]) for row in summary if row.get("tuned")}
     if not chosen or len(settings) > len(chosen):

@@ -19,7 +19,6 @@ from fedsim.fields.privacy.counting.gaussian import adaptive_noise_split as adap
 from fedsim.fields.privacy.counting.gaussian import local_gaussian_std as local_gaussian_std
 from fedsim.fields.privacy.counting.gaussian import local_laplace_scale as local_laplace_scale
 from fedsim.fields.privacy.counting.records import DISTRIBUTED as DISTRIBUTED
-from fedsim.fields.privacy.counting.records import AdaptiveClip as AdaptiveClip
 from fedsim.fields.privacy.counting.records import Mechanism as Mechanism
 from fedsim.fields.privacy.counting.records import Settings as Settings
 from fedsim.fields.privacy.counting.samples import sample_epsilon_after as sample_epsilon_after

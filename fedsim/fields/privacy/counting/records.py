@@ -1,7 +1,7 @@
 """What an accountant must know: how noise is made, and how clients are drawn."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 DISTRIBUTED = ("distributed_skellam", "distributed_discrete_gaussian")
 """Mechanisms whose noise clients add, in shares."""
@@ -39,28 +39,12 @@ class Mechanism(NamedTuple):
     dimension: int | None = None
 
 
-class AdaptiveClip(NamedTuple):
-    """A clipping bound that follows a quantile of the norms; the keys of `clip` as a mapping.
-
-    Attributes:
-      initial: bound of the first round.
-      quantile: share of the updates that should lie within the bound.
-      lr: how fast the bound follows.
-      count_std: σ_b, std of the noise on the count of updates within the bound; None: a twentieth
-        of the expected cohort.
-    """
-
-    initial: float = 0.1
-    quantile: float = 0.5
-    lr: float = 0.2
-    count_std: float | None = None
-
-
 class Settings(NamedTuple):
     """The section `privacy` of a scenario.
 
     Attributes:
-      clip: the bound C on the norm of a client's update, which does not change ε.
+      clip: the bound C on the norm of a client's update, a number or a section; ε does not
+        depend on it.
       delta: δ, in (0, 1).
       noise_multiplier: z, the std of the noise on the *sum* of the updates over C, before noise is
         correlated; None where `epsilon` is given.
@@ -72,7 +56,7 @@ class Settings(NamedTuple):
       orders: the orders of these divergences, above 1; None: those of dp-accounting.
     """
 
-    clip: float | AdaptiveClip
+    clip: Any
     delta: float
     noise_multiplier: float | None = None
     epsilon: float | None = None
