@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO
 
 from annotated_types import MinLen
 
-from fedsim.errors import DataError
+from fedsim.errors import DataError, Failure
 
 MAX_BYTES = 8 << 30  # of a file, unpacked
 MAX_RATIO = 200  # unpacked to packed bytes
@@ -50,6 +50,25 @@ def opened(
             yield file
     except DataError as error:
         raise error.with_prefix(path) from None
+
+
+@contextmanager
+def sound(noun: str) -> Iterator[None]:
+    """Turn whatever a library raises about a damaged file into one line.
+
+    Args:
+      noun: what the file should be, as the error names it.
+
+    Raises:
+      DataError: saying that it is not sound.
+    """
+    try:
+        yield
+    except (Failure, MemoryError):
+        raise
+    except Exception as error:  # parsers raise dozens of kinds
+        reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+        raise DataError(f"not a sound {noun}: {reason}") from None
 
 
 def require_few_lists(content: bytes) -> None:

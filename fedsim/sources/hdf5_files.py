@@ -1,48 +1,32 @@
-"""HDF5 files of examples by client, as TensorFlow Federated has them: `examples/CLIENT/FIELD`.
-
-They are read by h5py in a separate process, `hdf5_reader`, which may use a limited amount of
-memory, and is ended when it makes no progress: damaged files lead HDF5 into endless loops and
-crashes. Arrays come back in a file.
-"""
+"""HDF5 files of examples by client, as TensorFlow Federated has them: `examples/CLIENT/FIELD`."""
 
 import contextlib
-import json
 import math
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.limits import memory_limit
-from fedsim.sources.files import MAX_BYTES, MAX_RATIO, SMALL_BYTES, opened
+from fedsim.sources.files import MAX_BYTES, MAX_RATIO, SMALL_BYTES, opened, sound
 from fedsim.sources.names import fault_of_name
 
-PROGRAM = Path(__file__).with_name("hdf5_reader.py")
-SECONDS = 60  # that a step may take, and more where it reads much
-SPARE_BYTES = 1 << 30  # of memory for Python and HDF5, besides the arrays
-CLIENTS_PER_QUESTION = 256
 MAX_ID_CHARACTERS = 200
-ENVIRONMENT = {
-    "HDF5_PLUGIN_PRELOAD": "::",  # load no filters, which are programs
-    "OPENBLAS_NUM_THREADS": "1",  # each thread takes memory
-}
+TEXTS_AT_ONCE = 100  # that are read before their bytes are counted
+PLAIN = (
+    "expected an examples group with a group of arrays for each client, "
+    "as TensorFlow Federated writes it"
+)
 
 
 class Examples:
     """The examples of a file, client by client.
 
     Args:
-      process: the reader of the file.
-      arrays: the file that it writes arrays into.
-      errors: its standard error.
+      file: the file, opened by h5py.
+      max_bytes: what everything that is read may unpack to.
 
     Attributes:
       clients: the ids of the clients, sorted.
@@ -51,24 +35,21 @@ class Examples:
       DataError: for invalid ids.
     """
 
-    def __init__(self, process: subprocess.Popen, arrays: BinaryIO, errors: BinaryIO):
-        self.process = process
-        self.arrays = arrays
-        self.errors = errors
-        clients = self._ask(ask="clients")
-        for client in clients:
+    def __init__(self, file: Any, max_bytes: int):
+        self.remaining = max_bytes
+        self.group = _member(file, "examples", "group")
+        self.clients = sorted(_as_text(name) for name in self.group)
+        for client in self.clients:
             fault = fault_of_name(client)
             if fault is not None:
                 raise DataError(f"client {fault}")
-        self.clients = sorted(clients)
-        for client in self.clients:
             if not 0 < len(client) <= MAX_ID_CHARACTERS or not client.isprintable():
                 rule = f"an id is a text of 1 to {MAX_ID_CHARACTERS} printable characters"
                 raise DataError(f"client {client[:40]!a}: {rule}")
 
     def fields(self, client: str) -> list[str]:
         """Return the names of the fields of a client's examples."""
-        return self._ask(ask="fields", client=client)
+        return sorted(_as_text(name) for name in _member(self.group, client, "group"))
 
     def read(self, fields: Sequence[str], clients: int | None = None) -> Iterator[list[np.ndarray]]:
         """Yield fields of each client's examples: numbers `[n, ...]`, or texts as bytes `[n]`.
@@ -80,59 +61,51 @@ class Examples:
         Raises:
           DataError: for fields that are not plain arrays, or would fill the memory.
         """
-        remaining = self.clients[:clients]
-        while remaining:
-            batch = remaining[:CLIENTS_PER_QUESTION]
-            answer = self._ask(ask="read", clients=batch, fields=fields)
-            self.arrays.seek(0)
-            # The reader answers for as many of the clients as fit into the file.
-            for are_texts in answer:
-                yield [self._texts() if is_text else self._array() for is_text in are_texts]
-            remaining = remaining[len(answer) :]
+        for client in self.clients[:clients]:
+            yield [self._values(client, field) for field in fields]
 
-    def _array(self) -> np.ndarray:
-        """The next array in the file."""
-        return np.load(self.arrays, allow_pickle=False)
+    def _values(self, client: str, field: str) -> np.ndarray:
+        try:
+            values = _member(_member(self.group, client, "group"), field, "dataset")
+            self._require_content(values)
+            with sound("HDF5 file"):
+                return self._texts(values) if _holds_texts(values) else values[...]
+        except DataError as error:
+            raise error.with_prefix(f"client {client!a}, {field}") from None
 
-    def _texts(self) -> np.ndarray:
-        """The next texts in the file, stored as an array of their lengths and one of all bytes."""
-        ends = np.cumsum(self._array()).tolist()
-        starts = [0, *ends[:-1]]
-        content = self._array().tobytes()
-        texts = np.empty(len(ends), object)
-        texts[:] = [content[start:end] for start, end in zip(starts, ends, strict=False)]
-        return texts
+    def _texts(self, values: Any) -> np.ndarray:
+        """Texts, a few at a time, since many may be stored once."""
+        texts: list[bytes] = []
+        for first in range(0, len(values), TEXTS_AT_ONCE):
+            batch = values[first : first + TEXTS_AT_ONCE].tolist()
+            self._count(values, sum(map(len, batch)))
+            texts += batch
+        return np.fromiter(texts, object, len(texts))
 
-    def _ask(self, **question: Any) -> Any:
-        """Ask the reader.
+    def _require_content(self, values: Any) -> None:
+        """Refuse an array whose values are in other files, are missing, or fill the memory."""
+        if values.is_virtual or values.external:
+            raise DataError("its values are in other files, which are not read")
+        if values.shape is None or values.ndim == 0:
+            raise DataError(f"not an array with a row for each example; {PLAIN}")
+        if not _holds_texts(values) and values.dtype.kind not in "biufS":
+            raise DataError(f"expected numbers or texts, found {values.dtype}")
+        self._count(values, values.nbytes)
+        needed = 1
+        stored = 1
+        if values.chunks:
+            needed = math.prod(-(-n // side) for n, side in zip(values.shape, values.chunks))
+            stored = values.id.get_num_chunks()
+        if stored < needed or (values.size and not values.id.get_storage_size()):
+            raise DataError(f"promises {values.nbytes} bytes, but not all of them are there")
 
-        Raises:
-          DataError: where it refuses the file, or has ended.
-        """
-        assert self.process.stdin is not None and self.process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and may have said why
-            self.process.stdin.write(json.dumps(question) + "\n")
-            self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line.endswith("\n"):
-            raise DataError(self._exit_reason())
-        reply = json.loads(line)
-        if "refused" in reply:
-            raise DataError(reply["refused"])
-        return reply["answer"]
-
-    def _exit_reason(self) -> str:
-        """Why the reader ended without an answer."""
-        code = self.process.wait()
-        if code == -signal.SIGALRM:
-            reason = f"HDF5 made no progress and was ended after {SECONDS} seconds"
-            return f"not a sound HDF5 file: {reason}"
-        if code < 0:
-            return f"not a sound HDF5 file: HDF5 was ended by {signal.Signals(-code).name}"
-        self.errors.seek(0)
-        lines = self.errors.read().decode("utf-8", "replace").splitlines()
-        reason = lines[-1][:200] if lines else code
-        return f"its reader ended: {reason}"
+    def _count(self, values: Any, size: int) -> None:
+        """Count bytes of an array, and refuse more than a file of this size may hold."""
+        self.remaining -= size
+        if self.remaining < 0:
+            limit = f"{MAX_BYTES} bytes, or {MAX_RATIO} times its size"
+            problem = f"unpacks, with the arrays before it, to more than {limit}"
+            raise DataError(f"{values.dtype} {values.shape}: {problem}")
 
 
 @contextlib.contextmanager
@@ -142,36 +115,50 @@ def examples(path: Path) -> Iterator[Examples]:
     Raises:
       DataError: for another file, or where h5py is missing.
     """
-    if find_spec("h5py") is None:
+    try:
+        import h5py
+    except ImportError:
         install = "pip install 'fedsim-jax[hdf5]', or pip install h5py"
-        raise DataError(f"tff_hdf5 needs h5py: {install}")
-    with (
-        opened(str(path), None, math.inf) as file,
-        tempfile.TemporaryFile(buffering=0) as arrays,
-        tempfile.TemporaryFile() as errors,
-    ):
-        size = os.fstat(file.fileno()).st_size
-        max_bytes = min(MAX_BYTES, max(MAX_RATIO * size, SMALL_BYTES))
-        settings = {
-            "path": str(path),
-            "arrays": arrays.fileno(),
-            "max_bytes": max_bytes,
-            "limit": f"{MAX_BYTES} bytes, or {MAX_RATIO} times its size",
-            "memory": min(max_bytes + SPARE_BYTES, memory_limit()),
-            "seconds": SECONDS,
-        }
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-W", "ignore", str(PROGRAM), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            pass_fds=[arrays.fileno()],
-            env=os.environ | ENVIRONMENT,
-            start_new_session=True,  # Ctrl-C goes to this process, which ends that one
-            text=True,
-        )
-        try:
-            yield Examples(process, arrays, errors)
-        finally:
-            process.kill()
-            process.communicate()
+        raise DataError(f"tff_hdf5 needs h5py: {install}") from None
+    with opened(str(path), None, math.inf) as source, contextlib.ExitStack() as stack:
+        size = os.fstat(source.fileno()).st_size
+        with sound("HDF5 file"):
+            file = stack.enter_context(h5py.File(path, "r", locking=False))
+        yield Examples(file, min(MAX_BYTES, max(MAX_RATIO * size, SMALL_BYTES)))
+
+
+def _member(group: Any, name: str, kind: str) -> Any:
+    """A member of a group that is stored in the file itself, under its own name.
+
+    Args:
+      group: the group.
+      name: the member's name.
+      kind: `group` or `dataset`.
+
+    Raises:
+      DataError: for links by name, also into other files, and for members of another kind.
+    """
+    import h5py
+
+    with sound("HDF5 file"):
+        if name not in group.keys():  # noqa: SIM118 (a group resolves paths; its keys are names)
+            raise DataError(f"no {name[:60]!a}; {PLAIN}")
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise DataError(f"{name[:60]!a} is a link to another object, which is not followed")
+        member = group[name]
+        if not isinstance(member, h5py.Group if kind == "group" else h5py.Dataset):
+            raise DataError(f"{name[:60]!a} is not a {kind}; {PLAIN}")
+        return member
+
+
+def _holds_texts(values: Any) -> bool:
+    """Whether an array holds texts of any length."""
+    import h5py
+
+    text = h5py.check_string_dtype(values.dtype)
+    return text is not None and text.length is None
+
+
+def _as_text(name: str | bytes) -> str:
+    """A name as text; h5py returns names that are not UTF-8 as bytes."""
+    return name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name

@@ -1,6 +1,5 @@
 """TensorFlow Federated's HDF5 files: read, and refused if they lead to other files or lie."""
 
-import signal
 import sys
 
 import numpy as np
@@ -12,7 +11,6 @@ from tff_sets import SPOILED, emnist, spoiled, written
 
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
-from fedsim.sources import hdf5_files
 from fedsim.sources.hdf5_files import examples
 from fedsim.sources.tff_hdf5 import LETTERS
 
@@ -185,38 +183,7 @@ def with_other_texts(path, old, new):
 )
 def test_texts_that_are_not_there(tmp_path, old, new):
     path = with_other_texts(tmp_path / "a.h5", old, new)
-    with pytest.raises(DataError, match="not a sound HDF5 file: client 'a', snippets: "):
-        read(path)
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_where_hdf5_never_ends_it_is_ended(tmp_path, monkeypatch, index):
-    """It goes on by the size of an object, or of what is free, and that is none."""
-    monkeypatch.setattr(hdf5_files, "SECONDS", 1)
-    path = with_other_texts(tmp_path / "a.h5", HELLO, bytes([index, *bytes(15)]) + b"hello")
-    with pytest.raises(
-        DataError,
-        match="not a sound HDF5 file: HDF5 made no progress and was ended after 1 seconds",
-    ):
-        read(path)
-
-
-def test_where_hdf5_crashes_the_file_is_refused(tmp_path):
-    path = written(tmp_path / "a.h5", {"a": emnist(1)})
-    says = r"a\.h5: not a sound HDF5 file: HDF5 was ended by SIGSEGV"
-    with pytest.raises(DataError, match=says), examples(path) as file:
-        file.process.send_signal(signal.SIGSEGV)
-        file.process.wait()
-        file.fields("a")
-
-
-@pytest.mark.long
-def test_what_takes_more_memory_than_the_reader_may_hold_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(hdf5_files, "memory_limit", lambda: 1 << 28)
-    monkeypatch.setattr(hdf5_files, "MAX_RATIO", 1000)
-    fields = {"pixels": np.zeros((400_000, 28, 28), np.uint8), "label": np.zeros(400_000, int)}
-    path = written(tmp_path / "a.h5", {"a": fields}, compression="gzip", compression_opts=1)
-    with pytest.raises(DataError, match=r"a\.h5: .*memory"):
+    with pytest.raises(DataError, match="client 'a', snippets: not a sound HDF5 file: "):
         read(path)
 
 
