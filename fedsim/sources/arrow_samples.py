@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import NO_LABEL, Arrays, with_test_set
-from fedsim.sources.arrow import batches, schema_of
+from fedsim.sources.arrow import schema_of, table_of
 from fedsim.sources.arrow_columns import (
     extra_column,
     is_image,
@@ -19,7 +19,6 @@ from fedsim.sources.arrow_columns import (
     is_scalar,
     lists,
     plain,
-    require_sound_texts,
 )
 from fedsim.sources.cells import BLANK
 from fedsim.sources.columns import Reading
@@ -160,7 +159,7 @@ def of_one_column(
     for name in schema.names:
         if name != column and (name == roles.target or is_scalar(schema.field(name).type)):
             names.append(name)
-    tables = {split: table_of(shards, names, schema) for split, shards in splits.items()}
+    tables = {split: table_of_shards(shards, names) for split, shards in splits.items()}
 
     all_shards = {name: path for shards in splits.values() for name, path in shards.items()}
     if roles.form == "images":
@@ -206,7 +205,7 @@ def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, reading: Read
     for name in map(str, schema.names):
         if name in roles.used or is_scalar(schema.field(name).type):
             names.append(name)
-    tables = {split: table_of(shards, names, schema) for split, shards in splits.items()}
+    tables = {split: table_of_shards(shards, names) for split, shards in splits.items()}
     train = next(iter(tables.values()))
     train_rows = train.num_rows
     columns = _extra_columns(train, roles)
@@ -215,17 +214,13 @@ def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, reading: Read
         for split, table in tables.items():
             _labels(table.column(roles.target), roles, split)
 
-    # No table is held longer than needed: the memory is bounded by the table and its frame.
-    table = _joined(list(tables.values()), _selected(schema, names))
-    tables.clear()
-    del train
+    table = pa.concat_tables(tables.values())
     for name in set(roles.features) & roles.classes.keys():
         texts = extra_column(table.column(name), roles.classes[name]).tolist()
         index = table.column_names.index(name)
         table = table.set_column(index, name, pa.array(texts, pa.string()))
     table = table.select([name for name in names if name in roles.used])
-    frame = table.to_pandas(split_blocks=True, self_destruct=True)
-    del table
+    frame = table.to_pandas()
 
     if reading.missing == "drop":
         complete = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()  # [n]
@@ -258,30 +253,10 @@ def _class_names(declarations: dict[str, Any]) -> dict[str, list[str]]:
     return classes
 
 
-def table_of(shards: Shards, names: list[str], schema: Any) -> Any:
-    """Some columns of a split."""
-    selected = _selected(schema, names)
-    table = _joined([_table_of(path, selected) for path in shards.values()], selected)
-    require_sound_texts(table)
-    return table
-
-
-def _table_of(path: Path, schema: Any) -> Any:
-    """Some columns of a file, without the metadata of pandas."""
-    record_batches = list(batches(path, schema.names))
-    table = pa.Table.from_batches(record_batches) if record_batches else schema.empty_table()
-    return table.replace_schema_metadata(None)
-
-
-def _joined(tables: list[Any], schema: Any) -> Any:
-    """Tables of the same columns as one, whose texts are encoded in all of them, or in none."""
-    if any(table.schema != tables[0].schema for table in tables):
-        tables = [table.cast(schema) for table in tables]
+def table_of_shards(shards: Shards, names: list[str]) -> Any:
+    """Return some columns of a split, without the metadata of pandas."""
+    tables = [table_of(path, names).replace_schema_metadata(None) for path in shards.values()]
     return pa.concat_tables(tables)
-
-
-def _selected(schema: Any, names: list[str]) -> Any:
-    return pa.schema([schema.field(name) for name in names])
 
 
 def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
@@ -296,11 +271,8 @@ def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
 
 def _lists(shards: Shards, column: str) -> np.ndarray:
     """The lists of a column as an array `[n, ...]`."""
-    arrays = []
-    for path in shards.values():
-        for batch in batches(path, [column]):
-            arrays.append(lists(column, batch.column(0)))
-    return np.concatenate(arrays)
+    tables = [table_of(path, [column]) for path in shards.values()]
+    return np.concatenate([lists(column, table.column(0).combine_chunks()) for table in tables])
 
 
 def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
@@ -310,19 +282,16 @@ def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
       DataError: for an image that is in another file.
     """
     for shard, path in shards.items():
-        row = 0
-        for batch in batches(path, [column]):
-            values = batch.column(0)
-            values = getattr(values, "storage", values)
-            if pa.types.is_struct(values.type):
-                values = values.flatten()[values.type.get_field_index("bytes")]
-            for image in values:
-                name = f"{shard}: row {row} of {column[:60]!a}"
-                if not image.is_valid:
-                    remedy = "if it is in a separate file, ds.save_to_disk(FOLDER) includes it"
-                    raise DataError(f"{name}: no image there; {remedy}")
-                yield name, image.as_py()
-                row += 1
+        values = table_of(path, [column]).column(0).combine_chunks()
+        values = getattr(values, "storage", values)
+        if pa.types.is_struct(values.type):
+            values = values.flatten()[values.type.get_field_index("bytes")]
+        for row, image in enumerate(values):
+            name = f"{shard}: row {row} of {column[:60]!a}"
+            if not image.is_valid:
+                remedy = "if it is in a separate file, ds.save_to_disk(FOLDER) includes it"
+                raise DataError(f"{name}: no image there; {remedy}")
+            yield name, image.as_py()
 
 
 def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:

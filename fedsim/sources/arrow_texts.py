@@ -7,7 +7,7 @@ import numpy as np
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays, with_test_set
 from fedsim.sources.arrow_columns import is_text
-from fedsim.sources.arrow_samples import Shards, client_ids, table_of
+from fedsim.sources.arrow_samples import Shards, client_ids, table_of_shards
 from fedsim.sources.tokenizer import (
     Tokenizer,
     pairs_as_sequences,
@@ -63,7 +63,6 @@ def text_columns(
 
 def of_texts(
     splits: dict[str, Shards],
-    schema: Any,
     columns: TextColumns,
     made: Tokenizer,
     length: int,
@@ -72,7 +71,6 @@ def of_texts(
 
     Args:
       splits: the files of the training split, and of the test split if there is one.
-      schema: the columns of all files.
       columns: what is read.
       made: the tokenizer.
       length: tokens of a sequence.
@@ -88,7 +86,7 @@ def of_texts(
     ys = []
     ids = []
     for split, shards in splits.items():
-        table = table_of(shards, names, schema)
+        table = table_of_shards(shards, names)
         texts = _texts(table, columns.text, split)
         if columns.answer is None:
             x, y, counts = texts_as_sequences(texts, made, length)

@@ -3,9 +3,8 @@
 import contextlib
 import math
 import re
-from array import array
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -31,101 +30,75 @@ Cells = Sequence[str] | np.ndarray  # of a column: texts, or floats with NaN for
 Parser = Callable[[str], float | None]
 
 
-class Features:
-    """The feature columns of a table, read chunk by chunk.
-
-    A column holds numbers where at least half of its cells among the first 1,000 rows, not counting
-    blanks, are numbers; else dates, where at least half of them are dates. Any other cell in such a
-    column is a fault. Dates become days since 1970-01-01 UTC. All other columns hold text, which is
-    encoded by `codes`.
-
-    Args:
-      columns: the positions of the feature columns among all columns of the table.
-      faults: collects what is wrong.
-      parse: makes numbers of cells, `parse_number` or `parse_comma_number`.
+class Feature(NamedTuple):
+    """A feature column of a table.
 
     Attributes:
-      codes: by column: text -> code; None where the column holds numbers or dates.
-      parsers: by column: what makes a number of a cell; None where the column holds text.
-      cells: the values of all cells, row after row; NaN for blanks.
-      row_numbers: the number of the line or row that each row comes from.
+      kind: what it holds.
+      values: numbers, or days since 1970-01-01 UTC, with NaN for blanks `[n]`; of text, objects
+        with None for blanks.
     """
 
-    def __init__(self, columns: Sequence[int], faults: Faults, parse: "Parser | None" = None):
-        self.columns = columns
-        self.faults = faults
-        self.parse = parse or parse_number
-        self.codes: list[dict[str, int] | None] = []
-        self.parsers: list[Parser | None] = []
-        self.cells = array("d")  # [n * columns]
-        self.row_numbers = array("q")  # [n]
-
-    def read(self, chunk: Sequence[Cells], row_numbers: Sequence[int]) -> None:
-        """Append rows.
-
-        Args:
-          chunk: their cells by column.
-          row_numbers: the numbers of the rows, as faults name them.
-        """
-        if not self.parsers:
-            self.parsers = [parser_of(cells, self.parse) for cells in chunk]
-            self.codes = [{} if parser is None else None for parser in self.parsers]
-            self._refuse_decimal_commas(chunk)
-
-        block = np.empty((len(row_numbers), len(chunk)))
-        for j, cells in enumerate(chunk):
-            parser = self.parsers[j]
-            codes = self.codes[j]
-            if isinstance(cells, np.ndarray):
-                block[:, j] = cells
-            elif parser is not None:
-                block[:, j] = self._numbers(j, cells, row_numbers, parser)
-            elif codes is not None:
-                block[:, j] = [_code(cell.strip(), codes) for cell in cells]
-        self.cells.frombytes(block.data.cast("B"))
-        self.row_numbers.extend(row_numbers)
-
-    @property
-    def kinds(self) -> list[str]:
-        """What each column holds: `numbers`, `dates` or `text`."""
-        kinds: dict[Parser | None, str] = {None: "text", parse_date: "dates"}
-        return [kinds.get(parser, "numbers") for parser in self.parsers]
-
-    def table(self) -> np.ndarray:
-        """Return the values of all cells `[n, columns]`."""
-        return np.frombuffer(self.cells).reshape(len(self.row_numbers), len(self.columns))
-
-    def _numbers(
-        self, j: int, cells: Sequence[str], row_numbers: Sequence[int], parser: Parser
-    ) -> np.ndarray:
-        """The values of cells that should be numbers or dates `[rows]`."""
-        if parser is parse_number:
-            with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
-                return np.fromiter(map(float, cells), np.float64, len(cells))
-
-        values = np.empty(len(cells))
-        for i, (cell, row_number) in enumerate(zip(cells, row_numbers, strict=True)):
-            value = parser(cell.strip())
-            if value is None:
-                reason = NO_DATE if parser is parse_date else f"not a number{_advice(cell, parser)}"
-                self.faults.add(row_number, self.columns[j], f"{cell.strip()[:40]!a} is {reason}")
-                value = 0.0  # so that it is not reported as a blank too
-            values[i] = value
-        return values
-
-    def _refuse_decimal_commas(self, chunk: Sequence[Cells]) -> None:
-        """Refuse columns of text whose cells are numbers with a decimal comma."""
-        if self.parse is not parse_number:
-            return
-        for column, cells, parser in zip(self.columns, chunk, self.parsers, strict=True):
-            if parser is not None:
-                continue
-            self.faults.add_to_column(column, fault_of_commas(cells))
+    kind: Literal["numbers", "dates", "text"]
+    values: np.ndarray
 
 
-def is_blank(cell: str) -> bool:
-    """Return whether a cell has no value."""
-    return cell.strip() in BLANK
+def feature_of(
+    cells: Cells,
+    row_numbers: Sequence[int],
+    column: int,
+    faults: Faults,
+    parse: Parser | None = None,
+) -> Feature:
+    """Return a feature column.
+
+    It holds numbers where at least half of its cells among the first 1,000 rows, not counting
+    blanks, are numbers; else dates, where at least half of them are dates. Any other cell in such a
+    column is a fault. All other columns hold text.
+
+    Args:
+      cells: its cells.
+      row_numbers: the numbers of their lines or rows.
+      column: its position among all columns.
+      faults: collects what is wrong.
+      parse: makes numbers of cells, `parse_number` or `parse_comma_number`.
+    """
+    if isinstance(cells, np.ndarray):
+        return Feature("numbers", cells)
+    parse = parse or parse_number
+    parser = parser_of(cells, parse)
+    if parser is not None:
+        kind = "dates" if parser is parse_date else "numbers"
+        return Feature(kind, numbers_of(cells, row_numbers, column, faults, parser))
+    if parse is parse_number:
+        faults.add_to_column(column, fault_of_commas(cells))
+    texts = [None if cell in BLANK else cell for cell in map(str.strip, cells)]
+    return Feature("text", np.fromiter(texts, object, len(texts)))
+
+
+def numbers_of(
+    cells: Sequence[str], row_numbers: Sequence[int], column: int, faults: Faults, parser: Parser
+) -> np.ndarray:
+    """Return cells that should be numbers or dates as numbers `[n]`; others are faults.
+
+    Args:
+      cells: the texts.
+      row_numbers: the numbers of their lines or rows.
+      column: the column's position among all columns.
+      faults: collects what is wrong.
+      parser: makes numbers of cells.
+    """
+    if parser is parse_number:
+        with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
+            return np.fromiter(map(float, cells), np.float64, len(cells))
+    values = [parser(cell.strip()) for cell in cells]
+    for i, value in enumerate(values):
+        if value is None:
+            cell = cells[i].strip()
+            reason = NO_DATE if parser is parse_date else f"not a number{_advice(cell, parser)}"
+            faults.add(row_numbers[i], column, f"{cell[:40]!a} is {reason}")
+            values[i] = 0.0  # so that it is not reported as a blank too
+    return np.array(values, np.float64)
 
 
 def parse_number(cell: str) -> float | None:
@@ -315,18 +288,8 @@ def _first_values(cells: Sequence[str]) -> list[str]:
     return [cell for cell in stripped if cell not in BLANK]
 
 
-def _code(cell: str, codes: dict[str, int]) -> float:
-    """The code of a text in its column; all texts beyond the possible categories share one."""
-    if cell in BLANK:
-        return math.nan
-    if len(codes) <= MAX_CATEGORIES:
-        return codes.setdefault(cell, len(codes))
-    return codes.get(cell, MAX_CATEGORIES)
-
-
 def _advice(cell: str, parse: Parser) -> str:
     """What to do about a decimal comma among numbers with points, or the other way round."""
-    cell = cell.strip()
     if parse is parse_number and "," in cell and parse_comma_number(cell) is not None:
         return "; write decimals with a point"
     if parse is parse_comma_number and "." in cell and parse_number(cell) is not None:

@@ -1,21 +1,24 @@
 """The columns of a table -> `Arrays`: roles, one-hot features, blanks."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import (
+    BLANK,
     MAX_CATEGORIES,
-    Features,
+    Feature,
     Parser,
     Task,
-    is_blank,
+    feature_of,
     parse_ids,
     parse_labels,
+    parse_number,
 )
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.faults import WHOLE_COLUMN, Faults
@@ -28,7 +31,6 @@ from fedsim.sources.remembered import (
 
 Missing = Literal["refuse", "mean", "median", "drop"]
 Dates = Literal["ordinal"] | None
-Chunk = tuple[list[list[str]], list[int]]  # rows of texts, and the numbers of their lines or rows
 
 
 class Roles(NamedTuple):
@@ -65,19 +67,19 @@ class Table(NamedTuple):
 
     Attributes:
       roles: the roles of its columns.
-      features: its feature columns.
-      target: the cells of the target column.
-      client: the cells of the client column; empty if there is none.
-      extra: the cells of each column for partitions.
+      cells: by column; of columns without a role, anything.
+      row_numbers: the number of the line or row that each row comes from.
       faults: what is wrong so far.
+      parse: makes numbers of cells.
+      days: the columns of dates whose cells are days already.
     """
 
     roles: Roles
-    features: Features
-    target: Sequence[str]
-    client: Sequence[str]
-    extra: Sequence[Sequence[str]]
+    cells: Sequence[Any]
+    row_numbers: Sequence[int]
     faults: Faults
+    parse: Parser = parse_number
+    days: Collection[int] = ()
 
 
 def assign_roles(
@@ -137,37 +139,6 @@ def assign_roles(
     )
 
 
-def read_table(chunks: Iterable[Chunk], roles: Roles, faults: Faults, parse: Parser) -> Table:
-    """Read the rows of a table, chunk by chunk.
-
-    Args:
-      chunks: the rows below the header.
-      roles: the roles of the columns.
-      faults: what is wrong so far; reading adds to it.
-      parse: makes numbers of cells.
-    """
-    features = Features(roles.features, faults, parse)
-    target: list[str] = []
-    client: list[str] = []
-    extra: list[list[str]] = [[] for _ in roles.extra]
-    for chunk, row_numbers in chunks:
-        cells = list(zip(*chunk, strict=True))  # by column
-        features.read([cells[column] for column in roles.features], row_numbers)
-        target += cells[roles.target]
-        if roles.client is not None:
-            client += cells[roles.client]
-        for extra_cells, column in zip(extra, roles.extra, strict=True):
-            extra_cells += cells[column]
-    return Table(
-        roles=roles,
-        features=features,
-        target=target,
-        client=client,
-        extra=extra,
-        faults=faults,
-    )
-
-
 def arrays_of(table: Table, reading: Reading) -> Arrays:
     """Return the samples of a table that was read.
 
@@ -181,35 +152,50 @@ def arrays_of(table: Table, reading: Reading) -> Arrays:
     Raises:
       DataError: with a line for everything that is wrong.
     """
-    roles = table.roles
-    faults = table.faults
-    row_numbers = table.features.row_numbers
+    roles, cells, row_numbers, faults, parse, days = table
     if not len(row_numbers):
         faults.raise_any()
         raise DataError("no samples")
 
+    features = []
+    for column in roles.features:
+        feature = feature_of(cells[column], row_numbers, column, faults, parse)
+        features.append(feature._replace(kind="dates") if column in days else feature)
     drop = reading.missing == "drop"
-    parse = table.features.parse
-    y = parse_labels(table.target, row_numbers, roles.target, faults, drop, parse, reading.task)
+    target = cells[roles.target]
+    y = parse_labels(target, row_numbers, roles.target, faults, drop, parse, reading.task)
     if roles.target not in faults.columns:
         faults.add_to_column(roles.target, fault_of_classes(y))
-
     client = None
     if roles.client is not None:
-        client = parse_ids(table.client, row_numbers, roles.client, faults)
+        client = parse_ids(cells[roles.client], row_numbers, roles.client, faults)
     columns = {}
-    for column, cells in zip(roles.extra, table.extra, strict=True):
-        columns[roles.names[column]] = parse_ids(cells, row_numbers, column, faults, "value")
-    x = table.features.table()
-    _add_faults_of_features(x, table, reading)
+    for column in roles.extra:
+        name = roles.names[column]
+        columns[name] = parse_ids(cells[column], row_numbers, column, faults, "value")
+    for column, feature in zip(roles.features, features, strict=True):
+        _add_faults_of_feature(feature, column, table, reading)
     faults.raise_any()
 
-    arrays = Arrays(x, y, client, columns=columns)
     if drop:
-        arrays = _without_blanks(arrays, table.target)
-    if not len(arrays.y):
-        raise DataError("every sample has a blank")
-    return _one_hot(arrays, _described(arrays.x, table), table.features.codes)
+        complete = np.array([cell.strip() not in BLANK for cell in target], bool)
+        for feature in features:
+            complete &= ~pd.isna(feature.values)
+        if not complete.any():
+            raise DataError("every sample has a blank")
+        features = [feature._replace(values=feature.values[complete]) for feature in features]
+        y = y[complete]
+        client = None if client is None else client[complete]
+        columns = {name: values[complete] for name, values in columns.items()}
+
+    described = [TableColumn(name) for name in roles.names]
+    blocks: list[np.ndarray] = []
+    for column, feature in zip(roles.features, features, strict=True):
+        described[column] = _described(roles.names[column], feature, parse)
+        blocks.append(_block(feature, described[column]))
+    titles = [title for column in described for title in column.titles]
+    x = np.concatenate(blocks, axis=1, dtype=np.float64)
+    return Arrays(x, y, client, features=tuple(titles), columns=columns, table=described)
 
 
 def _require_different(names: list[str]) -> None:
@@ -234,104 +220,49 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     return f"there are {listed}"
 
 
-def _add_faults_of_features(x: np.ndarray, table: Table, reading: Reading) -> None:
-    """Add infinite numbers, blanks and dates where they are refused, and columns of many texts.
-
-    Args:
-      x: the values of the feature columns `[n, columns]`; NaN for blanks.
-      table: the table.
-      reading: what is decided about its cells.
-    """
+def _add_faults_of_feature(feature: Feature, column: int, table: Table, reading: Reading) -> None:
+    """Add infinite numbers, blanks and dates where they are refused, and a column of many texts."""
     faults = table.faults
-    columns = table.roles.features
-    row_numbers = table.features.row_numbers
-    for row, j in np.argwhere(~np.isfinite(x)):
-        if np.isinf(x[row, j]):
-            faults.add(row_numbers[row], columns[j], f"{x[row, j]} cannot be a feature")
-        elif reading.missing == "refuse":
-            faults.add(row_numbers[row], columns[j], "blank; write missing: mean, median or drop")
-
-    for column, kind in zip(columns, table.features.kinds, strict=True):
-        if kind == "dates" and reading.dates is None:
-            name = ascii(table.roles.names[column][:40])
-            problem = "dates, which usually say when a row was written and nothing of what it holds"
-            remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"
+    name = ascii(table.roles.names[column][:40])
+    blanks = pd.isna(feature.values)
+    if reading.missing == "refuse":
+        for row in np.flatnonzero(blanks):
+            text = "blank; write missing: mean, median or drop"
+            faults.add(table.row_numbers[row], column, text)
+    if feature.kind == "text":
+        if len(set(feature.values[~blanks])) > MAX_CATEGORIES:
+            problem = f"more than {MAX_CATEGORIES} different texts, too many for one-hot features"
+            remedy = f"write drop: [{name}], or client: {name} if it says whose a sample is"
             faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
-
-    for column, codes in zip(columns, table.features.codes, strict=True):
-        if codes is None or len(codes) <= MAX_CATEGORIES:
-            continue
-        name = ascii(table.roles.names[column][:40])
-        problem = f"more than {MAX_CATEGORIES} different texts, too many for one-hot features"
-        remedy = f"write drop: [{name}], or client: {name} if it says whose a sample is"
+        return
+    for row in np.flatnonzero(np.isinf(feature.values)):
+        text = f"{feature.values[row]} cannot be a feature"
+        faults.add(table.row_numbers[row], column, text)
+    if feature.kind == "dates" and reading.dates is None:
+        problem = "dates, which usually say when a row was written and nothing of what it holds"
+        remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"
         faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
 
 
-def _without_blanks(arrays: Arrays, target: Sequence[str]) -> Arrays:
-    """Drop samples with a blank among their features `[n, columns]`, or as their label."""
-    no_label = np.array([is_blank(cell) for cell in target], bool)
-    complete = ~np.isnan(arrays.x).any(1) & ~no_label  # [n]
-    columns = arrays.columns or {}
-    arrays = arrays._replace(
-        x=arrays.x[complete],
-        y=arrays.y[complete],
-        columns={name: values[complete] for name, values in columns.items()},
-    )
-    if arrays.client is None:
-        return arrays
-    return arrays._replace(client=arrays.client[complete])
+def _described(name: str, feature: Feature, parse: Parser) -> TableColumn:
+    """A feature column, with the categories that occur in its rows."""
+    if feature.kind == "dates":
+        return TableColumn(name, "dates")
+    if feature.kind == "numbers":
+        return TableColumn(name, "numbers", remark=remark_on_numbers(name, feature.values))
+    texts = set(feature.values)
+    categories = tuple(sorted(text for text in texts if text is not None))
+    remark = remark_on_texts(name, categories, len(feature.values), parse)
+    if None in texts:
+        categories += (BLANK_CATEGORY,)
+    return TableColumn(name, "text", categories, remark)
 
 
-def _described(x: np.ndarray, table: Table) -> list[TableColumn]:
-    """All columns of a table, with the categories that occur in its rows.
-
-    Args:
-      x: the values of its feature columns `[n, columns]`: numbers, and codes of texts.
-      table: the table.
-    """
-    features = table.features
-    columns = [TableColumn(name) for name in table.roles.names]
-    for j, (column, kind) in enumerate(zip(table.roles.features, features.kinds, strict=True)):
-        name = table.roles.names[column]
-        categories: tuple[str, ...] = ()
-        remark = ""
-        if kind == "numbers":
-            remark = remark_on_numbers(name, x[:, j])
-        elif kind == "text":
-            codes = features.codes[j] or {}
-            present = set(x[:, j].tolist())
-            categories = tuple(sorted(text for text, code in codes.items() if code in present))
-            remark = remark_on_texts(name, categories, len(x), features.parse)
-            if np.isnan(x[:, j]).any():
-                categories += (BLANK_CATEGORY,)
-        columns[column] = TableColumn(name, kind, categories, remark)
-    return columns
-
-
-def _one_hot(
-    arrays: Arrays, columns: Sequence[TableColumn], codes: Sequence[dict[str, int] | None]
-) -> Arrays:
-    """Replace each column of text by a column for each of its categories: 1 where it occurs.
-
-    Args:
-      arrays: samples whose features are numbers, and codes of texts.
-      columns: all columns of the table.
-      codes: by feature column: text -> code; None where the column holds numbers.
-    """
-    features = [column for column in columns if column.kind]
-    titles = [title for column in features for title in column.titles]
-    arrays = arrays._replace(features=tuple(titles), table=tuple(columns))
-    if all(column_codes is None for column_codes in codes):
-        return arrays
-
-    blocks: list[np.ndarray] = []
-    for j, (column, column_codes) in enumerate(zip(features, codes, strict=True)):
-        values = arrays.x[:, j : j + 1]  # [n, 1]
-        if column_codes is None:
-            blocks.append(values)
-            continue
-        texts = [text for text in column.categories if text in column_codes]
-        blocks.append(values == np.array([column_codes[text] for text in texts]))
-        if len(texts) < len(column.categories):
-            blocks.append(np.isnan(values))
-    return arrays._replace(x=np.concatenate(blocks, axis=1, dtype=np.float64))
+def _block(feature: Feature, column: TableColumn) -> np.ndarray:
+    """A feature column as features `[n, F]`: of text, one for each category, 1 where it occurs."""
+    if feature.kind != "text":
+        return feature.values[:, None]
+    codes = {text: code for code, text in enumerate(column.categories)}
+    blank = len(codes) - 1  # the last category, where there are blanks
+    of_rows = np.array([blank if text is None else codes[text] for text in feature.values])
+    return of_rows[:, None] == np.arange(len(codes))

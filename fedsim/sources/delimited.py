@@ -1,4 +1,8 @@
-"""Tables in delimited text: every fault has a line and a column, and nothing fills the memory."""
+"""Tables in delimited text: every fault has a line and a column.
+
+The module `csv` splits the text, since `pandas.read_csv` fills rows that are too short without a
+word, and knows no lines.
+"""
 
 import contextlib
 import csv
@@ -10,21 +14,19 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import DECIDING_ROWS, parse_comma_number, parse_number
-from fedsim.sources.columns import Chunk
+from fedsim.limits import require_memory
+from fedsim.sources.cells import Parser, parse_comma_number, parse_number
 from fedsim.sources.faults import WHOLE_ROW, Faults
 from fedsim.sources.files import GZIP, MAX_BYTES, MAX_RATIO, SMALL_BYTES
 from fedsim.sources.names import reason_of
 
 MAX_CHARACTERS = 4 << 20  # of a line
-BLANK_LINES = 1000  # blank lines that any table may have
-BLANK_SHARE = 10  # further blank lines for each other line
+MEMORY_PER_BYTE = 4  # bytes of memory for each byte of a table, at least
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # that `auto` recognises
 HEAD_LINES = 100  # by which the delimiter is recognised
-CHUNK_ROWS = 250  # read at a time, after the first DECIDING_ROWS
 POINT = "."
 COMMA = ","
-PARSERS = {POINT: parse_number, COMMA: parse_comma_number}  # by the decimal separator
+PARSERS: dict[str, Parser] = {POINT: parse_number, COMMA: parse_comma_number}  # by the separator
 SAVE = "save the table as UTF-8"
 ZIP = b"PK\x03\x04"  # how zip files begin, workbooks among them
 
@@ -41,6 +43,18 @@ class Dialect(NamedTuple):
     decimal: str = POINT
 
 
+class Rows(NamedTuple):
+    """The rows below a header.
+
+    Attributes:
+      cells: by column, all of its texts.
+      lines: the number of the line that each row ends in.
+    """
+
+    cells: list[tuple[str, ...]]
+    lines: list[int]
+
+
 @contextlib.contextmanager
 def table_in(file: BinaryIO, dialect: Dialect, target: str) -> Iterator[tuple[list[str], Any]]:
     """Open a table in UTF-8, plain or gzipped -> (names of its columns, reader of its rows).
@@ -53,18 +67,50 @@ def table_in(file: BinaryIO, dialect: Dialect, target: str) -> Iterator[tuple[li
     Raises:
       DataError: naming lines.
     """
-    with unpacked(file, "surrogateescape") as (source, max_characters):
-        lines = lines_of(source, max_characters)
+    require_memory(table=MEMORY_PER_BYTE * file.seek(0, io.SEEK_END))
+    file.seek(0)
+    with unpacked(file, "surrogateescape") as (text, max_characters):
+        lines = lines_of(text, max_characters)
         head = list(itertools.islice(lines, HEAD_LINES))
         delimiter = delimiter_of(head, dialect, target)
-        rows = csv.reader(
-            itertools.chain(head, lines), delimiter=delimiter, skipinitialspace=True, strict=True
-        )
-        try:
-            header = [name.strip() for name in next(rows, [])]
-        except csv.Error as error:
-            raise DataError(f"line {rows.line_num}: {error}") from None
-        yield header, rows
+        rows = reader_of(itertools.chain(head, lines), delimiter)
+        yield header_of(rows), rows
+
+
+def reader_of(lines: Iterator[str], delimiter: str) -> Any:
+    """Return a reader of the rows of a table."""
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+
+
+def header_of(rows: Any) -> list[str]:
+    """Return the names of the columns, from the first row."""
+    try:
+        return [name.strip() for name in next(rows, [])]
+    except csv.Error as error:
+        raise DataError(f"line {rows.line_num}: {error}") from None
+
+
+def rows_of(rows: Any, faults: Faults) -> Rows:
+    """Return the rows of a table.
+
+    Args:
+      rows: their reader.
+      faults: collects rows that have other cells than the header.
+    """
+    width = len(faults.names)
+    kept: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        for row in rows:
+            if len(row) == width:
+                kept.append(row)
+                lines.append(rows.line_num)
+            elif row:  # no empty line
+                text = f"{len(row)} cells, but the header names {width} columns"
+                faults.add(rows.line_num, WHOLE_ROW, text)
+    except csv.Error as error:  # nothing behind it can be read
+        faults.add(rows.line_num, WHOLE_ROW, str(error))
+    return Rows(list(zip(*kept, strict=True)) or [()] * width, lines)
 
 
 @contextlib.contextmanager
@@ -75,22 +121,22 @@ def unpacked(file: BinaryIO, errors: str = "strict") -> Iterator[tuple[io.TextIO
       file: the file, opened for bytes.
       errors: how bytes that are not UTF-8 are decoded, as Python's codecs call it.
     """
-    max_characters = MAX_BYTES
     begin = file.read(len(ZIP))
     if begin == ZIP:
         raise DataError("is a workbook or another zip file, not text; write kind: xlsx, or npz")
-    packed = begin.startswith(GZIP)
-    if packed:
-        size = file.seek(0, io.SEEK_END)
-        max_characters = min(max_characters, max(MAX_RATIO * size, SMALL_BYTES))
+    size = file.seek(0, io.SEEK_END)
     file.seek(0)
-    source: Any = gzip.GzipFile(fileobj=file) if packed else file
+    source: Any = file
+    max_characters = MAX_BYTES
+    if begin.startswith(GZIP):
+        source = gzip.GzipFile(fileobj=file)
+        max_characters = min(MAX_BYTES, max(MAX_RATIO * size, SMALL_BYTES))
     with io.TextIOWrapper(source, encoding="utf-8-sig", errors=errors, newline="") as text:
         yield text, max_characters
 
 
 def lines_of(text: io.TextIOWrapper, max_characters: int) -> Iterator[str]:
-    """Yield lines of UTF-8, refusing lines, and texts, so long that they would fill the memory.
+    """Yield lines of UTF-8, refusing those that would fill the memory.
 
     Args:
       text: the text, whose bytes that are not UTF-8 were decoded as surrogates or raise an error.
@@ -109,7 +155,6 @@ def lines_of(text: io.TextIOWrapper, max_characters: int) -> Iterator[str]:
 def unchecked_lines(text: io.TextIOWrapper, max_characters: int) -> Iterator[str]:
     """Yield lines as `lines_of` does, also those that are not UTF-8."""
     read = 0
-    blank = 0
     for number in itertools.count(1):
         try:
             line = text.readline(MAX_CHARACTERS + 1)
@@ -117,24 +162,15 @@ def unchecked_lines(text: io.TextIOWrapper, max_characters: int) -> Iterator[str
             raise DataError(f"not UTF-8 text near line {number}: {error.reason}; {SAVE}") from None
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise DataError(f"not a sound gzip file near line {number}: {error}") from None
-
-        read += len(line)
-        if len(line) > MAX_CHARACTERS:
-            raise DataError(
-                f"line {number}: longer than {MAX_CHARACTERS} characters; "
-                "put each sample on a line of its own"
-            )
-        if read > max_characters:
-            raise DataError(
-                f"line {number}: unpacks to more than {max_characters} bytes, "
-                f"at most {MAX_RATIO}-fold"
-            )
         if not line:
             return
-        if not line.strip(" \r\n"):
-            blank += 1
-            if blank > BLANK_LINES + BLANK_SHARE * (number - blank):
-                raise DataError(f"line {number}: {blank} lines are blank; remove them")
+        read += len(line)
+        if len(line) > MAX_CHARACTERS:
+            limit = f"longer than {MAX_CHARACTERS} characters"
+            raise DataError(f"line {number}: {limit}; put each sample on a line of its own")
+        if read > max_characters:
+            limit = f"unpacks to more than {max_characters} bytes, at most {MAX_RATIO}-fold"
+            raise DataError(f"line {number}: {limit}")
         yield line
 
 
@@ -162,74 +198,34 @@ def delimiter_of(lines: list[str], dialect: Dialect, target: str) -> str:
             raise DataError(f"delimiter: {delimiter[:40]!a} is not one character; {remedy}")
         return delimiter
 
-    candidates = [candidate for candidate in DELIMITERS if candidate != decimal]
-    fits = {candidate: _fit(lines, candidate) for candidate in candidates}
+    fits = {candidate: _fit(lines, candidate) for candidate in DELIMITERS if candidate != decimal}
     best = max(fits.values())
-    fitting = [candidate for candidate in candidates if fits[candidate] == best]
+    _, columns = best
+    fitting = [candidate for candidate, fit in fits.items() if fit == best]
     remedy = "write delimiter: and the character"
-    if best.columns < 2 and lines and lines[0].strip().strip('"') != target:
-        names = ", ".join(DELIMITERS[candidate] for candidate in candidates)
+    if columns < 2 and lines and lines[0].strip().strip('"') != target:
+        names = ", ".join(DELIMITERS[candidate] for candidate in fits)
         header = lines[0].strip()[:40]
         raise DataError(f"delimiter: none of {names} splits {header!a}; {remedy}")
-    if best.columns > 1 and len(fitting) > 1:
+    if columns > 1 and len(fitting) > 1:
         names = " and ".join(DELIMITERS[candidate] for candidate in fitting)
         raise DataError(
-            f"delimiter: {names} each split the header into {best.columns} columns; {remedy}"
+            f"delimiter: {names} each split the header into {columns} columns; {remedy}"
         )
     return fitting[0]
 
 
-class _Fit(NamedTuple):
-    """How well a delimiter splits a table; the larger tuple fits better.
+def _fit(lines: list[str], delimiter: str) -> tuple[bool, int]:
+    """How well a delimiter splits a table; the larger pair fits better.
 
-    Attributes:
-      rows_agree: whether header and first row have equally many cells, more than one.
-      columns: the number of cells of the header.
+    Returns:
+      Whether header and first row have equally many cells, more than one; the cells of the header.
     """
-
-    rows_agree: bool
-    columns: int
-
-
-def _fit(lines: list[str], delimiter: str) -> _Fit:
-    rows = (row for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True) if row)
+    rows = (row for row in reader_of(iter(lines), delimiter) if row)
     widths = []
     # A cell without an end: this is not the delimiter, or the table is refused later.
     with contextlib.suppress(csv.Error):
         for row in itertools.islice(rows, 2):
             widths.append(len(row))
     columns = widths[0] if widths else 0
-    rows_agree = len(widths) > 1 and widths[1] == columns > 1
-    return _Fit(rows_agree, columns)
-
-
-def chunks_of(rows: Any, width: int, faults: Faults) -> Iterator[Chunk]:
-    """Yield rows and the numbers of their lines, a chunk at a time.
-
-    Args:
-      rows: a CSV reader.
-      width: the number of cells in a row; rows of another width are faults.
-      faults: collects what is wrong.
-    """
-    chunk: list[list[str]] = []
-    line_numbers: list[int] = []
-    size = DECIDING_ROWS
-    try:
-        for row in rows:
-            if not row:  # an empty line
-                continue
-            if len(row) != width:
-                text = f"{len(row)} cells, but the header names {width} columns"
-                faults.add(rows.line_num, WHOLE_ROW, text)
-                continue
-            chunk.append(row)
-            line_numbers.append(rows.line_num)
-            if len(chunk) == size:
-                yield chunk, line_numbers
-                chunk = []
-                line_numbers = []
-                size = CHUNK_ROWS
-    except csv.Error as error:  # nothing behind it can be read
-        faults.add(rows.line_num, WHOLE_ROW, str(error))
-    if chunk:
-        yield chunk, line_numbers
+    return len(widths) > 1 and widths[1] == columns > 1, columns

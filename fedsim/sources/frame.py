@@ -8,14 +8,13 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import BLANK, Features, Task, parse_date
+from fedsim.sources.cells import BLANK, Task, numbers_of, parse_date, parse_number
 from fedsim.sources.columns import Dates, Missing, Reading, Table, arrays_of, assign_roles
 from fedsim.sources.dates import days_of
 from fedsim.sources.faults import MAX_LISTED, Faults
 from fedsim.sources.remembered import BLANK_CATEGORY, TableColumn
 
 NESTED = (list, tuple, dict, set, bytes, np.ndarray)
-CHUNK_ROWS = 1 << 16  # copied at a time
 
 
 def of_frame(
@@ -50,24 +49,16 @@ def of_frame(
     """
     names = [str(name).strip() for name in frame.columns]
     roles = assign_roles(names, target, client, drop, columns)
-    faults = Faults("row", names)
-    features = Features(roles.features, faults)
-    for first in range(0, len(frame), CHUNK_ROWS):
-        chunk = frame.iloc[first : first + CHUNK_ROWS]
-        values = [feature(chunk.iloc[:, column]) for column in roles.features]
-        features.read(values, range(first, first + len(chunk)))
-
-    for j, column in enumerate(roles.features):
-        if frame.dtypes.iloc[column].kind == "M" and len(frame):
-            features.parsers[j] = parse_date  # what its cells were, which are days by now
-
+    cells: list[Any] = [()] * len(names)
+    for column in roles.used():
+        values = frame.iloc[:, column]
+        cells[column] = feature(values) if column in roles.features else _cells(values)
     table = Table(
         roles=roles,
-        features=features,
-        target=_cells(frame.iloc[:, roles.target]),
-        client=[] if roles.client is None else _cells(frame.iloc[:, roles.client]),
-        extra=[_cells(frame.iloc[:, column]) for column in roles.extra],
-        faults=faults,
+        cells=cells,
+        row_numbers=range(len(frame)),
+        faults=Faults("row", names),
+        days=[column for column in roles.features if frame.dtypes.iloc[column].kind == "M"],
     )
     return arrays_of(table, Reading(missing, dates, task))
 
@@ -120,11 +111,8 @@ def _numbers(values: Any, column: TableColumn, position: int, faults: Faults) ->
     cells = feature(values)
     if isinstance(cells, np.ndarray):
         return cells[:, None]
-    reader = Features([position], faults, parse_date if column.kind == "dates" else None)
-    reader.parsers = [reader.parse]
-    reader.codes = [None]
-    reader.read([cells], range(len(cells)))
-    return reader.table()
+    parser = parse_date if column.kind == "dates" else parse_number
+    return numbers_of(cells, range(len(cells)), position, faults, parser)[:, None]
 
 
 def _one_hot(values: Any, column: TableColumn, position: int, faults: Faults) -> np.ndarray:

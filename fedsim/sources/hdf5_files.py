@@ -94,7 +94,8 @@ class Examples:
         needed = 1
         stored = 1
         if values.chunks:
-            needed = math.prod(-(-n // side) for n, side in zip(values.shape, values.chunks))
+            sides = zip(values.shape, values.chunks, strict=True)
+            needed = math.prod(-(-side // chunk_side) for side, chunk_side in sides)  # rounded up
             stored = values.id.get_num_chunks()
         if stored < needed or (values.size and not values.id.get_storage_size()):
             raise DataError(f"promises {values.nbytes} bytes, but not all of them are there")

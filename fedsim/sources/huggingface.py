@@ -6,10 +6,10 @@ Nothing is fetched, and nothing is executed.
 from fedsim.compose import alias, dataset
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.arrow import require_pyarrow, sound
+from fedsim.sources.arrow import require_pyarrow
 from fedsim.sources.cells import Task
 from fedsim.sources.columns import Dates, Missing, Reading
-from fedsim.sources.files import Name
+from fedsim.sources.files import Name, sound
 from fedsim.sources.folders import folder_files
 from fedsim.sources.image_sets import ChannelAxis
 from fedsim.sources.pictures import Channels, Size
@@ -101,7 +101,7 @@ def huggingface(
         schema = one_schema(shards)
         if tokenizer is not None:
             columns = text_columns(schema, features, target, client)
-            return of_texts(used, schema, columns, tokenizer, length)
+            return of_texts(used, columns, tokenizer, length)
         declarations = declared_columns(files, schema.metadata)
         roles = roles_of(schema, declarations, target, features, client)
         if roles.form == "table":

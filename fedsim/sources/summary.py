@@ -1,11 +1,8 @@
 """The columns of a table, whether samples can be made of it or not: counts for each column."""
 
-import contextlib
-import csv
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -13,6 +10,7 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.sources.cells import (
     BLANK,
+    Cells,
     Parser,
     decimal_comma_in,
     parse_comma_number,
@@ -20,7 +18,6 @@ from fedsim.sources.cells import (
     parse_number,
     parser_of,
 )
-from fedsim.sources.columns import Chunk
 from fedsim.sources.dates import date_of
 from fedsim.sources.delimited import (
     COMMA,
@@ -28,18 +25,19 @@ from fedsim.sources.delimited import (
     PARSERS,
     POINT,
     Dialect,
-    chunks_of,
     delimiter_of,
+    header_of,
+    reader_of,
+    rows_of,
     unchecked_lines,
     unpacked,
 )
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
 from fedsim.sources.names import is_sound, reason_of, shown
-from fedsim.sources.workbook import Sheet, sheet_in
+from fedsim.sources.workbook import cells_of, sheet_in
 
 MAX_DISTINCT = 10_000  # different values of a column that are counted
-MAX_DISTINCT_IN_TABLE = 2_000_000  # of all columns together
 SHOWN_CHARACTERS = 40  # of a text
 EMPTY = "empty: expected a header with column names"
 WHOLE_ROWS = ""  # the key of problems that concern whole rows
@@ -64,165 +62,6 @@ class Summary(NamedTuple):
     note: str = ""
 
 
-class Column:
-    """The cells of a column, counted chunk by chunk in bounded memory.
-
-    Args:
-      name: the column's name.
-      max_distinct: different values that are counted.
-      parse: makes numbers of cells.
-      dates: whether numbers are days since 1970.
-
-    Attributes:
-      parser: what makes a number of a cell: `parse`, or what the first cells suggest; None before
-        cells were read, and for text.
-      is_decided: whether `parser` was chosen.
-      decimal_comma: whether numbers have a decimal comma, though they were expected with a point.
-      blanks: the number of blank cells.
-      others: the number of cells that are neither blank nor numbers, in a column of numbers.
-      whole: whether all numbers are whole.
-      distinct: different numbers, or hashes of texts; at most one more than are counted.
-      ends: the smallest and the largest value.
-      unreadable: line and reason of the first cell that is not UTF-8.
-    """
-
-    def __init__(
-        self, name: str, max_distinct: int, parse: Parser = parse_number, dates: bool = False
-    ):
-        self.name = name
-        self.max_distinct = max_distinct
-        self.parse = parse
-        self.dates = dates
-        self.parser: Parser | None = None
-        self.is_decided = False
-        self.decimal_comma = False
-        self.blanks = 0
-        self.others = 0
-        self.whole = True
-        self.distinct: set[Any] = set()
-        self.ends: tuple[Any, Any] | None = None
-        self.unreadable: tuple[int, str] | None = None
-
-    def read(self, cells: Sequence[str] | np.ndarray, row_numbers: Sequence[int]) -> None:
-        """Count cells.
-
-        Args:
-          cells: texts, or an array of floats with NaN for blanks.
-          row_numbers: the numbers of their lines or rows.
-        """
-        if isinstance(cells, np.ndarray):
-            self._count_numbers(cells)
-            return
-        if not self.is_decided:
-            self._decide(cells)
-        if self.parser is parse_number:
-            with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
-                self._count_numbers(np.fromiter(map(float, cells), np.float64, len(cells)))
-                return
-
-        values = [cell for cell in (cell.strip() for cell in cells) if cell not in BLANK]
-        self.blanks += len(cells) - len(values)
-        self._note_unreadable(cells, row_numbers)
-        if self.parser is None:
-            self._count_texts(values)
-            return
-        parsed = [self.parser(cell) for cell in values]
-        numbers = [number for number in parsed if number is not None]
-        self.others += len(parsed) - len(numbers)
-        self._count_numbers(np.array(numbers, np.float64))
-
-    @property
-    def kind(self) -> str:
-        """`whole numbers`, `numbers`, `dates`, `text`, or `blank`."""
-        if self.ends is None:
-            return "blank"
-        if self.dates:
-            return "dates"
-        if self.parser is None:
-            return "text"
-        return "whole numbers" if self.whole else "numbers"
-
-    def counted(self) -> dict[str, Any]:
-        """Return the row of this column, as `Summary` describes it."""
-        return {
-            "name": self.name,
-            "type": self.kind,
-            "blanks": self.blanks,
-            "distinct": min(len(self.distinct), self.max_distinct),
-            "distinct_at_least": len(self.distinct) > self.max_distinct,
-            "least": None if self.ends is None else self._shown(self.ends[0]),
-            "most": None if self.ends is None else self._shown(self.ends[1]),
-        }
-
-    def problem(self, unit: str) -> str | None:
-        """Return what is wrong, in a line.
-
-        Args:
-          unit: what row numbers count, `line` or `row`.
-        """
-        column = f"column {self.name[:SHOWN_CHARACTERS]!a}"
-        if self.unreadable is not None:
-            number, reason = self.unreadable
-            return f"{unit} {number}, {column}: not UTF-8 text: {reason}"
-        if self.others:
-            noun = "dates" if self.dates else "numbers"
-            return f"{column}: {self.others:,} cells are not {noun}, but most are"
-        return None
-
-    def _decide(self, cells: Sequence[str]) -> None:
-        """Choose the parser as readers of samples do, but accept decimal commas as numbers."""
-        self.is_decided = True
-        self.parser = parser_of(cells, self.parse)
-        if self.parser is None and decimal_comma_in(cells) is not None:
-            self.decimal_comma = True
-            self.parser = parse_comma_number
-        self.dates = self.parser is parse_date
-
-    def _count_numbers(self, values: np.ndarray) -> None:
-        """Count numbers, NaN for blanks."""
-        numbers = values[~np.isnan(values)]
-        self.is_decided = True
-        self.parser = self.parser or self.parse
-        self.blanks += len(values) - len(numbers)
-        if not len(numbers):
-            return
-        with np.errstate(invalid="ignore"):  # infinite numbers are not whole
-            self.whole = self.whole and bool((numbers % 1 == 0).all())
-        self._extend(float(numbers.min()), float(numbers.max()))
-        if len(self.distinct) <= self.max_distinct:
-            self.distinct.update(np.unique(numbers)[: self.max_distinct + 1].tolist())
-
-    def _count_texts(self, texts: list[str]) -> None:
-        if texts:
-            self._extend(min(texts), max(texts))
-        if len(self.distinct) <= self.max_distinct:
-            self.distinct.update(map(hash, texts))
-
-    def _extend(self, smallest: Any, largest: Any) -> None:
-        if self.ends is not None:
-            smallest = min(self.ends[0], smallest)
-            largest = max(self.ends[1], largest)
-        self.ends = (smallest, largest)
-
-    def _note_unreadable(self, cells: Sequence[str], row_numbers: Sequence[int]) -> None:
-        if self.unreadable is not None:
-            return
-        for cell, number in zip(cells, row_numbers, strict=True):
-            if not cell.isascii() and not is_sound(cell):
-                self.unreadable = (number, reason_of(cell) or "")
-                return
-
-    def _shown(self, end: Any) -> Any:
-        """The smallest or largest value as JSON represents it."""
-        if isinstance(end, str):
-            return shown(end[:SHOWN_CHARACTERS])
-        if not math.isfinite(end):
-            return str(end)
-        if self.dates:
-            return date_of(end)
-        return int(end) if self.whole else end
-
-
 def summary_of(
     kind: str, path: str, delimiter: str = "auto", decimal: str = POINT, sheet: int | str = 0
 ) -> Summary | None:
@@ -238,15 +77,14 @@ def summary_of(
     Raises:
       DataError: for a file without columns, or one that cannot be read at all.
     """
-    if kind == "csv":
-        with opened(path) as file:
+    if kind not in ("csv", "parquet", "xlsx"):
+        return None
+    with opened(path) as file:
+        if kind == "csv":
             return _of_text(file, Dialect(delimiter, decimal))
-    if kind == "parquet":
-        return _of_parquet(Path(path))
-    if kind == "xlsx":
-        with opened(path) as file, sheet_in(file, sheet, warn=False) as table:
-            return _of_sheet(table)
-    return None
+        if kind == "parquet":
+            return _of_parquet(file)
+        return _of_sheet(file, sheet)
 
 
 def _of_text(file: BinaryIO, dialect: Dialect) -> Summary:
@@ -256,59 +94,157 @@ def _of_text(file: BinaryIO, dialect: Dialect) -> Summary:
       DataError: for a file without a header.
     """
     problems: dict[str, str] = {}
-    with unpacked(file, "surrogateescape") as (source, max_characters):
-        lines = _lines_until_fault(unchecked_lines(source, max_characters), problems)
+    with unpacked(file, "surrogateescape") as (text, max_characters):
+        lines = _lines_until_fault(unchecked_lines(text, max_characters), problems)
         head = list(itertools.islice(lines, HEAD_LINES))
         try:
             delimiter = delimiter_of(head, dialect, target="")
         except DataError as error:
             problems[WHOLE_ROWS] = error.lines[0]
             delimiter = ";" if dialect.decimal == COMMA else ","
-        rows = csv.reader(
-            itertools.chain(head, lines), delimiter=delimiter, skipinitialspace=True, strict=True
-        )
-        header = _header(rows)
-        faults = Faults("line", header)
-        chunks = chunks_of(rows, len(header), faults)
-        return _of_chunks(chunks, PARSERS[dialect.decimal], faults, problems)
+        rows = reader_of(itertools.chain(head, lines), delimiter)
+        faults = Faults("line", list(map(shown, header_of(rows))))
+        try:
+            cells, numbers = rows_of(rows, faults)
+        except DataError as error:  # reading stopped after too many problems
+            raise DataError(error.lines[-1]) from None
+        return _summary(cells, numbers, faults, problems, PARSERS[dialect.decimal])
 
 
-def _of_sheet(table: Sheet) -> Summary:
-    """The columns of a sheet.
-
-    Raises:
-      DataError: for a sheet without a header.
-    """
-    if not table.names:
-        raise DataError(EMPTY)
-    faults = Faults("row", table.names)
-    used = set(range(len(table.names)))
-    summary = _of_chunks(table.chunks(faults, used), parse_number, faults, {})
-    return summary._replace(note=table.about_others())
+def _of_sheet(file: BinaryIO, sheet: int | str) -> Summary:
+    """The columns of a sheet."""
+    read = sheet_in(file, sheet, warn=False)
+    faults = Faults("row", read.names)
+    cells, numbers = cells_of(read, faults, range(len(read.names)))
+    return _summary(cells, numbers, faults, {})._replace(note=read.about_others)
 
 
-def _of_chunks(
-    chunks: Iterable[Chunk], parse: Parser, faults: Faults, problems: dict[str, str]
+def _of_parquet(file: BinaryIO) -> Summary:
+    """The columns of a Parquet file."""
+    from fedsim.sources.arrow import parquet_in, require_pyarrow
+
+    require_pyarrow("parquet")
+    from fedsim.sources.arrow_columns import is_scalar, is_temporal
+    from fedsim.sources.frame import feature
+
+    problems = {}
+    names = []
+    days = []
+    table = parquet_in(file)
+    for name, kind in zip(map(str, table.column_names), table.schema.types, strict=True):
+        if is_scalar(kind) or str(kind) == "null":
+            days += [len(names)] if is_temporal(kind) else []
+            names.append(name)
+        else:
+            title = f"column {name[:SHOWN_CHARACTERS]!a}"
+            problems[name] = f"{title}: holds {kind}, neither numbers nor texts"
+    frame = table.select(names).to_pandas()
+    cells = [feature(frame.iloc[:, position]) for position in range(len(names))]
+    return _summary(cells, range(len(frame)), Faults("row", names), problems, days=days)
+
+
+def _summary(
+    cells: Sequence[Cells],
+    numbers: Sequence[int],
+    faults: Faults,
+    problems: dict[str, str],
+    parse: Parser = parse_number,
+    days: Sequence[int] = (),
 ) -> Summary:
-    """The columns of a table whose rows are texts.
+    """The columns of a table.
 
     Args:
-      chunks: the rows below the header.
-      parse: makes numbers of cells.
-      faults: collects what is wrong with rows.
+      cells: by column.
+      numbers: the numbers of the lines or rows.
+      faults: what is wrong with rows.
       problems: what is wrong so far, by column.
+      parse: makes numbers of cells.
+      days: the columns of dates.
+
+    Raises:
+      DataError: for a table without columns.
     """
-    max_distinct = _max_distinct(faults.names)
-    columns = [Column(name, max_distinct, parse) for name in faults.names]
-    count = 0
-    try:
-        for chunk, row_numbers in chunks:
-            count += len(chunk)
-            for column, cells in zip(columns, zip(*chunk, strict=True), strict=True):
-                column.read(cells, row_numbers)
-    except DataError as error:  # reading stopped after too many problems
-        problems.setdefault(WHOLE_ROWS, error.lines[-1])
-    return _summary(columns, count, problems | faults.by_column(), faults.unit)
+    if not faults.names:
+        raise DataError(EMPTY)
+    columns = []
+    problems |= faults.by_column()
+    has_commas = False
+    for position, name in enumerate(faults.names):
+        of_column = cells[position]
+        parser = parser_of(of_column, parse)
+        if parser is None and decimal_comma_in(of_column) is not None:
+            has_commas = True
+            parser = parse_comma_number
+        is_date = parser is parse_date or position in days
+        values, others = _values(of_column, parser)
+        kind = _kind(values, parser, is_date)
+        blanks = len(of_column) - len(values) - others
+        columns.append({"name": name, "type": kind, "blanks": blanks, **_range(values, kind)})
+
+        title = f"column {name[:SHOWN_CHARACTERS]!a}"
+        if fault := _unreadable(of_column, numbers):
+            problems.setdefault(name, f"{faults.unit} {fault[0]}, {title}: {fault[1]}")
+        elif others:
+            noun = "dates" if is_date else "numbers"
+            problems.setdefault(name, f"{title}: {others:,} cells are not {noun}, but most are")
+    return Summary(columns, len(numbers), problems, has_commas)
+
+
+def _values(cells: Cells, parser: Parser | None) -> tuple[Any, int]:
+    """The values of a column without blanks, and how many cells are neither values nor blanks."""
+    others = 0
+    if not isinstance(cells, np.ndarray):
+        texts = [cell for cell in map(str.strip, cells) if cell not in BLANK]
+        if parser is None:
+            return texts, 0
+        parsed = [parser(cell) for cell in texts]
+        others = parsed.count(None)
+        cells = np.array([number for number in parsed if number is not None], np.float64)
+    return cells[~np.isnan(cells)], others
+
+
+def _kind(values: Any, parser: Parser | None, is_date: bool) -> str:
+    """`whole numbers`, `numbers`, `dates`, `text`, or `blank`."""
+    if not len(values):
+        return "blank"
+    if is_date:
+        return "dates"
+    if parser is None:
+        return "text"
+    with np.errstate(invalid="ignore"):  # infinite numbers are not whole
+        return "whole numbers" if (values % 1 == 0).all() else "numbers"
+
+
+def _range(values: Any, kind: str) -> dict[str, Any]:
+    """How many values there are, and the smallest and the largest of them."""
+    distinct = len(set(values) if isinstance(values, list) else np.unique(values))
+    return {
+        "distinct": min(distinct, MAX_DISTINCT),
+        "distinct_at_least": distinct > MAX_DISTINCT,
+        "least": _shown(min(values), kind) if len(values) else None,
+        "most": _shown(max(values), kind) if len(values) else None,
+    }
+
+
+def _shown(end: Any, kind: str) -> Any:
+    """The smallest or largest value as JSON represents it."""
+    if isinstance(end, str):
+        return shown(end[:SHOWN_CHARACTERS])
+    if not math.isfinite(end):
+        return str(end)
+    if kind == "dates":
+        return date_of(end)
+    return int(end) if kind == "whole numbers" else float(end)
+
+
+def _unreadable(cells: Cells, numbers: Sequence[int]) -> tuple[int, str] | None:
+    """Line or row of the first cell that is not UTF-8, and the reason."""
+    if isinstance(cells, np.ndarray):
+        return None
+    for number, cell in zip(numbers, cells, strict=True):
+        if not cell.isascii() and not is_sound(cell):
+            return number, f"not UTF-8 text: {reason_of(cell)}"
+    return None
 
 
 def _lines_until_fault(lines: Iterator[str], problems: dict[str, str]) -> Iterator[str]:
@@ -317,73 +253,3 @@ def _lines_until_fault(lines: Iterator[str], problems: dict[str, str]) -> Iterat
         yield from lines
     except DataError as error:
         problems[WHOLE_ROWS] = error.lines[0]
-
-
-def _header(rows: Any) -> list[str]:
-    """The names of the columns.
-
-    Raises:
-      DataError: where there are none.
-    """
-    try:
-        header = [name.strip() for name in next(rows, [])]
-    except csv.Error as error:
-        raise DataError(f"line 1: {error}") from None
-    if not header:
-        raise DataError(EMPTY)
-    return list(map(shown, header))
-
-
-def _of_parquet(path: Path) -> Summary:
-    """The columns of a Parquet file.
-
-    Raises:
-      DataError: for an unsound file.
-    """
-    from fedsim.sources.arrow import batches, require_pyarrow, schema_of, sound
-
-    pa = require_pyarrow("parquet")
-    from fedsim.sources.arrow_columns import is_scalar, is_temporal, require_sound_texts
-    from fedsim.sources.frame import feature
-
-    schema = schema_of(path)
-    types = {str(name): schema.field(name).type for name in schema.names}
-    names = []
-    problems = {}
-    for name, column_type in types.items():
-        if is_scalar(column_type) or pa.types.is_null(column_type):
-            names.append(name)
-        else:
-            title = f"column {name[:SHOWN_CHARACTERS]!a}"
-            problems[name] = f"{title}: holds {column_type}, neither numbers nor texts"
-
-    max_distinct = _max_distinct(names)
-    columns = [Column(name, max_distinct, dates=is_temporal(types[name])) for name in names]
-    count = 0
-    with sound("parquet file"):
-        for batch in batches(path, names):
-            require_sound_texts(pa.Table.from_batches([batch]))
-            frame = batch.to_pandas()
-            rows = range(count, count + len(frame))
-            count += len(frame)
-            for index, column in enumerate(columns):
-                column.read(feature(frame.iloc[:, index]), rows)
-    return _summary(columns, count, problems, "row")
-
-
-def _max_distinct(names: Sequence[str]) -> int:
-    """Values of each column that are counted, so that many columns do not fill the memory."""
-    return min(MAX_DISTINCT, MAX_DISTINCT_IN_TABLE // max(len(names), 1))
-
-
-def _summary(columns: list[Column], rows: int, problems: dict[str, str], unit: str) -> Summary:
-    for column in columns:
-        problem = column.problem(unit)
-        if problem is not None:
-            problems.setdefault(column.name, problem)
-    return Summary(
-        columns=[column.counted() for column in columns],
-        rows=rows,
-        problems=problems,
-        decimal_comma=any(column.decimal_comma for column in columns),
-    )

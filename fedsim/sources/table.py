@@ -1,24 +1,20 @@
 """Tables in files: the kinds `csv`, `parquet` and `xlsx`."""
 
-import io
 from typing import Annotated, Any, BinaryIO, Literal
 
 from annotated_types import Ge
 
 from fedsim.compose import dataset
-from fedsim.errors import DataError, OutOfMemoryError
-from fedsim.limits import require_memory
+from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.arrow import require_pyarrow, require_size, text_columns
-from fedsim.sources.cells import Task, parse_number
-from fedsim.sources.columns import Dates, Missing, Reading, arrays_of, assign_roles, read_table
-from fedsim.sources.delimited import PARSERS, Dialect, chunks_of, table_in
+from fedsim.sources.arrow import parquet_in, require_pyarrow
+from fedsim.sources.cells import Task
+from fedsim.sources.columns import Dates, Missing, Reading, Table, arrays_of, assign_roles
+from fedsim.sources.delimited import PARSERS, Dialect, rows_of, table_in
 from fedsim.sources.faults import Faults
-from fedsim.sources.files import Name, opened
+from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.frame import of_frame
-from fedsim.sources.workbook import sheet_in
-
-CELL_BYTES = 16  # of memory that a cell needs at least: as it is read, and as a feature
+from fedsim.sources.workbook import cells_of, sheet_in
 
 
 @dataset
@@ -84,8 +80,7 @@ def csv(
     with opened(path, sha256) as file, table_in(file, dialect, target) as (header, rows):
         roles = assign_roles(header, target, client, drop, columns)
         faults = Faults("line", header)
-        chunks = chunks_of(rows, len(header), faults)
-        table = read_table(chunks, roles, faults, PARSERS[decimal])
+        table = Table(roles, *rows_of(rows, faults), faults, PARSERS[decimal])
         return arrays_of(table, Reading(missing, dates, task))
 
 
@@ -107,8 +102,7 @@ def parquet(
     Columns of numbers and truth values are features as they are; dates and timestamps are
     refused, or days since 1970-01-01 UTC (UTC where the type has no time zone), durations become
     days; text becomes
-    features as in `csv`. A file that unpacks to more than 200 times its size is refused. Needs
-    pyarrow: `pip install 'fedsim-jax[parquet]'`.
+    features as in `csv`. Needs pyarrow: `pip install 'fedsim-jax[parquet]'`.
 
     Args:
       path: the file, in the scenario's folder, the working directory or a `--data-root`; files
@@ -159,8 +153,8 @@ def xlsx(
     Formulas are never evaluated. The value that the program stored with a formula is read, and a
     warning counts them; a formula without one is refused. Macros (`.xlsm`) are not run.
 
-    Refused are also workbooks with a password, sheets of more than 5,000,000 cells, as many texts,
-    and files that unpack to more than 200 times their size. Needs openpyxl: `pip install
+    Refused are also workbooks with a password, sheets of more than 5,000,000 cells, and files that
+    unpack to more than 200 times their size. Needs openpyxl: `pip install
     'fedsim-jax[excel]'`. It reads about 100,000 cells a second; CSV and Parquet are faster.
 
     Args:
@@ -181,39 +175,26 @@ def xlsx(
       DataError: naming the file, rows and columns, if it is not such a table.
     """
     del standardize
-    with opened(path, sha256) as file, sheet_in(file, sheet) as table:
+    with opened(path, sha256) as file:
+        read = sheet_in(file, sheet)
         try:
-            roles = assign_roles(table.names, target, client, drop, columns)
+            roles = assign_roles(read.names, target, client, drop, columns)
         except DataError as error:
-            raise DataError(*error.lines, *filter(None, [table.about_others()])) from None
-        faults = Faults("row", table.names)
-        chunks = table.chunks(faults, roles.used())
-        read = read_table(chunks, roles, faults, parse_number)
-        return arrays_of(read, Reading(missing, dates, task))
+            raise DataError(*error.lines, *filter(None, [read.about_others])) from None
+        faults = Faults("row", read.names)
+        table = Table(roles, *cells_of(read, faults, roles.used()), faults)
+        return arrays_of(table, Reading(missing, dates, task))
 
 
 def _read_parquet(file: BinaryIO, drop: list[str]) -> Any:
     """The table of a Parquet file as a pandas DataFrame."""
     from pyarrow.parquet import ParquetFile
 
-    from fedsim.sources.arrow_columns import require_sound_texts
-
-    try:
-        table = ParquetFile(file)
-        require_size(table.metadata, file.seek(0, io.SEEK_END))
-        require_memory(table=CELL_BYTES * table.metadata.num_rows * table.metadata.num_columns)
-        _require_flat(table.schema_arrow, drop)
-
-        texts = text_columns(table.schema_arrow)
-        content = ParquetFile(file, read_dictionary=texts).read()
-        require_sound_texts(content)
-        # Each column moves into the frame without a copy, or is freed when it was copied.
-        return content.to_pandas(split_blocks=True, self_destruct=True)
-    except (DataError, OutOfMemoryError):
-        raise
-    except Exception as error:  # pyarrow's own errors, and what they wrap
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"not a sound parquet file: {reason[:200]}") from None
+    with sound("parquet file"):
+        schema = ParquetFile(file).schema_arrow
+        _require_flat(schema, drop)
+        texts = [field.name for field in schema if str(field.type) in ("string", "large_string")]
+        return parquet_in(file, encoded=texts).to_pandas()
 
 
 def _require_flat(schema: Any, drop: list[str]) -> None:

@@ -11,7 +11,7 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError, nearest
 from fedsim.limits import memory_limit, require_memory
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.delimited import Dialect, chunks_of, table_in, unpacked
+from fedsim.sources.delimited import Dialect, rows_of, table_in, unpacked
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import MAX_RATIO, Name, opened
 from fedsim.sources.tokenizer import (
@@ -136,26 +136,16 @@ def _columns(
         answer_index = None if answer is None else _index_of(names, "answer", answer)
 
         faults = Faults("line", names)
-        texts: list[str] = []
-        ids: list[str] = []
-        answers: list[str] = []
-        for chunk, line_numbers in chunks_of(rows, len(names), faults):
-            texts += [row[text_index] for row in chunk]
-            if answer_index is not None:
-                answers += [row[answer_index] for row in chunk]
-            if client_index is None:
-                continue
-            for row, line_number in zip(chunk, line_numbers, strict=True):
-                client_id = row[client_index].strip()
-                ids.append(client_id)
-                if not client_id:
-                    faults.add(line_number, client_index, "no client id")
-        faults.raise_any()
-    return Texts(
-        texts,
-        client=None if client is None else ids,
-        answers=None if answer is None else answers,
-    )
+        cells, lines = rows_of(rows, faults)
+    ids = None
+    if client_index is not None:
+        ids = [cell.strip() for cell in cells[client_index]]
+        for client_id, line in zip(ids, lines, strict=True):
+            if not client_id:
+                faults.add(line, client_index, "no client id")
+    faults.raise_any()
+    answers = None if answer_index is None else cells[answer_index]
+    return Texts(cells[text_index], client=ids, answers=answers)
 
 
 def _index_of(names: list[str], role: str, name: str) -> int:

@@ -1,6 +1,5 @@
 """Traces: measurements of devices, and who took part when, as tables of numbers by client."""
 
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.cells import parse_ids, parse_number
-from fedsim.sources.delimited import Dialect, chunks_of, table_in
+from fedsim.sources.delimited import Dialect, rows_of, table_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
 from fedsim.sources.ids import number_ids
@@ -38,24 +37,10 @@ class Participations(NamedTuple):
     lines: np.ndarray  # of the file [n]
 
 
-class _Column(NamedTuple):
-    """A column of numbers.
-
-    Attributes:
-      index: its position in the header.
-      minimum: the smallest number that may occur.
-      noun: what the numbers are, for faults.
-    """
-
-    index: int
-    minimum: float
-    noun: str
-
-
 class _Table(NamedTuple):
     """Some columns of a table as read."""
 
-    texts: list[str]  # cells of the column of ids; empty without one
+    texts: Sequence[str]  # cells of the column of ids; empty without one
     values: np.ndarray  # of the columns of numbers [n, columns]
     lines: Sequence[int]  # of the file
     faults: Faults  # so far
@@ -180,19 +165,13 @@ def _read(
         _require_columns(header, required)
         faults = Faults("line", header)
         indices = [header.index(name) for name in required]
-        numeric = [_Column(header.index(name), columns[name], noun) for name in columns]
-        texts: list[str] = []
-        lines = array("q")
-        cells = array("d")
-        for chunk, line_numbers in chunks_of(rows, len(header), faults):
-            by_column = list(zip(*chunk, strict=True))
-            if id_column is not None:
-                texts += by_column[indices[0]]
-            lines.extend(line_numbers)
-            block = [_numbers(by_column[c.index], line_numbers, c, faults) for c in numeric]
-            cells.frombytes(np.stack(block, axis=1).tobytes())
-    values = np.frombuffer(cells).reshape(len(lines), len(columns))
-    return _Table(texts, values, lines, faults, indices)
+        cells, lines = rows_of(rows, faults)
+    values = [
+        _numbers(cells[header.index(name)], lines, header.index(name), least, noun, faults)
+        for name, least in columns.items()
+    ]
+    texts = [] if id_column is None else cells[indices[0]]
+    return _Table(texts, np.stack(values, axis=1), lines, faults, indices)
 
 
 def _require_whole_numbers(table: _Table) -> None:
@@ -223,7 +202,12 @@ def _require_columns(header: list[str], required: list[str]) -> None:
 
 
 def _numbers(
-    cells: tuple[str, ...], line_numbers: list[int], column: _Column, faults: Faults
+    cells: Sequence[str],
+    lines: Sequence[int],
+    column: int,
+    minimum: float,
+    noun: str,
+    faults: Faults,
 ) -> np.ndarray:
     """The finite numbers of a column; others, and those below the minimum, are faults."""
     try:
@@ -231,10 +215,10 @@ def _numbers(
     except ValueError:
         parsed = [parse_number(cell.strip()) for cell in cells]
         values = np.array([np.nan if value is None else value for value in parsed])
-    for i in np.flatnonzero(~(np.isfinite(values) & (values >= column.minimum))).tolist():
-        problem = f"{cells[i].strip()[:40]!a} is not a {column.noun}"
+    for i in np.flatnonzero(~(np.isfinite(values) & (values >= minimum))).tolist():
+        problem = f"{cells[i].strip()[:40]!a} is not a {noun}"
         remedy = "write a finite number"
-        if values[i] < column.minimum:
-            remedy += f" and at least {column.minimum:g}"
-        faults.add(line_numbers[i], column.index, f"{problem}; {remedy}")
+        if values[i] < minimum:
+            remedy += f" and at least {minimum:g}"
+        faults.add(lines[i], column, f"{problem}; {remedy}")
     return values

@@ -3,165 +3,62 @@
 openpyxl reads the values that are stored in the file. Nothing is computed, and no macro is run.
 """
 
-import contextlib
-import io
+import re
 import warnings
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-from fedsim.errors import DataError, Failure, nearest
-from fedsim.sources.cells import DECIDING_ROWS
-from fedsim.sources.columns import Chunk
-from fedsim.sources.delimited import CHUNK_ROWS
+from fedsim.errors import DataError, nearest
+from fedsim.sources.delimited import Rows
 from fedsim.sources.faults import WHOLE_ROW, Faults
-from fedsim.sources.workbook_parts import SheetCounts, address_of, counts_of, position_of
-from fedsim.sources.zips import require_short_list, require_small
+from fedsim.sources.files import sound
+from fedsim.sources.zips import require_small
 
+MAX_CELLS = 5_000_000  # of a sheet, empty ones in front of others included
+MAX_ROWS = 1_048_576  # of a sheet, in every program
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # begins .xls files, and all that have a password
 ENCRYPTED = "EncryptedPackage".encode("utf-16-le")  # the content of one with a password
+STRICT = b"http://purl.oclc.org/ooxml/spreadsheetml/main"
+FORMULA = re.compile(rb"<f[ />]")
+MERGED = re.compile(rb'<mergeCell [^>]*ref="([A-Z0-9:]+)"')
 ERRORS = ("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!")
 NOT_AVAILABLE = "#N/A"  # how a sheet says that there is no value
 WHOLE = 2**53  # up to which a whole number is exact
 DAY = timedelta(days=1)
-NOT_SOUND = "not a sound xlsx file"
-INVALID_TOKEN = "(a byte that is not UTF-8, or a character that XML does not allow)"
 SHOWN_SHEETS = 6
 
 Row = tuple[Any, ...]  # the values of a row of a sheet, up to its last one
 
 
-class Sheet:
+class Sheet(NamedTuple):
     """A table in a sheet: the first row with values has the names of its columns.
 
-    Args:
-      title: the sheet's name.
-      rows: opens the values of its rows, from the first on.
-      counts: what was counted in it.
-      others: the titles of the workbook's other sheets.
-
     Attributes:
-      names: the names of the columns, in order.
-
-    Raises:
-      DataError: for merged cells in the table.
+      title: the sheet's name.
+      columns: column of the sheet, from 1 -> its name.
+      header: the number of the row with the names; 0: there is none.
+      rows: the values of all rows, from the first on.
+      without_value: row and column of the formulas whose value was not stored.
+      about_others: a sentence about the workbook's other sheets; empty: there are none.
     """
 
-    def __init__(
-        self,
-        title: str,
-        rows: Callable[[], Iterator[Row]],
-        counts: SheetCounts,
-        others: Sequence[str] = (),
-    ):
-        self.title = title
-        self.others = others
-        self.rows = rows
-        self.counts = counts
-        self.header = 0  # the number of the first row with values
-        self.names: list[str] = []
-        self.columns: dict[int, int] = {}  # column of the sheet, from 1 -> position in `names`
-        for number, row in enumerate(rows(), 1):
-            if _has_values(row):
-                self._read_header(number, row)
-                break
-        self._require_separate_cells()
+    title: str
+    columns: dict[int, str]
+    header: int
+    rows: list[Row]
+    without_value: set[tuple[int, int]]
+    about_others: str
 
-    def chunks(self, faults: Faults, used: Collection[int]) -> Iterator[Chunk]:
-        """Yield the rows below the header as texts, and their numbers, a chunk at a time.
-
-        Rows without values are left out.
-
-        Args:
-          faults: collects what is wrong.
-          used: positions of the columns that are read; the others are empty texts.
-        """
-        chunk: list[list[str]] = []
-        numbers: list[int] = []
-        size = DECIDING_ROWS
-        for number, row in enumerate(self.rows(), 1):
-            if number <= self.header or not self._has_row(number, row):
-                continue
-            chunk.append(self._texts(number, row, faults, used))
-            numbers.append(number)
-            if len(chunk) == size:
-                yield chunk, numbers
-                chunk = []
-                numbers = []
-                size = CHUNK_ROWS
-        if chunk:
-            yield chunk, numbers
-
-    def about_others(self) -> str:
-        """Which sheet is read, where there are others; else empty."""
-        if not self.others:
-            return ""
-        others = _listed(self.others)
-        return f"sheet {self.title!a} is read; to read another one of {others}, write sheet: NAME"
-
-    def _read_header(self, number: int, row: Row) -> None:
-        self.header = number
-        for column, value in enumerate(row, 1):
-            name = _text_of(value).strip()
-            if name:
-                self.columns[column] = len(self.names)
-                self.names.append(name)
-
-    def _require_separate_cells(self) -> None:
-        """Refuse merged cells in the table: all but the first of them have no value."""
-        first_column = min(self.columns, default=0)
-        last_column = max(self.columns, default=0)
-        for area in self.counts.merged:
-            first, _, last = area.partition(":")
-            _, left = position_of(first)
-            bottom, right = position_of(last or first)
-            if bottom >= self.header and left <= last_column and right >= first_column:
-                remedy = "unmerge them, and write a value into each"
-                raise DataError(f"sheet {self.title!a}: cells {area} are merged; {remedy}")
-
-    def _has_row(self, number: int, row: Row) -> bool:
-        """Whether a row has values, or formulas that should have some."""
-        if _has_values(row):
-            return True
-        missing = self.counts.without_value
-        return bool(missing) and any((number, column) in missing for column in self.columns)
-
-    def _texts(self, number: int, row: Row, faults: Faults, used: Collection[int]) -> list[str]:
-        """The cells of a row under the names of the header."""
-        texts = [""] * len(self.names)
-        for column, value in enumerate(row, 1):
-            if value is None:
-                continue
-            text = _text_of(value)
-            position = self.columns.get(column)
-            if position is None:
-                if text.strip():
-                    problem = f"{address_of(number, column)} has a value, but no column name"
-                    faults.add(number, WHOLE_ROW, f"{problem} above it in row {self.header}")
-            elif position in used:
-                if text in ERRORS:
-                    problem = f"{address_of(number, column)} holds the error {text}"
-                    faults.add_unreadable(number, position, f"{problem}; mend or empty the cell")
-                else:
-                    texts[position] = text
-        if self.counts.without_value:
-            self._add_missing_values(number, faults, used)
-        return texts
-
-    def _add_missing_values(self, number: int, faults: Faults, used: Collection[int]) -> None:
-        """Add formulas of a row whose values were not stored."""
-        for column, position in self.columns.items():
-            if position in used and (number, column) in self.counts.without_value:
-                problem = f"{address_of(number, column)} holds a formula without a stored value"
-                remedy = "save the file in a spreadsheet program"
-                fault = f"{problem}, and none is computed; {remedy}"
-                faults.add_unreadable(number, position, fault)
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, in order."""
+        return list(self.columns.values())
 
 
-@contextlib.contextmanager
-def sheet_in(file: BinaryIO, sheet: int | str, warn: bool = True) -> Iterator[Sheet]:
-    """Open a sheet of a workbook.
+def sheet_in(file: BinaryIO, sheet: int | str, warn: bool = True) -> Sheet:
+    """Read a sheet of a workbook.
 
     Args:
       file: the workbook, opened for bytes.
@@ -169,37 +66,152 @@ def sheet_in(file: BinaryIO, sheet: int | str, warn: bool = True) -> Iterator[Sh
       warn: whether a warning says that it holds formulas.
 
     Raises:
-      DataError: for another file, or where openpyxl is missing.
+      DataError: for another file, for merged cells in the table, or where openpyxl is missing.
     """
     openpyxl = _require_openpyxl()
-    with warnings.catch_warnings():
+    with sound("xlsx file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # openpyxl's, about what it leaves out
-        with _sound():
-            _require_workbook(file)
-            with zipfile.ZipFile(file) as archive:
-                counts_by_member = counts_of(archive)
-            file.seek(0)
-            workbook = openpyxl.load_workbook(
-                file, read_only=True, data_only=True, keep_links=False
-            )
-            chosen = _chosen(workbook, sheet)
-            chosen.reset_dimensions()  # those in the file may be wrong
-        title = chosen.title[:40]
-        counts = counts_by_member.get(chosen._worksheet_path)
-        if counts is None:
-            raise DataError(f"{NOT_SOUND}: {title!a} is no sheet of cells")
+        _require_workbook(file)
+        workbook = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        chosen = _chosen(workbook, sheet)
+        with zipfile.ZipFile(file) as archive:
+            content = archive.read(chosen._worksheet_path)
+        chosen.reset_dimensions()  # those in the file may be wrong
+        rows = list(_counted(chosen.iter_rows(values_only=True)))
+        formulas: list[tuple[int, int]] = []
+        without_value: set[tuple[int, int]] = set()
+        if FORMULA.search(content):
+            formulas, without_value = _formulas(openpyxl, file, chosen)
 
-        def rows() -> Iterator[Row]:
-            with _sound():
-                yield from chosen.iter_rows(values_only=True)
-
-        others = [sheet.title for sheet in workbook.worksheets if sheet.title != chosen.title]
-        yield Sheet(title, rows, counts, others)
-    if warn and counts.formulas:
-        noun = "formula" if counts.formulas == 1 else "formulas"
-        text = f"sheet {title!a} holds {counts.formulas:,} {noun}"
+    header = next((number for number, row in enumerate(rows, 1) if _has_values(row)), 0)
+    columns = {}
+    for column, value in enumerate(rows[header - 1] if header else (), 1):
+        if name := _text_of(value).strip():
+            columns[column] = name
+    for area in MERGED.findall(content):
+        _require_outside(area.decode(), header, columns, chosen.title)
+    if warn and formulas:
+        noun = "formula" if len(formulas) == 1 else "formulas"
+        text = f"sheet {chosen.title[:40]!a} holds {len(formulas):,} {noun}"
+        first = _address(*formulas[0])
         values = "the values that were stored in the file are read, and nothing is computed"
-        warnings.warn(f"{text}, the first in {counts.first_formula}: {values}", stacklevel=3)
+        warnings.warn(f"{text}, the first in {first}: {values}", stacklevel=3)
+
+    others = [sheet.title for sheet in workbook.worksheets if sheet.title != chosen.title]
+    about_others = ""
+    if others:
+        remedy = f"to read another one of {_listed(others)}, write sheet: NAME"
+        about_others = f"sheet {chosen.title!a} is read; {remedy}"
+    return Sheet(chosen.title, columns, header, rows, without_value, about_others)
+
+
+def cells_of(sheet: Sheet, faults: Faults, used: Collection[int]) -> Rows:
+    """Return the rows below the header as texts; those without values are left out.
+
+    Args:
+      sheet: the sheet.
+      faults: collects what is wrong.
+      used: positions of the columns that are read; the others are empty texts.
+    """
+    kept: list[list[str]] = []
+    numbers: list[int] = []
+    for number, row in enumerate(sheet.rows[sheet.header :], sheet.header + 1):
+        missing = [column for column in sheet.columns if (number, column) in sheet.without_value]
+        if _has_values(row) or missing:
+            kept.append(_texts(sheet, number, row, missing, faults, used))
+            numbers.append(number)
+    return Rows(list(zip(*kept, strict=True)) or [()] * len(sheet.columns), numbers)
+
+
+def _texts(
+    sheet: Sheet,
+    number: int,
+    row: Row,
+    missing: Sequence[int],
+    faults: Faults,
+    used: Collection[int],
+) -> list[str]:
+    """The cells of a row under the names of the header.
+
+    Args:
+      sheet: the sheet.
+      number: the number of the row.
+      row: its values.
+      missing: the columns of its formulas without a value.
+      faults: collects what is wrong.
+      used: positions of the columns that are read.
+    """
+    texts = [_text_of(value) for value in row]
+    texts += [""] * (max(sheet.columns) - len(texts))
+    for column, text in enumerate(texts, 1):
+        if column not in sheet.columns and text.strip():
+            problem = f"{_address(number, column)} has a value, but no column name"
+            faults.add(number, WHOLE_ROW, f"{problem} above it in row {sheet.header}")
+
+    cells = [""] * len(sheet.columns)
+    for position, column in enumerate(sheet.columns):
+        if position not in used:
+            continue
+        text = texts[column - 1]
+        if text in ERRORS:
+            problem = f"{_address(number, column)} holds the error {text}"
+            faults.add_unreadable(number, position, f"{problem}; mend or empty the cell")
+        elif column in missing:
+            problem = f"{_address(number, column)} holds a formula without a stored value"
+            remedy = "and none is computed; save the file in a spreadsheet program"
+            faults.add_unreadable(number, position, f"{problem}, {remedy}")
+        else:
+            cells[position] = text
+    return cells
+
+
+def _counted(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield rows, as many as a sheet may have."""
+    cells = 0
+    for number, row in enumerate(rows, 1):
+        cells += len(row)
+        if cells > MAX_CELLS or number > MAX_ROWS:
+            limit = f"more than {MAX_CELLS:,} cells, or {MAX_ROWS:,} rows"
+            raise DataError(f"{limit}; save the table as CSV or Parquet")
+        yield row
+
+
+def _formulas(
+    openpyxl: Any, file: BinaryIO, sheet: Any
+) -> tuple[list[tuple[int, int]], set[tuple[int, int]]]:
+    """Row and column of the formulas that have a stored value, and of those that have none."""
+    workbook = openpyxl.load_workbook(file, read_only=True, keep_links=False)
+    written = workbook[sheet.title]
+    written.reset_dimensions()
+    with_value = []
+    without = set()
+    for formulas, values in zip(written.iter_rows(), sheet.iter_rows(), strict=True):
+        for cell, stored in zip(formulas, values, strict=False):
+            if cell.data_type != "f":
+                continue
+            # A stored text may be empty.
+            if stored.value is None and stored.data_type != "str":
+                without.add((cell.row, cell.column))
+            else:
+                with_value.append((cell.row, cell.column))
+    return with_value, without
+
+
+def _require_outside(area: str, header: int, columns: dict[int, str], title: str) -> None:
+    """Refuse merged cells in the table: all but the first of them have no value."""
+    from openpyxl.utils import range_boundaries
+
+    left, _, right, bottom = range_boundaries(area)
+    if bottom >= header and left <= max(columns, default=0) and right >= min(columns, default=0):
+        remedy = "unmerge them, and write a value into each"
+        raise DataError(f"sheet {title!a}: cells {area} are merged; {remedy}")
+
+
+def _address(row: int, column: int) -> str:
+    """The address of a cell, such as `B3`."""
+    from openpyxl.utils import get_column_letter
+
+    return f"{get_column_letter(column)}{row}"
 
 
 def _require_openpyxl() -> Any:
@@ -222,33 +234,20 @@ def _require_workbook(file: BinaryIO) -> None:
         if ENCRYPTED in file.read():
             raise DataError("has a password; save a copy without one")
         raise DataError("is an Excel 97-2003 workbook (.xls); save it as .xlsx, or as CSV")
-    size = file.seek(0, io.SEEK_END)
-    require_short_list(file, f"{NOT_SOUND}: lists thousands of members")
+    file.seek(0)
     if not zipfile.is_zipfile(file):
-        raise DataError(f"{NOT_SOUND}: it is no zip archive, as every .xlsx file is")
+        raise DataError("not a sound xlsx file: it is no zip archive, as every .xlsx file is")
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
-        unpacked = sum(member.file_size for member in archive.infolist())
-    if "xl/workbook.bin" in names:
-        raise DataError("is a binary workbook (.xlsb); save it as .xlsx, or as CSV")
-    if "content.xml" in names:
-        raise DataError("is an OpenDocument file; save it as .xlsx, or as CSV")
-    require_small(size, unpacked)
-    file.seek(0)
-
-
-@contextlib.contextmanager
-def _sound() -> Iterator[None]:
-    """Turn the errors of openpyxl, zip and XML into one line."""
-    try:
-        yield
-    except Failure:
-        raise
-    except Exception as error:  # a dozen kinds, of a file that a program did not write so
-        cause = error.__cause__ or error
-        reason = (str(cause).splitlines() or [""])[0] or type(cause).__name__
-        reason = reason.replace("(invalid token)", INVALID_TOKEN)
-        raise DataError(f"{NOT_SOUND}: {reason[:200]}") from None
+        if "xl/workbook.bin" in names:
+            raise DataError("is a binary workbook (.xlsb); save it as .xlsx, or as CSV")
+        if "content.xml" in names:
+            raise DataError("is an OpenDocument file; save it as .xlsx, or as CSV")
+        members = archive.infolist()
+        packed = sum(member.compress_size for member in members)
+        require_small(packed, sum(member.file_size for member in members))
+        if "xl/workbook.xml" in names and STRICT in archive.read("xl/workbook.xml"):
+            raise DataError("is a Strict Open XML workbook; save it as Excel Workbook (.xlsx)")
 
 
 def _chosen(workbook: Any, sheet: int | str) -> Any:

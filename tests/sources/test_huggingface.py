@@ -265,15 +265,6 @@ def said(folder, name, value) -> str:
     return path
 
 
-def test_rows_of_nothing(tmp_path):
-    """A column without buffers may promise any number of rows."""
-    schema = pa.schema([("image", pa.null()), ("label", pa.null())])
-    batch = pa.RecordBatch.from_arrays([pa.nulls(10**7), pa.nulls(10**7)], schema=schema)
-    path = saved(typed(pa.Table.from_batches([batch]), {}), tmp_path, rows=10**7)
-    with pytest.raises(DataError, match=r"promises 10000000 rows in \d+ bytes"):
-        huggingface(path, features=["image"])
-
-
 WRONG = {
     "nothing there": (
         lambda f: str(f),
@@ -288,10 +279,6 @@ WRONG = {
             lambda b: b.replace(len(encoded(PIXELS[0])).to_bytes(4, "little"), b"\xff\xff\xff\x7f"),
         ),
         "not a sound arrow file",
-    ),
-    "packed": (
-        lambda f: one(f, compression="zstd"),
-        "is compressed, unlike files of the package datasets",
     ),
     "no image": (
         lambda f: one(f, b"hello"),
