@@ -226,7 +226,7 @@ def _add_faults_of_feature(feature: Feature, column: int, table: Table, reading:
     name = ascii(table.roles.names[column][:40])
     blanks = pd.isna(feature.values)
     if reading.missing == "refuse":
-        for row in np.flatnonzero(blanks):
+        for row in np.flatnonzero(blanks).tolist():
             text = "blank; write missing: mean, median or drop"
             faults.add(table.row_numbers[row], column, text)
     if feature.kind == "text":
@@ -235,7 +235,7 @@ def _add_faults_of_feature(feature: Feature, column: int, table: Table, reading:
             remedy = f"write drop: [{name}], or client: {name} if it says whose a sample is"
             faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
         return
-    for row in np.flatnonzero(np.isinf(feature.values)):
+    for row in np.flatnonzero(np.isinf(feature.values)).tolist():
         text = f"{feature.values[row]} cannot be a feature"
         faults.add(table.row_numbers[row], column, text)
     if feature.kind == "dates" and reading.dates is None:

@@ -19,6 +19,7 @@ MAX_RATIO = 200  # unpacked to packed bytes
 SMALL_BYTES = 4 << 20  # up to which unpacked files may have any ratio
 FEW_LISTS = 100_000  # lists and mappings that any JSON may have
 LIST_BYTES = 6  # bytes of JSON that each further list or mapping needs
+INVALID_TOKEN = "(a byte that is not UTF-8, or a character that XML does not allow)"
 GZIP = b"\x1f\x8b"  # begins a gzipped file
 
 Name = Annotated[str, MinLen(1)]
@@ -68,6 +69,7 @@ def sound(noun: str) -> Iterator[None]:
         raise
     except Exception as error:  # parsers raise dozens of kinds
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+        reason = reason.replace("(invalid token)", INVALID_TOKEN)
         raise DataError(f"not a sound {noun}: {reason}") from None
 
 

@@ -30,8 +30,6 @@ GREY_MODES = ("1", "L", "LA", "La")  # Pillow's modes with one channel
 DEEP_MODES = ("I", "F")  # prefixes of modes with more than 8 bits in a channel
 SCALE = 1 / 255
 MAX_PIXELS = 1 << 26  # of the size that images are resized to
-START_OF_SCAN = b"\xff\xda"  # a marker of JPEG
-MAX_SCANS = 100  # of a JPEG; progressive ones have about ten
 MAX_FILE_BYTES = 1 << 30  # of an image
 MEMORY_BYTES = 1 << 30  # of decoded images that stay in memory; more are in a temporary file
 
@@ -98,14 +96,11 @@ def _survey(images: Encoded) -> _Survey:
     sizes = Counter()
     channels = 0
     packed = 0
-    pixels = 0
     for name, source in images:
         with _image(name, source) as image:
             packed += len(source) if isinstance(source, bytes) else source.stat().st_size
             sizes[image.height, image.width] += 1
             channels = max(channels, _channels(image))
-            pixels += image.height * image.width
-            _require_work(pixels, packed)
     return _Survey(sizes, channels, packed)
 
 
@@ -165,15 +160,12 @@ def _image(name: str, source: Path | bytes) -> Iterator[Any]:
 
     try:
         with _content(source) as file, Image.open(file, formats=FORMATS) as image:
-            _require_few_scans(image)
             yield image
     except DataError as error:
         raise DataError(f"{name}: {error.lines[0].removeprefix(f'{source}: ')}") from None
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise DataError(
-            f"{name}: has more than {Image.MAX_IMAGE_PIXELS} pixels, "
-            "perhaps a decompression bomb; make it smaller"
-        ) from None
+        problem = f"has more than {Image.MAX_IMAGE_PIXELS} pixels, perhaps a decompression bomb"
+        raise DataError(f"{name}: {problem}; make it smaller") from None
     except Image.UnidentifiedImageError:
         raise DataError(f"{name}: not an image of {', '.join(FORMATS)}") from None
     except Exception as error:  # decoders raise a dozen exceptions for truncated or damaged images
@@ -186,42 +178,6 @@ def _content(source: Path | bytes) -> Any:
     if isinstance(source, bytes):
         return io.BytesIO(source)
     return opened(str(source), max_bytes=MAX_FILE_BYTES)
-
-
-def _require_work(pixels: int, packed: int) -> None:
-    """Refuse images that would take hours to decode, whatever size they are resized to.
-
-    Args:
-      pixels: pixels of all images so far.
-      packed: their encoded bytes.
-
-    Raises:
-      DataError: for more pixels than drawings or photographs of that many bytes have.
-    """
-    if pixels > max(MEMORY_BYTES, MAX_RATIO * packed):
-        raise DataError(
-            f"{pixels} pixels so far, from {packed} bytes; at most {MAX_RATIO} pixels per byte"
-        )
-
-
-def _require_few_scans(image: Any) -> None:
-    """Refuse a JPEG with so many scans that decoding takes minutes: each updates all pixels.
-
-    In a scan, a byte of 255 is always followed by 0 or by a restart marker, so each `START_OF_SCAN`
-    is a scan (or one of a small image in the metadata).
-
-    Raises:
-      DataError: for more than `MAX_SCANS`.
-    """
-    if image.format != "JPEG":
-        return
-    file = image.fp
-    position = file.tell()
-    file.seek(0)
-    scans = file.read().count(START_OF_SCAN)
-    file.seek(position)
-    if scans > MAX_SCANS:
-        raise DataError(f"a JPEG of {scans} scans; at most {MAX_SCANS}")
 
 
 def _channels(image: Any) -> int:

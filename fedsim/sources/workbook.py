@@ -88,8 +88,9 @@ def sheet_in(file: BinaryIO, sheet: int | str, warn: bool = True) -> Sheet:
     for column, value in enumerate(rows[header - 1] if header else (), 1):
         if name := _text_of(value).strip():
             columns[column] = name
-    for area in MERGED.findall(content):
-        _require_outside(area.decode(), header, columns, chosen.title)
+    with sound("xlsx file"):
+        for area in MERGED.findall(content):
+            _require_outside(area.decode(), header, columns, chosen.title)
     if warn and formulas:
         noun = "formula" if len(formulas) == 1 else "formulas"
         text = f"sheet {chosen.title[:40]!a} holds {len(formulas):,} {noun}"
@@ -199,9 +200,10 @@ def _formulas(
 
 def _require_outside(area: str, header: int, columns: dict[int, str], title: str) -> None:
     """Refuse merged cells in the table: all but the first of them have no value."""
-    from openpyxl.utils import range_boundaries
+    from openpyxl.worksheet.cell_range import CellRange
 
-    left, _, right, bottom = range_boundaries(area)
+    merged = CellRange(area)
+    left, right, bottom = merged.min_col, merged.max_col, merged.max_row
     if bottom >= header and left <= max(columns, default=0) and right >= min(columns, default=0):
         remedy = "unmerge them, and write a value into each"
         raise DataError(f"sheet {title!a}: cells {area} are merged; {remedy}")

@@ -34,43 +34,6 @@ def sparse_idx(folder: Path) -> dict[str, Any]:
     return {"kind": "idx", "path": "."}
 
 
-def _with_images(folder: Path, image: bytes, suffix: str, copies: int = 1) -> dict[str, Any]:
-    for label in "ab":
-        (folder / label).mkdir()
-        for i in range(copies):
-            (folder / label / f"{i}{suffix}").write_bytes(image)
-    return {"kind": "imagefolder", "path": ".", "size": [8, 8]}
-
-
-@bomb
-def jpeg_of_many_scans(folder: Path) -> dict[str, Any]:
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.new("L", (6000, 6000)).save(file, "JPEG", progressive=True)
-    content = file.getvalue()
-    scans = [place for place in range(len(content)) if content[place : place + 2] == b"\xff\xda"]
-    last = content[scans[-1] : -2]
-    return _with_images(folder, content[:-2] + last * 3000 + content[-2:], ".jpg")
-
-
-@bomb
-def many_pngs_of_nothing(folder: Path) -> dict[str, Any]:
-    from encoded import png_of
-
-    rows = (b"\0" + bytes(9000)) * 9000
-    return _with_images(folder, png_of(9000, 9000, rows), ".png", copies=100)
-
-
-@bomb
-def gif_of_one_colour(folder: Path) -> dict[str, Any]:
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.new("P", (9000, 9000)).save(file, "GIF")
-    return _with_images(folder, file.getvalue(), ".gif", copies=100)
-
-
 @bomb
 def sparse_cifar10(folder: Path) -> dict[str, Any]:
     for i in range(1, 6):

@@ -38,12 +38,10 @@ WORKBOOKS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "entities in a sheet": lambda f: replaced(sheet=ENTITIES + sheet(HEAD + ROWS)),
     "entities in formats": lambda f: replaced(styles=ENTITIES + f'<styleSheet xmlns="{MAIN}"/>'),
     "entities among the sheets": lambda f: replaced(book=ENTITIES + PLAIN["xl/workbook.xml"]),
-    "entities in a part that is not read": lambda f: PLAIN | {"docProps/app.xml": OUTSIDE + "<x/>"},
     "a text that is not there": lambda f: of_sheet(HEAD + '<row><c t="s"><v>9</v></c></row>'),
     "a truth value that is none": lambda f: of_sheet(HEAD + '<row><c t="b"><v>x</v></c></row>'),
     "a formula": lambda f: of_sheet(HEAD + FORMULA + ROWS),
     "a row far away": lambda f: of_sheet(HEAD + '<row r="999999999"><c><v>1</v></c></row>'),
-    "rows out of order": lambda f: of_sheet(HEAD + '<row r="9"/><row r="3"/>' + ROWS),
     "a row without a number": lambda f: of_sheet(HEAD + '<row r="x"/>' + ROWS),
     "a column far away": lambda f: of_sheet(HEAD + '<row r="2"><c r="ZZZZ2"><v>1</v></c></row>'),
     "a row of the widest": lambda f: of_sheet(

@@ -13,15 +13,10 @@ from conftest import TESTS
 from hostile.bombs import MAKERS, scenario_of
 
 from fedsim.errors import DataError
-from fedsim.sources.delimited import BLANK_LINES
 from fedsim.sources.files import SMALL_BYTES, opened, require_few_lists
-from fedsim.sources.traces import trace_of
 
 SECONDS, BYTES = 10, 1 << 30
-ROOM = (
-    "parquet_of_one_long_text",
-    "text_in_long_sequences",
-)  # counted, and refused for want of memory
+ROOM = ("text_in_long_sequences",)  # counted, and refused for want of memory
 
 
 @pytest.mark.long
@@ -59,12 +54,3 @@ def test_json_of_lists_is_refused_and_rows_of_one_number_are_not():
     with pytest.raises(DataError, match="1000001 lists and mappings in 3000002 bytes of JSON"):
         require_few_lists(b"[" + b"[]," * 1_000_000 + b"]")
     require_few_lists(b"[" + b"[0.25]," * 1_000_000 + b"[0.5]]")
-
-
-def test_blank_lines_between_lines_are_read_and_nothing_but_blank_lines_is_not(tmp_path):
-    path = tmp_path / "trace.csv"
-    path.write_text("client,seconds\n\n\n" + "".join(f"{i},1.5\n\n\n\n" for i in range(2000)))
-    assert trace_of(str(path), None, {"seconds": 0.0}).devices == 2000
-    path.write_text("client,seconds\n" + "\n" * 2 * BLANK_LINES)
-    with pytest.raises(DataError, match=r"line 1012: 1011 lines are blank; remove them"):
-        trace_of(str(path), None, {"seconds": 0.0})
