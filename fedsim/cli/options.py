@@ -99,6 +99,11 @@ data_roots = click.option(
     type=click.Path(file_okay=False),
     help="Where a scenario may read data, besides its own folder and this one; repeatable.",
 )
+trust_data = click.option(
+    "--trust-data",
+    is_flag=True,
+    help="Also read HDF5 files and workbooks inside the directory or bundle, which are a stranger's.",
+)
 methods = click.option(
     "--methods",
     metavar="LIST",

@@ -28,6 +28,7 @@ MAX_FIELDS = 20  # of a group or a row that are shown
 @options.device
 @options.plugins
 @options.data_roots
+@options.trust_data
 @options.as_json("the checks")
 @options.debug
 def verify_command(

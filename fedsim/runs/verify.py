@@ -19,7 +19,7 @@ from fedsim.runs.given import Given
 from fedsim.runs.record import record_of
 from fedsim.runs.replay import RecordedSeed, replayed
 from fedsim.runs.unfinished import is_comparison
-from fedsim.runs.untrusted import demand_regular_files
+from fedsim.runs.untrusted import demand_regular_files, refusal_of_data
 from fedsim.scenario import Scenario, read
 from fedsim.scenario.load import confined
 from fedsim.scenario.named_files import naming_files, with_paths_of, without_paths
@@ -94,6 +94,7 @@ class Request(NamedTuple):
       device: the devices to compute on.
       whole: whether every round is replayed.
       function: the function of fedsim that was called, for messages.
+      trust_data: whether HDF5 files and workbooks in the directory are read.
     """
 
     path: Path
@@ -102,6 +103,7 @@ class Request(NamedTuple):
     device: str | None
     whole: bool
     function: str = "verify"
+    trust_data: bool = False
 
 
 def verify(
@@ -115,6 +117,7 @@ def verify(
     whole: bool = False,
     say: Callable[[Check], None] | None = None,
     data_roots: Iterable[str | os.PathLike[str]] = (),
+    trust_data: bool = False,
 ) -> Verification:
     """Confirm a finished run from its own record; nothing in its directory is changed.
 
@@ -133,6 +136,7 @@ def verify(
       whole: replay every round.
       say: called with every check as soon as it is made.
       data_roots: folders that the record may name data files in, besides the working directory.
+      trust_data: also read HDF5 files and workbooks in the directory, or in the bundle that it is of.
 
     Returns:
       All checks in order, `.equal` where all were made and none failed, `.wrong` where one failed,
@@ -148,6 +152,7 @@ def verify(
         data_roots=data_roots,
         device=device,
         whole=whole,
+        trust_data=trust_data,
     )
     made: list[Check] = []
     with contextlib.closing(_checks(request)) as all_checks:
@@ -278,9 +283,13 @@ def read_again(request: Request, record: dict[str, Any]) -> tuple[Scenario | Non
     # In the file, paths are relative to the run directory.
     values = with_paths_of(record["scenario"], in_file)
     try:
-        return confined(read(values), request.path, request.data_roots), []
+        scenario = confined(read(values), request.path, request.data_roots)
     except ScenarioError as error:
         return None, str(error).splitlines()
+    refusal = None if request.trust_data else refusal_of_data(scenario, request.path)
+    if refusal is not None:
+        return None, Missing([refusal])
+    return scenario, []
 
 
 def _missing_links(record: dict[str, Any]) -> list[str]:

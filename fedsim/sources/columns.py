@@ -195,7 +195,7 @@ def arrays_of(table: Table, reading: Reading) -> Arrays:
         blocks.append(_block(feature, described[column]))
     titles = [title for column in described for title in column.titles]
     x = np.concatenate(blocks, axis=1, dtype=np.float64)
-    return Arrays(x, y, client, features=tuple(titles), columns=columns, table=described)
+    return Arrays(x, y, client, features=tuple(titles), columns=columns, table=tuple(described))
 
 
 def _require_different(names: list[str]) -> None:

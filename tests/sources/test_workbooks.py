@@ -17,6 +17,7 @@ from workbooks import HEAD, ROWS, parts, sheet, written
 
 import fedsim
 from fedsim.cli import cli
+from fedsim.cli.interrupts import Interrupts
 from fedsim.errors import DataError, DirectoryError
 from fedsim.report import workbook as writing
 from fedsim.report.workbook import workbook
@@ -312,3 +313,34 @@ def test_a_workbook_written_by_hand_is_read(tmp_path):
     path = written(tmp_path / "t.xlsx", parts())
     assert xlsx(str(path)).x.tolist() == [[1]] * 20
     assert zipfile.ZipFile(path).testzip() is None
+
+
+@pytest.mark.long
+def test_a_workbook_that_came_with_a_run_is_read_only_where_its_maker_is_trusted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    book(tmp_path / "t.xlsx", [["a", "b", "y"], *[[i, i % 5, i % 2] for i in range(60)]])
+    data = {"kind": "xlsx", "path": "t.xlsx", "drop": ["a"], "clients": 3}
+    fedsim.run({"name": "x", "rounds": 2, "data": data}, out="runs/x", pictures=False)
+    assert fedsim.verify("runs/x").equal
+
+    def told(*words):
+        done = CliRunner().invoke(cli, [*words, "--json"], obj=Interrupts("ended"))
+        return done.exit_code, done.output
+
+    assert told("bundle", "runs/x", "-o", "x.zip", "--commits")[0] == 0
+    with zipfile.ZipFile("x.zip") as archive:
+        archive.extractall("unpacked")
+    shutil.rmtree("runs")
+    (tmp_path / "t.xlsx").unlink()
+    record = next((tmp_path / "unpacked").rglob("run.json")).parent
+    roots = [str(folder) for folder in (tmp_path / "unpacked").rglob("data/*")]
+    verify = ["verify", str(record), "--data-root", roots[0]]
+    for words in (("check", "--against", "x.zip"), verify):
+        code, output = told(*words)
+        assert code == 2, output
+        assert "t.xlsx is a workbook that came with the run; read it with" in output
+    assert told("check", "--against", "x.zip", "--trust-data")[0] == 0
+    assert told(*verify, "--trust-data")[0] == 0
+    assert told("check", "--trust-data")[0] == 2

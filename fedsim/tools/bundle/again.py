@@ -72,6 +72,7 @@ class Repeating(NamedTuple):
       device: the devices to compute on.
       ask: whether to stop.
       say: called with a line when a run begins.
+      trust_data: whether HDF5 files and workbooks in the bundle are read.
     """
 
     folder: Path
@@ -79,6 +80,7 @@ class Repeating(NamedTuple):
     device: str | None
     ask: Callable[[], bool]
     say: Callable[[str], None]
+    trust_data: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
@@ -117,7 +119,14 @@ def _repeat(
     if record["status"] in checks.UNDER_WAY:
         return [f"the run has not ended (its status is {record['status']})"]
     roots = (*map(str, opened.data_roots), *repeating.data_roots)
-    request = Request(opened.runs[name], NOTHING_GIVEN, roots, repeating.device, whole=False)
+    request = Request(
+        path=opened.runs[name],
+        given=NOTHING_GIVEN,
+        data_roots=roots,
+        device=repeating.device,
+        whole=False,
+        trust_data=repeating.trust_data,
+    )
     scenario, problems = read_again(request, record)
     if scenario is None:
         return problems.lines if isinstance(problems, Missing) else problems

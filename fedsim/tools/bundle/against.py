@@ -44,9 +44,14 @@ def extend(command: click.Command) -> None:
         "run, and a run directory in its place is only compared.",
     )
     out = click.Option(["-o", "--out"], type=path, help="Keep what --against repeats there.")
+    trust_data = click.Option(
+        ["--trust-data"],
+        is_flag=True,
+        help="With --against: also read HDF5 files and workbooks in it, which are a stranger's.",
+    )
     last = [option.name for option in command.params].index("as_json")
     command.params[last].help = "Print the forecast, the scenario, or the outcome as JSON."
-    command.params[last:last] = [against, out]
+    command.params[last:last] = [against, out, trust_data]
     about, heading, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:")
     command.help = f"{about}{ABOUT}\n\n{heading}{examples.rstrip()}{EXAMPLES}"
     check = command.callback
@@ -60,8 +65,8 @@ def extend(command: click.Command) -> None:
             as_json = arguments.pop("as_json")
             check_against(against, out, device, as_json, arguments)
             return
-        if out is not None:
-            raise click.UsageError("--out goes with --against")
+        if out is not None or arguments.pop("trust_data"):
+            raise click.UsageError("--out and --trust-data go with --against")
         check(**arguments)
 
     command.callback = check_or_repeat
@@ -103,6 +108,7 @@ def check_against(
             data_roots=arguments["data_roots"],
             device=device,
             ask=interrupts.asked,
+            trust_data=arguments.pop("trust_data"),
             say=lambda line: click.echo(printable(line), err=as_json),
         )
         outcomes = []
