@@ -102,7 +102,7 @@ data_roots = click.option(
 trust_data = click.option(
     "--trust-data",
     is_flag=True,
-    help="Also read HDF5 files and workbooks inside the directory or bundle, which are a stranger's.",
+    help="Also read HDF5 files and workbooks that came with the run.",
 )
 methods = click.option(
     "--methods",

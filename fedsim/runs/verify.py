@@ -136,7 +136,7 @@ def verify(
       whole: replay every round.
       say: called with every check as soon as it is made.
       data_roots: folders that the record may name data files in, besides the working directory.
-      trust_data: also read HDF5 files and workbooks in the directory, or in the bundle that it is of.
+      trust_data: also read HDF5 files and workbooks in the directory, or in its bundle.
 
     Returns:
       All checks in order, `.equal` where all were made and none failed, `.wrong` where one failed,

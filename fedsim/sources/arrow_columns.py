@@ -9,29 +9,9 @@ import pyarrow.compute
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.dates import days_of
-from fedsim.sources.names import require_sound
 
 COMPUTE: Any = pyarrow.compute  # its functions are made when it is imported
 MAX_CHARACTERS = 500  # of a text that names a class, a client or a group
-
-
-def require_sound_texts(table: Any) -> None:
-    """Refuse texts that are not UTF-8, which Arrow accepts.
-
-    Raises:
-      DataError: naming row and column.
-    """
-    for name in table.column_names:
-        column = table.column(name)
-        text_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if not is_text(text_type):
-            continue
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid:
-            texts = np.array(_decoded(column, text_type), object)
-            require_sound(f"column {name[:60]!a}", texts)
-            raise
 
 
 def lists(name: str, column: Any) -> np.ndarray:
@@ -156,20 +136,6 @@ def is_scalar(column_type: Any) -> bool:
     if pa.types.is_dictionary(column_type):
         return is_scalar(column_type.value_type)
     return is_text(column_type) or is_numeric(column_type)
-
-
-def _decoded(column: Any, text_type: Any) -> list[str]:
-    """The texts of a column, with bytes that are not UTF-8 as surrogates."""
-    binary = pa.large_binary() if pa.types.is_large_string(text_type) else pa.binary()
-    texts = []
-    for chunk in column.chunks:
-        if pa.types.is_dictionary(column.type):
-            contents = chunk.dictionary.view(binary).take(chunk.indices)
-        else:
-            contents = chunk.view(binary)
-        for content in contents.to_pylist():
-            texts.append("" if content is None else content.decode("utf-8", "surrogateescape"))
-    return texts
 
 
 def _common_length(column: Any) -> int | None:

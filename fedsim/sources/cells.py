@@ -42,6 +42,13 @@ class Feature(NamedTuple):
     kind: Literal["numbers", "dates", "text"]
     values: np.ndarray
 
+    @property
+    def blanks(self) -> np.ndarray:
+        """Which cells have no value `[n]`."""
+        if self.kind == "text":
+            return np.array([text is None for text in self.values], bool)
+        return np.isnan(self.values)
+
 
 def feature_of(
     cells: Cells,

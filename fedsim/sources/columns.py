@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fedsim.errors import DataError, nearest
 from fedsim.sources.arrays import Arrays
@@ -152,35 +151,32 @@ def arrays_of(table: Table, reading: Reading) -> Arrays:
     Raises:
       DataError: with a line for everything that is wrong.
     """
-    roles, cells, row_numbers, faults, parse, days = table
+    roles = table.roles
+    faults = table.faults
+    row_numbers = table.row_numbers
     if not len(row_numbers):
         faults.raise_any()
         raise DataError("no samples")
 
-    features = []
-    for column in roles.features:
-        feature = feature_of(cells[column], row_numbers, column, faults, parse)
-        features.append(feature._replace(kind="dates") if column in days else feature)
+    features = [_feature(column, table, reading) for column in roles.features]
     drop = reading.missing == "drop"
-    target = cells[roles.target]
-    y = parse_labels(target, row_numbers, roles.target, faults, drop, parse, reading.task)
+    target = table.cells[roles.target]
+    y = parse_labels(target, row_numbers, roles.target, faults, drop, table.parse, reading.task)
     if roles.target not in faults.columns:
         faults.add_to_column(roles.target, fault_of_classes(y))
     client = None
     if roles.client is not None:
-        client = parse_ids(cells[roles.client], row_numbers, roles.client, faults)
+        client = parse_ids(table.cells[roles.client], row_numbers, roles.client, faults)
     columns = {}
     for column in roles.extra:
-        name = roles.names[column]
-        columns[name] = parse_ids(cells[column], row_numbers, column, faults, "value")
-    for column, feature in zip(roles.features, features, strict=True):
-        _add_faults_of_feature(feature, column, table, reading)
+        ids = parse_ids(table.cells[column], row_numbers, column, faults, "value")
+        columns[roles.names[column]] = ids
     faults.raise_any()
 
     if drop:
-        complete = np.array([cell.strip() not in BLANK for cell in target], bool)
+        complete = np.array([cell.strip() not in BLANK for cell in target], bool)  # [n]
         for feature in features:
-            complete &= ~pd.isna(feature.values)
+            complete &= ~feature.blanks
         if not complete.any():
             raise DataError("every sample has a blank")
         features = [feature._replace(values=feature.values[complete]) for feature in features]
@@ -189,13 +185,17 @@ def arrays_of(table: Table, reading: Reading) -> Arrays:
         columns = {name: values[complete] for name, values in columns.items()}
 
     described = [TableColumn(name) for name in roles.names]
-    blocks: list[np.ndarray] = []
     for column, feature in zip(roles.features, features, strict=True):
-        described[column] = _described(roles.names[column], feature, parse)
-        blocks.append(_block(feature, described[column]))
-    titles = [title for column in described for title in column.titles]
-    x = np.concatenate(blocks, axis=1, dtype=np.float64)
-    return Arrays(x, y, client, features=tuple(titles), columns=columns, table=tuple(described))
+        described[column] = _described(roles.names[column], feature, table.parse)
+    used = [described[column] for column in roles.features]
+    return Arrays(
+        x=np.concatenate(list(map(_block, features, used)), axis=1, dtype=np.float64),
+        y=y,
+        client=client,
+        features=tuple(title for column in used for title in column.titles),
+        columns=columns,
+        table=tuple(described),
+    )
 
 
 def _require_different(names: list[str]) -> None:
@@ -220,28 +220,31 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     return f"there are {listed}"
 
 
-def _add_faults_of_feature(feature: Feature, column: int, table: Table, reading: Reading) -> None:
-    """Add infinite numbers, blanks and dates where they are refused, and a column of many texts."""
+def _feature(column: int, table: Table, reading: Reading) -> Feature:
+    """A feature column; infinite numbers, refused blanks and dates, and many texts are faults."""
     faults = table.faults
+    numbers = table.row_numbers
     name = ascii(table.roles.names[column][:40])
-    blanks = pd.isna(feature.values)
+    feature = feature_of(table.cells[column], numbers, column, faults, table.parse)
+    if column in table.days:
+        feature = feature._replace(kind="dates")
+    blanks = feature.blanks
     if reading.missing == "refuse":
         for row in np.flatnonzero(blanks).tolist():
-            text = "blank; write missing: mean, median or drop"
-            faults.add(table.row_numbers[row], column, text)
+            faults.add(numbers[row], column, "blank; write missing: mean, median or drop")
     if feature.kind == "text":
         if len(set(feature.values[~blanks])) > MAX_CATEGORIES:
             problem = f"more than {MAX_CATEGORIES} different texts, too many for one-hot features"
             remedy = f"write drop: [{name}], or client: {name} if it says whose a sample is"
             faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
-        return
+        return feature
     for row in np.flatnonzero(np.isinf(feature.values)).tolist():
-        text = f"{feature.values[row]} cannot be a feature"
-        faults.add(table.row_numbers[row], column, text)
+        faults.add(numbers[row], column, f"{feature.values[row]} cannot be a feature")
     if feature.kind == "dates" and reading.dates is None:
         problem = "dates, which usually say when a row was written and nothing of what it holds"
         remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"
         faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
+    return feature
 
 
 def _described(name: str, feature: Feature, parse: Parser) -> TableColumn:

@@ -47,7 +47,7 @@ def extend(command: click.Command) -> None:
     trust_data = click.Option(
         ["--trust-data"],
         is_flag=True,
-        help="With --against: also read HDF5 files and workbooks in it, which are a stranger's.",
+        help="With --against: also read HDF5 files and workbooks that came with the run.",
     )
     last = [option.name for option in command.params].index("as_json")
     command.params[last].help = "Print the forecast, the scenario, or the outcome as JSON."
