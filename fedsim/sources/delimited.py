@@ -10,18 +10,28 @@ import gzip
 import io
 import itertools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
-from fedsim.sources.cells import Parser, parse_comma_number, parse_number
+from fedsim.sources.cells import (
+    DECIDING_ROWS,
+    Cells,
+    Parser,
+    numbers_of,
+    parse_comma_number,
+    parse_number,
+    parser_of,
+)
 from fedsim.sources.faults import WHOLE_ROW, Faults
 from fedsim.sources.files import GZIP, MAX_BYTES, MAX_RATIO, SMALL_BYTES
 from fedsim.sources.names import reason_of
 
 MAX_CHARACTERS = 4 << 20  # of a line
-MEMORY_PER_BYTE = 4  # bytes of memory for each byte of a table, at least
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # that `auto` recognises
 HEAD_LINES = 100  # by which the delimiter is recognised
 POINT = "."
@@ -47,11 +57,11 @@ class Rows(NamedTuple):
     """The rows below a header.
 
     Attributes:
-      cells: by column, all of its texts.
+      cells: by column, all of its texts, or numbers.
       lines: the number of the line that each row ends in.
     """
 
-    cells: list[tuple[str, ...]]
+    cells: list[Any]
     lines: list[int]
 
 
@@ -67,13 +77,13 @@ def table_in(file: BinaryIO, dialect: Dialect, target: str) -> Iterator[tuple[li
     Raises:
       DataError: naming lines.
     """
-    require_memory(table=MEMORY_PER_BYTE * file.seek(0, io.SEEK_END))
+    require_memory(table=file.seek(0, io.SEEK_END))
     file.seek(0)
     with unpacked(file, "surrogateescape") as (text, max_characters):
         lines = lines_of(text, max_characters)
         head = list(itertools.islice(lines, HEAD_LINES))
         delimiter = delimiter_of(head, dialect, target)
-        rows = reader_of(itertools.chain(head, lines), delimiter)
+        rows = reader_of(chain(head, lines), delimiter)
         yield header_of(rows), rows
 
 
@@ -90,13 +100,38 @@ def header_of(rows: Any) -> list[str]:
         raise DataError(f"line {rows.line_num}: {error}") from None
 
 
-def rows_of(rows: Any, faults: Faults) -> Rows:
+def rows_of(
+    rows: Any, faults: Faults, features: Collection[int] = (), parse: Parser = parse_number
+) -> Rows:
     """Return the rows of a table.
 
     Args:
       rows: their reader.
-      faults: collects rows that have other cells than the header.
+      faults: collects rows that have other cells than the header, and cells that are no numbers.
+      features: the columns of features; of those that hold numbers no text is kept.
+      parse: makes numbers of cells.
     """
+    width = len(faults.names)
+    parts: list[list[Any]] = [[] for _ in range(width)]
+    lines: list[int] = []
+    numeric: set[int] = set()
+    for columns, numbers in _chunks(rows, faults):
+        if not lines:  # the first rows decide
+            numeric = {column for column in features if parser_of(columns[column], parse) is parse}
+        for column, cells in enumerate(columns):
+            if column in numeric:
+                cells = numbers_of(cells, numbers, column, faults, parse)
+            parts[column].append(cells)
+        lines += numbers
+    joined: list[Cells] = []
+    for column, of_column in enumerate(parts):
+        is_numeric = column in numeric
+        joined.append(np.concatenate(of_column) if is_numeric else [*chain(*of_column)])
+    return Rows(joined, lines)
+
+
+def _chunks(rows: Any, faults: Faults) -> Iterator[tuple[list[tuple[str, ...]], list[int]]]:
+    """Yield rows, by column, and the numbers of their lines, a chunk at a time."""
     width = len(faults.names)
     kept: list[list[str]] = []
     lines: list[int] = []
@@ -108,9 +143,14 @@ def rows_of(rows: Any, faults: Faults) -> Rows:
             elif row:  # no empty line
                 text = f"{len(row)} cells, but the header names {width} columns"
                 faults.add(rows.line_num, WHOLE_ROW, text)
+            if len(kept) == DECIDING_ROWS:
+                yield list(zip(*kept, strict=True)), lines
+                kept = []
+                lines = []
     except csv.Error as error:  # nothing behind it can be read
         faults.add(rows.line_num, WHOLE_ROW, str(error))
-    return Rows(list(zip(*kept, strict=True)) or [()] * width, lines)
+    if kept:
+        yield list(zip(*kept, strict=True)), lines
 
 
 @contextlib.contextmanager

@@ -138,7 +138,7 @@ def _of_parquet(file: BinaryIO) -> Summary:
         else:
             title = f"column {name[:SHOWN_CHARACTERS]!a}"
             problems[name] = f"{title}: holds {kind}, neither numbers nor texts"
-    frame = table.select(names).to_pandas()
+    frame = table.select(names).replace_schema_metadata(None).to_pandas()
     cells = [feature(frame.iloc[:, position]) for position in range(len(names))]
     return _summary(cells, range(len(frame)), Faults("row", names), problems, days=days)
 

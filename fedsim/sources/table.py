@@ -80,7 +80,8 @@ def csv(
     with opened(path, sha256) as file, table_in(file, dialect, target) as (header, rows):
         roles = assign_roles(header, target, client, drop, columns)
         faults = Faults("line", header)
-        table = Table(roles, *rows_of(rows, faults), faults, PARSERS[decimal])
+        parse = PARSERS[decimal]
+        table = Table(roles, *rows_of(rows, faults, roles.features, parse), faults, parse)
         return arrays_of(table, Reading(missing, dates, task))
 
 

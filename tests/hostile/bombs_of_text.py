@@ -32,11 +32,6 @@ def _split(folder: Path, content: bytes) -> dict[str, Any]:
 
 
 @bomb
-def split_of_blank_lines(folder: Path) -> dict[str, Any]:
-    return _split(folder, gzip.compress(b"sample,client\n" + b"\n" * 800_000_000, 1))
-
-
-@bomb
 def split_of_lists(folder: Path) -> dict[str, Any]:
     return _split(folder, b'{"0": [' + b",".join([b"[]"] * 60_000_000) + b"]}")
 
@@ -44,12 +39,6 @@ def split_of_lists(folder: Path) -> dict[str, Any]:
 @bomb
 def split_of_lists_packed(folder: Path) -> dict[str, Any]:
     return _split(folder, gzip.compress(b'{"0": [' + b",".join([b"[]"] * 60_000_000) + b"]}", 1))
-
-
-@bomb
-def csv_of_blank_lines(folder: Path) -> dict[str, Any]:
-    (folder / "t.csv.gz").write_bytes(gzip.compress(b"a,y\n" + b"\r\n" * 400_000_000, 1))
-    return {"kind": "csv", "path": "t.csv.gz"}
 
 
 @bomb
@@ -88,16 +77,3 @@ def sparse_text(folder: Path) -> dict[str, Any]:
 def text_in_long_sequences(folder: Path) -> dict[str, Any]:
     (folder / "t.csv").write_text("text\n" + "ab\n" * 2_000_000)
     return {"kind": "text", "path": "t.csv", "column": "text", "length": 100_000}
-
-
-@bomb
-def trace_of_blank_lines(folder: Path) -> dict[str, Any]:
-    content = b"client,seconds_per_step\n" + b"\n" * 800_000_000
-    (folder / "trace.csv").write_bytes(gzip.compress(content, 1))
-    return {
-        "kind": "gaussian_blobs",
-        "shape": [4],
-        "samples": 60,
-        "clients": 4,
-        "fleet": {"speed": {"kind": "trace", "path": "trace.csv"}},
-    }

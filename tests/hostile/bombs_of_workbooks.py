@@ -1,6 +1,5 @@
 """Bombs that are Excel workbooks."""
 
-import random
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +9,6 @@ from hostile.bombs import bomb
 from workbooks import HEAD, parts, sheet
 
 SECTION = {"kind": "xlsx", "path": "t.xlsx"}
-NOISE = random.Random(0)
-
-
-def _noise() -> str:
-    """Bytes that do not pack, so that what stands beside them unpacks to 100 times the size."""
-    return f"<!--{NOISE.randbytes(2000).hex()}-->"
 
 
 def _of_rows(folder: Path, rows: Iterator[str]) -> dict[str, Any]:
@@ -38,12 +31,6 @@ def _of_rows(folder: Path, rows: Iterator[str]) -> dict[str, Any]:
 def workbook_of_zeros(folder: Path) -> dict[str, Any]:
     row = "<row><c><v>0</v></c><c><v>0</v></c></row>" * 10_000
     return _of_rows(folder, (row for _ in range(2000)))
-
-
-@bomb
-def workbook_of_many_cells(folder: Path) -> dict[str, Any]:
-    row = "<row>" + "<c><v>1</v></c>" * 20 + "</row>"
-    return _of_rows(folder, (row * 1000 + _noise() for _ in range(600)))
 
 
 @bomb

@@ -274,6 +274,12 @@ def test_the_columns_of_a_table_are_summarised(tmp_path, form):
     }
 
 
+def test_a_named_index_of_a_frame_is_a_column(tmp_path):
+    table = pd.DataFrame({"a": [1, 2, 3], "y": [0, 1, 0]}, pd.Index([5, 6, 7], name="row"))
+    table.to_parquet(tmp_path / "t.parquet")
+    assert list(summary(tmp_path / "t.parquet")[1]) == ["a", "y", "row"]
+
+
 UNSOUND = {
     "text among numbers": (
         b"a,y\n1,0\nx,1\nz,1\n4,0\n5,0\n",
