@@ -1,4 +1,4 @@
-"""The executor of a dask cluster, whose workers send the files of their runs back.
+"""The carrier of tasks to a dask cluster, whose workers send the files of their runs back.
 
 A worker needs fedsim and its dependencies in the same versions, and nothing else: it does not have
 to see the run directory. What decides bits is compared before anything starts.
@@ -13,17 +13,24 @@ import socket
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedsim._version import __version__
 from fedsim.disk import files
-from fedsim.errors import Interrupted, LostError, ProcessError
+from fedsim.errors import LostError, ProcessError
 from fedsim.runs.commits import number_of
-from fedsim.runs.executor import RunKey, Runs, count_of, keys_of, without_scenarios
-from fedsim.runs.filenames import RunFiles, label_of
-from fedsim.runs.remote import FolderContent, Order, compare_terms, execute_order, folder_content
+from fedsim.runs.executor import Runs, count_of, keys_of, tasks_by_family
+from fedsim.runs.filenames import RunFiles
+from fedsim.runs.remote import (
+    MAX_CHARACTERS,
+    FolderContent,
+    Order,
+    compare_terms,
+    execute_order,
+    folder_content,
+)
 from fedsim.runs.terms import Terms
 
 INSTALLATION = (
@@ -44,12 +51,10 @@ TASKS_PER_SLOT = 4
 TIMEOUT = 10  # seconds that a scheduler has to answer, and the first worker to appear
 LOOK_SECONDS = 5  # between two looks whether there are workers
 ALONE_SECONDS = 60  # without any worker, after which the comparison ends
-MAX_LISTED = 3  # configurations that a message names
-MAX_CHARACTERS = 300  # of a reason
 
 
 class Cluster:
-    """Runs cells on the workers of a cluster; an `Executor`.
+    """Brings tasks to the workers of a cluster; a `Carrier`.
 
     Args:
       client: a `distributed.Client`.
@@ -68,7 +73,7 @@ class Cluster:
         self.terms = terms
         self.run_files = run_files
         self.comparison = str(uuid.uuid4())
-        self.waiting: dict[Any, Runs] = {}  # future -> its runs
+        self.last_seen = time.monotonic()  # when there was a worker
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=TIMEOUT)
         if not self.slots():
@@ -101,11 +106,18 @@ class Cluster:
             return sum(self.client.nthreads().values())
         return 0
 
-    def submit(self, runs: Runs) -> None:
-        """Order the runs in tasks, each with what its runs have committed already."""
-        for task in tasks_of(runs, max(self.slots(), 1)):
+    def prepare(self, runs: Runs) -> list[list[Runs]]:
+        """Cut the runs into few tasks."""
+        slots = max(self.slots(), 1)
+        most = max(math.ceil(count_of(runs) / (TASKS_PER_SLOT * slots)), 1)
+        return tasks_by_family(runs, slots, most, least=1)
+
+    def start(self, families: list[list[Runs]]) -> dict[Any, Runs]:
+        """Order all tasks, each with what its runs have committed already."""
+        started = {}
+        for task in [task for tasks in families for task in tasks]:
             existing = {run: folder_content(self.run_files.folder(*run)) for run in keys_of(task)}
-            order = pickle.dumps(Order(self.terms, without_scenarios(task), existing))
+            order = pickle.dumps(Order(self.terms, task, existing))
             with warnings.catch_warnings(action="ignore"):  # dask's, about large orders
                 future = self.client.submit(
                     execute_order,
@@ -115,39 +127,11 @@ class Cluster:
                     pure=False,
                     retries=RETRIES,
                 )
-            self.waiting[future] = task
+            started[future] = task
+        families.clear()
+        return started
 
-    def as_completed(self, ask: Callable[[], bool]) -> Iterator[list[RunKey]]:
-        """Yield runs as they end, with their files written; see `Executor`."""
-        lost: dict[str, list[str]] = {}  # reason -> tasks in words
-        last_seen = time.monotonic()  # when there was a worker
-        while self.waiting:
-            if ask():
-                raise Interrupted(f"with {sum(map(count_of, self.waiting.values()))} runs to go")
-            done = [future for future in self.waiting if future.done()]
-            for future in done:
-                task = self.waiting.pop(future)
-                reason = self._receive(future)
-                if reason:
-                    lost.setdefault(reason, []).append(_in_words(task))
-                yield keys_of(task)
-
-            if time.monotonic() > last_seen + LOOK_SECONDS and self.slots():
-                last_seen = time.monotonic()
-            if time.monotonic() > last_seen + ALONE_SECONDS:
-                lost["no worker is left"] = list(map(_in_words, self.waiting.values()))
-                break
-            time.sleep(0 if done else 0.1)
-        if lost:
-            reasons = [f"{reason}: {_few(tasks)}" for reason, tasks in lost.items()]
-            raise LostError(f"{self.name}: {'; '.join(reasons)}")
-
-    def cancel(self) -> None:
-        """Cancel what has not ended."""
-        with contextlib.suppress(Exception):  # the scheduler may be gone
-            self.client.cancel(list(self.waiting))
-
-    def _receive(self, future: Any) -> str:
+    def receive(self, future: Any) -> str:
         """Write the files of a task's runs -> why there are none; empty where there are."""
         if future.status in ("cancelled", "lost"):
             return "the scheduler is gone"
@@ -161,6 +145,17 @@ class Cluster:
         for label, reason in failed.items():
             warnings.warn(f"{label} failed on a worker ({reason}); trying it here", stacklevel=2)
         return ""
+
+    def is_gone(self) -> bool:
+        """Whether there has been no worker for a while."""
+        if time.monotonic() > self.last_seen + LOOK_SECONDS and self.slots():
+            self.last_seen = time.monotonic()
+        return time.monotonic() > self.last_seen + ALONE_SECONDS
+
+    def stop(self, futures: Sequence[Any]) -> None:
+        """Cancel what has not ended."""
+        with contextlib.suppress(Exception):  # the scheduler may be gone
+            self.client.cancel(list(futures))
 
 
 # ------------------------------------------------------------------------------ the connection
@@ -235,52 +230,7 @@ def _demand_certificates(name: str) -> None:
         raise ProcessError(f"{name}: dask's configuration names no certificate; {CERTIFICATES}")
 
 
-# ----------------------------------------------------------------------------------- the tasks
-
-
-def tasks_of(runs: Runs, slots: int) -> list[Runs]:
-    """Cut runs into tasks, of which every slot executes several in turn.
-
-    Neighbours in the grid, which may train by one program, are in one task. The seeds of a
-    configuration are in several tasks only where one task would be too large.
-
-    Args:
-      runs: the runs.
-      slots: how many tasks are executed at a time.
-
-    >>> tasks = tasks_of([("a", (0, 1)), ("b", (0, 1)), ("c", (0,))], slots=1)
-    >>> [[(cell, len(seeds)) for cell, seeds in task] for task in tasks]
-    [[('a', 2)], [('b', 2)], [('c', 1)]]
-    """
-    most = max(math.ceil(count_of(runs) / (TASKS_PER_SLOT * slots)), 1)
-    tasks: list[Runs] = []
-    for cell, seeds in runs:
-        for first in range(0, len(seeds), most):
-            piece = (cell, seeds[first : first + most])
-            if tasks and count_of([*tasks[-1], piece]) <= most:
-                tasks[-1].append(piece)
-            else:
-                tasks.append([piece])
-    return tasks
-
-
-def _in_words(task: Runs) -> str:
-    """The configurations and seeds of a task, in words."""
-    cell, seeds = task[0]
-    if len(task) > 1:
-        last_cell, _ = task[-1]
-        return f"{label_of(cell.key_columns)} to {label_of(last_cell.key_columns)}"
-    if len(seeds) > 1:
-        return f"{label_of(cell.key_columns)}, seeds {min(seeds)} to {max(seeds)}"
-    return f"{label_of(cell.key_columns)}, seed {min(seeds)}"
-
-
-def _few(names: Sequence[str]) -> str:
-    """The first names of a list, and how many more there are."""
-    text = ", ".join(names[:MAX_LISTED])
-    if len(names) > MAX_LISTED:
-        text += f" and {len(names) - MAX_LISTED} more"
-    return text
+# ---------------------------------------------------------------------------------- the answers
 
 
 def _write_folder(folder: Path, content: FolderContent) -> None:

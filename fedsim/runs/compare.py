@@ -18,13 +18,20 @@ from fedsim.assemble.sample_notes import data_warnings
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory
 from fedsim.runs.commits import committed
-from fedsim.runs.comparison import Comparison
+from fedsim.runs.comparison import Comparison, Outcome
 from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.displays import progress_of
 from fedsim.runs.environment import memory, numerical, surroundings
 from fedsim.runs.execute import Configuration, EndedRun, Listener, Progress, Watch, listener
-from fedsim.runs.executor import Executor, RunKey, all_runs, execute_all, unfinished_and_ended
+from fedsim.runs.executor import (
+    Carrier,
+    RunKey,
+    all_runs,
+    execute_elsewhere,
+    programs_of,
+    unfinished_and_ended,
+)
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.given import Given
 from fedsim.runs.logs import LogOpener, log_opener
@@ -34,7 +41,7 @@ from fedsim.runs.run import seed_edits, texts_of
 from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
-from fedsim.runs.workers import Workers, programs_of
+from fedsim.runs.workers import Workers
 from fedsim.scenario.added import idle_sections
 from fedsim.scenario.plugins import plugin_links
 from fedsim.scenario.recorded_paths import resolved_from, roots_of, written_texts
@@ -275,17 +282,17 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
                 threads=threads,
                 partition=partition,
             )
-            local = _local_executor(session, listener(options.watch, options.progress, log))
-            remote = _remote_executor(session, stack)
+            local = _sweep(session, listener(options.watch, options.progress, log))
+            carrier = _carrier(session, stack)
 
             # Only now: a cluster that cannot be reached leaves the directory untouched.
             if run_directory is not None:
                 _prepare(run_directory, session)
             with derive.tables_if_interrupted(run_directory, options.started, options.pictures):
-                _execute(session, local, remote)
+                outcomes = _execute(session, local, carrier)
 
             resolved = design.scenario.resolved()
-            comparison = Comparison(local.outcomes, resolved, design.baseline, design.score)
+            comparison = Comparison(outcomes, resolved, design.baseline, design.score)
             if run_directory is not None:
                 _finish(run_directory, session, comparison)
     return comparison
@@ -427,11 +434,11 @@ def _finish(run_directory: RunDirectory, session: Session, comparison: Compariso
     run_directory.seal(record, session.options.started)
 
 
-# -------------------------------------------------------------------------------- the executors
+# ------------------------------------------------------------------------------- the execution
 
 
-def _local_executor(session: Session, listen: Listener) -> Sweep:
-    """The executor of this process."""
+def _sweep(session: Session, listen: Listener) -> Sweep:
+    """What runs cells in this process."""
     threads = session.threads
     device = session.options.device
     return Sweep(
@@ -445,8 +452,8 @@ def _local_executor(session: Session, listen: Listener) -> Sweep:
     )
 
 
-def _remote_executor(session: Session, stack: contextlib.ExitStack) -> Executor | None:
-    """The executor of a cluster, or of several processes; None where this process is alone."""
+def _carrier(session: Session, stack: contextlib.ExitStack) -> Carrier | None:
+    """What brings runs to a cluster or to several processes; None where this one is alone."""
     options = session.options
     if session.run_files is None:
         return None
@@ -460,12 +467,13 @@ def _remote_executor(session: Session, stack: contextlib.ExitStack) -> Executor 
             device=options.device,
             threads=session.threads,
             partition=session.partition,
+            ask=options.ask,
         )
     return None
 
 
 @contextlib.contextmanager
-def _cluster(session: Session, run_files: RunFiles) -> Iterator[Executor]:
+def _cluster(session: Session, run_files: RunFiles) -> Iterator[Carrier]:
     """The workers of a cluster, compared with this machine."""
     from fedsim.runs.cluster import Cluster, connected
 
@@ -481,13 +489,13 @@ def _cluster(session: Session, run_files: RunFiles) -> Iterator[Executor]:
         yield Cluster(client, name, terms, run_files)
 
 
-def _execute(session: Session, local: Sweep, remote: Executor | None) -> None:
-    """Execute the runs that have not ended, outside this process if there is such an executor.
+def _execute(session: Session, local: Sweep, carrier: Carrier | None) -> list[Outcome]:
+    """Execute the runs that have not ended, outside this process if there is a carrier.
 
     Args:
       session: the comparison.
-      local: the executor of this process.
-      remote: the executor of a cluster or of several processes.
+      local: what runs cells in this process.
+      carrier: what brings runs to a cluster or to several processes.
 
     Raises:
       Interrupted: when `ask` said so.
@@ -495,18 +503,20 @@ def _execute(session: Session, local: Sweep, remote: Executor | None) -> None:
     """
     options = session.options
     if options.progress is not None:
-        processes = (remote or local).slots()
+        processes = 1 if carrier is None else carrier.slots()
         options.progress.comparison_started(_configurations(session.design.cells), processes)
 
     runs = all_runs(session.design.cells)
-    if remote is not None and session.run_files is not None:
+    if carrier is not None and session.run_files is not None:
         report = _reporter(options.progress, session.run_files)
         unfinished, ended = unfinished_and_ended(runs, session.run_files)
         report(ended)
-        execute_all(remote, unfinished, options.ask, report)
+        with contextlib.closing(execute_elsewhere(carrier, unfinished, options.ask)) as executing:
+            for ended in executing:
+                report(ended)
 
     # Runs that were executed elsewhere are only read from their journals here.
-    execute_all(local, runs, options.ask)
+    return local.execute(runs, options.ask)
 
 
 # ------------------------------------------------------------------- the progress of other runs

@@ -7,34 +7,28 @@ ends when nobody wants its runs any more, or when the worker is gone.
 
 import asyncio
 import contextlib
-import json
 import os
 import pickle
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from fedsim.runs.executor import RunKey, Runs
     from fedsim.runs.terms import Terms
 
-# Files and folders of a process, in a temporary folder.
+# A file and a folder of a process, in a temporary folder.
 OUTPUT = "output"
 PLUGINS = "plugins"
 
-# Files and folders of an order, in the folder of its number.
-ORDER = "order"
-ANSWER = "answer.json"
-RUN = "run"
-
 MAX_CHARACTERS = 300  # of a reason
-LOOK_SECONDS = 0.05  # between two looks for an answer
+LOOK_SECONDS = 0.05  # between two questions whether an answer is still wanted
 IDLE_SECONDS = 10  # that a process waits for the next order of its comparison
 
 FolderContent = dict[str, bytes]  # the files of a run's log and commits, by name
@@ -71,41 +65,32 @@ class OrderProcess:
     def __init__(self, comparison: str):
         self.comparison = comparison
         self.temporary = tempfile.TemporaryDirectory(prefix="fedsim-")
-        self.folder = Path(self.temporary.name)
-        self.orders = 0
-        command = [sys.executable, "-P", "-m", __name__, str(self.folder), str(os.getpid())]
-        with (self.folder / OUTPUT).open("wb") as log:
+        self.output = Path(self.temporary.name, OUTPUT)
+        command = [sys.executable, "-P", "-m", __name__, self.temporary.name]
+        command += [str(os.getpid()), str(IDLE_SECONDS)]
+        with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output
             )
 
     def execute(self, order: bytes, is_wanted: Callable[[], bool]) -> "Answer":
         """Execute an order; see `execute_order`."""
-        folder = self.folder / str(self.orders)
-        self.orders += 1
-        folder.mkdir()
-        (folder / ORDER).write_bytes(order)
+        orders = self.process.stdin
+        answers = self.process.stdout
+        assert orders is not None and answers is not None  # they are pipes
         with contextlib.suppress(OSError):  # it has died, as is seen below
-            print(folder, file=self.process.stdin, flush=True)
-        while not (folder / ANSWER).exists():
-            if not self.is_alive():
-                raise RuntimeError(_reason(self.folder / OUTPUT, self.process.returncode))
+            orders.write(order)
+            orders.flush()
+        while not select.select([answers], [], [], LOOK_SECONDS)[0]:
             if not is_wanted():
                 raise RuntimeError("the task has been cancelled")
-            time.sleep(LOOK_SECONDS)
-
-        answer = json.loads((folder / ANSWER).read_text())
-        if answer["differs"]:
-            raise RuntimeError(answer["differs"])
-        runs = {}
-        for label, seed, path in answer["runs"]:
-            runs[label, seed] = folder_content(folder / RUN / path)
-        shutil.rmtree(folder)
-        return runs, answer["failed"]
-
-    def is_alive(self) -> bool:
-        """Whether the process has not ended."""
-        return self.process.poll() is None
+        try:
+            answer = pickle.load(answers)
+        except (EOFError, pickle.UnpicklingError):
+            raise RuntimeError(_reason(self.output, self.process.wait())) from None
+        if isinstance(answer, str):
+            raise RuntimeError(answer)
+        return answer
 
     def end(self) -> None:
         """End the process at once, and remove its files."""
@@ -142,7 +127,8 @@ def execute_order(
     except BaseException:
         process.end()
         raise
-    _keep(process)
+    with _idle_lock:
+        _idle.append(process)
     return answer
 
 
@@ -150,27 +136,10 @@ def _idle_process(comparison: str) -> OrderProcess | None:
     """Take an idle process of a comparison, if there is one; those of others end."""
     with _idle_lock:
         for process in list(_idle):
-            if process.comparison != comparison or not process.is_alive():
+            if process.comparison != comparison or process.process.poll() is not None:
                 _idle.remove(process)
                 process.end()
         return _idle.pop() if _idle else None
-
-
-def _keep(process: OrderProcess) -> None:
-    """Keep a process for the next order of its comparison, for `IDLE_SECONDS`."""
-    orders = process.orders
-
-    def end_if_idle() -> None:
-        with _idle_lock:
-            if process in _idle and process.orders == orders:
-                _idle.remove(process)
-                process.end()
-
-    with _idle_lock:
-        _idle.append(process)
-    timer = threading.Timer(IDLE_SECONDS, end_if_idle)
-    timer.daemon = True
-    timer.start()
 
 
 async def compare_terms(order: bytes, comparison: str) -> str:
@@ -220,30 +189,30 @@ def folder_content(folder: Path) -> FolderContent:
 # --------------------------------------------------------------------------- in the other process
 
 
-def main(folder: str, parent: str) -> None:
-    """Execute the orders in the folders that the parent names, one in each line of stdin.
+def main(folder: str, parent: str, idle_seconds: str) -> None:
+    """Answer the orders that the parent writes to stdin, in turn, on stdout.
+
+    An answer is an `Answer`, or a line: how this machine differs from the terms.
 
     Args:
-      folder: for files that all orders need.
+      folder: for files; it is removed by whoever ends this process.
       parent: the id of the process that started this one.
+      idle_seconds: how long to wait for the next order.
     """
     from fedsim.runs.spawned import end_with
 
     end_with(int(parent))
-    for line in sys.stdin:
-        order_folder = Path(line.rstrip("\n"))
-        order: Order = pickle.loads((order_folder / ORDER).read_bytes())
-        answer = {"differs": "", "runs": [], "failed": {}}
-        answer |= _answer(order, order_folder, Path(folder) / PLUGINS)
-
-        # Renamed when it is complete: a process may die while it writes.
-        draft = order_folder / f"{ANSWER}.tmp"
-        draft.write_text(json.dumps(answer))
-        os.replace(draft, order_folder / ANSWER)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what is printed is no answer
+    while select.select([sys.stdin], [], [], float(idle_seconds))[0]:
+        answer = _answer(pickle.load(sys.stdin.buffer), Path(folder))
+        answers.write(pickle.dumps(answer))
+        answers.flush()
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)  # an orderly shutdown would take a second
 
 
-def _answer(order: Order, folder: Path, plugins: Path) -> dict[str, Any]:
+def _answer(order: Order, folder: Path) -> "Answer | str":
     """Compare the terms, and execute the runs where they are met."""
     from fedsim.assemble.experiment import numerics
     from fedsim.errors import Failure
@@ -255,15 +224,18 @@ def _answer(order: Order, folder: Path, plugins: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError):  # without the directory, relative paths of data are missing
         os.chdir(terms.directory)
     try:
-        _enable(terms, plugins)
+        _enable(terms, folder / PLUGINS)
         with numerics(read(terms.document), terms.threads, terms.device) as devices:
             runs = with_scenarios(order.runs, terms.document)
             differences = differing(terms, devices)
     except Failure as error:  # what could be read where it was sent from cannot be read here
-        return {"differs": " ".join(str(error).split())}
-    if differences or not runs:
-        return {"differs": "; ".join(differences)}
-    return _execute(order._replace(runs=runs), folder / RUN)
+        return " ".join(str(error).split())
+    if differences:
+        return "; ".join(differences)
+    if not runs:
+        return {}, {}
+    with tempfile.TemporaryDirectory(dir=folder) as path:
+        return _execute(order._replace(runs=runs), Path(path))
 
 
 def _enable(terms: "Terms", folder: Path) -> None:
@@ -283,8 +255,8 @@ def _enable(terms: "Terms", folder: Path) -> None:
             enable(str(path))
 
 
-def _execute(order: Order, path: Path) -> dict[str, Any]:
-    """Resume the runs from what they have committed -> their folders, and why some failed."""
+def _execute(order: Order, path: Path) -> "Answer":
+    """Resume the runs in a folder from what they have committed."""
     from fedsim.runs.filenames import RunFiles, names_of
     from fedsim.runs.sweep import run_sweep
 
@@ -296,8 +268,7 @@ def _execute(order: Order, path: Path) -> dict[str, Any]:
             (folder / name).write_bytes(data)
 
     reasons = run_sweep(order.runs, run_files, order.terms.device, order.terms.threads)
-    folders = [(*run, os.path.relpath(run_files.folder(*run), path)) for run in order.existing]
-    return {"runs": folders, "failed": reasons}
+    return {run: folder_content(run_files.folder(*run)) for run in order.existing}, reasons
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The executor of this process: it runs side by side the cells that train by one program.
+"""The runs that this process executes: side by side the cells that train by one program.
 
 A cell that fails has the failure as its outcome.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -24,7 +24,7 @@ from fedsim.errors import (
 )
 from fedsim.runs.comparison import Outcome
 from fedsim.runs.execute import Listener, PlannedExperiment, execute
-from fedsim.runs.executor import RunKey, Runs, execute_all, keys_of
+from fedsim.runs.executor import Runs
 from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.runs.given import NOTHING_GIVEN, Given
 from fedsim.runs.record import record_of
@@ -36,10 +36,11 @@ FATAL = (Interrupted, LockedError, DirectoryError, CheckpointError)  # they end 
 
 Partitioner = Callable[[Scenario, Arrays | None, Any], dict[int, Federation]]
 Built = tuple[Experiment, dict[str, Any]]  # an experiment, and its record
+PlannedCell = tuple[Cell, PlannedExperiment]
 
 
 class Sweep:
-    """Runs cells in this process; an `Executor`.
+    """Runs cells in this process.
 
     Args:
       devices: the devices to compute on.
@@ -62,46 +63,35 @@ class Sweep:
         self.run_files = run_files
         self.listen = listen
         self.build = build
-        self.runs: Runs = []
-        self.outcome_by_index: dict[int, Outcome] = {}  # by the position of the cell in `runs`
+        self.outcome_by_label: dict[str, Outcome] = {}
 
-    @property
-    def outcomes(self) -> list[Outcome]:
-        """The outcomes of the cells that were executed, in the order of their submission."""
-        return [self.outcome_by_index[index] for index in sorted(self.outcome_by_index)]
+    def execute(self, runs: Runs, ask: Callable[[], bool]) -> list[Outcome]:
+        """Execute runs, and return the outcomes of their cells.
 
-    def slots(self) -> int:
-        """It is one process."""
-        return 1
+        Args:
+          runs: the runs.
+          ask: whether to stop.
 
-    def submit(self, runs: Runs) -> None:
-        """Take these runs."""
-        self.runs = list(runs)
-
-    def as_completed(self, ask: Callable[[], bool]) -> Iterator[list[RunKey]]:
-        """Execute the runs, and yield those of a cell when it has its outcome; see `Executor`."""
-        waiting: dict[int, PlannedExperiment] = {}
-        for index, (cell, seeds) in enumerate(self.runs):
+        Raises:
+          Interrupted: when `ask` said so.
+        """
+        waiting: list[PlannedCell] = []
+        for cell, seeds in runs:
             try:
                 planned = self._planned(cell, seeds)
             except FATAL:
                 raise
             except Exception as error:
-                self.outcome_by_index[index] = _failed(cell, error)
-                yield keys_of([(cell, seeds)])
+                self._failed(cell, error)
                 continue
 
             # Cells over other samples wait until these are done: few samples are in memory then.
-            first = next(iter(waiting.values()), planned)
-            if len(waiting) >= MAX_RUNS or not _same_samples(planned, first):
-                yield from self._execute_waiting(waiting, ask)
-                waiting = {}
-            waiting[index] = planned
-        yield from self._execute_waiting(waiting, ask)
-
-    def cancel(self) -> None:
-        """Forget the runs: nothing is executed outside of `as_completed`."""
-        self.runs = []
+            if waiting and (len(waiting) >= MAX_RUNS or not _same_samples(planned, waiting[0][1])):
+                self._execute_waiting(waiting, ask)
+                waiting = []
+            waiting.append((cell, planned))
+        self._execute_waiting(waiting, ask)
+        return [self.outcome_by_label[label_of(cell.key_columns)] for cell, _ in runs]
 
     def _planned(self, cell: Cell, seeds: Sequence[int]) -> PlannedExperiment:
         """Build a cell."""
@@ -119,27 +109,17 @@ class Sweep:
             seeds=[seed for seed in experiment.plans if seed in seeds],
         )
 
-    def _execute_waiting(
-        self, waiting: dict[int, PlannedExperiment], ask: Callable[[], bool]
-    ) -> Iterator[list[RunKey]]:
+    def _execute_waiting(self, waiting: list[PlannedCell], ask: Callable[[], bool]) -> None:
         """Execute cells over the same samples, those that train by one program together."""
         while waiting:
-            first = next(iter(waiting.values()))
-            group: dict[int, PlannedExperiment] = {}
-            remaining: dict[int, PlannedExperiment] = {}
-            for index, planned in waiting.items():
-                chosen = group if _can_run_together(planned, first) else remaining
-                chosen[index] = planned
+            _, first = waiting[0]
+            group = [entry for entry in waiting if _can_run_together(entry[1], first)]
+            waiting = [entry for entry in waiting if not _can_run_together(entry[1], first)]
+            self._execute_group(group, ask)
 
-            self.outcome_by_index |= self._execute_group(group, ask)
-            yield keys_of([self.runs[index] for index in group])
-            waiting = remaining
-
-    def _execute_group(
-        self, group: dict[int, PlannedExperiment], ask: Callable[[], bool]
-    ) -> dict[int, Outcome]:
+    def _execute_group(self, group: list[PlannedCell], ask: Callable[[], bool]) -> None:
         """Execute cells together; when that fails, one by one, to know which of them fail."""
-        planned_cells = list(group.values())
+        planned_cells = [planned for _, planned in group]
         try:
             with planned_cells[0].numerics():
                 results = execute(planned_cells, self.run_files, None, self.listen, ask)
@@ -147,16 +127,21 @@ class Sweep:
             raise
         except Exception as error:
             if len(group) == 1:
-                (index,) = group
-                cell, _ = self.runs[index]
-                return {index: _failed(cell, error)}
-            outcomes: dict[int, Outcome] = {}
-            for index, planned in group.items():
-                outcomes |= self._execute_group({index: planned}, ask)
-            return outcomes
+                self._failed(group[0][0], error)
+                return
+            for entry in group:
+                self._execute_group([entry], ask)
+            return
+        for (cell, _), result in zip(group, results, strict=True):
+            self.outcome_by_label[label_of(cell.key_columns)] = Outcome(cell, result)
 
-        cells = [self.runs[index][0] for index in group]
-        return dict(zip(group, map(Outcome, cells, results), strict=True))
+    def _failed(self, cell: Cell, error: Exception) -> None:
+        """The cell cannot be run."""
+        line = " ".join(str(error).split())
+        reason = with_relative_paths(line, roots_of(cell.scenario.document))
+        out_of_memory = exit_code(error) == 8 or bool(exhausted(error))
+        outcome = Outcome(cell, None, reason or type(error).__name__, out_of_memory)
+        self.outcome_by_label[label_of(cell.key_columns)] = outcome
 
 
 def run_sweep(
@@ -198,12 +183,9 @@ def run_sweep(
             listen=None,
             build=builds.build,
         )
-        execute_all(sweep, runs, ask)
-    reasons = {}
-    for outcome in sweep.outcomes:
-        if outcome.result is None:
-            reasons[label_of(outcome.cell.key_columns)] = outcome.reason
-    return reasons
+        outcomes = sweep.execute(runs, ask)
+    failed = [outcome for outcome in outcomes if outcome.result is None]
+    return {label_of(outcome.cell.key_columns): outcome.reason for outcome in failed}
 
 
 def build_cell(
@@ -275,14 +257,6 @@ def _can_run_together(planned: PlannedExperiment, other: PlannedExperiment) -> b
         return False
     plans = zip(one.plans.values(), two.plans.values(), strict=True)
     return all(can_train_together([one.program, two.program], pair) for pair in plans)
-
-
-def _failed(cell: Cell, error: Exception) -> Outcome:
-    """The outcome of a cell that cannot be run."""
-    line = " ".join(str(error).split())
-    reason = with_relative_paths(line, roots_of(cell.scenario.document)) or type(error).__name__
-    out_of_memory = exit_code(error) == 8 or bool(exhausted(error))
-    return Outcome(cell, None, reason, out_of_memory)
 
 
 def data_key(scenario: Scenario) -> str:

@@ -26,7 +26,7 @@ from fedsim.cli import cli
 from fedsim.errors import LostError, ProcessError
 from fedsim.machine import threads_in_force
 from fedsim.runs import remote
-from fedsim.runs.cluster import Cluster, connected, tasks_of
+from fedsim.runs.cluster import Cluster, connected
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.terms import Terms, differing, environment_of
 from fedsim.scenario import read
@@ -146,17 +146,6 @@ def test_differences_between_machines_are_named(tmp_path):
     assert data == [f"data '{missing}' are missing {put}", f"data '{other}' differ {put}"]
 
 
-def test_tasks_hold_neighbours_and_every_run_once():
-    asked = [(name, (0, 1, 2)) for name in "abcdefgh"]
-    parts = tasks_of(asked, slots=2)
-    assert [[cell for cell, _ in part] for part in parts] == [[name] for name in "abcdefgh"]
-    assert [
-        seeds for part in tasks_of([("a", tuple(range(16)))], slots=1) for _, seeds in part
-    ] == [tuple(range(i, i + 4)) for i in (0, 4, 8, 12)]
-    assert [len(part) for part in tasks_of([(i, (0,)) for i in range(32)], slots=2)] == [4] * 8
-    assert tasks_of([("a", ())], slots=2) == []
-
-
 @pytest.mark.long
 def test_orders_of_a_comparison_share_a_process_that_ends_when_there_are_no_more(monkeypatch):
     document = read(SCENARIO).document
@@ -164,18 +153,17 @@ def test_orders_of_a_comparison_share_a_process_that_ends_when_there_are_no_more
     terms = Terms(document, os.getcwd(), threads_in_force(), None, (), environment, {})
     order = pickle.dumps(remote.Order(terms, [], {}))
 
-    for comparison in ("first", "first", "second"):
-        assert remote.execute_order(order, comparison, lambda: True) == ({}, {})
-        (process,) = remote._idle
-        if process.comparison == "first":
-            first = process
-    assert first.orders == 2 and first.process.returncode == -signal.SIGKILL
-    assert process.comparison == "second" and process.process.poll() is None
+    assert remote.execute_order(order, "first", lambda: True) == ({}, {})
+    (first,) = remote._idle
+    assert remote.execute_order(order, "first", lambda: True) == ({}, {})
+    assert remote._idle == [first] and first.process.poll() is None
 
     monkeypatch.setattr(remote, "IDLE_SECONDS", 0.1)
     assert remote.execute_order(order, "second", lambda: True) == ({}, {})
-    until(lambda: not process.folder.exists(), 10)
-    assert process.process.returncode == -signal.SIGKILL and not remote._idle
+    (second,) = remote._idle
+    assert second is not first and first.process.returncode == -signal.SIGKILL
+    until(lambda: second.process.poll() == 0, 20)
+    assert not second.output.parent.exists()
 
 
 @pytest.mark.long
@@ -186,13 +174,12 @@ def test_a_process_that_dies_between_orders_is_replaced_and_one_that_dies_in_an_
         remote.execute_order(order, "third", lambda: True)
     with pytest.raises(RuntimeError, match="cancelled"):
         remote.execute_order(order, "third", lambda: False)
-    assert not remote._idle
 
     gone = remote.OrderProcess("third")
     gone.process.kill()
     gone.process.wait()
-    remote._keep(gone)
-    assert remote._idle_process("third") is None and not gone.folder.exists()
+    remote._idle.append(gone)
+    assert remote._idle_process("third") is None and not gone.output.parent.exists()
 
 
 # ----------------------------------------------------------------------------------- a real cluster

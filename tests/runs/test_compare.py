@@ -25,8 +25,7 @@ from fedsim.cli import console
 from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
 from fedsim.report.results import rows_of
-from fedsim.runs import workers
-from fedsim.runs.executor import all_runs, keys_of
+from fedsim.runs.executor import all_runs, keys_of, next_family, tasks_by_family
 from fedsim.scenario import read
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
@@ -366,7 +365,7 @@ def test_interrupted_processes_end_and_leave_their_commits(tmp_path, root):
 def test_processes_get_the_runs_that_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
-    families = workers._tasks_by_family(all_runs(cells), 2)
+    families = tasks_by_family(all_runs(cells), 2, most=16, least=2)
     dealt = [run for parts in families for part in parts for run in keys_of(part)]
     assert sorted(dealt) == sorted(keys_of(all_runs(cells)))
     kinds = [
@@ -376,16 +375,16 @@ def test_processes_get_the_runs_that_they_have_compiled():
     assert len(families) == 4 and all(
         len(kind) == 1 for kind in kinds
     )  # what differs in its data alone needs no other program
-    assert workers._next_family(families, {}, 0) == 0
-    assert workers._next_family(families, {0: 0}, 1) == 1
-    assert workers._next_family(families, {0: 2, 1: 0}, 0) == 2  # its own
+    assert next_family(families, {}, 0) == 0
+    assert next_family(families, {0: 0}, 1) == 1
+    assert next_family(families, {0: 2, 1: 0}, 0) == 2  # its own
     left = [[], families[1][:1], families[2], []]
-    assert workers._next_family(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
-    assert workers._next_family([[], []], {0: 0}, 0) is None
+    assert next_family(left, {0: 0, 1: 1, 2: 2}, 0) == 2  # what has most left
+    assert next_family([[], []], {0: 0}, 0) is None
     alone = design_of(
         read({**SCENARIO, "seeds": 1}), ["fedavg"], {"client.lr": [0.05, 0.1, 0.2, 0.3]}
     ).cells
-    (parts,) = workers._tasks_by_family(all_runs(alone), 2)
+    (parts,) = tasks_by_family(all_runs(alone), 2, most=16, least=2)
     assert [len(part) for part in parts] == [1, 1, 1, 1]  # all processes have work
 
 
