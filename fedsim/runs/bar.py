@@ -10,7 +10,6 @@ from rich.table import Column
 from rich.text import Text
 
 from fedsim.runs.progress import Show
-from fedsim.runs.time_left import on_a_clock
 
 # Characters of the bar, on a terminal of at most WIDTH columns and on a wider one.
 WIDTH = 100
@@ -51,3 +50,15 @@ def bar(console: Console, name: str, total: int) -> Iterator[Show]:
             view.update(task, completed=done, total=total, description=words, estimate=estimate)
 
         yield show
+
+
+def on_a_clock(seconds: float | None) -> str:
+    """Return a time in few characters, of the same width below ten hours.
+
+    >>> on_a_clock(None), on_a_clock(42), on_a_clock(600), on_a_clock(10_000)
+    ('-:--:--', '0:00:42', '0:10:00', '2:46:40')
+    """
+    if seconds is None:
+        return "-:--:--"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import os
 import tempfile
 import time
@@ -17,24 +18,22 @@ from fedsim.assemble.experiment import numerics
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.runs import derive, directory
-from fedsim.runs.commits import committed
 from fedsim.runs.comparison import Comparison, Outcome
 from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.displays import progress_of
 from fedsim.runs.environment import memory, numerical, surroundings
-from fedsim.runs.execute import Configuration, EndedRun, Listener, Progress, Watch, listener
+from fedsim.runs.execute import Listener, Watch, listener
 from fedsim.runs.executor import (
     Carrier,
-    RunKey,
     all_runs,
     execute_elsewhere,
-    programs_of,
     unfinished_and_ended,
 )
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.given import Given
 from fedsim.runs.logs import LogOpener, log_opener
+from fedsim.runs.progress import Count
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import demand_own_samples, resolve_design
 from fedsim.runs.run import seed_edits, texts_of
@@ -45,7 +44,7 @@ from fedsim.runs.workers import Workers
 from fedsim.scenario.added import idle_sections
 from fedsim.scenario.plugins import plugin_links
 from fedsim.scenario.recorded_paths import resolved_from, roots_of, written_texts
-from fedsim.study.grid import Cell, Design, design_of
+from fedsim.study.grid import Design, design_of
 from fedsim.study.summary import NOT_FEDERATED
 
 
@@ -73,7 +72,7 @@ class Options(NamedTuple):
     device: str | None
     resume: bool
     watch: Watch | None
-    progress: Progress | None
+    progress: Count | None
     ask: Callable[[], bool]
     pictures: bool
     open_log: LogOpener | None
@@ -501,66 +500,18 @@ def _execute(session: Session, local: Sweep, carrier: Carrier | None) -> list[Ou
       Interrupted: when `ask` said so.
       LostError: when workers were lost.
     """
-    options = session.options
-    if options.progress is not None:
-        processes = 1 if carrier is None else carrier.slots()
-        options.progress.comparison_started(_configurations(session.design.cells), processes)
+    ask = session.options.ask
+    progress = session.options.progress
+    if progress is not None:
+        progress.comparison_started(session.design.cells)
 
     runs = all_runs(session.design.cells)
     if carrier is not None and session.run_files is not None:
-        report = _reporter(options.progress, session.run_files)
         unfinished, ended = unfinished_and_ended(runs, session.run_files)
-        report(ended)
-        with contextlib.closing(execute_elsewhere(carrier, unfinished, options.ask)) as executing:
-            for ended in executing:
-                report(ended)
+        with contextlib.closing(execute_elsewhere(carrier, unfinished, ask)) as executing:
+            for keys in itertools.chain([ended], executing):
+                if progress is not None:
+                    progress.runs_ended(keys)
 
     # Runs that were executed elsewhere are only read from their journals here.
-    return local.execute(runs, options.ask)
-
-
-# ------------------------------------------------------------------- the progress of other runs
-
-
-def _configurations(cells: Sequence[Cell]) -> dict[str, Configuration]:
-    """What is to be executed, by label."""
-    configurations = {}
-    for number, cell in enumerate(cells, 1):
-        spec = cell.scenario.spec
-        configurations[label_of(cell.key_columns)] = Configuration(
-            number=number,
-            runs=len(spec.seeds),
-            rounds=spec.rounds,
-            program=programs_of(cell),
-        )
-    return configurations
-
-
-def _reporter(progress: Progress | None, run_files: RunFiles) -> Callable[[Sequence[RunKey]], None]:
-    """A function that reports runs that were executed elsewhere and have ended."""
-
-    def report(runs: Sequence[RunKey]) -> None:
-        if progress is not None:
-            progress.runs_ended([_ended_run(run_files, label, seed) for label, seed in runs])
-
-    return report
-
-
-def _ended_run(run_files: RunFiles, label: str, seed: int) -> EndedRun:
-    """A run that was executed elsewhere, from its journal.
-
-    One that is damaged is reported later, when it is read for the tables.
-    """
-    progress = None
-    with contextlib.suppress(CheckpointError):
-        # No target length is needed to read what was committed.
-        progress = committed(run_files.folder(label, seed), rounds=0)
-    if progress is None or not progress.tables.get("timing"):
-        return EndedRun(label)
-    last = progress.tables["timing"][-1]
-    return EndedRun(
-        label=label,
-        rounds=progress.round,
-        wall_seconds=last["wall_seconds"],
-        compile_seconds=last["compile_seconds"],
-    )
+    return local.execute(runs, ask)

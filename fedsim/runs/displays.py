@@ -15,7 +15,6 @@ from typing import Any
 
 from fedsim.engine.processes import is_first_process
 from fedsim.runs.progress import Count, Show
-from fedsim.runs.time_left import in_words
 from fedsim.scenario import Scenario
 
 SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal
@@ -126,6 +125,20 @@ def line_of(name: str, done: int, total: int, words: str, left: float | None) ->
     """
     about = f", about {in_words(left)} left" if left and done < total else ""
     return f"{name}: {done}/{total} rounds{about}  {words}"
+
+
+def in_words(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> in_words(42), in_words(600), in_words(10_000)
+    ('42 s', '10 min', '2 h 47 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 class Lines:

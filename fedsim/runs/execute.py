@@ -1,8 +1,8 @@
 """The runs of experiments, each recorded in a journal from which it can resume."""
 
 import functools
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from fedsim import tree
 from fedsim.assemble import Experiment
@@ -80,81 +80,17 @@ Watch = Callable[[Experiment, int, Row], None]
 Listener = Callable[[JournaledRun, Row | None], None]
 
 
-class Configuration(NamedTuple):
-    """What a comparison is to run of one configuration.
-
-    Attributes:
-      number: its number, from 1.
-      runs: how many runs it has.
-      rounds: how many rounds each of them has.
-      program: equal for configurations that compile to the same programs.
-    """
-
-    number: int
-    runs: int
-    rounds: int
-    program: Hashable
-
-
-class EndedRun(NamedTuple):
-    """A run of a comparison that another process executed, and that has ended.
-
-    Attributes:
-      label: the label of its configuration.
-      rounds: the rounds that it took; 0 where it failed.
-      wall_seconds: the seconds that it took.
-      compile_seconds: those of them in which programs were compiled.
-    """
-
-    label: str
-    rounds: int = 0
-    wall_seconds: float = 0.0
-    compile_seconds: float = 0.0
-
-
-class Progress(Protocol):
-    """What shows the progress of runs: it is told when they start and end, and their rows."""
-
-    def comparison_started(
-        self, configurations: Mapping[str, Configuration], processes: int
-    ) -> None:
-        """A comparison of these configurations, by label, starts on this many processes."""
-
-    def set_configuration(self, who: Mapping[str, Any]) -> None:
-        """The following calls are about this configuration."""
-
-    def run_started(self, experiment: Experiment, seed: int, run: Run) -> None:
-        """A run starts, resumes from its last commit, or had ended before."""
-
-    def runs_ended(self, runs: Sequence[EndedRun]) -> None:
-        """Other processes have executed these runs."""
-
-    def __call__(self, experiment: Experiment, seed: int, row: Row) -> None:
-        """A run has a new row."""
-
-
-def listener(watch: Watch | None, progress: Progress | None, log: Listener | None) -> Listener:
-    """Combine a user's `watch`, what shows the progress, and a log into one listener."""
+def listener(watch: Watch | None, *listeners: Listener | None) -> Listener:
+    """Combine a user's `watch` and listeners, as far as there are any, into one listener."""
 
     def listen(journaled: JournaledRun, row: Row | None) -> None:
-        if progress is not None:
-            _report(progress, journaled, row)
         if row is not None and watch is not None:
             watch(journaled.experiment, journaled.who["seed"], row)
-        if log is not None:
-            log(journaled, row)
+        for each in listeners:
+            if each is not None:
+                each(journaled, row)
 
     return listen
-
-
-def _report(progress: Progress, journaled: JournaledRun, row: Row | None) -> None:
-    """Report a run that starts, or its new row."""
-    seed = journaled.who["seed"]
-    progress.set_configuration(journaled.who)
-    if row is None:
-        progress.run_started(journaled.experiment, seed, journaled.run)
-    else:
-        progress(journaled.experiment, seed, row)
 
 
 def execute(

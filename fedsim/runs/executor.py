@@ -37,10 +37,6 @@ class Carrier(Protocol):
 
     name: str
 
-    def slots(self) -> int:
-        """About how many runs are executed side by side."""
-        ...
-
     def prepare(self, runs: Runs) -> list[list[Runs]]:
         """Get ready for these runs -> the tasks that they are cut into, by family."""
         ...

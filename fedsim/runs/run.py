@@ -24,7 +24,6 @@ from fedsim.runs.environment import memory
 from fedsim.runs.execute import (
     Beginning,
     PlannedExperiment,
-    Progress,
     Watch,
     commit_beginning,
     execute,
@@ -33,6 +32,7 @@ from fedsim.runs.execute import (
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.given import Given
 from fedsim.runs.logs import LogOpener, log_opener
+from fedsim.runs.progress import Count
 from fedsim.runs.record import identity, record_of
 from fedsim.runs.refusals import read_checked
 from fedsim.runs.result import Numerics, Result
@@ -73,7 +73,7 @@ class Options(NamedTuple):
     resume: bool = False
     device: str | None = None
     watch: Watch | None = None
-    progress: Progress | None = None
+    progress: Count | None = None
     ask: Callable[[], bool] = lambda: False
     open_log: LogOpener | None = None
     pictures: bool = False

@@ -72,10 +72,6 @@ class Workers:
         self.latest: dict[int, Future[None]] = {}
         self.latest_family: dict[int, int] = {}
 
-    def slots(self) -> int:
-        """How many processes there are."""
-        return self.jobs
-
     def prepare(self, runs: Runs) -> list[list[Runs]]:
         """Start the other processes, and cut the runs into tasks that train side by side."""
         context = multiprocessing.get_context("spawn")

@@ -319,7 +319,7 @@ def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
             time.sleep(0.01)
         os.kill(spawned[0], signal.SIGKILL)
         _, errors = parent.communicate()
-    assert parent.returncode == 0 and "a process of the comparison is gone" in errors
+    assert parent.returncode == 0 and "a process of the comparison is gone" in errors, errors
     assert bits(tmp_path / "one") == bits(tmp_path / "two")
 
 

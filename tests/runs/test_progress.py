@@ -17,9 +17,7 @@ from rich.console import Console
 
 from fedsim.runs.bar import bar
 from fedsim.runs.displays import Lines
-from fedsim.runs.execute import Configuration, EndedRun
 from fedsim.runs.progress import Count
-from fedsim.runs.time_left import Point, TimeLeft
 
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SPEC = SimpleNamespace(spec=SimpleNamespace(name="study", rounds=200, seeds=[0, 1]))
@@ -32,126 +30,83 @@ def row(round, status="running", wall=3.0):
     )
 
 
+def of(seed, method="median", variant="", run=None):
+    """What a count reads of a run with a journal."""
+    who = {"method": method, "variant": variant, "seed": seed}
+    return SimpleNamespace(who=who, run=run)
+
+
 def counted():
-    """A count, and what it has shown: rounds, rounds in all, words, and seconds left."""
+    """A count, what it has shown (rounds, rounds in all, words, seconds left), and its clock."""
     shown, clock = [], [0.0]
-    return Count(SPEC, lambda *count: shown.append(count), lambda: clock[0]), shown
+    return Count(SPEC, lambda *count: shown.append(count), lambda: clock[0]), shown, clock
+
+
+def cell(method, malicious):
+    spec = SimpleNamespace(rounds=200, seeds=[0, 1])
+    who = {"method": method, "variant": f"fleet.malicious={malicious}"}
+    return SimpleNamespace(key_columns=who, scenario=SimpleNamespace(spec=spec))
+
+
+CELLS = [cell("fedavg", 0), cell("fedprox(mu=0.1)", 0), cell("fedprox(mu=0.1)", 0.2)]
 
 
 def test_a_comparison_names_its_current_configuration():
-    count, shown = counted()
-    labels = [
-        "fedavg fleet.malicious=0",
-        "fedprox(mu=0.1) fleet.malicious=0",
-        "fedprox(mu=0.1) fleet.malicious=0.2",
-    ]
-    count.comparison_started(
-        {label: Configuration(n, 2, 200, label) for n, label in enumerate(labels, 1)}, processes=1
-    )
-    count.set_configuration({"method": "fedprox(mu=0.1)", "variant": "fleet.malicious=0.2"})
-    one, other = object(), object()
-    count(one, 0, row(40))
+    count, shown, _ = counted()
+    count.comparison_started(CELLS)
+    one = of(0, "fedprox(mu=0.1)", "fleet.malicious=0.2")
+    other = of(0, "fedavg", "fleet.malicious=0")
+    count(one, row(40))
     label = "[3/3] fedprox(mu=0.1) fleet.malicious=0.2"
     words = f"{label}: round 40/200  accuracy 0.5000  20.0 rounds/s"
     assert shown[-1][:3] == (40, 1200, words)
-    count.set_configuration({"method": "fedavg", "variant": "fleet.malicious=0"})
-    count(other, 0, row(10))
+    count(other, row(10))
     assert shown[-1][:2] == (50, 1200) and shown[-1][2].startswith(
         "[1+3/3] fedavg fleet.malicious=0 and 1 more: round 10"
     )
-    count(one, 0, row(200, "done"))
-    count(other, 0, row(20))
+    count(one, row(200, "done"))
+    count(other, row(20))
     assert shown[-1][0] == 220 and shown[-1][2].startswith(
         "[1/3] fedavg fleet.malicious=0: round 20/200"
     )
-    count.runs_ended([EndedRun("fedavg fleet.malicious=0")])
-    assert shown[-1][:3] == (420, 1200, "2 of 6 runs ended")
+
+
+def test_runs_of_other_processes_are_counted_as_they_end():
+    count, shown, clock = counted()
+    count.comparison_started(CELLS)
+    count.runs_ended([("fedavg fleet.malicious=0", 0)])  # before
+    assert shown[-1] == (200, 1200, "1 of 6 runs ended", None)
+    clock[0] = 10.0
+    count.runs_ended([("fedavg fleet.malicious=0", 1)])
+    assert shown[-1] == (400, 1200, "2 of 6 runs ended", 10.0 * 4)
+    count(of(1, "fedavg", "fleet.malicious=0", SimpleNamespace(round=200, status="done")), None)
+    assert count.runs_done == 2  # it is only read here
 
 
 def test_runs_of_several_seeds_are_numbered():
-    count, shown = counted()
-    count(0, 0, row(0))
-    count(0, 1, row(8))
+    count, shown, _ = counted()
+    count(of(0), row(0))
+    count(of(1), row(8))
     assert [words for _, _, words, _ in shown] == [
         "run 1 of 2: round 0/200  compiling",
         "runs 1 to 2 of 2: round 0/200  accuracy 0.5000  4.0 rounds/s",
     ]
 
 
-def test_resumed_runs_are_counted_from_their_commit():
-    count, shown = counted()
-    for seed, round, status, earlier in ((0, 200, "done", 50.0), (1, 100, "running", 60.0)):
-        clock = SimpleNamespace(earlier=(earlier, 10.0))
-        count.run_started(0, seed, SimpleNamespace(round=round, status=status, stopwatch=clock))
-    count(0, 1, row(110, wall=71.0 - 9.0))
-    assert shown[-1][:2] == (310, 400) and shown[-1][2].startswith("run 2 of 2: round 110/200")
-    assert shown[-1][3] == pytest.approx(
-        90 * (61 - 50) / 10
-    )  # its pace here, times its remaining rounds
-
-
-# ---------------------------------------------------------------------------- how long it will take
-
-ONE = Configuration(number=1, runs=1, rounds=200, program="one")
-
-
-def remaining(**configurations):
-    time = [0.0]
-    return TimeLeft(configurations, clock=lambda: time[0]), time
-
-
-def test_compile_time_does_not_affect_the_pace():
-    """Two minutes of compiling, and a second for every round: three minutes are left, not hours."""
-    left, _ = remaining(a=ONE)
-    assert left.seconds() is None
-    left.row("a", 0, Point(0, working=1.0, compiling=2.0), last=False)
-    assert left.seconds() is None
-    left.row("a", 0, Point(1, working=2.0, compiling=122.0), last=False)
-    assert left.seconds() == 199
-    left.row("a", 0, Point(2, working=2.5, compiling=122.0), last=False)
-    assert (
-        left.seconds() == 198 * 0.5
-    )  # the round that compiled does not count towards the pace yet
-
-
-def test_the_pace_is_that_of_the_last_rounds_and_the_time_left_counts_down():
-    left, time = remaining(a=ONE)
-    for r in range(101):
-        left.row("a", 0, Point(r, working=float(r), compiling=9.0), last=False)
-    for r in range(101, 121):
-        left.row("a", 0, Point(r, working=100.0 + 3 * (r - 100), compiling=9.0), last=False)
-    assert left.seconds() == 80 * 3
-    time[0] = 15.0
-    assert left.seconds() == 80 * 3 - 15
-    left.row("a", 0, Point(150, working=250.0, compiling=9.0), last=True)  # it diverged
-    assert left.seconds() == 0
-
-
-def test_a_program_is_compiled_once_and_similar_runs_share_a_pace():
-    other = Configuration(number=2, runs=3, rounds=200, program="other")
-    left, _ = remaining(
-        a=ONE, b=ONE._replace(number=3), c=other, d=other._replace(number=4, rounds=100)
-    )
-    left.row("a", 0, Point(0, 0.0, 10.0), last=False)
-    left.row("a", 0, Point(100, 200.0, 40.0), last=False)
-    rounds = 100 + 200 + 3 * 200 + 3 * 100
-    assert left.seconds() == 2 * rounds + 40  # seconds a round, and one more program
-    left.row("c", 0, Point(0, 0.0, 10.0), last=False)
-    left.row("c", 0, Point(100, 500.0, 60.0), last=False)
-    assert left.seconds() == 2 * (100 + 200) + 5 * (3 * 200 - 100 + 3 * 100)
-
-
-def test_parallel_processes_share_the_time_left():
-    other = Configuration(number=2, runs=2, rounds=100, program="other")
-    time = [0.0]
-    left = TimeLeft({"a": ONE._replace(runs=3), "b": other}, processes=4, clock=lambda: time[0])
-    left.ended(EndedRun("a", rounds=200, wall_seconds=440.0, compile_seconds=40.0))
-    assert left.seconds() == ((2 * 200 + 2 * 100) * 2 + 40) / 4
-    left.ended(EndedRun("b"))  # it failed
-    assert left.seconds() == ((2 * 200 + 100) * 2 + 40) / 4
-    time[0] = 10.0
-    left.ended(EndedRun("b", rounds=100, wall_seconds=500.0, compile_seconds=100.0))
-    assert left.seconds() == 2 * 200 * 2 / 4
+def test_the_time_left_follows_from_rounds_after_the_first_row():
+    """Neither what compiled before that counts, nor what an earlier command has done."""
+    count, shown, clock = counted()
+    count(of(0, run=SimpleNamespace(round=100, status="running")), None)
+    clock[0] = 50.0
+    count(of(0), row(110))
+    assert shown[-1][:2] == (110, 400) and shown[-1][3] is None
+    clock[0] = 55.0
+    count(of(0), row(120))
+    assert shown[-1][3] == (400 - 120) * 5 / 10
+    count(of(1, run=SimpleNamespace(round=200, status="done")), None)
+    clock[0] = 60.0
+    count(of(0), row(130))
+    assert shown[-1][:2] == (330, 400) and shown[-1][3] == (400 - 330) * 5 / 10
 
 
 def test_without_a_terminal_a_line_is_printed_every_half_minute_and_at_the_end():
