@@ -40,11 +40,9 @@ class Failure(Exception):
 
     Attributes:
       exit_code: the exit code of the process.
-      located: whether the text begins with FILE:LINE:COLUMN, which editors and terminals open.
     """
 
     exit_code = 1
-    located = False
 
     def _render_traceback_(self) -> list[str]:
         """The lines that IPython prints in place of a traceback: the text says what to do."""
@@ -85,16 +83,19 @@ class ScenarioError(Failure, ValueError):
     """
 
     exit_code = 2
-    located = True
     mended: Any = None
 
     def __init__(self, problems: Iterable[Problem], file: str = "scenario"):
         self.problems: list[Problem] = list(problems)
         self.file = file
+        super().__init__("\n".join(problem.text(file) for problem in self.listed()))
+
+    def listed(self) -> list[Problem]:
+        """Return the problems that are shown, and how many more there are."""
         listed = self.problems[:MAX_PROBLEMS]
         if len(listed) < len(self.problems):
             listed.append(Problem("", f"and {len(self.problems) - len(listed)} more problems"))
-        super().__init__("\n".join(problem.text(file) for problem in listed))
+        return listed
 
 
 class ScenarioTooLargeError(ScenarioError):

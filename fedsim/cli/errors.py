@@ -9,7 +9,7 @@ import traceback
 import click
 
 from fedsim.cli.suggestions import edit_of, meant_options
-from fedsim.errors import Failure, LostError, brief, exhausted, exit_code
+from fedsim.errors import Failure, LostError, ScenarioError, brief, exhausted, exit_code
 from fedsim.synonyms import answer, synonym
 
 # Where JAX reads the variables JAX_* of the environment.
@@ -124,13 +124,24 @@ def print_error(error: Exception, farewell: str) -> int:
     if code == 1:
         return _print_unforeseen(error)
 
+    if isinstance(error, ScenarioError):
+        return _print_problems(error)
     text = str(error)
     if code == 4 and isinstance(error, OSError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    is_located = isinstance(error, Failure) and error.located
     for line in text.splitlines():
-        _print(line if is_located else f"fedsim: error: {line}", code)
+        _print(f"fedsim: error: {line}", code)
     return code
+
+
+def _print_problems(error: ScenarioError) -> int:
+    """Print every problem of a scenario; on a terminal each with the line that it is about."""
+    from fedsim.cli.excerpt import print_excerpt
+
+    for problem in error.listed():
+        _print(problem.text(error.file), error.exit_code)
+        print_excerpt(problem, error.file)
+    return error.exit_code
 
 
 def _print(line: str, code: int) -> int:
