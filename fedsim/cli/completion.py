@@ -13,8 +13,13 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 
 from fedsim.errors import ScenarioError
 from fedsim.kinds import ALIASES, FAMILIES
-from fedsim.scenario.annotations import annotation_of, item_of, kinds_of
-from fedsim.scenario.expected import literal_words, plain_types
+from fedsim.scenario.annotations import (
+    annotation_of,
+    item_of,
+    kinds_of,
+    literal_words,
+    plain_types,
+)
 from fedsim.scenario.keys import Key, keys, keys_at
 from fedsim.scenario.load import document_of
 from fedsim.scenario.reader import value_at

@@ -2,44 +2,47 @@
 
 import typing
 from collections.abc import Collection, Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic.fields import FieldInfo
 
-from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section, is_union, per_registry
+from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section, is_union
+
+PLAIN_TYPES = {int, float, str, bool, list}
+
+
+def members_of(annotation: Any, notes: tuple = ()) -> Iterator[tuple[Any, tuple]]:
+    """Yield (type, metadata) of the members of an annotation's unions, however nested.
+
+    >>> list(members_of(Annotated[int, "a"] | None))
+    [(<class 'int'>, ('a',)), (<class 'NoneType'>, ())]
+    """
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Annotated:
+        yield from members_of(arguments[0], (*arguments[1:], *notes))
+    elif is_union(annotation):
+        for member in arguments:
+            yield from members_of(member, notes)
+    else:
+        yield annotation, notes
 
 
 def kinds_of(annotation: Any) -> AllowedKinds | None:
     """Return the kinds that an annotation allows."""
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) is Annotated:
-        inner, *notes = arguments
-        return _kinds_among(notes) or kinds_of(inner)
-    if is_union(annotation):
-        for member in arguments:
-            if kinds := kinds_of(member):
-                return kinds
-    return None
-
-
-def _kinds_among(notes: list[Any]) -> AllowedKinds | None:
+    notes = [note for _, notes in members_of(annotation) for note in notes]
     return next((note for note in notes if isinstance(note, AllowedKinds)), None)
 
 
 def sections_in(annotation: Any) -> Iterator[Any]:
     """Yield the sections and kinds that an annotation allows, by itself or in a list."""
-    if is_section(annotation) or isinstance(annotation, KindSchema):
-        yield annotation
-        return
-
-    origin = typing.get_origin(annotation)
-    arguments = typing.get_args(annotation)
-    if origin is Annotated:
-        inner, *notes = arguments
-        yield from _kinds_among(notes) or sections_in(inner)
-    elif origin is list or is_union(annotation):
-        for member in arguments:
-            yield from sections_in(member)
+    for member, notes in members_of(annotation):
+        if is_section(member) or isinstance(member, KindSchema):
+            yield member
+        elif typing.get_origin(member) is list:
+            yield from sections_in(typing.get_args(member)[0])
+        for note in notes:
+            if isinstance(note, AllowedKinds):
+                yield from note
 
 
 def section_for(annotation: Any, value: Any) -> Any:
@@ -54,25 +57,26 @@ def section_for(annotation: Any, value: Any) -> Any:
 
 def item_of(annotation: Any) -> Any:
     """Return the annotation of the items of a list that is allowed; None if no list is."""
-    origin = typing.get_origin(annotation)
-    arguments = typing.get_args(annotation)
-    if origin is list:
-        return arguments[0]
-    if origin is Annotated:
-        return item_of(arguments[0])
-    if is_union(annotation):
-        for member in arguments:
-            if item := item_of(member):
-                return item
-    return None
+    lists = (member for member, _ in members_of(annotation) if typing.get_origin(member) is list)
+    return next((typing.get_args(member)[0] for member in lists), None)
 
 
 def is_list(annotation: Any) -> bool:
     """Whether only a list is allowed."""
-    origin = typing.get_origin(annotation)
-    if origin is Annotated:
-        return is_list(typing.get_args(annotation)[0])
-    return origin is list
+    return {typing.get_origin(member) for member, _ in members_of(annotation)} == {list}
+
+
+def plain_types(annotation: Any) -> set[Any]:
+    """Return the types that a value may have if it is no section: those of scalars, and `list`."""
+    members = [member for member, _ in members_of(annotation)]
+    return PLAIN_TYPES.intersection(typing.get_origin(member) or member for member in members)
+
+
+def literal_words(annotation: Any) -> list[str]:
+    """Return the single words that a value may be."""
+    literals = [m for m, _ in members_of(annotation) if typing.get_origin(m) is Literal]
+    words = [word for literal in literals for word in typing.get_args(literal)]
+    return [word for word in words if isinstance(word, str)]
 
 
 def names_of(section: Any) -> Collection[str]:
@@ -84,27 +88,6 @@ def fields_of(section: Any) -> dict[str, FieldInfo]:
     """Return the keys of a section or kind."""
     model = section.model if isinstance(section, KindSchema) else section
     return model.model_fields
-
-
-def nested_in(section: Any) -> dict[str, Any]:
-    """Return the keys of a section that may be sections themselves -> their annotations.
-
-    Of a kind these are only the keys that all kinds have, which needs no model of the kind.
-    """
-    if isinstance(section, KindSchema):
-        return _nested_in_all(section.common)
-    return {name: annotation_of(field) for name, field in section.model_fields.items()}
-
-
-@per_registry
-def _nested_in_all(common: Any) -> dict[str, Any]:
-    """Return what `nested_in` does of the keys that all kinds of a section have."""
-    annotations = {name: annotation_of(field) for name, field in common.model_fields.items()}
-    return {name: inner for name, inner in annotations.items() if _has_kinds(inner)}
-
-
-def _has_kinds(annotation: Any) -> bool:
-    return any(isinstance(section, KindSchema) for section in sections_in(annotation))
 
 
 def annotation_of(field: FieldInfo) -> Any:

@@ -5,7 +5,7 @@ Every message says what was found, what is allowed, and what to do.
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from fedsim.errors import MAX_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
@@ -17,34 +17,29 @@ from fedsim.scenario.annotations import (
     fields_of,
     item_of,
     kinds_of,
+    literal_words,
     names_of,
-    nested_in,
+    plain_types,
     section_for,
-    sections_in,
 )
 from fedsim.scenario.expected import (
     advice,
     families_of,
     joined,
     list_command,
-    literal_words,
-    plain_types,
     type_in_words,
     value_in_words,
     with_article,
 )
 from fedsim.scenario.guesses import belonging, families_with, in_words, meant, row_of, what_is
 from fedsim.scenario.index import KEY, missing_field, refusal
-from fedsim.scenario.keys import is_common
+from fedsim.scenario.keys import places
 from fedsim.scenario.reader import NOWHERE, Document, KeyPath, value_at
 from fedsim.scenario.schema import AllowedKinds, KindSchema, is_section
 from fedsim.scenario.shorthand import CALL, meant_as_call, short_keys
 from fedsim.synonyms import ABSENT, PARAMETER, Synonym, parameters_like, synonym
 
 PLUGIN = "; to use one of your own, add --plugin"
-
-# How many sections deep a misplaced key is looked for.
-MAX_DEPTH = 2
 
 # How many kinds are named that have the keys of a mapping without a kind.
 MAX_FITTING = 6
@@ -428,22 +423,28 @@ def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
         return _remedy_by_row(row, path, known)
     if key.endswith(")"):
         return "; it is the end of a call that a comma cut off: write the call in quotes"
-    if below := dict(_holders(section, key, path[:-1])):
+    if below := _below(key, path[:-1]):
         return _belongs_in(below)
     if near := nearest(key, known):
         return f"; did you mean '{near}'?"
 
-    relatives = _relatives(section, key, root)
+    relatives = _relatives(section, key)
     if relatives and section.name not in relatives:
         return f" of {section.name}; it is a key of {_some(relatives)}"
-
-    elsewhere = dict(_holders(root, key)) if is_section(root) else {}
-    if elsewhere:
-        in_this_section = {p: kinds for p, kinds in elsewhere.items() if p.split(".")[0] == path[0]}
-        return _belongs_in(in_this_section or elsewhere)
+    if is_section(root) and key in places():
+        here = {p: kinds for p, kinds in places()[key].items() if p.split(".")[0] == path[0]}
+        return _belongs_in(here or places()[key])
     if remedy := what_is(key) or meant(key, "kind"):
         return f"; {remedy}"
     return did_you_mean(key, known)
+
+
+def _below(key: str, path: KeyPath) -> dict[str, list[str]]:
+    """Return section with a key -> the kinds that have it, of the sections below a path."""
+    above = "".join(f"{part}." for part in path if isinstance(part, str))
+    return {
+        place: kinds for place, kinds in places().get(key, {}).items() if place.startswith(above)
+    }
 
 
 def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
@@ -503,44 +504,11 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
 
 
-def _relatives(section: Any, key: str, root: Any) -> list[str]:
+def _relatives(section: Any, key: str) -> list[str]:
     """Return the kinds of the same family as this one that have a key."""
     if not isinstance(section, KindSchema):
         return []
-    kinds = [kind for kind in _kinds_below(root) if kind.family == section.family]
-    return list(dict.fromkeys(kind.name for kind in kinds if key in kind.keys))
-
-
-def _holders(
-    annotation: Any, key: str, path: KeyPath = (), depth: int = MAX_DEPTH
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the sections, at and below an annotation, that have a key.
-
-    Yields:
-      the dotted path; and the kinds that have it as a parameter, none if all kinds have it.
-    """
-    sections = list(sections_in(annotation))
-    having = [section for section in sections if key in names_of(section)]
-    if having:
-        is_of_all = any(is_common(section, key) for section in having)
-        yield dotted(path), [] if is_of_all else [section.name for section in having]
-    if depth == 0:
-        return
-
-    nested: dict[str, Any] = {}
-    for section in sections:
-        nested |= nested_in(section)
-    for name, inner in nested.items():
-        yield from _holders(inner, key, (*path, name), depth - 1)
-
-
-def _kinds_below(annotation: Any) -> Iterator[KindSchema]:
-    """Yield all kinds, of all families, at and below an annotation."""
-    for section in sections_in(annotation):
-        if isinstance(section, KindSchema):
-            yield section
-        for inner in nested_in(section).values():
-            yield from _kinds_below(inner)
+    return [kind.name for kind in AllowedKinds(section.family) if key in kind.keys]
 
 
 def meant_paths(path: KeyPath, root: Any, value: Any) -> set[KeyPath]:
@@ -566,6 +534,6 @@ def meant_paths(path: KeyPath, root: Any, value: Any) -> set[KeyPath]:
     if near := nearest(key, names_of(section)):
         return {(*above, near)}
 
-    holders = dict(_holders(section, key, above)) or dict(_holders(root, key))
+    holders = _below(key, above) or places().get(key, {})
     paths = [f"{holder}.{key}".strip(".") for holder in holders]
     return {tuple(dotted_path.split(".")) for dotted_path in paths}

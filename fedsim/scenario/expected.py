@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 from fedsim.errors import shortened
 from fedsim.limits import MAX_INTEGER
+from fedsim.scenario.annotations import is_list, members_of, plain_types
 from fedsim.scenario.schema import AllowedKinds, is_section, is_union
 
 # Type -> singular with article, plural.
@@ -205,14 +206,10 @@ def advice(value: Any, annotation: Any) -> str:
 
 def _as_list(value: Any, annotation: Any) -> str:
     """Return how to write a single entry as the list that is wanted."""
-    origin = typing.get_origin(annotation)
-    if origin is Annotated:
-        inner, *notes = typing.get_args(annotation)
-        # The words of such a note say what to write.
-        if any(isinstance(note, InWords) for note in notes):
-            return ""
-        return _as_list(value, inner)
-    if origin is not list or isinstance(value, bool):
+    notes = [note for _, notes in members_of(annotation) for note in notes]
+    # The words of such a note say what to write.
+    in_words = any(isinstance(note, InWords) for note in notes)
+    if in_words or isinstance(value, bool) or not is_list(annotation):
         return ""
     if isinstance(value, dict):
         return "; write a list, [{...}]"
@@ -234,28 +231,3 @@ def _instead_of_text(text: str, allowed: set[Any]) -> str:
         if text.count(",") == 1:
             text = text.replace(",", ".")
     return f"; write {text}, without quotes" if form.fullmatch(text) else ""
-
-
-def plain_types(annotation: Any) -> set[Any]:
-    """Return the types that a value may have if it is no section: those of scalars, and `list`."""
-    members = {typing.get_origin(member) or member for member in _members(annotation)}
-    return members & {int, float, str, bool, list}
-
-
-def literal_words(annotation: Any) -> list[str]:
-    """Return the single words that a value may be."""
-    words: list[str] = []
-    for member in _members(annotation):
-        if typing.get_origin(member) is Literal:
-            words += [word for word in typing.get_args(member) if isinstance(word, str)]
-    return words
-
-
-def _members(annotation: Any) -> list[Any]:
-    """Return the members of a union, however nested, without their bounds."""
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) is Annotated:
-        return _members(arguments[0])
-    if is_union(annotation):
-        return [inner for member in arguments for inner in _members(member)]
-    return [annotation]

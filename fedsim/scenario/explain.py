@@ -23,10 +23,10 @@ from fedsim.scenario.fragments import fragment_of, links_of, ranges_of_method
 from fedsim.scenario.guesses import in_words, row_of, what_is
 from fedsim.scenario.guide import guide_to_rules
 from fedsim.scenario.index import remedy as remedy_of_field
-from fedsim.scenario.keys import Key, key_names, keys, keys_at, keys_below, paths_of
+from fedsim.scenario.keys import Key, keys, keys_at, keys_below, paths_of, places
 from fedsim.scenario.meanings import meanings, meanings_of_column
 from fedsim.scenario.schema import per_registry
-from fedsim.scenario.sections import Spec
+from fedsim.scenario.sections import CLIENT_SGD, Spec
 from fedsim.spelling import words_of
 from fedsim.synonyms import Synonym, parameters_like
 
@@ -99,7 +99,7 @@ def _remedy(word: str, known: Iterable[str]) -> str:
         return f"; did you mean '{near}'?"
     if meaning := what_is(word.partition(".")[0]):
         return f"; {meaning}"
-    if near := nearest(word, key_names(), alike=0.75):
+    if near := nearest(word, [*places(), *CLIENT_SGD], alike=0.75):
         return f"; did you mean '{near}'?"
     if alike := [name for name in known if _shares_a_word(word, name)]:
         return f"; names with a word of it: {', '.join(alike[:MAX_ALIKE])}"
@@ -187,7 +187,7 @@ def _explain_link(section: str, family: str, link: dict[str, Any]) -> dict[str, 
 def _meanings_of_key(name: str) -> list[dict[str, Any]]:
     """Return the meanings of a key by its path, of a section, or of a key wherever it is."""
     is_path = "." in name or "[" in name
-    if not is_path and name not in key_names():
+    if not is_path and name not in (*places(), *CLIENT_SGD):
         return []
     matches = keys_at(name) or [key for path in paths_of(name) for key in keys_at(path)]
     if not is_path:

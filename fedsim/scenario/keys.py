@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
-from fedsim.scenario.annotations import annotation_of, fields_of, names_of, nested_in, sections_in
+from fedsim.scenario.annotations import annotation_of, fields_of, names_of, sections_in
 from fedsim.scenario.schema import KindSchema, per_registry
 from fedsim.scenario.sections import CLIENT_SGD, LOCAL_OPTIMIZERS, Spec
 
@@ -85,16 +85,28 @@ def is_common(section: Any, name: str) -> bool:
 
 
 @per_registry
-def key_names() -> set[str]:
-    """Return the last names of all paths; unlike `keys`, this makes no model of a kind."""
-    names: set[str] = {*CLIENT_SGD}
-    sections: list[Any] = [Spec]
-    while sections:
-        section = sections.pop()
-        names.update(names_of(section))
-        for annotation in nested_in(section).values():
-            sections += sections_in(annotation)
-    return names
+def places() -> dict[str, dict[str, list[str]]]:
+    """Return name of a key -> path of a section with it -> the kinds that have it there.
+
+    There are none where the section has it whatever its kind. Unlike `keys`, this makes no model of
+    a kind, and does not know the sections below the hyper-parameters of kinds.
+    """
+    places_of: dict[str, dict[str, list[str]]] = {}
+    queue: list[tuple[str, list[Any]]] = [("", [Spec])]
+    for path, sections in queue:  # which grows
+        below: dict[str, list[Any]] = {}
+        for section in sections:
+            for name in names_of(section):
+                kind = "" if is_common(section, name) else section.name
+                places_of.setdefault(name, {}).setdefault(path, []).append(kind)
+            common = section.common if isinstance(section, KindSchema) else section
+            for name, field in common.model_fields.items():
+                below[name] = list(sections_in(annotation_of(field)))
+        queue += [(f"{path}.{name}".lstrip("."), inner) for name, inner in below.items() if inner]
+    for of_name in places_of.values():
+        for path, kinds in of_name.items():
+            of_name[path] = [] if "" in kinds else kinds
+    return places_of
 
 
 @per_registry

@@ -14,10 +14,10 @@ from fedsim.scenario.annotations import (
     item_of,
     kinds_of,
     names_of,
+    plain_types,
     section_for,
     sections_in,
 )
-from fedsim.scenario.expected import plain_types
 from fedsim.scenario.reader import Document, KeyPath, parse, without_line
 from fedsim.scenario.sections import CLIENT_SGD
 

@@ -26,9 +26,8 @@ from fedsim.disk import tables
 from fedsim.errors import EXIT_CODES, ScenarioError, nearest
 from fedsim.rules.sgd import sgd
 from fedsim.scenario import read
-from fedsim.scenario.annotations import annotation_of
+from fedsim.scenario.annotations import annotation_of, literal_words
 from fedsim.scenario.catalogue import family_named
-from fedsim.scenario.expected import literal_words
 from fedsim.scenario.explain import explanations, names
 from fedsim.scenario.guesses import in_words, row_of
 from fedsim.scenario.keys import keys, keys_at
