@@ -1,36 +1,27 @@
 """The JSON Schema of a scenario: completion, hover texts and diagnostics in editors.
 
-All of its content comes from the models of `schema`, that is from signatures and docstrings. Its
-form is the one that yaml-language-server explains best:
+It is pydantic's, of the models of `schema`, that is of signatures and docstrings. What is added is
+how a kind decides about the other keys, in the form that yaml-language-server explains best:
 
 - A section is narrowed down by `if kind: x, then ...`, so that a wrong key is reported as such, and
   not as a mismatch with forty alternatives.
-- Several types of one value are one schema with several `type`s.
 - The text of a kind is at its name, where one looks for it.
 """
 
 import inspect
 import json
-import typing
 from importlib.metadata import version
 from typing import Annotated, Any, Optional
 
-from annotated_types import MaxLen, MinLen
-from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, create_model
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined, to_jsonable_python
+from pydantic import BaseModel, Field, TypeAdapter, create_model
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import CoreSchema, to_jsonable_python
 
 import fedsim.scenario.methods  # noqa: F401 (importing it registers methods)
 from fedsim.scenario.catalogue import aliases_of
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.keys import short_field
-from fedsim.scenario.schema import (
-    WITHIN_KINDS,
-    AllowedKinds,
-    KindSchema,
-    is_section,
-    is_union,
-)
+from fedsim.scenario.schema import WITHIN_KINDS, AllowedKinds, KindSchema
 from fedsim.scenario.sections import CLIENT_SGD, METHODS, Spec
 
 Json = dict[str, Any]
@@ -38,7 +29,6 @@ Json = dict[str, Any]
 DRAFT = "http://json-schema.org/draft-07/schema#"
 NO_KIND = "this is not a kind: write {kind: NAME, ...} or NAME(a=1)"
 NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
-SCHEDULE = "A number, or a schedule of the steps that were taken."
 IN_CALL = "A kind with its parameters, NAME(a=1)."
 CALLED = r"^\s*({})\s*\(.*\)\s*$"
 
@@ -59,14 +49,14 @@ def editor_schema(plugins: bool = True) -> Json:
     model = create_model("Scenario", __base__=Spec, method=(method, field))
 
     draft = Draft(plugins)
-    scenario = draft.section(model)
+    scenario = draft.generate_inner(model.__pydantic_core_schema__)
     scenario["properties"]["method"]["examples"] = ["fedprox(mu=0.1)"]
     return {
         "$schema": DRAFT,
         "$comment": f"optax {version('optax')}",
-        "description": "A fedsim scenario.",
         **_unless_extended(scenario),
-        "definitions": dict(sorted(draft.definitions.items())),
+        "description": "A fedsim scenario.",
+        "definitions": dict(sorted(draft.shared.items())),
     }
 
 
@@ -80,72 +70,75 @@ def _unless_extended(scenario: Json) -> Json:
     return {**scenario, "if": {"required": ["extends"]}, "else": complete}
 
 
-class Draft:
+class Draft(GenerateJsonSchema):
     """A schema under construction; every kind becomes a definition, used wherever it is allowed.
 
     Attributes:
       plugins: whether to include kinds that are not fedsim's.
-      definitions: name, such as `rule.krum` -> schema.
+      shared: name, such as `rule.krum` -> schema.
     """
 
     def __init__(self, plugins: bool):
+        super().__init__()
         self.plugins = plugins
-        self.definitions: dict[str, Json] = {}
+        self.shared: dict[str, Json] = {}
 
-    def section(self, model: type[BaseModel]) -> Json:
-        """Return the schema of a mapping with fixed keys."""
-        schema: Json = {
-            "type": "object",
-            "properties": {name: self.field(field) for name, field in model.model_fields.items()},
-        }
-        required = [name for name in _required(model) if name != "kind"]  # `kinds` requires that
-        if required:
-            schema["required"] = required
-        extra: Any = model.model_config.get("json_schema_extra") or {}
-        return {**schema, "additionalProperties": False, **extra}
+    def generate_inner(self, schema: Any) -> Json:
+        """Return the schema of a value, in which sections stand where they are used."""
+        return super().generate_inner({key: schema[key] for key in schema if key != "ref"})
 
-    def field(self, field: FieldInfo) -> Json:
-        """Return the schema of a key: its text, type, bounds and default."""
-        schema = self.value(field.annotation, tuple(field.metadata))
-        if not field.is_required():
-            default = to_jsonable_python(field.default)
-            if isinstance(default, str) or _has_free_mapping(schema):
-                schema = _inward(schema)
-            schema = {**schema, "default": default}
-        if field.description:
-            schema = {"description": field.description, **schema}
-        return schema
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """Whether a key gets its own name as a title."""
+        return False
 
-    def value(self, annotation: Any, notes: tuple = ()) -> Json:
-        """Return the schema of `Annotated[annotation, *notes]`."""
-        for note in notes:
-            if isinstance(note, AllowedKinds):
-                return self.kinds(note)
-            if isinstance(note, BeforeValidator):
-                if note.json_schema_input_type is not PydanticUndefined:
-                    return self.value(note.json_schema_input_type)
+    def model_schema(self, schema: Any) -> Json:
+        """Return the schema of a section, whose text is that of its key."""
+        section = super().model_schema(schema)
+        # The texts of keys are set when pydantic has made its schema.
+        for name, field in schema["cls"].model_fields.items():
+            if field.description:
+                text = {"description": field.description}
+                section["properties"][name] = text | section["properties"][name]
+        return {key: value for key, value in section.items() if key not in ("title", "description")}
 
-        origin = typing.get_origin(annotation)
-        arguments = typing.get_args(annotation)
-        if origin is Annotated:
-            return self.value(arguments[0], (*arguments[1:], *notes))
-        if is_section(annotation):
-            return self.section(annotation)
-        if is_union(annotation):
-            return _either([self.value(member) for member in arguments])
-        if origin is list:
-            schema: Json = {"type": "array"}
-            if not _is_free_mapping(arguments[0]):
-                schema["items"] = self.value(arguments[0])
-            return {**schema, **_bounds_of_list(notes)}
-        if origin is dict:
-            return {"type": "object"}  # language servers fail on more of a mapping with free keys
+    def get_schema_from_definitions(self, json_ref: Any) -> None:
+        """Return nothing: pydantic need not know what is behind a reference of ours."""
 
-        bounded: Any = Annotated[annotation, *notes] if notes else annotation
-        schema = TypeAdapter(bounded).json_schema()
-        if "const" in schema:
-            return {"type": schema["type"], "enum": [schema["const"]]}
-        return schema
+    def union_schema(self, schema: Any) -> Json:
+        """Return the schema of a union; kinds come first, as language servers explain the first."""
+        union = super().union_schema(schema)
+        if "anyOf" in union:
+            union["anyOf"].sort(key=lambda member: "$ref" not in member)
+        return union
+
+    def default_schema(self, schema: Any) -> Json:
+        """Return the schema of a key with a default.
+
+        Of one that may be a name alone, inner keys are in `allOf`: an editor that inserts the key
+        then begins no mapping below it.
+        """
+        value = super().default_schema(schema)
+        if "properties" not in value or not isinstance(value["default"], str):
+            return value
+        inner = {key: value.pop(key) for key in ("properties", "required") if key in value}
+        return {**value, "allOf": [inner, *value["allOf"]]}
+
+    def dict_schema(self, schema: Any) -> Json:
+        """Return the schema of a mapping with free keys: of more, language servers fail."""
+        return {"type": "object"}
+
+    def function_plain_schema(self, schema: Any) -> Json:
+        """Return the schema of kinds, or of a union that is validated by form."""
+        kinds = getattr(schema["function"]["function"], "__self__", None)
+        if not isinstance(kinds, AllowedKinds):
+            return super().function_plain_schema(schema)
+        for noun, within in WITHIN_KINDS.items():
+            if kinds is within:
+                name = f"any_{noun.replace(' ', '_')}.within"
+                if name not in self.shared:
+                    self.share(name, {"description": f"A {noun}.", **self.kinds(kinds)})
+                return self.share(name, self.shared[name])
+        return self.kinds(kinds)
 
     def kinds(self, kinds: AllowedKinds) -> Json:
         """Return the schema of a name alone, or a mapping whose other keys depend on its `kind`."""
@@ -163,29 +156,16 @@ class Draft:
         needy = [kind for kind in by_key.values() if _needs_parameters(kind)]
         if needy:
             refused: Json = {"type": "string", "pattern": _pattern(needy)}
-            if bare:
-                bare.append(refused)
-            else:
-                bare.append({**refused, "errorMessage": NO_KIND})
+            bare.append(refused if bare else {**refused, "errorMessage": NO_KIND})
             branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
 
         schema: Json = {
             "type": ["string", "object"],
             "anyOf": [*bare, self._call(kinds, list(by_key.values())), NOT_TEXT],
             "properties": {"kind": {"anyOf": list(names.values())}},
+            "allOf": branches,
         }
-        if not kinds.default:
-            schema["required"] = ["kind"]
-        schema["allOf"] = branches
-
-        # The type stays outside, so that a key may take null as well.
-        for noun, within in WITHIN_KINDS.items():
-            if kinds is within:
-                types = schema.pop("type")
-                described = {"description": f"A {noun}.", **schema}
-                shared = self.shared(f"any_{noun.replace(' ', '_')}.within", described)
-                return {"type": types, "allOf": [shared]}
-        return schema
+        return schema if kinds.default else {**schema, "required": ["kind"]}
 
     def _call(self, kinds: AllowedKinds, known: list[KindSchema]) -> Json:
         """Return the schema of a kind with its parameters, `krum(f=2)`."""
@@ -193,7 +173,7 @@ class Draft:
         if "optimizer" in kinds.families or "schedule" in kinds.families:
             pattern = CALLED.format(r"\w+")
             schema = {"description": IN_CALL, "type": "string", "pattern": pattern}
-            return self.shared("any_kind.call", schema)
+            return self.share("any_kind.call", schema)
         return {"type": "string", "pattern": CALLED.format("|".join(_all_names(known)))}
 
     def kind(self, kind: KindSchema) -> str:
@@ -202,53 +182,41 @@ class Draft:
         parameters = inspect.signature(factory).parameters
         omitted = [f".no_{name}" for name in parameters if name not in kind.keys]
         key = f"{kind.family}.{kind.name}{''.join(omitted)}"
-        if key in self.definitions:
+        if key in self.shared:
             return key
         # It is there from the beginning: a kind may be one of its own keys.
-        schema = self.definitions[key] = {"title": f"{kind.family} {kind.name}"}
-        schema |= self.section(kind.model)
+        schema = self.shared[key] = {"title": f"{kind.family} {kind.name}"}
+        schema |= self.generate_inner(_core_schema(kind.model))
+        schema["required"] = [name for name in schema["required"] if name != "kind"]
 
         properties = schema["properties"]
         call = _call_text(factory, [p for p in parameters.values() if p.name in properties])
-        described = {
-            "description": f"{docs_of(factory).summary}\n{call}",
-            "enum": _all_names([kind]),
-        }
+        description = f"{docs_of(factory).summary}\n{call}"
         del properties["kind"]
-        self._share_keys(kind, properties)
-        schema["properties"] = {"kind": described, **properties}
-        return key
-
-    def _share_keys(self, kind: KindSchema, properties: Json) -> None:
-        """Replace the keys that all kinds of a family have by references to definitions."""
-        family = kind.family
-        own_parameters = inspect.signature(kind.factory).parameters
+        named = {"description": description, "enum": _all_names([kind])}
+        properties = {"kind": named, **properties}
         for name in kind.common.model_fields:
-            if name not in own_parameters:
-                properties[name] = self.shared(f"any_{family}.{name}", properties.pop(name))
-        if family == "client":
+            if name not in parameters:
+                properties[name] = self.share(f"any_{kind.family}.{name}", properties[name])
+        if kind.family == "client":
             for name in CLIENT_SGD:
                 if name not in properties:
-                    field = self.field(short_field(name))
-                    properties[name] = self.shared(f"any_{family}.{name}", field)
-        if family == "optimizer":
-            for name, schema in properties.items():
-                if "allOf" in schema:  # a schedule
-                    properties[name] = self._shared_schedule(f"any_{family}.{name}", schema)
+                    field: Any = (short_field(name).annotation, short_field(name))
+                    model = create_model("Short", key=field)
+                    short = self.generate_inner(_core_schema(model))["properties"]["key"]
+                    properties[name] = self.share(f"any_client.{name}", short)
+        schema["properties"] = properties
+        return key
 
-    def _shared_schedule(self, key: str, schema: Json) -> Json:
-        """Return a key that may be a schedule, with the schema of the schedule as a definition."""
-        schedule = {
-            "description": SCHEDULE,
-            "anyOf": schema.pop("anyOf"),
-            "allOf": schema["allOf"],
-        }
-        return {**schema, "allOf": [self.shared(key, schedule)]}
-
-    def shared(self, key: str, schema: Json) -> Json:
+    def share(self, name: str, schema: Json) -> Json:
         """Make a schema a definition, and return a reference to it."""
-        self.definitions[key] = schema
-        return {"$ref": f"#/definitions/{key}"}
+        self.shared[name] = schema
+        return {"$ref": f"#/definitions/{name}"}
+
+
+def _core_schema(model: type[BaseModel]) -> CoreSchema:
+    """Return the core schema of a model, which is built when it is first used."""
+    return TypeAdapter(model).core_schema
 
 
 def _all_names(kinds: list[KindSchema]) -> list[str]:
@@ -273,12 +241,9 @@ def _branch(key: str, kind: KindSchema, is_default: bool) -> Json:
     return {"if": {**mapping, **names}, "then": {"$ref": f"#/definitions/{key}"}}
 
 
-def _required(model: type[BaseModel]) -> list[str]:
-    return [name for name, field in model.model_fields.items() if field.is_required()]
-
-
 def _needs_parameters(kind: KindSchema) -> bool:
-    return _required(kind.model) != ["kind"]
+    fields = kind.model.model_fields
+    return any(field.is_required() for name, field in fields.items() if name != "kind")
 
 
 def _call_text(factory: Any, parameters: list[inspect.Parameter]) -> str:
@@ -290,65 +255,3 @@ def _call_text(factory: Any, parameters: list[inspect.Parameter]) -> str:
             argument += f"={json.dumps(to_jsonable_python(p.default))}"
         arguments.append(argument)
     return f"{factory.__name__}({', '.join(arguments)})"
-
-
-def _bounds_of_list(notes: tuple) -> Json:
-    """Return what a list's metadata says of it."""
-    schema: Json = {}
-    for note in notes:
-        if isinstance(note, MinLen):
-            schema["minItems"] = note.min_length
-        if isinstance(note, MaxLen):
-            schema["maxItems"] = note.max_length
-        if isinstance(note, FieldInfo) and isinstance(note.json_schema_extra, dict):
-            schema |= note.json_schema_extra
-    return schema
-
-
-def _is_free_mapping(annotation: Any) -> bool:
-    """Whether a value may be a mapping with free keys."""
-    members = (annotation, *typing.get_args(annotation))
-    return any(member is dict or typing.get_origin(member) is dict for member in members)
-
-
-def _has_free_mapping(schema: Json) -> bool:
-    """Whether a key of a section is a mapping with free keys, which editors fail to insert."""
-    inner_schemas = schema.get("properties", {}).values()
-    return any(s.get("type") == "object" and "properties" not in s for s in inner_schemas)
-
-
-def _either(alternatives: list[Json]) -> Json:
-    """Return one schema for values of several types, if their other keywords do not collide.
-
-    What is wrong with a value is then reported for its own type only.
-    """
-    types: list[str] = []
-    merged: Json = {}
-    for schema in alternatives:
-        keywords = _inward(schema)
-        type_ = keywords.pop("type")
-        if "enum" in keywords:
-            keywords = {"anyOf": [{"enum": keywords["enum"]}, {"not": {"type": type_}}]}
-        if merged.keys() & keywords.keys():
-            return {"anyOf": alternatives}
-        types += type_ if isinstance(type_, list) else [type_]
-        merged |= keywords
-
-    if "number" in types:
-        types = [name for name in types if name != "integer"]
-    # Editors insert a default of the first type.
-    types.sort(key=lambda name: name != "null")
-    return {"type": types if len(types) > 1 else types[0], **merged}
-
-
-def _inward(schema: Json) -> Json:
-    """Return an equal schema whose inner schemas are in `allOf`.
-
-    An editor that inserts the key then begins no mapping or list below it.
-    """
-    inner = ("properties", "required", "additionalProperties", "items")
-    below = {name: schema[name] for name in inner if name in schema}
-    above = {name: value for name, value in schema.items() if name not in below}
-    if not below:
-        return above
-    return {**above, "allOf": [below, *schema.get("allOf", [])]}

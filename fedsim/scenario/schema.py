@@ -271,6 +271,7 @@ SERVER_LINKS = AllowedKinds("stage", "rule", "aggregate_stage", "optimizer", exc
 
 # Of these, a JSON Schema has one definition each: they stand within many kinds.
 WITHIN_KINDS = {
+    "schedule": LR_SCHEDULES,
     "codec": WRAPPED_CODECS,
     "rule": PLAIN_RULES,
     "stage or rule": PLAIN_LINKS,
@@ -292,7 +293,9 @@ class ByForm:
         def validate(value: Any) -> Any:
             return _adapter(members_matching(source, value)).validate_python(value)
 
-        return core_schema.no_info_plain_validator_function(validate)
+        return core_schema.no_info_plain_validator_function(
+            validate, json_schema_input_schema=handler.generate_schema(source)
+        )
 
 
 def links_or_none(kinds: AllowedKinds) -> Any:
