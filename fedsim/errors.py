@@ -367,13 +367,18 @@ def did_you_mean(word: object, known: Iterable[str], see: str = "") -> str:
       see: the command that lists them, which is named where they are too many.
     """
     known = sorted(known)
-    near = nearest(word, known)
-    if near is not None:
-        return f"; did you mean '{near}'?"
+    if near := near_miss(word, known):
+        return f"; {near}"
     listed = ", ".join(known)
     if see and len(listed) > MAX_LISTED:
         return f"; {see} names all {len(known)}"
     return f"; known: {listed}"
+
+
+def near_miss(word: object, known: Iterable[str], alike: float = 0.6) -> str:
+    """`did you mean 'x'?` with the `nearest` of known names, if any; arguments as there."""
+    near = nearest(word, known, alike)
+    return f"did you mean '{near}'?" if near else ""
 
 
 def nearest(word: object, known: Iterable[str], alike: float = 0.6) -> str | None:

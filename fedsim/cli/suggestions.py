@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from fedsim.errors import nearest
+from fedsim.errors import near_miss
 from fedsim.synonyms import ABSENT, answer, synonym
 
 # The sections that options of other tools are mostly about, first; keys elsewhere come last.
@@ -29,11 +29,7 @@ def meant_command(words: list[str], commands: Iterable[str]) -> str:
     if row := row_of(name, "command"):
         rest = {"rest": shlex.join(arguments)} if arguments else {}
         return in_words(row, name, **rest)
-    if near := nearest(name, commands):
-        return f"did you mean '{near}'?"
-    if meaning := what_is(name):
-        return meaning
-    return f"there are {', '.join(commands)}"
+    return near_miss(name, commands) or what_is(name) or f"there are {', '.join(commands)}"
 
 
 def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]:
@@ -60,19 +56,25 @@ def _meant_option(
     context: click.Context, flags: dict[str, click.Parameter], flag: str, value: str
 ) -> str:
     """Return what to write instead of an option, empty if that is not known."""
+    return next(filter(None, _guesses_of_option(context, flags, flag, value)), "")
+
+
+def _guesses_of_option(
+    context: click.Context, flags: dict[str, click.Parameter], flag: str, value: str
+) -> Iterator[str]:
+    """Yield what an option may have been meant as, the likeliest first; some may be empty."""
+    from fedsim.scenario.guesses import meant, what_is
+
     name = flag.lstrip("-")
-    if meant := _by_other_name(context, flags, name, value):
-        return meant
     long_flags = [option for option in flags if option.startswith("--")]
-    if near := nearest(flag, long_flags, alike=1.0):
-        return f"did you mean '{near}'?"
+    yield _by_other_name(context, flags, name, value)
+    yield near_miss(flag, long_flags, alike=1.0)
     if commands := _commands_with(context, flag):
-        return f"it is an option of fedsim {', '.join(commands)}"
-    if "--set" in flags and (meant := edit_of(name, value)):
-        return meant
-    if near := nearest(flag, long_flags, 0.7):
-        return f"did you mean '{near}'?"
-    return _meant_without_set(name)
+        yield f"it is an option of fedsim {', '.join(commands)}"
+    if "--set" in flags:
+        yield edit_of(name, value)
+    yield near_miss(flag, long_flags, alike=0.7)
+    yield meant(name) or what_is(name)
 
 
 def _commands_with(context: click.Context, flag: str) -> list[str]:
@@ -86,13 +88,6 @@ def _commands_with(context: click.Context, flag: str) -> list[str]:
         if command and any(flag in parameter.opts for parameter in command.params):
             commands.append(name)
     return commands
-
-
-def _meant_without_set(name: str) -> str:
-    """Return what does not exist, or what a kind is, for an option of a command without `--set`."""
-    from fedsim.scenario.guesses import meant, what_is
-
-    return meant(name) or what_is(name)
 
 
 def _unknown_options(

@@ -6,6 +6,7 @@ replaced as a whole. Another kind in a section drops the parameters of the base'
 drops what it replaces, as on the command line.
 """
 
+import copy
 import os
 import re
 from pathlib import Path
@@ -17,7 +18,7 @@ from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.merge import without_parameters, without_replaced_by
 from fedsim.scenario.named_files import naming_files
-from fedsim.scenario.reader import Document, KeyPath, Position, parse, text_of
+from fedsim.scenario.reader import Document, KeyPath, Position, parse, text_of, value_at
 from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import NAME_PATTERN, Spec
 from fedsim.scenario.shipped import ENDINGS, shipped, shipped_file
@@ -155,21 +156,12 @@ def _with_paths_from(base: Document, base_folder: Path, folder: Path) -> Documen
     """Return a base whose data files are named as seen from the folder of the scenario."""
     if base_folder.resolve() == folder.resolve() or not _is_below(base_folder, folder):
         return base
-    values = _copied(base.values)
+    values = copy.deepcopy(base.values)
     for _, section in naming_files(values):
         path = section["path"]
         if isinstance(path, str) and (base_folder / path).exists():
             section["path"] = os.path.relpath(base_folder / path, folder)
     return base._replace(values=values)
-
-
-def _copied(values: Any) -> Any:
-    """Return plain values of which no mapping or list is shared."""
-    if isinstance(values, dict):
-        return {key: _copied(value) for key, value in values.items()}
-    if isinstance(values, list):
-        return [_copied(value) for value in values]
-    return values
 
 
 def _with_own_name(document: Document) -> Document:
@@ -196,12 +188,11 @@ def _merged(base: Document, document: Document) -> Document:
     if method is not None:
         base = without_replaced_by(base, method)
 
-    merge = _Merge(base.positions)
     own_values = {key: value for key, value in document.values.items() if key != EXTENDS}
-    values = merge.of(base.values, own_values, Spec, ())
+    values = _merged_value(base.values, own_values, Spec, ())
     known_keys = [key for key in Spec.model_fields if key in values]
     in_order = {key: values[key] for key in (*known_keys, *values)}
-    positions = {**merge.positions_left(), **document.positions}
+    positions = {**_positions_left(base, values), **document.positions}
     return document._replace(values=in_order, positions=positions)
 
 
@@ -224,62 +215,51 @@ def _with_optimizer_of(base: Document, document: Document) -> Document:
     return with_optimizer(document._replace(values={**document.values, "client": client}))
 
 
-class _Merge:
-    """Merges the values of a scenario into those of its base.
+def _merged_value(base: Any, value: Any, annotation: Any, path: KeyPath) -> Any:
+    """Return the value at a path, merged into that of the base."""
+    kinds = kinds_of(annotation)
+    if kinds is not None:
+        base, value = _as_sections(base, value, kinds)
+    are_mappings = isinstance(base, dict) and isinstance(value, dict)
+    if not are_mappings or (kinds is None and section_for(annotation, value) is None):
+        return value
 
-    Args:
-      positions: the positions of the base.
-    """
+    merged = dict(base)
+    if kinds is not None and "kind" in value:
+        merged = without_parameters(merged, kinds, value["kind"])
+    alternatives = ALTERNATIVES.get(path, ())
+    if any(value.get(key) is not None for key in alternatives):
+        merged = {key: inner for key, inner in merged.items() if key not in alternatives}
 
-    def __init__(self, positions: dict[KeyPath, Position]):
-        self.positions = dict(positions)
-        self.replaced: set[KeyPath] = set()  # where, and below which, nothing of the base is left
+    left = dict(merged)
+    for key, inner in value.items():
+        if key in left:
+            inner_annotation = annotation_of_key(annotation, {**left, **value}, key)
+            inner = _merged_value(left[key], inner, inner_annotation, (*path, key))
+        merged[key] = inner
+    return merged
 
-    def of(self, base: Any, value: Any, annotation: Any, path: KeyPath) -> Any:
-        """Return the value at a path, merged into that of the base."""
-        if value is base:
-            return base
-        kinds = kinds_of(annotation)
-        if kinds is not None:
-            base, value = self._as_sections(base, value, kinds, path)
-        are_mappings = isinstance(base, dict) and isinstance(value, dict)
-        if not are_mappings or (kinds is None and section_for(annotation, value) is None):
-            self.replaced.add(path)
-            return value
 
-        left = base
-        if kinds is not None and "kind" in value:
-            left = without_parameters(left, kinds, value["kind"])
-        alternatives = ALTERNATIVES.get(path, ())
-        if any(value.get(key) is not None for key in alternatives):
-            left = {key: inner for key, inner in left.items() if key not in alternatives}
-        self.replaced.update((*path, key) for key in base.keys() - left.keys())
+def _as_sections(base: Any, value: Any, kinds: AllowedKinds) -> tuple[Any, Any]:
+    """Return two values with a bare kind as a mapping where the other one is a mapping."""
+    if isinstance(base, str) and isinstance(value, dict):
+        return {"kind": base}, value
+    is_kind = isinstance(value, str) and kinds.kind_of(value) is not None
+    if isinstance(base, dict) and is_kind:
+        return base, {"kind": value}
+    return base, value
 
-        merged = dict(left)
-        for key, inner in value.items():
-            if key in left:
-                inner_annotation = annotation_of_key(annotation, {**left, **value}, key)
-                inner = self.of(left[key], inner, inner_annotation, (*path, key))
-            merged[key] = inner
-        return merged
 
-    def _as_sections(
-        self, base: Any, value: Any, kinds: AllowedKinds, path: KeyPath
-    ) -> tuple[Any, Any]:
-        """Return two values with a bare kind as a mapping where the other one is a mapping."""
-        if isinstance(base, str) and isinstance(value, dict):
-            if path in self.positions:
-                self.positions[(*path, "kind")] = self.positions[path]
-            return {"kind": base}, value
-        is_kind = isinstance(value, str) and kinds.kind_of(value) is not None
-        if isinstance(base, dict) and is_kind:
-            return base, {"kind": value}
-        return base, value
-
-    def positions_left(self) -> dict[KeyPath, Position]:
-        """Return the positions of what is left of the base."""
-        return {
-            path: position
-            for path, position in self.positions.items()
-            if not any(path[:depth] in self.replaced for depth in range(1, len(path) + 1))
-        }
+def _positions_left(base: Document, values: dict[str, Any]) -> dict[KeyPath, Position]:
+    """Return the positions of what is left of the base among merged values."""
+    left: dict[KeyPath, Position] = {}
+    for path, position in base.positions.items():
+        at = path[:-1] if path[-1:] == ("<key>",) else path
+        value = value_at(base.values, at)
+        if value is value_at(values, at):
+            left[path] = position
+        elif path == at and isinstance(value, str) and value is value_at(values, (*at, "kind")):
+            left[(*at, "kind")] = position
+        elif isinstance(value, dict) and isinstance(value_at(values, at), dict):
+            left[path] = position
+    return left

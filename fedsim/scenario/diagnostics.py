@@ -5,10 +5,10 @@ Every message says what was found, what is allowed, and what to do.
 
 import itertools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from fedsim.errors import MAX_PROBLEMS, Problem, did_you_mean, dotted, nearest, shortened
+from fedsim.errors import MAX_PROBLEMS, Problem, did_you_mean, dotted, near_miss, nearest, shortened
 from fedsim.kinds import ALIASES
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario import schema
@@ -40,6 +40,9 @@ from fedsim.scenario.shorthand import CALL, meant_as_call, short_keys
 from fedsim.synonyms import ABSENT, PARAMETER, Synonym, parameters_like, synonym
 
 PLUGIN = "; to use one of your own, add --plugin"
+
+# What may be meant as a number: `10`, `0.1`, `10 %`.
+NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?\s?%?")
 
 # How many kinds are named that have the keys of a mapping without a kind.
 MAX_FITTING = 6
@@ -222,23 +225,28 @@ def _remedy_of_value(spot: Spot, value: Any) -> str:
     where = dotted(key for key in spot.path if isinstance(key, str))
     kinds = kinds_of(spot.annotation)
     if kinds is not None and isinstance(value, int | float) and not isinstance(value, bool):
-        families = [f"number:{family}" for family in families_of(kinds)]
-        remedy = meant("number", *families, value=str(value))
-        return f"; {remedy}" if remedy else ""
-
+        return _after(_meant_as_number(str(value), kinds))
     if remedy := meant(_word_for(value), f"value:{where}", value=str(value)):
-        return f"; {remedy}"
+        return _after(remedy)
     item = item_of(spot.annotation)
     kinds_of_items = kinds_of(item) if item is not None else None
     if kinds_of_items is not None:
         return _remedy_of_links(where, value, kinds_of_items)
     if not isinstance(value, str):
         return ""
-    if near := nearest(value, literal_words(spot.annotation), MIN_SIMILARITY):
-        return f"; did you mean '{near}'?"
-    if kinds is not None:
-        return guess_of_kind(value, kinds)
-    return ""
+    if near := near_miss(value, literal_words(spot.annotation), MIN_SIMILARITY):
+        return _after(near)
+    return guess_of_kind(value, kinds) if kinds is not None else ""
+
+
+def _after(remedy: str) -> str:
+    """Return what follows what is wrong; empty if nothing is known."""
+    return f"; {remedy}" if remedy else ""
+
+
+def _meant_as_number(number: str, kinds: AllowedKinds) -> str:
+    """Return the kind that a number in place of one was meant as, by the table."""
+    return meant("number", *(f"number:{f}" for f in families_of(kinds)), value=number)
 
 
 def _word_for(value: Any) -> str:
@@ -320,37 +328,33 @@ def _remedy_of_kind(name: str, kinds: AllowedKinds) -> str:
 
 def guess_of_kind(name: str, kinds: AllowedKinds) -> str:
     """Return what a name that is not among the kinds was meant as, empty if that is not known."""
+    return _after(next(filter(None, _guesses_of_kind(name, kinds)), ""))
+
+
+def _guesses_of_kind(name: str, kinds: AllowedKinds) -> Iterator[str]:
+    """Yield what a name may have been meant as, the likeliest first; some may be empty."""
     factories = {kind.name: kind.factory for kind in kinds}
-    if call := meant_as_call(name, factories):
-        return f"; {call}"
-
     families = families_of(kinds)
-    missing = (missing_field(family, name.partition("(")[0].strip()) for family in families)
-    if field := next(filter(None, missing), ""):
-        return f"; {refusal(field)}"
-    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?\s?%?", name):
-        remedy = meant("number", *(f"number:{family}" for family in families), value=name)
-        return f"; {remedy}" if remedy else ""
     word = name.partition("(")[0].strip()
-    ending = word.rpartition(".")[2]
-    wheres = [f"kind:{family}" for family in families]
-    if row := synonym(word, *wheres):
-        return f"; {in_words(row, word)}"
-    if row := synonym(ending, *(f"suffix:{family}" for family in families)):
-        if ending != word:
-            return f"; {in_words(row, ending, value=word)}"
+    yield meant_as_call(name, factories)
+    for field in (missing_field(family, word) for family in families):
+        yield refusal(field) if field else ""
+    if NUMBER.fullmatch(name):
+        yield _meant_as_number(name, kinds)
+        return
 
-    aliases = [alias for alias, kind in ALIASES.items() if kind in factories]
-    known = [*factories, *aliases]
-    if near := nearest(word, known, alike=1.0):  # another spelling
-        return f"; did you mean '{near}'?"
+    if row := synonym(word, *(f"kind:{family}" for family in families)):
+        yield in_words(row, word)
+    ending = word.rpartition(".")[2]
+    if row := ending != word and synonym(ending, *(f"suffix:{family}" for family in families)):
+        yield in_words(row, ending, value=word)
+
+    known = [*factories, *(alias for alias, kind in ALIASES.items() if kind in factories)]
+    yield near_miss(word, known, alike=1.0)  # another spelling
     if elsewhere := families_with(word):
-        return f"; that is {belonging(elsewhere)}"
-    if remedy := meant(word, "kind"):
-        return f"; {remedy}"
-    if near := nearest(word, known):
-        return f"; did you mean '{near}'?"
-    return ""
+        yield f"that is {belonging(elsewhere)}"
+    yield meant(word, "kind")
+    yield near_miss(word, known)
 
 
 def _remedy_of_no_kind(spot: Spot, value: Any) -> str:
@@ -367,9 +371,8 @@ def _remedy_of_no_kind(spot: Spot, value: Any) -> str:
     keys = value.keys() - common
     fitting = [kind for kind in kinds if keys and keys <= set(kind.keys)]
     if not fitting:
-        remedies = [meant(str(key), "key", value=str(key)) for key in keys]
-        remedy = next((text for text in remedies if text), "")
-        return f"; {remedy}" if remedy else _known(kinds)
+        remedies = (meant(str(key), "key", value=str(key)) for key in keys)
+        return _after(next(filter(None, remedies), "")) or _known(kinds)
     fitting.sort(key=lambda kind: len(kind.keys))
     names = ", ".join(kind.name for kind in fitting[:MAX_FITTING])
     more = f" ... ({list_command(families_of(kinds))})" if len(fitting) > MAX_FITTING else ""
@@ -425,8 +428,8 @@ def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
         return "; it is the end of a call that a comma cut off: write the call in quotes"
     if below := _below(key, path[:-1]):
         return _belongs_in(below)
-    if near := nearest(key, known):
-        return f"; did you mean '{near}'?"
+    if near := near_miss(key, known):
+        return _after(near)
 
     relatives = _relatives(section, key)
     if relatives and section.name not in relatives:
@@ -434,9 +437,7 @@ def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
     if is_section(root) and key in places():
         here = {p: kinds for p, kinds in places()[key].items() if p.split(".")[0] == path[0]}
         return _belongs_in(here or places()[key])
-    if remedy := what_is(key) or meant(key, "kind"):
-        return f"; {remedy}"
-    return did_you_mean(key, known)
+    return _after(what_is(key) or meant(key, "kind")) or did_you_mean(key, known)
 
 
 def _below(key: str, path: KeyPath) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from fedsim.errors import EXIT_CODES, Problem, ScenarioError, nearest, shortened
+from fedsim.errors import EXIT_CODES, Problem, ScenarioError, near_miss, shortened
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.kinds.claims import ranges_of
 from fedsim.scenario.annotations import annotation_of
@@ -83,27 +83,27 @@ def explanations(
 
 def _remedy(word: str, known: Iterable[str]) -> str:
     """Return what a name without a meaning was probably meant as, and else where to look."""
-    known = sorted(known)
-    if near := nearest(word, known, alike=1.0):
-        return f"; did you mean '{near}'?"
+    guess = next(filter(None, _guesses(word, sorted(known))), "")
+    return f"; {guess}" if guess else f", and nothing is like it; {WHERE_TO_LOOK}"
+
+
+def _guesses(word: str, known: list[str]) -> Iterator[str]:
+    """Yield what a name may have been meant as, the likeliest first; some may be empty."""
+    yield near_miss(word, known, alike=1.0)
     kinds = [f"kind:{family}" for family in FAMILIES]
     values = [f"value:{path}" for path in EXPLAINED_VALUES]
     in_a_scenario = ("key", "key:top", "kind", *kinds, "column", *values)
     row = row_of(word, *in_a_scenario) or row_of(word, "list", "command")
     if row is not None:
-        return f"; {_place_of(row)}{in_words(row, word)}"
+        yield f"{_place_of(row)}{in_words(row, word)}"
     if rows := parameters_like(word):
         parameters = [name for row in rows for name in row.ours.split()]
-        return f"; of a kind: write {joined(parameters)} (fedsim explain {parameters[0]})"
-    if near := nearest(word, known, alike=0.75):
-        return f"; did you mean '{near}'?"
-    if meaning := what_is(word.partition(".")[0]):
-        return f"; {meaning}"
-    if near := nearest(word, [*places(), *CLIENT_SGD], alike=0.75):
-        return f"; did you mean '{near}'?"
+        yield f"of a kind: write {joined(parameters)} (fedsim explain {parameters[0]})"
+    yield near_miss(word, known, alike=0.75)
+    yield what_is(word.partition(".")[0])
+    yield near_miss(word, [*places(), *CLIENT_SGD], alike=0.75)
     if alike := [name for name in known if _shares_a_word(word, name)]:
-        return f"; names with a word of it: {', '.join(alike[:MAX_ALIKE])}"
-    return f", and nothing is like it; {WHERE_TO_LOOK}"
+        yield f"names with a word of it: {', '.join(alike[:MAX_ALIKE])}"
 
 
 def _place_of(row: Synonym) -> str:
@@ -215,8 +215,18 @@ def _meanings_as_parameter(word: str) -> list[dict[str, Any]]:
     if not entries:
         return []
     about = "A parameter of these kinds; `fedsim explain KIND` has all of it."
-    explained = {"family": "parameter", "kind": word, "summary": about, "parameters": []}
-    return [{**explained, "entries": entries}]
+    return [_listed("parameter", word, about, entries)]
+
+
+def _listed(family: str, name: str, summary: str, entries: dict[str, str]) -> dict[str, Any]:
+    """Return the meaning of a name that stands for several entries, with a text for each."""
+    return {
+        "family": family,
+        "kind": name,
+        "summary": summary,
+        "parameters": [],
+        "entries": entries,
+    }
 
 
 def _default_and_text(factory: Callable, parameter: inspect.Parameter) -> str:
@@ -269,14 +279,7 @@ def _meanings_of_file(name: str) -> list[dict[str, Any]]:
         sentences.append(f"{about[:1].upper()}{about[1:]}.")
     if table.get("about"):
         sentences.append(table["about"])
-    explained = {
-        "family": "file",
-        "kind": name,
-        "summary": " ".join(sentences),
-        "parameters": [],
-        "entries": table.get("columns", {}),
-    }
-    return [explained]
+    return [_listed("file", name, " ".join(sentences), table.get("columns", {}))]
 
 
 def _meanings_of_family(word: str, singular_too: bool) -> list[dict[str, Any]]:
@@ -294,14 +297,7 @@ def _meanings_of_family(word: str, singular_too: bool) -> list[dict[str, Any]]:
     if family in Spec.model_fields and section != family:
         sentences.append(f"The section `{family}` is something else: `fedsim explain {family}`.")
     entries = {kind: row["summary"] for kind, row in catalogue(family)[plural_of(family)].items()}
-    explained = {
-        "family": "family",
-        "kind": plural_of(family),
-        "summary": " ".join(sentences),
-        "parameters": [],
-        "entries": entries,
-    }
-    return [explained]
+    return [_listed("family", plural_of(family), " ".join(sentences), entries)]
 
 
 def _meanings_without_parameters(

@@ -7,7 +7,6 @@ owns the stages before the rule, and all that follows it.
 
 import inspect
 import re
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -309,25 +308,31 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
     settled = settled_keys(document.values)
     for i in rules:
         compared.append((("server", i), _without_settled(links[i], settled), rule_of_method))
+    differing: dict[KeyPath, str] = {}
+    for name, value in others.items():
+        written = document.values.get(name)
+        if isinstance(value, dict) and written is not None:
+            compared.append(((name,), written, value))
+        elif isinstance(value, list) and written not in (None, [], value):
+            differing[(name,)] = _both(written, value)
     if "client" in fragment and len(optimizers) == len(optimizers_of_method):
         for i, link in zip(optimizers, optimizers_of_method, strict=True):
             compared.append((("server", i), links[i], link))
 
     method = f"method {name}{_line_of_method(document)}"
-    problems: list[Problem] = []
     for path, link, link_of_method in compared:
         difference = _difference(link, link_of_method)
         if difference is not None:
             key, text = difference
-            path = (*path, key) if isinstance(link, dict) else path
-            text = f"{text} in {method}; {_way_out(document)}"
-            problems.append(problem_at(document, path, text))
+            differing[(*path, key) if isinstance(link, dict) else path] = text
+    problems = [
+        problem_at(document, path, f"{text} in {method}; {_way_out(document)}")
+        for path, text in differing.items()
+    ]
     if "client" in fragment and optimizers and len(optimizers) != len(optimizers_of_method):
         text = f"{method} owns what follows the rule; {_way_out(document)}"
         problems.append(problem_at(document, ("server", optimizers[0]), text))
 
-    for path, text in _other_differences(document, others):
-        problems.append(problem_at(document, path, f"{text} in {method}; remove one of them"))
     if _sends_nothing(others):
         for i in range(len(links)):
             if i not in (*rules, *optimizers):
@@ -345,23 +350,6 @@ def _way_out(document: Document) -> str:
     return "remove one of them"
 
 
-def _other_differences(document: Document, others: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield where the file says something else of other sections than the method, and how."""
-    for name, value in others.items():
-        written = document.values.get(name)
-        if isinstance(value, list):
-            if written and written != value:
-                yield (name,), f"is {value_in_words(written)} here and {value_in_words(value)}"
-            continue
-        if not isinstance(written, dict):
-            written = {} if written is None else {"kind": written}
-        difference = _difference(written, value)
-        if difference is not None:
-            key, text = difference
-            is_short = not isinstance(document.values.get(name), dict)
-            yield ((name,) if is_short else (name, key)), text
-
-
 def _difference(link: Any, link_of_method: dict) -> tuple[str, str] | None:
     """Return the first key in which a link is not what the method makes of it, and how."""
     values = link if isinstance(link, dict) else {"kind": link}
@@ -370,9 +358,13 @@ def _difference(link: Any, link_of_method: dict) -> tuple[str, str] | None:
             continue
         comparable = kind_name(values) if key == "kind" else value
         if comparable != link_of_method[key]:
-            theirs = value_in_words(link_of_method[key])
-            return key, f"is {value_in_words(value)} here and {theirs}"
+            return key, _both(value, link_of_method[key])
     return None
+
+
+def _both(written: Any, of_method: Any) -> str:
+    """Return what the file says and what the method does."""
+    return f"is {value_in_words(written)} here and {value_in_words(of_method)}"
 
 
 def _line_of_method(document: Document) -> str:

@@ -11,6 +11,21 @@ from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.reader import Document, KeyPath
 from fedsim.scenario.sections import Compare
 
+# Section, key and value: what a resolved scenario leaves out, since it says nothing.
+UNWRITTEN = (
+    ("compare", "budget", None),
+    ("compare", "ranges", False),
+    ("compare", "suite", None),
+    ("client", "statistics", "averaged"),
+    ("fleet", "without", []),
+    ("checkpoint", "keep", []),
+    ("checkpoint", "updates", False),
+    ("model", "freeze", None),
+    ("model", "train", None),
+    ("model", "weights", None),
+    ("data", "clients", None),  # the runs of a comparison may differ in their number
+)
+
 
 class Scenario(NamedTuple):
     """A scenario that has been read and checked; `fedsim.scenario.read` makes it.
@@ -30,27 +45,12 @@ class Scenario(NamedTuple):
         # Sections that change nothing are left out.
         if self.spec.compare == Compare():
             plain.pop("compare")
-        else:
-            for key in ("budget", "ranges", "suite"):
-                if not plain["compare"][key]:
-                    plain["compare"].pop(key)
         if self.spec.schedule.kind == "sync":
             plain.pop("schedule")
         leave_out_added(plain)
-        if self.spec.client.statistics == "averaged":
-            plain["client"].pop("statistics")
-        if not self.spec.fleet.without:
-            plain["fleet"].pop("without")
-        if not self.spec.checkpoint.keep:
-            plain["checkpoint"].pop("keep")
-        if not self.spec.checkpoint.updates:
-            plain["checkpoint"].pop("updates")
-        for key in ("freeze", "train", "weights"):
-            if plain["model"][key] is None:
-                plain["model"].pop(key)
-        # The runs of a comparison may differ in the number of their clients.
-        if plain["data"]["clients"] is None:
-            plain["data"].pop("clients")
+        for section, key, nothing in UNWRITTEN:
+            if section in plain and plain[section][key] == nothing:
+                plain[section].pop(key)
         # A listed cohort is either in the scenario or in a file, which then has a hash.
         if self.spec.cohort.kind == "listed":
             cohort = plain["cohort"]

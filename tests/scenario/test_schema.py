@@ -1,6 +1,5 @@
 """The JSON Schema accepts what the reader accepts, and refuses what it can of the rest."""
 
-import functools
 import inspect
 import itertools
 import json
@@ -9,14 +8,14 @@ import typing
 import jsonschema
 import optax
 import pytest
-from conftest import ROOT, if_all_installed, if_whole, sampled
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from conftest import ROOT, if_all_installed, if_whole
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fedsim import kinds
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.scenario import json_schema as editor
 from fedsim.scenario import read, sections
-from fedsim.scenario.annotations import annotation_of, fields_of, kinds_of, sections_in
+from fedsim.scenario.annotations import annotation_of, fields_of, sections_in
 from fedsim.scenario.docs import docs_of
 from fedsim.scenario.json_schema import editor_schema
 from fedsim.scenario.reader import parse
@@ -340,126 +339,3 @@ def test_kinds_of_plug_ins_are_included_unless_turned_off(monkeypatch):
     assert jsonschema.Draft7Validator(editor_schema()).is_valid(values)
     assert not jsonschema.Draft7Validator(editor_schema(plugins=False)).is_valid(values)
     assert "rule.loudest" not in editor_schema(plugins=False)["definitions"]
-
-
-# ---- a default that is removed is missed
-
-
-def missed(built: dict, golden: dict, name: str) -> None:
-    """The comparison of two sections fails at this key, because of the default alone."""
-    current, known = built["properties"][name], golden["properties"][name]
-    assert written(current) != written(known), f"{name}: its default is not written"
-    assert "default" in known and "default" not in current and name in built["required"]
-
-
-def defaults(factory) -> list[str]:
-    """Parameters with a default; `tokenizer` of a data set is made of a key that all sets have."""
-    names = []
-    for parameter in inspect.signature(factory).parameters.values():
-        if parameter.default is not parameter.empty and parameter.name != "tokenizer":
-            names.append(parameter.name)
-    return names
-
-
-def without_default(factory, name: str):
-    """The same factory, one of whose parameters must be given."""
-
-    @functools.wraps(factory)
-    def build(**arguments): ...
-
-    parameters = [
-        p.replace(kind=p.KEYWORD_ONLY, default=p.empty if p.name == name else p.default)
-        for p in inspect.signature(factory, eval_str=True).parameters.values()
-    ]
-    build.__signature__ = inspect.Signature(parameters)
-    return build
-
-
-def most() -> int:
-    return max(len(defaults(FAMILIES[p.values[0]][p.values[1]])) for p in BUILT_IN)
-
-
-@pytest.mark.quick(4)
-@pytest.mark.parametrize("turn", sampled(range(most()), 3))
-def test_every_default_of_every_kind_is_in_the_schema(turn, golden, monkeypatch):
-    """In turn `turn` every kind loses one default, its `turn`-th."""
-    lost = []
-    for family, kind in (p.values for p in BUILT_IN):
-        factory = FAMILIES[family][kind]
-        for name in defaults(factory)[turn : turn + 1]:
-            monkeypatch.setitem(FAMILIES[family], kind, without_default(factory, name))
-            lost.append((f"{family}.{kind}", name))
-    monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
-    built = editor_schema(plugins=False)
-    for key, name in lost:
-        missed(built["definitions"][key], golden["definitions"][key], name)
-        on_clients = f"{key}.no_lr"
-        if on_clients in golden["definitions"] and name != "lr":
-            missed(built["definitions"][on_clients], golden["definitions"][on_clients], name)
-
-
-def stripped(model: type[BaseModel], names: list[str]) -> type[BaseModel]:
-    """The same section, some of whose keys must be given."""
-    fields = {name: model.model_fields[name] for name in names}
-    return create_model(
-        model.__name__, __base__=model, **{name: demanded(field) for name, field in fields.items()}
-    )
-
-
-def demanded(field: typing.Any) -> tuple:
-    annotation = (
-        typing.Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-    )
-    return annotation, Field(description=field.description)
-
-
-def optional(model: type[BaseModel]) -> list[str]:
-    return [name for name, field in model.model_fields.items() if not field.is_required()]
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("section", sampled(SECTIONS, 3))
-def test_every_default_of_every_section_is_in_the_schema(section, golden, monkeypatch):
-    model = getattr(sections, section)
-    names = optional(model)
-    assert names
-    family = {"DataCommon": "dataset", "ClientCommon": "client", "ModelCommon": "model"}.get(
-        section
-    )
-    key = section.removesuffix("Common").lower()
-    field = Spec.model_fields[key]
-    if family is None:
-        changed = (stripped(model, names), Field(field.default, description=field.description))
-        monkeypatch.setattr(editor, "Spec", create_model("Spec", __base__=Spec, **{key: changed}))
-    else:
-        monkeypatch.setattr(kinds_of(annotation_of(field)), "common", stripped(model, names))
-        monkeypatch.setattr(kinds.names, "_registrations", [next(COUNTS)])
-    built = editor_schema(plugins=False)
-    for name in names:
-        if family is None:
-            missed(
-                built["properties"][section.lower()], golden["properties"][section.lower()], name
-            )
-            continue
-        key = f"any_{family}.{name}"
-        both = (
-            {"properties": {name: whole["definitions"][key]}, "required": [name]}
-            for whole in (built, golden)
-        )
-        missed(*both, name)
-        sharing = [
-            kind
-            for kind, d in golden["definitions"].items()
-            if d.get("properties", {}).get(name) == {"$ref": f"#/definitions/{key}"}
-        ]
-        assert sharing and all(name in built["definitions"][kind]["required"] for kind in sharing)
-
-
-def test_every_default_of_the_scenario_itself_is_in_the_schema(golden, monkeypatch):
-    names = optional(Spec)
-    assert len(names) > 12
-    monkeypatch.setattr(editor, "Spec", stripped(Spec, names))
-    built = editor_schema(plugins=False)
-    built["required"] = built["else"]["required"]  # unless there is a base
-    for name in names:
-        missed(built, golden, name)
