@@ -20,7 +20,7 @@ import optax
 import yaml
 
 import fedsim
-from fedsim.cli.entry import cli, headings
+from fedsim.cli.entry import cli, headings, modes
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.installed import added, module_of
@@ -292,9 +292,9 @@ def refusal(ours: str) -> str:
 
 def refusal_of_command(line: str) -> str:
     """What of a command line does not exist: the command, its option, or what it explains."""
-    _, name, *words = line.split()
-    group = click.Context(cli)
-    if name not in cli.list_commands(group):
+    try:
+        name, command, words = cli.resolve_command(click.Context(cli), line.split()[1:])
+    except click.UsageError:
         return f"{line}: no such command"
     if name == "explain":
         try:
@@ -302,7 +302,6 @@ def refusal_of_command(line: str) -> str:
         except fedsim.ScenarioError as error:
             return f"{line}: {error}"
         return ""
-    command = cli.get_command(group, name)
     assert command is not None
     known = {flag for parameter in command.params for flag in parameter.opts}
     return "" if known.issuperset(words) else f"{line}: no such option"
@@ -360,13 +359,17 @@ def cli_page() -> str:
     for heading, names in headings().items():
         sections.append(f"## {heading}")
         for name in names:
-            command = cli.get_command(click.Context(cli), name)
-            assert command is not None
-            sections += command_sections(name, command)
+            shown = {name: name} | {
+                words: mode for mode, (_, words, *_) in modes().items() if words.split()[0] == name
+            }
+            for words, command_name in shown.items():
+                command = cli.get_command(click.Context(cli), command_name)
+                assert command is not None
+                sections += command_sections(words, command)
     return "\n\n".join(map(wrapped, sections))
 
 
-def command_sections(name: str, command: click.Command) -> Iterator[str]:
+def command_sections(name: str, command: click.Command, level: str = "###") -> Iterator[str]:
     """A command: its usage, what it does, its options, examples."""
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     options = [p for p in command.params if isinstance(p, click.Option)]
@@ -380,7 +383,7 @@ def command_sections(name: str, command: click.Command) -> Iterator[str]:
         ]
     )
     prose, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:\n")
-    yield f"### {name}\n\n`{called}`"
+    yield f"{level} {name}\n\n`{called}`"
     yield prose.strip()
     yield table(
         ("option", "what it does"), [(flags(option), meaning(option)) for option in options]
@@ -388,7 +391,7 @@ def command_sections(name: str, command: click.Command) -> Iterator[str]:
     if examples:
         yield "```text\n" + textwrap.dedent(examples).strip() + "\n```"
     for below, inner in getattr(command, "commands", {}).items():
-        yield from command_sections(f"{name} {below}", inner)
+        yield from command_sections(f"{name} {below}", inner, "####")
 
 
 def flags(option: click.Option) -> str:

@@ -29,14 +29,12 @@ COMMANDS = {
         "run": "run",
         "compare": "compare",
         "check": "check",
-        "partition": "partition",
         "data": "data",
     },
     "Write a scenario": {
         "new": "start",
         "list": "catalogue",
         "explain": "catalogue",
-        "schema": "start",
     },
     "Use a result": {
         "report": "report",
@@ -45,6 +43,13 @@ COMMANDS = {
         "diff": "records",
     },
     "Know the machine": {"doctor": "machine"},
+}
+
+# A command that another one shows under some of its words, by the name that it had as its own ->
+# (the module that has it, the words that ask for it).
+MODES = {
+    "partition": ("partition", "data partition"),
+    "schema": ("start", "new --schema"),
 }
 
 # Commands that write what --resume continues.
@@ -72,7 +77,55 @@ def modules() -> dict[str, str]:
     for package, commands in added("COMMANDS"):
         for names in commands.values():
             homes |= {name: f"{package}.{module}" for name, module in names.items()}
-    return {name: homes[name] for names in headings().values() for name in names}
+    ordered = [name for names in headings().values() for name in names]
+    return {name: homes[name] for name in ordered} | {
+        name: home for name, (home, *_) in modes().items()
+    }
+
+
+@functools.cache
+def modes() -> dict[str, tuple[str, ...]]:
+    """Return the name that a mode had as a command -> (its module, the words that ask for it ...).
+
+    The first words are those that help and messages show.
+    """
+    found = {}
+    for package, of_package in [("fedsim.cli", MODES), *added("MODES")]:
+        for name, (module, *forms) in of_package.items():
+            found[name] = (f"{package}.{module}", *forms)
+    return found
+
+
+def mode_asked(arguments: list[str]) -> tuple[str, list[str]] | None:
+    """Return a mode's name and its own words, if a command line asks for one.
+
+    >>> mode_asked(["new", "--schema", "--out", "x.json"])
+    ('schema', ['--out', 'x.json'])
+    """
+    for name, (_, *forms) in modes().items():
+        for form in forms:
+            own = _own_words(form.split(), arguments)
+            if own is not None:
+                return name, own
+    return None
+
+
+def _own_words(asked: list[str], arguments: list[str]) -> list[str] | None:
+    """What follows the words that ask for a mode, which may stand anywhere; None without them."""
+    command, *words = asked
+    given = arguments[1:]
+    if arguments[:1] != [command]:
+        return None
+    if words == ["FILE.py"]:
+        return given if given and given[0].endswith(".py") else None
+    joined = "=".join(words)  # --format=zip
+    if joined in given:
+        given.remove(joined)
+        return given
+    for at in range(len(given) - len(words) + 1):
+        if given[at : at + len(words)] == words:
+            return given[:at] + given[at + len(words) :]
+    return None
 
 
 # New objects after which Python looks for unused ones: imports make half a million that stay.
@@ -83,7 +136,7 @@ class LazyGroup(click.Group):
     """Commands that are imported when they are asked for, listed in the order of use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(modules())
+        return [name for names in headings().values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in modules():
@@ -92,10 +145,30 @@ class LazyGroup(click.Group):
         for package, extended in added("EXTENDS"):
             if cmd_name in extended:
                 module_of(package, extended[cmd_name]).extend(command)
+        if cmd_name not in modes():
+            command.epilog = self._modes_of(cmd_name)
         return command
+
+    def _modes_of(self, cmd_name: str) -> str | None:
+        """Lines about the modes of a command, for the end of its help."""
+        lines = []
+        for name, (_, words, *_) in modes().items():
+            if words.split()[0] == cmd_name:
+                mode = self.get_command(click.Context(self), name)
+                assert mode is not None
+                lines.append(f"  fedsim {words} --help  {mode.get_short_help_str(200)}")
+        return "\n".join(["\b", "Also:", *lines]) if lines else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         name = args[0]
+        if name in modes():
+            words = modes()[name][1]
+            click.echo(f"fedsim: 'fedsim {name}' is now 'fedsim {words}'", err=True)
+            return words, self.get_command(ctx, name), args[1:]
+        mode = mode_asked(args)
+        if mode is not None:
+            name, own = mode
+            return modes()[name][1], self.get_command(ctx, name), own
         if not ctx.resilient_parsing and name not in modules() and not name.startswith("-"):
             meant = meant_command(args, modules())
             raise click.UsageError(f"no such command '{name}'; {meant}", ctx)
@@ -208,7 +281,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def _farewell(arguments: list[str]) -> str:
     """Return what to say of a command that is interrupted."""
     resumable = RESUMABLE.union(*(names for _, names in added("RESUMABLE")))
-    if not resumable & set(arguments[:2]):
+    mode = mode_asked(arguments)
+    if not resumable & {*arguments[:2], mode[0] if mode else ""}:
         return "nothing was written"
     words = [word for word in arguments if word not in ("--force", "--resume")]
     return f"resume with: {shlex.join(['fedsim', *words, '--resume'])}"

@@ -72,8 +72,8 @@ def schema_command(out: Path | None, plugins: tuple[str, ...]) -> None:
 
     \b
     Examples:
-      fedsim schema --out fedsim.schema.json
-      fedsim schema --plugin mine.py
+      fedsim new --schema --out fedsim.schema.json
+      fedsim new --schema --plugin mine.py
     """
     options.enable(plugins)
     if out is None:

@@ -11,7 +11,7 @@ from fedsim.compose import client
 from fedsim.tree import Tree
 from fedsim.types import Client, Shared, Task
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"alpha=1": "sgd"}
 
 

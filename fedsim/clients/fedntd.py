@@ -11,7 +11,7 @@ from fedsim.clients.probe import start_with_x
 from fedsim.compose import client
 from fedsim.types import Client
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"beta=0": "sgd", "client.steps=1": "sgd"}
 
 

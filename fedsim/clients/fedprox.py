@@ -9,7 +9,7 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"mu=0": "sgd", "client.steps=1": "sgd"}
 
 # What it is tuned over where a comparison says `ranges: true`.

@@ -57,7 +57,7 @@ def _with_server_optimiser(
     )
 
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"mimelite": {"beta=0": "sgd"}}
 
 

@@ -1,4 +1,4 @@
-"""Partitions in files, as other tools write them, and as `fedsim partition --split` does."""
+"""Partitions in files, as other tools write them, and as `fedsim data partition --split` does."""
 
 import csv
 import gzip
@@ -58,8 +58,8 @@ def file(path: Name, sha256: str | None = None) -> Assign:
     have the names in the file, sorted (numbers as numbers), and their samples in the order of the
     file; a line without a sample names a client that has none. `clients` is ignored.
 
-    `fedsim partition --split` writes such files. Splits of other tools can be used as well: the
-    dictionary `client_dict` of FedLab's partitioners, and `partition_id_to_indices` of Flower
+    `fedsim data partition --split` writes such files. Splits of other tools can be used as well:
+    the dictionary `client_dict` of FedLab's partitioners, and `partition_id_to_indices` of Flower
     Datasets, each as JSON.
 
     Args:

@@ -34,7 +34,8 @@ What becomes of a run:
 - `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result.
 - `MARK`: the module whose `mark(columns, scenario)` is a line in all that shows a run, or empty.
 - `FORECAST`: the module whose `lines(expected)` are printed by `fedsim check`, by name.
-- `PARTITION`: the module whose `lines(scenario, seed, clients)` are printed by `fedsim partition`.
+- `PARTITION`: the module whose `lines(scenario, seed, clients)` are printed by
+  `fedsim data partition`.
 - `TITLES`: path -> name of the axis, and a value of it, as in `fedsim.study.words`.
 - `SETTING`: the module with steps of a page's setting, as functions of a scenario's plain values:
   `after_data`, `after_model`, `after_cohort`, `after_client`, `before_wire`, `after_server`.

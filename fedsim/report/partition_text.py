@@ -30,7 +30,7 @@ OF_LABELS = ("classes", "entropy bits", "total variation", "largest share")
 
 
 def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
-    """Summary, table and heat map of a partition, as `fedsim partition` prints them.
+    """Summary, table and heat map of a partition, as `fedsim data partition` prints them.
 
     Args:
       partition: how far its clients differ.

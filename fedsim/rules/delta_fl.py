@@ -10,7 +10,7 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.types import Rule, Updates, reported
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"theta=1": "mean(weights=uniform)"}
 
 

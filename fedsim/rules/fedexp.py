@@ -17,7 +17,7 @@ class Iterate(NamedTuple):
     before: Tree  # the parameters of the previous round
 
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"eps=1e12": "mean(weights=uniform)"}
 
 

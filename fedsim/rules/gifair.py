@@ -10,7 +10,7 @@ from fedsim import tree
 from fedsim.compose import rule
 from fedsim.types import Rule, Updates, by_samples
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"strength=0": "mean"}
 
 

@@ -33,7 +33,7 @@ def krum_scores(updates: Updates, f: int, neighbours: int | None) -> Float[Array
     return jnp.where(present, jnp.minimum(score, jnp.finfo(distance.dtype).max), jnp.inf)
 
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"multi_krum": {"select=1": "krum"}}
 
 

@@ -12,7 +12,7 @@ from fedsim.types import Fold, Rule, Updates, reported
 LEAST = 1e-10  # the least loss: the power may be below 0
 
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"q=0": "mean(weights=uniform)"}
 
 

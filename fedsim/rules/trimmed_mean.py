@@ -16,7 +16,7 @@ from fedsim.types import Context, Rule, Updates
 alias(fedtrimmedavg="trimmed_mean")
 
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"trim=0": "mean(weights=uniform)"}
 
 

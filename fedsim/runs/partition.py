@@ -1,4 +1,4 @@
-"""`fedsim partition`: the samples of a scenario, partitioned as a run would; nothing is trained."""
+"""`fedsim data partition`: the samples of a scenario, partitioned as in a run; without training."""
 
 from pathlib import Path
 from typing import NamedTuple

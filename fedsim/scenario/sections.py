@@ -289,8 +289,8 @@ class Checkpoint:
     """Rounds after which the run commits, and whose commits stay, for `fedsim fork` to go on
     from."""
     updates: bool = False
-    """Keep the updates of every round as the server received them, for `fedsim contributions`,
-    which replays the run otherwise."""
+    """Keep the updates of every round as the server received them, for `fedsim report
+    --contributions`, which replays the run otherwise."""
     resident_mb: Annotated[float, Ge(0)] = 256.0
     """Client memory, in MB, that stays on the device; beyond it lives in a file of the run
     directory."""

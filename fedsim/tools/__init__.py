@@ -3,6 +3,8 @@
 A folder's `__init__` says what it adds, and imports nothing else; `fedsim.installed` reads it:
 
 - `COMMANDS`: heading of `fedsim --help` -> command -> the module that has `COMMAND_command`.
+- `MODES`: the name that a mode had as a command -> the module that has `NAME_command`, and the
+  words that ask for it, such as `fork --unlearn`: a command of another and what follows it.
 - `RESUMABLE`: those of its commands that write what `--resume` continues.
 - `NAMES`: module -> the public names of `fedsim` that it defines.
 - `EXTENDS`: a command of another -> the module whose `extend(command)` adds options to it.

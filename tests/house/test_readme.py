@@ -54,7 +54,7 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} list rules": _says("trimmed_mean(trim)", "krum("),
         f"{F} explain trimmed_mean": _says("aggᵈ", "trim = 1", "arXiv:1803.01498"),
         f"{F} explain client.batch": _says("batch = 16"),
-        f"{F} partition mine.yaml": _files("reports/mine-partition/partition.png"),
+        f"{F} data partition mine.yaml": _files("reports/mine-partition/partition.png"),
         f"{F} check mine.yaml --set model=cnn": _says("parameters", "memory", "first batch"),
         f"{F} run mine.yaml --set client.lr=0.05 --set rounds=20 --seeds 2"
         " --out reports/slow": _rows("reports/slow", 42),
@@ -74,7 +74,7 @@ AFTER = {  # command line -> what is missing after it (nothing)
         f"{F} report reports/iid": _says("figures/curves.png"),
     },
     "contributions": {
-        f"{F} contributions reports/iid --how gtg --out reports/contributions": _files(
+        f"{F} report --contributions reports/iid --how gtg --out reports/contributions": _files(
             "reports/contributions/contributions.csv", "reports/contributions/contributions.html"
         ),
     },
@@ -89,7 +89,7 @@ AFTER = {  # command line -> what is missing after it (nothing)
         ),
     },
     "bundle": {
-        f"{F} bundle reports/iid -o reports/paper.zip": _files("reports/paper.zip"),
+        f"{F} export --format zip reports/iid -o reports/paper.zip": _files("reports/paper.zip"),
         f"{F} check --against reports/paper.zip": _says("iid: byte-equal"),
     },
     "cluster": {  # played by test_cluster.py, on other ports

@@ -1,4 +1,4 @@
-"""A graph of clients beside their samples, in `fedsim partition`."""
+"""A graph of clients beside their samples, in `fedsim data partition`."""
 
 from collections.abc import Iterator
 

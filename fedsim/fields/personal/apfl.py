@@ -12,7 +12,7 @@ from fedsim.clients import hooks
 from fedsim.compose import client
 from fedsim.types import Client, Scored
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"alpha=0, adaptive=false": "sgd"}
 
 

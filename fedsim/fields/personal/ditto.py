@@ -13,7 +13,7 @@ from fedsim.types import Client, LocalPhase, Scored
 SHARED, PERSONAL = range(2)
 
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"always": "sgd"}
 
 

@@ -9,7 +9,7 @@ from fedsim.clients.sgd import sgd
 from fedsim.compose import client
 from fedsim.types import Client, Scored
 
-# Conditions under which it is another kind, which `fedsim conform` tries.
+# Conditions under which it is another kind, which `fedsim check --laws` tries.
 limits = {"always": "sgd"}
 
 

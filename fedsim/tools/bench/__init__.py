@@ -1,5 +1,5 @@
 """Rounds measured on this machine, beside plain JAX, NumPy and other libraries."""
 
-COMMANDS = {"Know the machine": {"bench": "commands"}}
+MODES = {"bench": ("commands", "doctor --bench")}
 TABLES = "columns"
 REQUIRES = ()

@@ -1,4 +1,4 @@
-"""What `fedsim bench` writes: `bench.csv`, and `bench.json` with the machine it was measured on."""
+"""What `fedsim doctor --bench` writes: `bench.csv`, and `bench.json` with the machine it ran on."""
 
 import json
 import statistics

@@ -1,7 +1,7 @@
 """Aggregation rules on stacks of three sizes, compared with NumPy and with other libraries.
 
-`fedsim bench` sets OPENBLAS_NUM_THREADS=1: otherwise the products of each tile are divided among
-threads once more, and Krum in NumPy takes about twice as long.
+`fedsim doctor --bench` sets OPENBLAS_NUM_THREADS=1: otherwise the products of each tile are divided
+among threads once more, and Krum in NumPy takes about twice as long.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The records of `fedsim bench` on the terminal."""
+"""The records of `fedsim doctor --bench` on the terminal."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
 """Bundles: runs as a zip with everything that repeats them, and their repetition elsewhere."""
 
-COMMANDS = {"Use a result": {"bundle": "commands"}}
+MODES = {"bundle": ("commands", "export --format zip")}
 NAMES = {"packing": ("bundle",)}
 EXTENDS = {"check": "against"}
 REQUIRES = ()

@@ -1,4 +1,4 @@
-"""`fedsim bundle`."""
+"""`fedsim export --format zip`."""
 
 import json
 from pathlib import Path
@@ -66,9 +66,9 @@ def bundle_command(
 
     \b
     Examples:
-      fedsim bundle reports/iid -o paper.zip
-      fedsim bundle reports/iid reports/attacked -o paper.zip --license CC-BY-4.0 --limit 50
-      fedsim bundle reports/mine -o mine.zip --plugin mine.py
+      fedsim export --format zip reports/iid -o paper.zip
+      fedsim export --format zip reports/iid reports/attacked -o paper.zip --license CC-BY-4.0 --limit 50
+      fedsim export --format zip reports/mine -o mine.zip --plugin mine.py
     """
     from fedsim.disk.files import readable_size
     from fedsim.tools.bundle.packing import bundle

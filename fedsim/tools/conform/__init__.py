@@ -1,5 +1,5 @@
 """Laws that a kind keeps or breaks, tried on small cases: `fedsim.conform` and its command."""
 
-COMMANDS = {"Write a scenario": {"conform": "commands"}}
+MODES = {"conform": ("commands", "check FILE.py", "check --laws")}
 NAMES = {"conformity": ("conform",)}
 REQUIRES = ()

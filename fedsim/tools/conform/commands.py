@@ -1,4 +1,4 @@
-"""`fedsim conform`."""
+"""`fedsim check --laws`."""
 
 import json
 from typing import Any
@@ -30,9 +30,9 @@ def conform_command(
 
     \b
     Examples:
-      fedsim conform mine.py
-      fedsim conform mine.py "mine(trim=2)" --seed 1
-      fedsim conform "krum(f=2)" --json
+      fedsim check mine.py
+      fedsim check mine.py "mine(trim=2)" --seed 1
+      fedsim check --laws "krum(f=2)" --json
     """
     options.enable(plugins)
     from fedsim.tools.conform.conformity import conform

@@ -1,5 +1,5 @@
 """Contributions: what every client of a finished run added to its final score."""
 
-COMMANDS = {"Use a result": {"contributions": "commands"}}
+MODES = {"contributions": ("commands", "report --contributions")}
 NAMES = {"analysis": ("contributions",)}
 REQUIRES = ()

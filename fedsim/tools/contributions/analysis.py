@@ -1,4 +1,4 @@
-"""`fedsim contributions`: what every client of a finished run contributed to its final score.
+"""`fedsim report --contributions`: what every client of a finished run added to its final score.
 
 `shapley` and `gtg` ask for each round what the model before it would have become by the updates of
 some of its clients, and share out what the round gained; the shares are summed over rounds. So the

@@ -1,6 +1,6 @@
 """Unlearning: models of a finished run without some of its clients, and what they forgot."""
 
-COMMANDS = {"Use a result": {"unlearn": "commands"}}
+MODES = {"unlearn": ("commands", "fork --unlearn")}
 RESUMABLE = ("unlearn",)
 NAMES = {"unlearning": ("unlearn",)}
 TABLES = "columns"

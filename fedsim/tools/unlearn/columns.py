@@ -1,4 +1,4 @@
-"""The columns of the tables of `fedsim unlearn`."""
+"""The columns of the tables of `fedsim fork --unlearn`."""
 
 UNLEARNING = (
     "seed", "how", "first_round", "from_round", "rounds", "gradient_steps",

@@ -1,4 +1,4 @@
-"""`fedsim unlearn`: a run's model without some of its clients, in several ways, and their costs.
+"""`fedsim fork --unlearn`: a run's model without some of its clients, in several ways, with costs.
 
 The reference is retraining: the run again from its start, without the clients. All ways have the
 data, the start model and the seeds of the original, so that they are compared seed by seed.
@@ -271,7 +271,7 @@ def _replaceable(out: Path, force: bool, resume: bool) -> list[Path]:
     with files.reporting_os_errors(out):
         entries = [entry for entry in sorted(out.iterdir()) if entry.name != LOCK]
     if entries and (force or resume) and not (out / RECORD).exists():
-        raise DirectoryError(f"{out}: holds nothing of fedsim unlearn; choose another --out")
+        raise DirectoryError(f"{out}: holds nothing of fedsim fork --unlearn; choose another --out")
     if entries and not (force or resume):
         ways = "--resume continues what was interrupted, --force replaces it"
         raise DirectoryError(f"{out}: already exists; {ways}, or choose another --out")

@@ -1,4 +1,4 @@
-"""The rules of `fedsim bench rules` that ByzFL has, on torch tensors.
+"""The rules of `fedsim doctor --bench rules` that ByzFL has, on torch tensors.
 
 Two are not quite ours: its geometric median always takes three steps of Weiszfeld's iteration, and
 its Krum adds up one distance more.

@@ -1,6 +1,7 @@
 """Rounds of federated averaging by FedJAX: one client after another, each step under `jit`.
 
-`fedsim bench SCENARIO --peers` writes what to train on, and runs this file. It needs only fedjax.
+`fedsim doctor --bench SCENARIO --peers` writes what to train on, and runs this file. It needs
+only fedjax.
 (FedJAX's other backend, `pmap`, calls a function that JAX 0.10 no longer has.)
 
     python fedjax_rounds.py ROUNDS.npz jit

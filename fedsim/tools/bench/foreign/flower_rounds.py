@@ -1,6 +1,6 @@
 """Rounds of federated averaging by Flower: PyTorch clients in Ray actors of one core each.
 
-`fedsim bench SCENARIO --peers` writes what to train on, and runs this file. It needs
+`fedsim doctor --bench SCENARIO --peers` writes what to train on, and runs this file. It needs
 flwr[simulation] and torch.
 
     python flower_rounds.py ROUNDS.npz ray

@@ -1,4 +1,4 @@
-"""The codecs of `fedsim bench codecs` in torch, with its own number of threads.
+"""The codecs of `fedsim doctor --bench codecs` in torch, with its own number of threads.
 
 Without `eden`, whose levels are a long table.
 """

@@ -1,6 +1,7 @@
 """Rounds of federated averaging in PyTorch, as written by hand: in a loop, and by two processes.
 
-`fedsim bench SCENARIO --peers` writes what to train on, and runs this file. It needs only torch.
+`fedsim doctor --bench SCENARIO --peers` writes what to train on, and runs this file. It needs
+only torch.
 The networks are in `torch_networks`.
 
     python torch_rounds.py ROUNDS.npz loop|processes

@@ -1,4 +1,4 @@
-"""The rules of `fedsim bench rules` in torch, with the fastest calls that we know."""
+"""The rules of `fedsim doctor --bench rules` in torch, with the fastest calls that we know."""
 
 import torch
 
