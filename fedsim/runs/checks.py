@@ -1,39 +1,30 @@
 """What `fedsim verify` checks before a replay: record, files, logs and tables fit each other."""
 
 import contextlib
-import json
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fedsim.disk import files, tables
-from fedsim.disk.tables import Record, read_table, reporting_table_errors
+from fedsim.disk.tables import read_table, reporting_table_errors
 from fedsim.engine.run import COMPLETED
-from fedsim.errors import CheckpointError, DirectoryError, PrivacyError, ScenarioError
+from fedsim.errors import DirectoryError
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.commits import LOG
 from fedsim.runs.comparison import columns_of
 from fedsim.runs.differences import differences
+from fedsim.runs.ended import scenario_in
 from fedsim.runs.filenames import COMMITS, UPDATES, run_files_of
 from fedsim.runs.record_form import malformed
-from fedsim.runs.replay import RecordedSeed, recorded
+from fedsim.runs.replay import RecordedSeed
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS
 from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
-from fedsim.scenario.reader import parse
 from fedsim.study.conclusions import conclusions
-from fedsim.study.summary import (
-    NOT_FEDERATED,
-    OWN,
-    columns_of_clients,
-    columns_of_fields,
-    own_score,
-    summarise,
-)
 
 ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
-UNDER_WAY = ("running", "interrupted")
 CLOUD_BYTES = ("cloud_bytes_up", "cloud_bytes_down")
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon", *CLOUD_BYTES)
 MAX_LISTED = 5  # files that are missing, or not part of the run, by name
@@ -144,28 +135,19 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
 # --------------------------------------------------------------------------------------- a run
 
 
-def of_seeds(path: Path, record: dict[str, Any]) -> tuple[list[RecordedSeed], list[str]]:
-    """Read logs and commits of every seed -> the seeds, and problems."""
-    seeds = []
-    problems = []
-    for seed in record["scenario"]["seeds"]:
-        try:
-            seeds.append(recorded(path, record, seed))
-        except CheckpointError as error:
-            problems += str(error).splitlines()
-        except (KeyError, TypeError) as error:
-            problems.append(f"seed {seed}: {error!r}")
-    return seeds, problems
-
-
 def of_tables(path: Path, record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
-    """Compare the CSV files with the logs, and the scenario file with the record."""
+    """Compare the CSV files with the logs, these with themselves, and the record with both."""
     problems = []
     for name, columns in TABLE_COLUMNS.items():
         rows = [row for seed in seeds for row in seed.tables.get(name, [])]
         if rows or name not in OPTIONAL_TABLES:
             problems += _difference_of_files(path / f"{name}.csv", tables.to_csv(rows, columns))
-    return problems + _of_scenario_file(path, record)
+    fields = differences(without_paths(scenario_in(path)), without_paths(record["scenario"]))
+    for field, in_file, in_record in fields:
+        problems.append(f"{directory.SCENARIO}: {field}: {in_file}, in the record {in_record}")
+    for seed in seeds:
+        problems += [f"seed {seed.who['seed']}: {problem}" for problem in _of_rows(seed)]
+    return problems + _of_ends(record, seeds)
 
 
 def _difference_of_files(file: Path, text: str) -> list[str]:
@@ -182,78 +164,29 @@ def _difference_of_files(file: Path, text: str) -> list[str]:
     return [f"{file.name} differs from the logs"]
 
 
-def _of_scenario_file(path: Path, record: dict[str, Any]) -> list[str]:
-    """Differences of the scenario file and the record."""
-    name = directory.SCENARIO
-    try:
-        values = parse((path / name).read_text(encoding="utf-8"), name).values
-    except (ScenarioError, UnicodeDecodeError) as error:
-        return [f"{name}: {error}"]
-    problems = []
-    fields = differences(without_paths(values), without_paths(record["scenario"]))
-    for field, in_file, in_record in fields:
-        problems.append(f"{name}: {field}: {in_file}, in the record {in_record}")
-    return problems
-
-
-def of_rows(seed: RecordedSeed, record: dict[str, Any]) -> list[str]:
-    """Check that no row is missing, sums never fall, and the summary follows from the rows."""
-    name = f"seed {seed.who['seed']}"
-    evaluate = record["scenario"]["evaluate"]
-    try:
-        problem = _missing_rounds(seed, evaluate["every"])
-        if problem:
-            return [f"{name}: {problem}"]
-        problems = [f"{name}: {fall}" for fall in _falls(seed.rows)]
-        line = summarise(
-            seed.rows,
-            evaluate["metric"],
-            evaluate["last"],
-            evaluate.get("target"),
-            seed.end["status"],
-            seed.end["reason"],
-            seed.tables["summary"][0].get(NOT_FEDERATED, ""),
-        )
-        clients = seed.tables["clients"][0]
-        line |= columns_of_clients(clients, seed.end["status"], evaluate["metric"])
-        if OWN in seed.tables["summary"][0]:  # its clients have test samples of their own
-            metric = line["metric"] or evaluate["metric"]
-            line |= own_score(clients, seed.end["status"], metric)
-        line |= columns_of_fields(seed.tables, record["scenario"])
-        if json.dumps([{**seed.who, **line}]) != json.dumps(seed.tables.get("summary")):
-            problems.append(f"{name}: summary.csv does not follow from rounds.csv")
-        return problems
-    except PrivacyError as error:
-        return [f"{name}: {error.where} {error}"]
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        return [f"{name}: the log is damaged: {error!r}"]
-
-
-def _missing_rounds(seed: RecordedSeed, every: int) -> str:
-    """What is wrong with the rounds that have rows; empty where nothing is."""
+def _of_rows(seed: RecordedSeed) -> Iterator[str]:
+    """Rows that are missing, and sums that fall, also in rounds that are not replayed."""
+    evaluate = seed.record["scenario"]["evaluate"]
+    every = evaluate["every"]
     last = seed.end["round"]
-    # They are counted before a list of them is made: the record may be a stranger's.
-    count = last // every + 1
-    if last % every > 0:
-        count += 1
-    if count == len(seed.rows):
-        expected = sorted({*range(0, last + 1, every), last})
-        if [row["round"] for row in seed.rows] == expected:
-            return ""
-    return f"rounds.csv does not have the rounds 0, {every}, ... {last}"
+    try:
+        # They are counted before a list of them is made: the record may be a stranger's.
+        count = -(-last // every) + 1
+        expected = [*range(0, last, every), last] if count == len(seed.rows) else []
+        if [row["round"] for row in seed.rows] != expected:
+            yield f"rounds.csv does not have the rounds 0, {every}, ... {last}"
+            return
+        for column in CUMULATIVE:
+            rows = [row for row in seed.rows if row.get(column) is not None]
+            for before, after in itertools.pairwise(rows):
+                if after[column] < before[column]:
+                    yield f"{column} falls in round {after['round']}"
+                    break
+    except (KeyError, TypeError, ValueError) as error:
+        yield f"the log is damaged: {error!r}"
 
 
-def _falls(rows: list[Record]) -> Iterator[str]:
-    """Cumulative columns with a value that is smaller than the one before."""
-    for column in CUMULATIVE:
-        values = [row[column] for row in rows if row.get(column) is not None]
-        for index in range(1, len(values)):
-            if values[index] < values[index - 1]:
-                yield f"{column} falls in round {rows[index]['round']}"
-                break
-
-
-def of_ends(record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
+def _of_ends(record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
     """Compare how the runs ended with the record; completed runs must have all rounds."""
     problems = []
     status = "done"

@@ -1,13 +1,17 @@
-"""`fedsim diff`: which part of two runs differs, from the scenario to the models."""
+"""What differs of two runs, from the scenario to the models: `fedsim diff`, and whatever compares.
+
+`fedsim verify` compares a seed with the same one played again, and `fedsim check --against` a run
+with its repetition.
+"""
 
 import contextlib
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +28,9 @@ from fedsim.study.row_differences import Field, Line, RowDifferences, row_differ
 
 # All tables but `timing`, which may differ between equal runs.
 COMPARED_TABLES = ("rounds", "clients", "partition", *OPTIONAL_TABLES, "summary")
+
+# What else of a record says which runs are compared, and which one a fork goes on from.
+COMPARISON = ("kind", "method", "baseline", "score", "cells", "fork")
 
 MAX_CHARACTERS = 50  # of a path
 
@@ -73,20 +80,6 @@ class Difference:
         return {"equal": self.equal, **asdict(self)}
 
 
-class Source(NamedTuple):
-    """One of the runs that are compared.
-
-    Attributes:
-      path: its directory.
-      record: its record.
-      so_far: the tables that have rows by file name, of an unfinished run; None of a finished one.
-    """
-
-    path: Path
-    record: dict[str, Any]
-    so_far: Mapping[str, str] | None
-
-
 def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
     """Compare two run directories, as far as their files exist: a run may be unfinished.
 
@@ -101,39 +94,44 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
     Raises:
       DirectoryError: when one holds no run, or its record is damaged.
     """
-    sources = (_source(Path(a)), _source(Path(b)))
-    record_a, record_b = (source.record for source in sources)
-    groups_a = _groups(record_a)
-    groups_b = _groups(record_b)
+    record_a = directory.sound_record(Path(a))
+    record_b = directory.sound_record(Path(b))
+    sources = ((Path(a), record_a), (Path(b), record_b))
+    tables_a, tables_b = (_tables(*source) for source in sources)
+    seeds = [str(record["scenario"]["seeds"][0]) for _, record in sources]
     return Difference(
         a=str(a),
         b=str(b),
-        groups={name: _fields(groups_a[name], groups_b[name]) for name in groups_a},
-        tables=_tables(*sources),
-        models=_models(*sources),
+        groups=record_differences(record_a, record_b),
+        tables=tables_differ(tables_a, tables_b, seeds),
+        models=_models(sources),
         surroundings=_fields(_surroundings(record_a), _surroundings(record_b)),
     )
 
 
-def _source(path: Path) -> Source:
-    """The run in a directory."""
-    record = directory.sound_record(path)
-    return Source(path, record, None if is_complete(record) else _tables_so_far(path, record))
-
-
 # -------------------------------------------------------------------------------- the records
+
+
+def record_differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, list[Field]]:
+    """The fields of two records that decide what a run is, and differ, in groups."""
+    groups_a = _groups(a)
+    groups_b = _groups(b)
+    return {name: _fields(groups_a[name], groups_b[name]) for name in groups_a}
 
 
 def _groups(record: dict[str, Any]) -> dict[str, Any]:
     """The entries of a record that decide what a run is, in groups."""
     scenario = record["scenario"]
     return {
-        "scenario": _without("numerics", without_hashed_paths(scenario)),
+        "scenario": {
+            **_without("numerics", without_hashed_paths(scenario)),
+            **{name: record[name] for name in COMPARISON if name in record},
+        },
         "numerics": scenario.get("numerics", {}),
         "data": _without("scenario", record["hashes"]),
         "own links": {"supplied": record["supplied"], "own_links": record["own_links"]},
         "environment": record["environment"],
-        "end": {"status": record.get("status"), "reasons": record.get("reasons", {})},
+        "end": {"status": record["status"], "reasons": record.get("reasons", {})},
     }
 
 
@@ -144,7 +142,7 @@ def _without(name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
     """Where a run took place, and where its files were."""
-    values = dict(record.get("surroundings") or {})
+    values = dict(record["surroundings"])
     for key, section in naming_files(record["scenario"]):
         path = section["path"]
         if isinstance(path, str):
@@ -161,92 +159,96 @@ def _fields(a: Any, b: Any) -> list[Field]:
 # --------------------------------------------------------------------------------- the tables
 
 
-def _tables(a: Source, b: Source) -> dict[str, RowDifferences]:
-    """The rows that differ, of the tables that do."""
+def tables_differ(
+    a: Mapping[str, str], b: Mapping[str, str], seeds: Sequence[str]
+) -> dict[str, RowDifferences]:
+    """The rows that differ, of the tables that do.
+
+    Args:
+      a: CSV texts by table.
+      b: those of the other run.
+      seeds: of the rows of each, in tables without a column for it.
+    """
     unequal = {}
+    seed_a, seed_b = seeds
     for name in COMPARED_TABLES:
-        text_a = _text(a, name)
-        text_b = _text(b, name)
+        text_a = a.get(name)
+        text_b = b.get(name)
         if text_a != text_b:
-            unequal[name] = row_differences(_lines(text_a, a.record), _lines(text_b, b.record))
+            unequal[name] = row_differences(_lines(text_a, seed_a), _lines(text_b, seed_b))
     return unequal
 
 
-def _text(source: Source, name: str) -> str | None:
-    """A table's file, or what an unfinished run has committed; None where there is none."""
-    file = source.path / f"{name}.csv"
-    if source.so_far is not None:
-        return source.so_far.get(file.name)
-    if not file.exists():
-        return None
-    with files.reporting_os_errors(file):
-        return file.read_bytes().decode(errors="replace")
-
-
-def _tables_so_far(path: Path, record: dict[str, Any]) -> dict[str, str]:
-    """The tables of an unfinished run that have rows, by file name; none if they cannot be read."""
-    with contextlib.suppress(OSError, CheckpointError):
-        records = records_so_far(record, runs_of(path, record))
-        return dict(csv_of(record, {name: rows for name, rows in records.items() if rows}))
-    return {}
-
-
-def _lines(text: str | None, record: dict[str, Any]) -> list[Line] | None:
+def _lines(text: str | None, seed: str) -> list[Line] | None:
     """The lines of a table by column; a run of one seed need not have a column for it."""
     if text is None:
         return None
-    seed = str(record["scenario"]["seeds"][0])
     reader = csv.DictReader(io.StringIO(text), restkey="", restval="")
     return [{"seed": seed, **line} for line in reader]
+
+
+def _tables(path: Path, record: dict[str, Any]) -> dict[str, str]:
+    """The tables of a run; of an unfinished one those with rows, if they can be read."""
+    tables = {}
+    if is_complete(record):
+        with files.reporting_os_errors(path):
+            for name in COMPARED_TABLES:
+                file = path / f"{name}.csv"
+                if file.exists():
+                    tables[name] = file.read_bytes().decode(errors="replace")
+        return tables
+    with contextlib.suppress(OSError, CheckpointError):
+        records = records_so_far(record, runs_of(path, record))
+        for name, text in csv_of(record, {name: rows for name, rows in records.items() if rows}):
+            tables[name.removesuffix(".csv")] = text
+    return tables
 
 
 # --------------------------------------------------------------------------------- the models
 
 
-def _models(a: Source, b: Source) -> list[ModelDifference]:
-    """The model files that differ."""
-    models_a = _model_files(a)
-    models_b = _model_files(b)
+def _models(sources: Sequence[tuple[Path, dict[str, Any]]]) -> list[ModelDifference]:
+    """The model files that differ, of two directories with their records."""
+    models_a, models_b = (_model_files(*source) for source in sources)
+    (path_a, _), (path_b, _) = sources
     differing = []
     for run in sorted({*models_a, *models_b}):
         if run not in models_b:
-            difference = ModelDifference(models_a[run].name, f"not in {b.path}", None)
+            differing.append(ModelDifference(models_a[run].name, f"not in {path_b}", None))
         elif run not in models_a:
-            difference = ModelDifference(models_b[run].name, f"not in {a.path}", None)
+            differing.append(ModelDifference(models_b[run].name, f"not in {path_a}", None))
         else:
-            difference = _model(models_a[run], models_b[run])
-        if difference is not None:
-            differing.append(difference)
+            differing += models_differ(models_a[run], models_b[run])
     return differing
 
 
-def _model_files(source: Source) -> dict[tuple[str, str], Path]:
+def _model_files(path: Path, record: dict[str, Any]) -> dict[tuple[str, str], Path]:
     """Model files by label and seed: a label may have another name in another directory."""
-    labels = {name: label for label, name in names_in(source.record).items()}
+    labels = {name: label for label, name in names_in(record).items()}
     by_run = {}
-    for file in source.path.glob("model.*.safetensors"):
+    for file in path.glob("model.*.safetensors"):
         run = file.name.removeprefix("model.").removesuffix(".safetensors")
         name, _, seed = run.rpartition(".")
         by_run[labels.get(name, name), seed] = file
     return by_run
 
 
-def _model(a: Path, b: Path) -> ModelDifference | None:
-    """The difference of two model files; None where they are equal."""
+def models_differ(a: Path, b: Path) -> list[ModelDifference]:
+    """The difference of two model files, where there is one."""
     try:
         tensors_a = leaves_by_name("", directory.load_model(a))
         tensors_b = leaves_by_name("", directory.load_model(b))
     except OSError as error:
-        return ModelDifference(a.name, f"cannot be read: {error}", None)
+        return [ModelDifference(a.name, f"cannot be read: {error}", None)]
     if _shapes(tensors_a) != _shapes(tensors_b):
-        return ModelDifference(a.name, "different tensors", None)
+        return [ModelDifference(a.name, "different tensors", None)]
 
     unequal = []
     for name, tensor in tensors_a.items():
         if tensor.tobytes() != tensors_b[name].tobytes():
             unequal.append(name)
     if not unequal:
-        return None
+        return []
     largest = 0.0
     infinite = 0
     for name in unequal:
@@ -258,7 +260,7 @@ def _model(a: Path, b: Path) -> ModelDifference | None:
     text = f"{len(unequal)} of {len(tensors_a)} tensors differ"
     if infinite:
         text += f", {infinite} numbers are not finite"
-    return ModelDifference(a.name, text, largest)
+    return [ModelDifference(a.name, text, largest)]
 
 
 def _shapes(tensors: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:

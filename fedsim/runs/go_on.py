@@ -16,7 +16,7 @@ from fedsim.disk.checkpoint import Snapshot
 from fedsim.engine.run import Run
 from fedsim.errors import CheckpointError
 from fedsim.installed import modules_with
-from fedsim.runs.ended import EndedRun, demand
+from fedsim.runs.ended import EndedRun
 from fedsim.runs.execute import Beginning
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.runs.result import Result
@@ -110,15 +110,12 @@ def _states(
       CheckpointError: for seeds that the original does not have, and where its rows do not come out
         again.
     """
-    path = original.path
     recorded_seeds = original.recorded(seeds)
     states = {}
     with original.numerics() as devices:
         experiment = original.build(devices)
         for seed, recorded in zip(seeds, recorded_seeds, strict=True):
-            snapshot, problems = replayed_to(recorded, experiment, round)
-            demand(path, [f"seed {seed}: {problem}" for problem in problems])
-            states[seed] = (recorded, snapshot)
+            states[seed] = (recorded, replayed_to(recorded, experiment, round))
     return states
 
 

@@ -1,163 +1,209 @@
 """The form of a `run.json`: its entries and their types.
 
 A record that may be a stranger's is checked against it once, and then read without further checks.
+Entries that are not named here are allowed: nothing but a page or a comparison looks at them.
 """
 
-import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NotRequired
 
+from annotated_types import Ge, Gt, Len, MinLen
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
+from typing_extensions import TypedDict
+
+from fedsim.errors import dotted
 from fedsim.study.summary import SCORES
 
-FILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)  # part of one, which leads nowhere
-
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-
-
-class Every(NamedTuple):
-    """A mapping of any names to values of one form."""
-
-    form: Any
+FILE_NAME = r"^[A-Za-z0-9_-]{1,255}$"  # part of one, which leads nowhere
+MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"  # in UTC
 
 
-def count(value: Any) -> bool:
-    """Whether a value is an integer of at least 0."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _share_or_clients(value: Any) -> Any:
+    """A number, a list, or a mapping."""
+    if isinstance(value, bool) or not isinstance(value, int | float | list | dict):
+        raise ValueError
+    return value
 
 
-def positive(value: Any) -> bool:
-    """Whether a value is an integer above 0."""
-    return count(value) and value > 0
+def _method(value: Any) -> Any:
+    """A name, or a description."""
+    if not isinstance(value, str | dict):
+        raise ValueError
+    return value
 
 
-def number(value: Any) -> bool:
-    """Whether a value is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+_Count = Annotated[int, Ge(0)]
+_Positive = Annotated[int, Gt(0)]
+_Seeds = Annotated[list[_Count], MinLen(1)]
+_FileName = Annotated[str, StringConstraints(pattern=FILE_NAME)]
+_Moment = Annotated[str, StringConstraints(pattern=MOMENT)]
+_Malicious = Annotated[Any, AfterValidator(_share_or_clients)]
+_Method = Annotated[Any, AfterValidator(_method)]
+_NameAndText = Annotated[list[str], Len(2, 2)]
 
 
-def seeds(value: Any) -> bool:
-    """Whether a value is a list of seeds, at least one."""
-    return isinstance(value, list) and value != [] and all(map(count, value))
+class _Link(TypedDict):
+    kind: str
 
 
-def malicious(value: Any) -> bool:
-    """Whether a value says which clients the attacker controls: a share, a list, or a mapping."""
-    return number(value) or isinstance(value, list | dict)
+class _Partition(_Link):
+    path: NotRequired[str | None]
 
 
-def method_entry(value: Any) -> bool:
-    """Whether a value names a method, or describes one."""
-    return isinstance(value, str | dict)
+class _Data(_Link):
+    partition: _Partition
+    clients: NotRequired[_Count | None]
+    path: NotRequired[str | None]
 
 
-def file_name(value: Any) -> bool:
-    """Whether a value is a part of a file name."""
-    return isinstance(value, str) and FILE_NAME.fullmatch(value) is not None
+class _Model(_Link):
+    loss: NotRequired[str | None]
 
 
-def moment(value: Any) -> bool:
-    """Whether a value is a moment in UTC."""
-    return isinstance(value, str) and MOMENT.fullmatch(value) is not None
+class _Fleet(TypedDict):
+    malicious: NotRequired[_Malicious]
 
 
-def score(value: Any) -> bool:
-    """Whether a value names a score."""
-    return value in SCORES
+class _Client(_Link):
+    lr: Any
+    batch: Any
 
 
-def written(value: Any) -> bool:
-    """Whether a value is the name and the text of a scenario file."""
-    return isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
+class _Evaluate(TypedDict):
+    every: _Positive
+    last: _Positive
+    metric: str
+    target: float | None
 
 
-def anything(value: Any) -> bool:
-    """Any value: it is only printed or compared."""
-    del value
-    return True
+class _Compare(TypedDict):
+    methods: NotRequired[list[_Method]]
+    vary: NotRequired[dict[str, list[Any]] | None]
+    tune: NotRequired[dict[str, Any] | None]
 
 
-def optional(form: Any) -> Callable[[Any], bool]:
-    """A value of a form, or None."""
+# As far as anything looks at it without reading it as a scenario; sections that say nothing are
+# left out.
+class _Scenario(TypedDict):
+    name: str
+    rounds: _Count
+    seeds: _Seeds
+    data: _Data
+    model: _Model
+    fleet: NotRequired[_Fleet]
+    cohort: NotRequired[_Link]
+    client: _Client
+    wire: NotRequired[list[_Link]]
+    server: NotRequired[list[_Link]]
+    topology: NotRequired[_Link | None]
+    evaluate: _Evaluate
+    numerics: dict[str, Any]
+    compare: NotRequired[_Compare]
 
-    def is_optional(value: Any) -> bool:
-        return value is None or not list(misfits(value, form))
 
-    return is_optional
+class _Environment(TypedDict):
+    fedsim: str
+    threads: _Count | None
 
 
-LINK = {"kind": str}
+class _Git(TypedDict):
+    commit: str
 
-# The resolved scenario, as far as anything looks at it without reading it as a scenario.
-SCENARIO = {
-    "name": str,
-    "rounds": count,
-    "seeds": seeds,
-    "data": {
-        "kind": str,
-        "partition": {**LINK, "path?": optional(str)},
-        "clients?": optional(count),
-        "path?": optional(str),
-    },
-    "model": {"kind": str, "loss?": optional(str)},
-    "fleet?": {"malicious?": malicious},
-    "cohort?": LINK,
-    "client": {"kind": str, "lr": anything, "batch": anything},
-    "wire?": [LINK],
-    "server?": [LINK],
-    "topology?": optional(LINK),
-    "evaluate": {
-        "every": positive,
-        "last": positive,
-        "metric": str,
-        "target?": optional(number),
-    },
-    "numerics?": dict,
-    "compare?": {
-        "methods?": [method_entry],
-        "vary?": optional(Every([anything])),
-        "tune?": optional(Every(anything)),
-    },
-}
-RECORD = {
-    "status": str,
-    "scenario": SCENARIO,
-    "method": str,
-    "names?": Every(file_name),
-    "hashes": {
-        "scenario": str,
-        "data?": str,
-        "partition?": Every(str),
-        "start?": Every(str),
-        "cells?": Every(str),
-    },
-    "supplied": [str],
-    "own_links": Every(str),
-    "environment": {"threads?": optional(count)},
-    "surroundings": {
-        "command": [str],
-        "devices": [str],
-        "cores": anything,
-        "platform": str,
-        "git?": optional({"commit": str}),
-    },
-    "not_federated?": Every(str),
-    "fork?": {"scenario": str, "round": count, "fresh?": [str]},
-    "written?": [written],
-    "started?": moment,
-    "wall_seconds?": number,
-    "unfinished?": {"mark": str, "runs": Every([count]), "files?": [str]},
-    "reasons?": Every(str),
-    "files?": Every(str),
-}
-COMPARISON = {
-    **RECORD,
-    "baseline": str,
-    "score": score,
-    "cells": [{"method": str}],
-    "planned?": Every({"rounds": count, "seeds": [count]}),
-    "halves?": Every(str),
-    "verdict?": [str],
-}
+
+class _Surroundings(TypedDict):
+    python: str
+    command: list[str]
+    devices: list[str]
+    cores: Any
+    platform: str
+    git: _Git | None
+
+
+class _Fork(TypedDict):
+    scenario: str
+    round: _Count
+    fresh: NotRequired[list[str]]
+
+
+class _Unfinished(TypedDict):
+    mark: str
+    runs: dict[str, list[_Count]]
+    files: NotRequired[list[str]]
+
+
+class Record(TypedDict):
+    """What the records of runs and comparisons have in common.
+
+    Only those of finished ones have `wall_seconds`, `reasons` and `files`.
+    """
+
+    status: str
+    scenario: _Scenario
+    method: str
+    names: dict[str, _FileName]
+    supplied: list[str]
+    own_links: dict[str, str]
+    environment: _Environment
+    surroundings: _Surroundings
+    not_federated: NotRequired[dict[str, str]]
+    written: NotRequired[list[_NameAndText]]
+    started: NotRequired[_Moment]  # results in reports/ are older than this entry
+    wall_seconds: NotRequired[float]
+    unfinished: NotRequired[_Unfinished]
+    reasons: NotRequired[dict[str, str]]
+    files: NotRequired[dict[str, str]]
+
+
+class _RunHashes(TypedDict):
+    scenario: str
+    data: str
+    partition: dict[str, str]
+    start: dict[str, str]
+
+
+@with_config(ConfigDict(strict=True))
+class RunRecord(Record):
+    """The record of a run."""
+
+    hashes: _RunHashes
+    fork: NotRequired[_Fork]
+
+
+class _ComparisonHashes(TypedDict):
+    scenario: str
+    cells: dict[str, str]
+
+
+class _Cell(TypedDict):
+    method: str
+
+
+class _Planned(TypedDict):
+    rounds: _Count
+    seeds: list[_Count]
+
+
+@with_config(ConfigDict(strict=True))
+class ComparisonRecord(Record):
+    """The record of a comparison."""
+
+    kind: Literal["compare"]
+    hashes: _ComparisonHashes
+    baseline: str
+    score: Literal[SCORES]  # pyright: ignore[reportInvalidTypeForm]
+    cells: list[_Cell]
+    planned: dict[str, _Planned]
+    halves: dict[str, str]
+    verdict: NotRequired[list[str]]
+
+
+FORMS = {"run": TypeAdapter(RunRecord), "compare": TypeAdapter(ComparisonRecord)}
 
 
 def malformed(record: dict[str, Any], *needed: str) -> list[str]:
@@ -169,68 +215,11 @@ def malformed(record: dict[str, Any], *needed: str) -> list[str]:
     """
     missing = [name for name in needed if name not in record]
     kind = record.get("kind", "run")
-    if kind == "run":
-        return [*missing, *misfits(record, RECORD)]
-    if kind == "compare":
-        return [*missing, *misfits(record, COMPARISON)]
-    return [*missing, "kind"]
-
-
-def misfits(value: Any, form: Any, path: str = "") -> Iterator[str]:
-    """The dotted paths of values that are not of a form.
-
-    Args:
-      value: a value of JSON.
-      form: a type; a condition; `[form]` of a list's members; `Every(form)` of a mapping's values;
-        or a dictionary with the forms of a mapping's entries, of which those whose names end with
-        `?` may be missing. Other entries are allowed.
-      path: where the value is.
-    """
-    if isinstance(form, type):
-        if not isinstance(value, form):
-            yield path
-    elif isinstance(form, list):
-        yield from _misfits_of_members(value, form[0], path)
-    elif isinstance(form, Every):
-        yield from _misfits_of_values(value, form.form, path)
-    elif isinstance(form, dict):
-        yield from _misfits_of_entries(value, form, path)
-    elif not form(value):
-        yield path
-
-
-def _misfits_of_members(value: Any, form: Any, path: str) -> Iterator[str]:
-    """Misfits of a list whose members all have one form."""
-    if not isinstance(value, list):
-        yield path
-        return
-    for index, member in enumerate(value):
-        yield from misfits(member, form, f"{path}[{index}]")
-
-
-def _misfits_of_values(value: Any, form: Any, path: str) -> Iterator[str]:
-    """Misfits of a mapping whose values all have one form."""
-    if not isinstance(value, dict):
-        yield path
-        return
-    for name, entry in value.items():
-        yield from misfits(entry, form, _dotted(path, name))
-
-
-def _misfits_of_entries(value: Any, forms: dict[str, Any], path: str) -> Iterator[str]:
-    """Misfits of a mapping whose entries have a form each."""
-    if not isinstance(value, dict):
-        yield path
-        return
-    for name, form in forms.items():
-        key = name.removesuffix("?")
-        inner_path = _dotted(path, key)
-        if key in value:
-            yield from misfits(value[key], form, inner_path)
-        elif key == name:
-            yield inner_path
-
-
-def _dotted(path: str, name: str) -> str:
-    """The path of an entry."""
-    return f"{path}.{name}" if path else name
+    if kind not in ("run", "compare"):
+        return [*missing, "kind"]
+    try:
+        FORMS[kind].validate_python(record)
+    except ValidationError as error:
+        places = [dotted(problem["loc"]) for problem in error.errors(include_url=False)]
+        return [*missing, *dict.fromkeys(places)]
+    return missing

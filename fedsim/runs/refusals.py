@@ -115,8 +115,13 @@ def refuse(
         draft = draft_of(scenario, *overrides)
         if draft.problems:
             problems.add(ScenarioError(draft.problems, scenario.document.file))
-        known = _problems_of_scenario(problems.errors)
-        known_lines = _lines_of_data(problems.errors)
+        known: list[Problem] = []
+        known_lines: list[str] = []
+        for error in problems.errors:
+            if isinstance(error, ScenarioError):
+                known += error.problems
+            else:
+                known_lines += error.lines
         tried = try_cells(draft, device, partition, given, known, known_lines)
         if draft.design is not None and not tried.problems:
             problems.attempt(demand_own_samples, draft.design, partition, given.data)
@@ -146,21 +151,3 @@ def _notes_on_seeds(design: Design, partition: Partitioner, data: Any) -> list[s
             tests.add((cell.method, cell.variant))
     text = few_seeds(len(design.scenario.spec.seeds), len(tests))
     return [text] if tests and text else []
-
-
-def _problems_of_scenario(errors: Iterable[Refusal]) -> list[Problem]:
-    """The problems of a scenario."""
-    problems = []
-    for error in errors:
-        if isinstance(error, ScenarioError):
-            problems += error.problems
-    return problems
-
-
-def _lines_of_data(errors: Iterable[Refusal]) -> list[str]:
-    """The lines about its data."""
-    lines = []
-    for error in errors:
-        if isinstance(error, DataError):
-            lines += error.lines
-    return lines

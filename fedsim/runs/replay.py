@@ -1,14 +1,16 @@
-"""A seed as a run directory records it, and its replay, which is compared bit by bit.
+"""A seed as a run directory records it, and played again in a temporary folder, to be compared.
 
-Nothing is written into that directory: what a replay needs of it is copied to a temporary folder.
+It is played by what runs any scenario, so that the folder holds a log, commits, kept updates and a
+model as well: they have to be the recorded ones, bit by bit. Nothing is written into the directory.
 """
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,27 +18,22 @@ import numpy as np
 
 from fedsim.assemble import Experiment
 from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot, leaves_by_name
+from fedsim.disk.checkpoint import Snapshot
 from fedsim.disk.rowfile import RowFile
-from fedsim.disk.tables import Record, unstacked
-from fedsim.engine.final import final_variables
-from fedsim.engine.loop import events
-from fedsim.engine.recording import RoundUpdates
-from fedsim.engine.run import CommitPoint, Row, Run
-from fedsim.engine.store import OnDisk
-from fedsim.errors import CheckpointError, CorruptError, DirectoryError
-from fedsim.runs import directory
+from fedsim.disk.tables import Record
+from fedsim.engine.run import Row, Run
+from fedsim.errors import CheckpointError, CorruptError, Interrupted
 from fedsim.runs.commits import LOG, Commit, commit_files, read_commit, read_log
+from fedsim.runs.diff import models_differ, tables_differ
 from fedsim.runs.differences import differences
+from fedsim.runs.execute import JournaledRun, PlannedExperiment, execute
 from fedsim.runs.filenames import RunFiles, label_of, run_files_of
-from fedsim.runs.final_tables import add_final_tables
-from fedsim.runs.journal import Journal
 from fedsim.runs.record import identity
-from fedsim.runs.result import OPTIONAL_TABLES
+from fedsim.runs.unfinished import csv_of
 from fedsim.runs.update_files import UpdateFiles
+from fedsim.study.row_differences import RowDifferences
 
 CHUNK_BYTES = 1 << 26  # of client memory that are compared at a time
-FINAL_TABLES = ("summary", "clients", "partition", *OPTIONAL_TABLES)
 
 
 class RecordedSeed(NamedTuple):
@@ -44,15 +41,17 @@ class RecordedSeed(NamedTuple):
 
     Attributes:
       run_files: the files of the run directory.
+      record: the record of its run; of a comparison's, as if it had been run alone.
       who: the first columns of its rows: method and seed, in a comparison also what varies.
       tables: its rows by table.
-      commits: the states that it committed, oldest first; the last one is the end.
+      commits: its commits, oldest first; the last one is the end.
     """
 
     run_files: RunFiles
+    record: dict[str, Any]
     who: Record
     tables: dict[str, list[Record]]
-    commits: list[Snapshot]
+    commits: list[Commit]
 
     @property
     def rows(self) -> list[Record]:
@@ -62,7 +61,7 @@ class RecordedSeed(NamedTuple):
     @property
     def end(self) -> dict[str, Any]:
         """Plain values of its final state."""
-        return self.commits[-1].values
+        return self.commits[-1].run.values
 
     @property
     def folder(self) -> Path:
@@ -79,34 +78,29 @@ class RecordedSeed(NamedTuple):
         """The file of its final model."""
         return self.run_files.model(label_of(self.who), self.who["seed"])
 
+    def until(self, round: int) -> "RecordedSeed":
+        """The seed with its rows up to a round, and no other tables."""
+        return self._replace(tables={"rounds": [r for r in self.rows if r["round"] <= round]})
+
 
 # -------------------------------------------------------------------------- reading a recorded seed
 
 
 def recorded(path: Path, record: dict[str, Any], seed: int) -> RecordedSeed:
-    """Read the log and the commits of a seed, which have to match each other and the record.
-
-    Args:
-      path: the run directory.
-      record: its record.
-      seed: the seed.
-
-    Raises:
-      CheckpointError: where they do not match.
-    """
+    """Read a seed of a run of one method, as `recorded_run` does."""
     who = {"method": record["method"], "seed": seed}
-    return recorded_run(run_files_of(path, record), who, identity(record, seed))
+    return recorded_run(run_files_of(path, record), record, who)
 
 
 def recorded_run(
-    run_files: RunFiles, who: Mapping[str, Any], expected: dict[str, Any]
+    run_files: RunFiles, record: dict[str, Any], who: Mapping[str, Any]
 ) -> RecordedSeed:
     """Read the log and the commits of a run, which have to match each other.
 
     Args:
       run_files: the files of its run directory.
+      record: the record of the run, whose identity its commits have to have.
       who: the first columns of its rows.
-      expected: the identity that its commits have to have.
 
     Raises:
       CheckpointError: where they do not match.
@@ -115,6 +109,7 @@ def recorded_run(
     paths = commit_files(folder)
     if not paths:
         raise CorruptError(f"{folder}: holds no commit")
+    expected = identity(record, who["seed"])
     with files.reporting_os_errors(folder):
         commits = [_commit_of_run(file, expected) for file in paths]
         for commit in commits[:-1]:
@@ -124,12 +119,7 @@ def recorded_run(
         tables = read_log(end, end.full).tables
         if (folder / LOG).stat().st_size > end.full.length:
             raise CorruptError(f"{end.path}: does not match {LOG}, which is longer")
-    return RecordedSeed(
-        run_files=run_files,
-        who=dict(who),
-        tables=tables,
-        commits=[commit.run for commit in commits],
-    )
+    return RecordedSeed(run_files, record, dict(who), tables, commits)
 
 
 def _commit_of_run(path: Path, expected: dict[str, Any]) -> Commit:
@@ -145,270 +135,236 @@ def _commit_of_run(path: Path, expected: dict[str, Any]) -> Commit:
     return commit
 
 
-# --------------------------------------------------------------------------------- replaying it
+# --------------------------------------------------------------------------------- playing it again
 
 
 def replayed(
-    seed: RecordedSeed, experiment: Experiment, whole: bool, forked: bool
+    seed: RecordedSeed, experiment: Experiment, whole: bool
 ) -> Iterator[tuple[str, list[str]]]:
-    """Replay a seed (inside `numerics`) -> the rounds in words, and how they differ.
+    """Play a seed again (inside `numerics`) -> the rounds in words, and how they differ.
+
+    The first rounds of a fork are those of another run, so only those after a commit are played.
 
     Args:
       seed: the seed as recorded.
       experiment: the experiment, built again.
-      whole: replay every round, instead of the first one and those after the older commit.
-      forked: whether its first rounds are those of another run, so that only the others can be
-        replayed; there is a commit between them.
+      whole: play every round, instead of the first one and those after the older commit.
     """
     before = None
-    first = min(seed.end["round"], 1)
-    if len(seed.commits) > 1 and (forked or not whole):
-        if not forked:
-            yield "round 1", _replay_first_round(seed, experiment)
-        before = seed.commits[-2]
-        first = before.values["round"] + 1
     last = seed.end["round"]
+    first = min(last, 1)
+    is_fork = "fork" in seed.record
+    if len(seed.commits) > 1 and (is_fork or not whole):
+        if not is_fork:
+            yield "round 1", _differences(seed, experiment, until=1)
+        before = seed.commits[-2]
+        first = before.round + 1
     rounds = f"rounds {first} to {last}" if first < last else f"round {last}"
-    yield rounds, _replay_last_rounds(seed, experiment, before)
+    yield rounds, _differences(seed, experiment, before)
 
 
-def replayed_to(
-    seed: RecordedSeed, experiment: Experiment, round: int
-) -> tuple[Snapshot, list[str]]:
-    """Replay a seed up to a round (inside `numerics`) -> its state then, and how rows differ.
+def replayed_to(seed: RecordedSeed, experiment: Experiment, round: int) -> Snapshot:
+    """Return the state of a seed after a round, in which it is played again (inside `numerics`).
 
     It begins with the newest commit at or before that round, where there is one.
 
     Args:
       seed: the seed as recorded.
       experiment: the experiment, built again.
-      round: the last round that is replayed.
+      round: the last round that is played.
+
+    Raises:
+      CheckpointError: where the recorded rows do not come out again.
     """
-    earlier = [commit for commit in seed.commits if commit.values["round"] <= round]
-    with temporary_run(seed, experiment) as (run, folder):
-        if earlier:
-            _restore_from(seed, run, folder, earlier[-1])
+    earlier = [commit for commit in seed.commits if commit.round <= round]
+    with _copied(seed, earlier[-1] if earlier else None) as copy:
+        commits = copy.commits
         problems = []
-        if run.round < round:
-            problems = _differing_rows(run, seed, experiment, until=round)
-        return run.snapshot(portable=True), problems
-
-
-def _replay_first_round(seed: RecordedSeed, experiment: Experiment) -> list[str]:
-    """Replay round 1 from the start model -> differences."""
-    with temporary_run(seed, experiment) as (run, _):
-        problems = _differing_rows(run, seed, experiment, until=1)
-    if not problems and run.first != seed.end["first"]:
-        problems = ["the server after round 1 differs"]
-    return problems
-
-
-def _replay_last_rounds(
-    seed: RecordedSeed, experiment: Experiment, before: Snapshot | None
-) -> list[str]:
-    """Replay the rounds after a commit (None: all rounds), and compare the end -> differences.
-
-    Without one, the states of all other commits are compared on the way.
-    """
-    with temporary_run(seed, experiment) as (run, folder):
+        if round > (commits[-1].round if commits else 0):
+            again = _played(seed, copy, experiment, round)
+            commits = again.commits
+            problems = _differing_rows(seed.until(round), again.until(round))
+        if problems:
+            where = f"{seed.run_files.path}: seed {seed.who['seed']}"
+            raise CheckpointError("\n".join(f"{where}: {problem}" for problem in problems))
+        run = experiment.run(seed.who["seed"], copy.folder)
         try:
-            if before is not None:
-                _restore_from(seed, run, folder, before)
-                passed = {}
-            else:
-                passed = _commits_on_the_way(seed)
-
-            def differing_state(round: int) -> list[str]:
-                problems = _differing_state(run, seed, passed[round], folder)
-                return [f"the commit of round {round}: {problem}" for problem in problems]
-
-            problems = _differing_rows(
-                run, seed, experiment, stops=tuple(passed), at_stop=differing_state
-            )
-            return problems or _differing_end(run, seed, experiment, folder)
-        except CheckpointError as error:
-            return str(error).splitlines()
-
-
-def _commits_on_the_way(seed: RecordedSeed) -> dict[int, Snapshot]:
-    """The states of a seed's commits before the last one, by round.
-
-    A run that had ended and was prolonged counted its rows in another way when it ended.
-    """
-    states = {}
-    for commit in seed.commits[:-1]:
-        if commit.values["status"] == "running":
-            states[commit.values["round"]] = commit
-    return states
+            if commits:
+                run.restore(commits[-1].run)
+            return run.snapshot(portable=True)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            # The commit is intact, but no run has written it.
+            reason = f"the commit of round {commits[-1].round} is damaged: {error!r}"
+            raise CorruptError(f"{seed.folder}: {reason}") from None
+        finally:
+            run.release()
 
 
 @contextlib.contextmanager
-def temporary_run(seed: RecordedSeed, experiment: Experiment) -> Iterator[tuple[Run, Path]]:
-    """A run of the seed from its start, and the temporary folder that it uses."""
+def _copied(seed: RecordedSeed, commit: Commit | None) -> Iterator[RecordedSeed]:
+    """A seed with one commit of a recorded seed, or none, in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="fedsim-") as name:
-        run = experiment.run(seed.who["seed"], folder=Path(name))
-        try:
-            yield run, Path(name)
-        finally:
-            if isinstance(run.store, OnDisk):
-                run.store.file.close()
+        copy = seed._replace(run_files=seed.run_files._replace(path=Path(name)), commits=[])
+        files.make_folder(copy.folder)
+        if commit is not None:
+            with files.reporting_os_errors(seed.folder):
+                # Not the names in the commit, which may be a stranger's.
+                for file in (commit.path, seed.folder / LOG, *seed.folder.glob("memory-*.rows")):
+                    shutil.copyfile(file, copy.folder / file.name)
+            copy.commits.append(commit._replace(path=copy.folder / commit.path.name))
+        yield copy
 
 
-def _restore_from(seed: RecordedSeed, run: Run, folder: Path, snapshot: Snapshot) -> None:
-    """Restore a run from a commit of a recorded seed.
+def _played(
+    seed: RecordedSeed, copy: RecordedSeed, experiment: Experiment, until: int | None
+) -> RecordedSeed:
+    """Go on with a copy of a seed, until a round or the end, and read what it wrote.
 
-    Args:
-      seed: the seed as recorded.
-      run: the run.
-      folder: its temporary folder, which gets a copy of the clients' memory.
-      snapshot: the state in the commit.
-
-    Raises:
-      CorruptError: for a commit that is intact, and that no run has written.
+    Every round after which the recorded seed has a commit has one again.
     """
-    with files.reporting_os_errors(folder):
-        for rows in seed.folder.glob("memory-*.rows"):
-            shutil.copyfile(rows, folder / rows.name)
-    try:
-        run.restore(snapshot)
-    except (KeyError, IndexError, TypeError) as error:
-        # The commit is intact, but no run has written it.
-        reason = f"the commit of round {snapshot.values['round']} is damaged: {error!r}"
-        raise CorruptError(reason) from None
+    number = seed.who["seed"]
+    stops = {commit.round for commit in seed.commits}
+    if until is not None:
+        stops.add(until)
+    scenario = experiment.scenario
+    checkpoint = scenario.spec.checkpoint.model_copy(
+        update={
+            "seconds": math.inf,
+            "rounds": None,
+            "keep": sorted(stops),
+            "updates": bool(seed.updates.rounds()),
+        }
+    )
+    spec = scenario.spec.model_copy(update={"checkpoint": checkpoint})
+    planned = PlannedExperiment(
+        experiment=experiment._replace(scenario=scenario._replace(spec=spec)),
+        record=seed.record,
+        who={name: value for name, value in seed.who.items() if name != "seed"},
+        numerics=lambda: contextlib.nullcontext([]),
+        seeds=[number],
+    )
+    started: list[JournaledRun] = []
+
+    def listen(journaled: JournaledRun, row: Row | None) -> None:
+        if row is None:
+            started.append(journaled)
+
+    def is_over() -> bool:
+        return until is not None and any(run.journal.round == until for run in started)
+
+    with contextlib.suppress(Interrupted):
+        (result,) = execute([planned], copy.run_files, None, listen, is_over)
+        result.write_models(copy.run_files)
+    return recorded_run(copy.run_files, seed.record, seed.who)
 
 
-# ------------------------------------------------------------------------------- comparing rows
+# -------------------------------------------------------------------------------- comparing the two
 
 
-def _differing_rows(
-    run: Run,
+def _differences(
     seed: RecordedSeed,
     experiment: Experiment,
+    before: Commit | None = None,
     until: int | None = None,
-    stops: Collection[int] = (),
-    at_stop: Callable[[int], list[str]] = lambda round: [],
 ) -> list[str]:
-    """Continue a run, and compare its rows with the recorded ones, until the first that differs.
-
-    Args:
-      run: the run.
-      seed: the seed as recorded.
-      experiment: the experiment, built again.
-      until: the round after which to stop; None: the end.
-      stops: rounds after which `at_stop` is called.
-      at_stop: round -> what differs.
-    """
-    run.end_if_complete()
-    next_row = run.round + 1
-    if run.status == "running" and run.round == run.rounds:
-        # A longer run would not have evaluated this last round; it is evaluated now.
-        next_row = run.round
-    expected = {row["round"]: row for row in seed.rows if row["round"] >= next_row}
-
-    differing_updates = _comparing_updates(run, seed.updates)
-    sample_bytes = experiment.scenario.spec.data.resident_mb * 1e6
-    rests = {until, *stops}
-    for event in events([run], run.program, lambda r: r in rests, samples=sample_bytes):
-        if isinstance(event, CommitPoint):
-            problems = at_stop(event.round) if event.round in stops else []
+    """Play a seed again from a commit or the start, and compare -> what differs first."""
+    try:
+        with _copied(seed, before) as copy:
+            again = _played(seed, copy, experiment, until)
+            last = again.end["round"]
+            problems = _differing_rows(seed.until(last), again.until(last))
+            problems = problems or _differing_updates(seed, again)
+            problems = problems or _differing_commits(seed, again, experiment)
             if problems:
                 return problems
-        else:
-            _, row = event
-            round = row.values["round"]
-            problems = differences_of_row(expected.pop(round, None), row, seed)
-            if problems:
-                return [f"round {round}: {problem}" for problem in problems]
-        if differing_updates:
-            return differing_updates[:1]
-        if run.round == until:
-            break
-    for round in expected:
-        if until is None or round <= until:
-            return [f"round {round}: is recorded, but the replay has no such row"]
-    return []
+            if until is not None:
+                same = seed.end["first"] == again.end["first"]
+                return [] if same else ["the server after round 1 differs"]
+            state = _differing_state(seed.commits[-1], again.commits[-1], experiment, seed)
+            # A setting of a comparison that was not chosen has no model.
+            models = models_differ(seed.model, again.model) if seed.model.exists() else []
+            of_models = [f"{model.name}: {model.what}" for model in models]
+            return [*state, *_differing_rows(seed, again), *of_models]
+    except CheckpointError as error:
+        return str(error).splitlines()
 
 
-def _comparing_updates(run: Run, kept: UpdateFiles) -> list[str]:
-    """Compare the updates of a run's next rounds with those that the seed kept, if it kept any.
-
-    Returns:
-      What differs: a list that fills while the run goes on.
-    """
-    problems: list[str] = []
-    rounds = set(kept.rounds())
-
-    def compare(updates: RoundUpdates) -> None:
-        if updates.round not in rounds:  # the run began to keep them when it resumed
-            return
-        try:
-            before = kept.read(updates.round, run)
-        except CorruptError as error:
-            problems.append(str(error))
-            return
-        arrays = leaves_by_name("", updates._asdict())
-        for name, array in leaves_by_name("", before._asdict()).items():
-            if not _same(array, arrays.get(name)):
-                problems.append(f"round {updates.round}: updates: {name}: has different bits")
-
-    if rounds:
-        run.keep_updates = compare
+def _differing_rows(seed: RecordedSeed, again: RecordedSeed) -> list[str]:
+    """The first row of every table that differs."""
+    texts = [_tables(each) for each in (seed, again)]
+    problems = []
+    for name, rows in tables_differ(*texts, seeds=[seed.who["seed"]] * 2).items():
+        problems += [f"{name}.csv: {problem}" for problem in _of_table(rows)]
     return problems
 
 
-def differences_of_row(recorded_row: Record | None, row: Row, seed: RecordedSeed) -> list[str]:
-    """How a row differs from the recorded one, if there is one."""
-    if recorded_row is None:
-        return ["the replay has a row that the record does not have"]
-    return _differing_values(recorded_row, {**seed.who, **row.values})
+def _tables(seed: RecordedSeed) -> dict[str, str]:
+    """The tables of a seed as CSV."""
+    return {name.removesuffix(".csv"): text for name, text in csv_of(seed.record, seed.tables)}
 
 
-# ---------------------------------------------------------------------------- comparing the end
+def _of_table(rows: RowDifferences) -> list[str]:
+    """The values of the first row that differs."""
+    if rows.a is None or rows.b is None:
+        return [f"{rows.a or 0} rows, replayed {rows.b or 0}"]
+    if not rows.fields:
+        return [f"{rows.first or 'the order'}: only one of the record and the replay has it"]
+    return [f"{rows.first}: {field.name}: {field.a}, replayed {field.b}" for field in rows.fields]
 
 
-def _differing_end(run: Run, seed: RecordedSeed, experiment: Experiment, folder: Path) -> list[str]:
-    """Compare state, tables and model at the end.
+def _differing_updates(seed: RecordedSeed, again: RecordedSeed) -> list[str]:
+    """The first round whose updates, which both keep, differ."""
+    for round in seed.updates.rounds():
+        file = again.updates.path(round)  # a run may have begun to keep them when it resumed
+        if file.exists() and files.sha256(file) != files.sha256(seed.updates.path(round)):
+            return [f"round {round}: updates: have different bits"]
+    return []
 
-    Args:
-      run: the replayed run.
-      seed: the seed as recorded.
-      experiment: the experiment, built again.
-      folder: the temporary folder of the run.
+
+def _differing_commits(
+    seed: RecordedSeed, again: RecordedSeed, experiment: Experiment
+) -> list[str]:
+    """How the states of the first commit on the way differ.
+
+    A run that had ended and was prolonged counted its rows in another way when it ended.
     """
-    problems = _differing_state(run, seed, seed.commits[-1], folder)
-    journal = Journal(None, {})
-    journal.add("rounds", *seed.rows)
-    add_final_tables(journal, run, seed.who, experiment.scenario.spec)
-    for table in FINAL_TABLES:
-        recorded_rows = seed.tables.get(table, [])
-        problems += _differing_table(table, recorded_rows, journal.records.get(table, []))
-    if not seed.model.exists():  # of a setting that was not chosen; other files were counted before
-        return problems
-    return problems + _differing_model(run, seed, folder)
+    by_round = {commit.round: commit for commit in again.commits}
+    for commit in seed.commits[:-1]:
+        if commit.status == "running" and commit.round in by_round:
+            problems = _differing_state(commit, by_round[commit.round], experiment, seed)
+            if problems:
+                where = f"the commit of round {commit.round}"
+                return [f"{where}: {problem}" for problem in problems]
+    return []
 
 
-def _differing_state(run: Run, seed: RecordedSeed, recorded: Snapshot, folder: Path) -> list[str]:
-    """Compare the state of a replayed run with that in a commit.
-
-    Args:
-      run: the replayed run.
-      seed: the seed as recorded.
-      recorded: the state in the commit.
-      folder: the temporary folder of the run.
-    """
-    state = run.snapshot()
-    problems = _differing_values(
-        _without_measurements(recorded.values), _without_measurements(state.values)
+def _differing_state(
+    commit: Commit, again: Commit, experiment: Experiment, seed: RecordedSeed
+) -> list[str]:
+    """How the state in a commit differs from that in a recorded one."""
+    problems = differing_values(
+        _without_measurements(commit.run.values), _without_measurements(again.run.values)
     )
-    for name in recorded.arrays | state.arrays:
-        is_same = _same(recorded.arrays.get(name), state.arrays.get(name))
-        if not name.startswith("memory.") and not is_same:
+    for name in commit.run.arrays | again.run.arrays:
+        array = commit.run.arrays.get(name)
+        if not name.startswith("memory.") and not _same(array, again.run.arrays.get(name)):
             problems.append(f"{name}: has different bits")
-    return problems + _differing_memory(run, seed, (recorded, state), folder)
+    return problems + _differing_memory(commit, again, experiment, seed)
+
+
+def differing_values(values: Record, again: Record) -> list[str]:
+    """The values of two records that differ as they are written: NaN equals NaN."""
+    problems = []
+    for name in values | again:
+        text = json.dumps(values.get(name))
+        text_again = json.dumps(again.get(name))
+        if text != text_again:
+            problems.append(f"{name}: {text}, replayed {text_again}")
+    return problems
 
 
 def _without_measurements(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a commit without what is measured.
+    """The values of a commit without what is measured.
 
     Left out are the seconds of earlier processes, and lane steps: runs that trained side by side
     share the lanes.
@@ -417,100 +373,6 @@ def _without_measurements(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("since", "open_since"):
         kept[name] = {**(values.get(name) or {}), "lane_steps": None}
     return kept
-
-
-def _differing_memory(
-    run: Run, seed: RecordedSeed, states: tuple[Snapshot, Snapshot], folder: Path
-) -> list[str]:
-    """Compare the clients' memory, whether it is in the commit or in a file.
-
-    Args:
-      run: the replayed run.
-      seed: the seed as recorded.
-      states: the state in the commit, and the replayed one.
-      folder: the temporary folder of the run.
-    """
-    recorded, state = states
-    recorded_arrays = recorded.arrays
-    ids = _ids_with_memory(state.arrays)
-    if not np.array_equal(ids, _ids_with_memory(recorded_arrays)):
-        return ["client memory: is of different clients"]
-
-    size = run.row_bytes()
-    clients = run.plan.federation.N
-    chunk_length = max(CHUNK_BYTES // max(size, 1), 1)
-    for first in range(0, len(ids), chunk_length):
-        chunk = ids[first : first + chunk_length]
-        recorded_rows = _memory_rows(recorded_arrays, seed.folder, chunk, size, clients)
-        rows = _memory_rows(state.arrays, folder, chunk, size, clients)
-        differs = (recorded_rows != rows).any(axis=1)  # [len(chunk), size] -> [len(chunk)]
-        if differs.any():
-            return [f"client memory: client {chunk[differs.argmax()]} has different bits"]
-    return []
-
-
-def _ids_with_memory(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """The clients that have memory in a commit, sorted."""
-    return np.sort(arrays.get("memory.ids", np.zeros(0, int)))
-
-
-def _memory_rows(
-    arrays: dict[str, np.ndarray], folder: Path, ids: np.ndarray, size: int, clients: int
-) -> np.ndarray:
-    """The memory of clients at a commit, as bytes `[len(ids), size]`.
-
-    Args:
-      arrays: the arrays of the commit.
-      folder: where its file is, which is only read.
-      ids: the clients.
-      size: the bytes of a client's memory.
-      clients: how many clients there are in all.
-    """
-    known = arrays["memory.ids"]
-    if "memory.rows" in arrays:
-        order = np.argsort(known)
-        return arrays["memory.rows"][order[np.searchsorted(known, ids, sorter=order)]]
-    file = RowFile(folder, int(arrays["memory.file"][0]), size, clients)
-    file.offset[known] = arrays["memory.offsets"]
-    with files.reporting_os_errors(folder):
-        # Not by `RowFile.open`, which would truncate the file.
-        descriptor = os.open(folder / file.name, os.O_RDONLY | os.O_CLOEXEC)
-        file.file = descriptor
-        try:
-            return file.read(ids)
-        finally:
-            os.close(descriptor)
-            file.file = -1
-
-
-def _differing_table(name: str, recorded_records: list[Record], records: list[Record]) -> list[str]:
-    """The first row of a table that differs."""
-    recorded_rows = list(unstacked(recorded_records))
-    rows = list(unstacked(records))
-    if len(recorded_rows) != len(rows):
-        return [f"{name}: {len(recorded_rows)} rows, replayed {len(rows)}"]
-    for number, (recorded_row, row) in enumerate(zip(recorded_rows, rows, strict=True), 1):
-        problems = _differing_values(recorded_row, row)
-        if problems:
-            return [f"{name}: row {number}: {problem}" for problem in problems]
-    return []
-
-
-def _differing_model(run: Run, seed: RecordedSeed, folder: Path) -> list[str]:
-    """The tensors of the model file that are not the server's."""
-    file = seed.model
-    replayed_file = folder / file.name
-    directory.write_model(replayed_file, final_variables(run))
-    try:
-        recorded_tensors = leaves_by_name("", directory.load_model(file))
-        tensors = leaves_by_name("", directory.load_model(replayed_file))
-    except DirectoryError as error:
-        return [f"{file.name}: {error}"]
-    problems = []
-    for name in recorded_tensors | tensors:
-        if not _same(recorded_tensors.get(name), tensors.get(name)):
-            problems.append(f"{file.name}: {name}: has different bits")
-    return problems
 
 
 def _same(array: np.ndarray | None, other: np.ndarray | None) -> bool:
@@ -522,12 +384,46 @@ def _same(array: np.ndarray | None, other: np.ndarray | None) -> bool:
     return array.tobytes() == other.tobytes()
 
 
-def _differing_values(recorded_values: Record, values: Record) -> list[str]:
-    """Values that differ as they are written: NaN equals NaN."""
-    problems = []
-    for name in recorded_values | values:
-        text = json.dumps(recorded_values.get(name))
-        replayed_text = json.dumps(values.get(name))
-        if text != replayed_text:
-            problems.append(f"{name}: {text}, replayed {replayed_text}")
-    return problems
+def _differing_memory(
+    commit: Commit, again: Commit, experiment: Experiment, seed: RecordedSeed
+) -> list[str]:
+    """Compare the clients' memory at two commits, whether it is in them or in a file."""
+    ids = _ids_with_memory(commit)
+    if not np.array_equal(ids, _ids_with_memory(again)):
+        return ["client memory: is of different clients"]
+    if not len(ids):
+        return []
+    run = experiment.run(seed.who["seed"])
+    chunk_length = max(CHUNK_BYTES // max(run.row_bytes(), 1), 1)
+    for first in range(0, len(ids), chunk_length):
+        chunk = ids[first : first + chunk_length]
+        differs = (_memory_rows(commit, chunk, run) != _memory_rows(again, chunk, run)).any(axis=1)
+        if differs.any():
+            return [f"client memory: client {chunk[differs.argmax()]} has different bits"]
+    return []
+
+
+def _ids_with_memory(commit: Commit) -> np.ndarray:
+    """The clients that have memory, sorted."""
+    return np.sort(commit.run.arrays.get("memory.ids", np.zeros(0, int)))
+
+
+def _memory_rows(commit: Commit, ids: np.ndarray, run: Run) -> np.ndarray:
+    """The memory of clients as bytes `[len(ids), row_bytes]`."""
+    arrays = commit.run.arrays
+    known = arrays["memory.ids"]
+    if "memory.rows" in arrays:
+        order = np.argsort(known)
+        return arrays["memory.rows"][order[np.searchsorted(known, ids, sorter=order)]]
+    folder = commit.path.parent
+    clients = run.plan.federation.N
+    file = RowFile(folder, int(arrays["memory.file"][0]), run.row_bytes(), clients)
+    file.offset[known] = arrays["memory.offsets"]
+    with files.reporting_os_errors(folder):
+        # Not by `RowFile.open`, which would truncate the file.
+        file.file = os.open(folder / file.name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return file.read(ids)
+        finally:
+            os.close(file.file)
+            file.file = None

@@ -1,6 +1,7 @@
 """`fedsim.updates_of`: the updates of a finished run's clients, as the server received them."""
 
 import os
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from fedsim.engine.run import CommitPoint, Run
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import EndedRun, ended_run
 from fedsim.runs.given import Given
-from fedsim.runs.replay import RecordedSeed, differences_of_row, temporary_run
+from fedsim.runs.replay import RecordedSeed, differing_values
 
 EVERY_ROUND = lambda round: True
 
@@ -118,12 +119,13 @@ def updates_in(
     if ended.first_round > 1 and not is_kept:
         text = "is a fork that kept no updates; set checkpoint.updates=true when it is made"
         raise DirectoryError(f"{ended.path}: {text}")
-    with temporary_run(recorded, experiment) as (run, _):
+    with tempfile.TemporaryDirectory(prefix="fedsim-") as folder:
+        run = experiment.run(recorded.who["seed"], Path(folder))
         if is_kept:
             for round in own_rounds:
                 yield recorded.updates.read(round, run)
-            return
-        yield from _replayed(ended, experiment, recorded, run)
+        else:
+            yield from _replayed(ended, experiment, recorded, run)
 
 
 def _replayed(
@@ -139,7 +141,8 @@ def _replayed(
         if not isinstance(event, CommitPoint):
             _, row = event
             round = row.values["round"]
-            problems = differences_of_row(expected.get(round), row, recorded)
+            values = {**recorded.who, **row.values}
+            problems = differing_values(expected.get(round, {}), values)
             if problems:
                 raise CheckpointError(f"{where}: round {round}: {problems[0]}")
         while kept:

@@ -60,7 +60,7 @@ ONLY = {
     "pandas": {"disk", "study", "report", "runs", "cli"},
     "matplotlib": {"report"},
     "click": {"cli"},
-    "pydantic": {"scenario", "assemble"},
+    "pydantic": {"scenario", "assemble", "runs"},
     "rich": {"report", "runs", "cli"},
     "yaml": {"scenario", "runs"},
     **{tracker: set() for tracker in ("tensorboardX", "mlflow", "wandb")},

@@ -40,8 +40,16 @@ SCENARIO = {
     "client": {"kind": "sgd", "lr": 0.1, "batch": 8},
     "server": [{"kind": "mean"}],
     "evaluate": {"every": 1, "last": 2, "metric": "test_accuracy", "target": 0.8},
+    "numerics": {},
 }
-SURROUNDINGS = {"command": ["fedsim", "run"], "devices": ["cpu"], "cores": 2, "platform": "here"}
+SURROUNDINGS = {
+    "python": "3.11",
+    "command": ["fedsim", "run"],
+    "devices": ["cpu"],
+    "cores": 2,
+    "platform": "here",
+    "git": None,
+}
 
 
 def record(**more):
@@ -50,10 +58,11 @@ def record(**more):
         "status": "done",
         "scenario": dict(SCENARIO),
         "method": "base",
-        "hashes": {"scenario": "abc"},
+        "names": {"base": "base"},
+        "hashes": {"scenario": "abc", "data": "d", "partition": {}, "start": {}},
         "supplied": [],
         "own_links": {},
-        "environment": {"jax": "1"},
+        "environment": {"fedsim": "1", "jax": "1", "threads": None},
         "surroundings": SURROUNDINGS,
         **more,
     }

@@ -63,7 +63,7 @@ def test_names_do_not_depend_on_the_order_of_labels(labels):
 @given(LABEL, LABEL)
 def test_names_stay_in_their_folder(one, other):
     for name in names_of([one, other]).values():
-        assert FILE_NAME.fullmatch(name)
+        assert re.fullmatch(FILE_NAME, name)
         path = RunFiles(Path("runs"), {one: name}).folder(one, 0)
         assert path.parent == Path("runs/checkpoints")
 

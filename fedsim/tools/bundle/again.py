@@ -4,31 +4,29 @@ On the same kind of machine with the same versions all bits are equal, or someth
 Elsewhere scores differ a little; the differences of paired seeds are tested.
 """
 
-import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.disk import files
-from fedsim.disk.tables import read_table, reporting_table_errors
+from fedsim.disk.tables import Record, read_table, reporting_table_errors
 from fedsim.errors import CheckpointError, DataError, DirectoryError, ScenarioError
 from fedsim.machine import fix_threads
 from fedsim.report.results import rows_of
-from fedsim.runs import checks, directory
+from fedsim.runs import directory
 from fedsim.runs.compare import compare
-from fedsim.runs.differences import differences
-from fedsim.runs.ended import ended_run
+from fedsim.runs.diff import record_differences
+from fedsim.runs.ended import UNDER_WAY, ended_record, ended_run, read_again
 from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.go_on import Point, go_on
 from fedsim.runs.run import Options, run_from
 from fedsim.runs.unfinished import is_comparison
-from fedsim.runs.verify import Missing, Request, read_again
 from fedsim.scenario import Scenario
-from fedsim.scenario.named_files import without_hashed_paths
+from fedsim.study.row_differences import Field
 from fedsim.study.words import count
-from fedsim.tools.bundle.repetition import Row, repetition
+from fedsim.tools.bundle.repetition import repetition
 from fedsim.tools.bundle.unpack import Opened
 
 # Files that are equal wherever all bits are; `timing.csv` and pages have dates and seconds.
@@ -56,11 +54,7 @@ class Again(NamedTuple):
     name: str
     verdict: str
     lines: list[str]
-    rows: list[Row]
-
-    def plain(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {**self._asdict(), "rows": [row._asdict() for row in self.rows]}
+    rows: Sequence[Record] = ()
 
 
 class Repeating(NamedTuple):
@@ -97,54 +91,52 @@ def repeated(opened: Opened, repeating: Repeating) -> Iterator[Again]:
     for name in sorted(records, key=lambda name: "fork" in records[name]):  # forks come last
         record = records[name]
         try:
-            missing = _repeat(opened, name, records, repeating)
-        except (ScenarioError, DataError) as error:
-            missing = str(error).splitlines()
-        if missing:
-            yield Again(name, OPEN, missing, [])
+            _repeat(opened, name, records, repeating)
+        except (CheckpointError, ScenarioError, DataError) as error:
+            yield Again(name, OPEN, str(error).splitlines())
         else:
             yield against(name, opened.runs[name], record, repeating.folder / name)
 
 
 def _repeat(
     opened: Opened, name: str, records: Mapping[str, dict[str, Any]], repeating: Repeating
-) -> list[str]:
-    """Run one of the runs of a bundle again -> what is missing for that, a line each.
+) -> None:
+    """Run one of the runs of a bundle again.
 
     Raises:
+      CheckpointError: where something is missing for that.
       ScenarioError: where its scenario cannot be run here.
       DataError: where its samples cannot.
     """
     record = records[name]
-    if record["status"] in checks.UNDER_WAY:
-        return [f"the run has not ended (its status is {record['status']})"]
+    if record["status"] in UNDER_WAY:
+        raise CheckpointError(f"the run has not ended (its status is {record['status']})")
     roots = (*map(str, opened.data_roots), *repeating.data_roots)
-    request = Request(
-        path=opened.runs[name],
-        given=NOTHING_GIVEN,
-        data_roots=roots,
-        device=repeating.device,
-        whole=False,
-        trust_data=repeating.trust_data,
-    )
-    scenario, problems = read_again(request, record)
-    if scenario is None:
-        return problems.lines if isinstance(problems, Missing) else problems
+    path = opened.runs[name]
+    trust = repeating.trust_data
+    scenario = read_again(path, record, NOTHING_GIVEN, roots, "verify", trust)
     original = _original_of(record, records) if "fork" in record else None
     if "fork" in record and original is None:
-        return ["it is a fork, and its original is not in the bundle; bundle both"]
+        raise CheckpointError("it is a fork, and its original is not in the bundle; bundle both")
 
     repeating.say(f"{name}: running it again, {count(len(scenario.spec.seeds), 'seed')}")
     out = repeating.folder / name
     if is_comparison(record):
         _compare_again(scenario, record, out, repeating)
-    elif original is not None:
+        return
+    options = Options(
+        started=time.monotonic(),
+        given=NOTHING_GIVEN,
+        device=repeating.device,
+        ask=repeating.ask,
+        threads=record["environment"]["threads"],
+    )
+    if original is not None:
         before = ended_run(repeating.folder / original, repeating.device, roots, "fork", "fork")
         point = Point(record["fork"]["round"], tuple(record["fork"].get("fresh", ())))
-        go_on(before, scenario, point, out, _options(record, repeating), progress=False)
+        go_on(before, scenario, point, out, options, progress=False)
     else:
-        run_from(scenario, out, _options(record, repeating), progress=False)
-    return []
+        run_from(scenario, out, options, progress=False)
 
 
 def _compare_again(
@@ -152,7 +144,7 @@ def _compare_again(
 ) -> None:
     """Run a comparison again, with the threads that it had."""
     if scenario.spec.numerics.threads == "auto":
-        fix_threads(record["environment"].get("threads"))
+        fix_threads(record["environment"]["threads"])
     compare(scenario, out=out, **repeating.options)
 
 
@@ -163,17 +155,6 @@ def _original_of(record: dict[str, Any], records: Mapping[str, dict[str, Any]]) 
         if is_same and "fork" not in other and not is_comparison(other):
             return name
     return None
-
-
-def _options(record: dict[str, Any], repeating: Repeating) -> Options:
-    """How a run is repeated."""
-    return Options(
-        started=time.monotonic(),
-        given=NOTHING_GIVEN,
-        device=repeating.device,
-        ask=repeating.ask,
-        threads=record["environment"].get("threads"),
-    )
 
 
 # --------------------------------------------------------------------------- comparing the two
@@ -191,103 +172,81 @@ def against(name: str, path: Path, record: dict[str, Any], other: Path) -> Again
     Raises:
       DirectoryError: where there is none, or it has not ended.
     """
-    repetition_record = directory.sound_record(other)
-    if repetition_record["status"] in checks.UNDER_WAY:
-        raise DirectoryError(f"{other}: has not ended; continue it with --resume first")
-    fields = differences(_terms(record), _terms(repetition_record))
+    again = ended_record(other)
+    groups = record_differences(record, again)
+    fields = _of_another_run(groups)
     if fields:
-        lines = [f"{field}: {old}, here {new}" for field, old, new in fields[:MAX_LISTED]]
-        return Again(name, DIFFERS, ["is another run:", *lines], [])
-
+        return Again(name, DIFFERS, ["is another run:", *fields[:MAX_LISTED]])
     changed = _changed_files(path, record)
     if changed:
         lines = [f"{file} was changed after it was written" for file in changed[:MAX_LISTED]]
-        return Again(name, DIFFERS, lines, [])
-    unequal = _unequal_files(record, repetition_record)
+        return Again(name, DIFFERS, lines)
+
+    # By the hashes in both records: a bundle may lack files.
+    hashes = _hashes(record)
+    hashes_again = _hashes(again)
+    unequal = [file for file in hashes | hashes_again if hashes.get(file) != hashes_again.get(file)]
     if not unequal:
-        return Again(name, BYTES, [f"{len(_files(record))} tables and models"], [])
-
-    elsewhere = _environment(record, repetition_record)
-    listed = ", ".join(unequal[:MAX_LISTED])
+        return Again(name, BYTES, [f"{len(hashes)} tables and models"])
+    elsewhere = [_in_words(field) for field in groups["environment"]]
     if not elsewhere:
+        listed = ", ".join(unequal[:MAX_LISTED])
         text = f"in the same environment {len(unequal)} files have other bytes: {listed}"
-        return Again(name, DIFFERS, [text], [])
-    return _tested(name, (path, record), (other, repetition_record), elsewhere)
+        return Again(name, DIFFERS, [text])
+    found = _tested(name, _summary(path), _summary(other), record.get("score", "final"))
+    return found._replace(lines=[f"another environment ({', '.join(elsewhere)})", *found.lines])
 
 
-def _terms(record: dict[str, Any]) -> dict[str, Any]:
-    """What two runs must have in common for their seeds to be pairs, on any machine."""
-    scenario = without_hashed_paths(record["scenario"])
-    scenario = {key: value for key, value in scenario.items() if key != "checkpoint"}
-    entries = ("method", "baseline", "score", "cells", "supplied", "own_links", "fork")
-    hashes = {key: record["hashes"].get(key) for key in ("data", "partition")}
-    return {
-        "kind": record.get("kind", "run"),
-        "scenario": scenario,
-        "hashes": hashes,
-        **{entry: record.get(entry) for entry in entries},
-    }
+def _of_another_run(groups: Mapping[str, list[Field]]) -> list[str]:
+    """The fields that two runs must have in common for their seeds to be pairs, on any machine."""
+    lines = []
+    for group in ("scenario", "numerics", "data", "own links"):
+        for field in groups[group]:
+            # Start models differ elsewhere, and so do hashes of scenarios that commit differently.
+            is_compared = field.name.startswith(("data", "partition")) or group != "data"
+            if is_compared and not field.name.startswith("checkpoint"):
+                lines.append(f"{group}.{_in_words(field)}")
+    return lines
 
 
-def _files(record: dict[str, Any]) -> dict[str, str]:
+def _in_words(field: Field) -> str:
+    return f"{field.name}: {field.a}, here {field.b}"
+
+
+def _hashes(record: dict[str, Any]) -> dict[str, str]:
     """The hashes of tables and models in a record, by name."""
-    files_of_record = record.get("files", {})
-    return {name: sha256 for name, sha256 in files_of_record.items() if EXACT.fullmatch(name)}
+    return {name: sha256 for name, sha256 in record["files"].items() if EXACT.fullmatch(name)}
 
 
 def _changed_files(path: Path, record: dict[str, Any]) -> list[str]:
     """The tables and models that are there and are not those of the record."""
     changed = []
-    for name, sha256 in _files(record).items():
+    for name, sha256 in _hashes(record).items():
         file = path / name
         if file.is_file() and files.sha256(file) != sha256:
             changed.append(name)
     return changed
 
 
-def _unequal_files(record: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """The tables and models that are not byte-equal, by the hashes in two records."""
-    before = _files(record)
-    after = _files(other)
-    return [name for name in before | after if before.get(name) != after.get(name)]
-
-
-def _environment(record: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    """How the environments of two runs differ, where that may change bits."""
-    after = json.loads(json.dumps(other["environment"]))
-    fields = differences(record["environment"], after)
-    return [f"{field}: {old}, here {new}" for field, old, new in fields]
-
-
-def _tested(
-    name: str,
-    recorded: tuple[Path, dict[str, Any]],
-    repetition_: tuple[Path, dict[str, Any]],
-    elsewhere: list[str],
-) -> Again:
+def _tested(name: str, before: list[Record], after: list[Record], score: str) -> Again:
     """The verdict about two runs in different environments, from their scores."""
-    score = recorded[1].get("score", "final")
-    before = _summary(recorded[0])
-    after = _summary(repetition_[0])
     if _keys(before) != _keys(after):
-        return Again(name, DIFFERS, ["other methods, variations or seeds have scores"], [])
+        return Again(name, DIFFERS, ["other methods, variations or seeds have scores"])
     rows = repetition(before, after, score)
-    lines = [f"another environment ({', '.join(elsewhere)})"]
-    different = [row for row in rows if row.differs]
+    different = [row for row in rows if row["differs"]]
     if different:
         text = f"{len(different)} of {len(rows)} scores differ significantly, after Holm"
-        return Again(name, DIFFERS, [*lines, text], rows)
-    if all(row.same for row in rows):
-        return Again(name, SCORES, [*lines, "every score is the recorded one to 1e-6"], rows)
-    if not all(row.testable for row in rows):
-        seeds = min(row.seeds for row in rows)
+        return Again(name, DIFFERS, [text], rows)
+    if all(row["same"] for row in rows):
+        return Again(name, SCORES, ["every score is the recorded one to 1e-6"], rows)
+    if not all(row["testable"] for row in rows):
+        seeds = min(row["seeds"] for row in rows)
         text = f"{seeds} seeds are too few for a difference to be significant"
-        return Again(name, OPEN, [*lines, text], rows)
-    text = "no score differs significantly, after Holm"
-    return Again(name, APART, [*lines, text], rows)
+        return Again(name, OPEN, [text], rows)
+    return Again(name, APART, ["no score differs significantly, after Holm"], rows)
 
 
-def _summary(path: Path) -> list[dict[str, Any]]:
+def _summary(path: Path) -> list[Record]:
     """The rows of `summary.csv`."""
     table = read_table(path, "summary")
     if table is None:
@@ -296,7 +255,7 @@ def _summary(path: Path) -> list[dict[str, Any]]:
         return rows_of(table)
 
 
-def _keys(rows: list[dict[str, Any]]) -> set[tuple[str, str, Any]]:
+def _keys(rows: list[Record]) -> set[tuple[str, str, Any]]:
     """Method, variation and seed of the rows."""
     return {(row["method"], str(row.get("variant") or ""), row["seed"]) for row in rows}
 
@@ -309,8 +268,8 @@ def run_like(opened: Opened, path: Path) -> str:
     """
     record = directory.sound_record(path)
     for name, run in opened.runs.items():
-        other = directory.sound_record(run)
-        if not differences(_terms(other)["scenario"], _terms(record)["scenario"]):
+        groups = record_differences(directory.sound_record(run), record)
+        if not _of_another_run({**groups, "data": [], "own links": []}):
             return name
     if len(opened.runs) == 1:
         return next(iter(opened.runs))

@@ -16,8 +16,10 @@ from fedsim.cli.interrupts import Interrupts
 from fedsim.errors import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fedsim.disk.tables import Record
     from fedsim.tools.bundle.again import Again, Repeating
-    from fedsim.tools.bundle.repetition import Row
     from fedsim.tools.bundle.unpack import Opened
 
 COMPARED = ("methods", "vary", "tune", "baselines")  # options that change what is repeated
@@ -117,7 +119,7 @@ def check_against(
             if not as_json:
                 _print(outcome)
     if as_json:
-        click.echo(json.dumps([outcome.plain() for outcome in outcomes]))
+        click.echo(json.dumps([outcome._asdict() for outcome in outcomes]))
     sys.exit(_exit_code(outcomes))
 
 
@@ -172,26 +174,27 @@ def _exit_code(outcomes: "list[Again]") -> int:
     return 2 if OPEN in verdicts else 0
 
 
-def _print_rows(rows: "list[Row]") -> None:
+def _print_rows(rows: "Sequence[Record]") -> None:
     """Print the scores of repeated runs next to the recorded ones."""
     from fedsim.cli.console import empty_table, print_table, score_text
 
     titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
     view = empty_table(titles, left=("method", "variation"))
     for row in rows:
-        ends = "–"
-        if row.ci_low is not None and row.ci_high is not None:
-            ends = f"{row.ci_low:+z.4g} to {row.ci_high:+z.4g}"
-        difference = "–" if row.difference is None else f"{row.difference:+z.4g}"
-        p = "–" if row.p_adjusted is None else f"{row.p_adjusted:.3g}"
+        has_interval = row["ci_low"] is not None and row["ci_high"] is not None
         view.add_row(
-            row.method,
-            row.variant,
-            str(row.seeds),
-            score_text(row.recorded),
-            score_text(row.repeated),
-            difference,
-            ends,
-            p,
+            row["method"],
+            row["variant"],
+            str(row["seeds"]),
+            score_text(row["recorded"]),
+            score_text(row["repeated"]),
+            _text("{difference:+z.4g}", row, row["difference"] is not None),
+            _text("{ci_low:+z.4g} to {ci_high:+z.4g}", row, has_interval),
+            _text("{p_adjusted:.3g}", row, row["p_adjusted"] is not None),
         )
     print_table(view, 0)
+
+
+def _text(template: str, row: "Record", has_value: bool) -> str:
+    """Values of a row in words; a dash where there are none."""
+    return template.format(**row) if has_value else "–"

@@ -2,39 +2,31 @@
 
 References:
   Soiland-Reyes et al. 2022, Packaging research artefacts with RO-Crate, Data Science 5(2);
-  https://w3id.org/ro/crate/1.1. Runs are actions as in its section on provenance.
+  https://w3id.org/ro/crate/1.1.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from mimetypes import MimeTypes
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from fedsim.errors import DirectoryError, printable
+
 CRATE = "ro-crate-metadata.json"
 SPECIFICATION = "https://w3id.org/ro/crate/1.1"
-SOFTWARE = "https://pypi.org/project/fedsim-jax/"
 UNKNOWN_DATE = "1980-01-01"  # of runs that were recorded before records had dates
 NO_LICENSE = "None was given: ask the authors before you use this."
 
-# The media type of a file by the end of its name.
-MEDIA_TYPES = {
-    ".csv": "text/csv",
-    ".html": "text/html",
-    ".json": "application/json",
-    ".md": "text/markdown",
-    ".pdf": "application/pdf",
-    ".png": "image/png",
-    ".py": "text/x-python",
-    ".svg": "image/svg+xml",
-    ".tex": "application/x-tex",
-    ".txt": "text/plain",
-    ".yaml": "application/yaml",
-}
-INPUTS = ("data/", "plugins/")  # folders of what runs read
+# Media types by the ends of names, without those of the machine.
+MEDIA_TYPES = MimeTypes()
+MEDIA_TYPES.add_type("application/yaml", ".yaml")
+MEDIA_TYPES.add_type("text/markdown", ".md")
+OTHER_TYPE = "application/octet-stream"
 MAX_NAME = 400  # characters
 DRIVE = re.compile(r"[A-Za-z]:")
-OTHER_TYPE = "application/octet-stream"
 
 
 def fault_in_name(name: str) -> str:
@@ -79,46 +71,58 @@ class LeftOut(NamedTuple):
     why: str
 
 
-class PackedRun(NamedTuple):
-    """A run or a comparison of a bundle.
+class Contents:
+    """The files of a bundle, and what is left out.
 
     Attributes:
-      name: the name of its folder.
-      record: its record.
+      files: those files by name.
+      left_out: what belongs to the runs and is not among them.
     """
 
-    name: str
-    record: Mapping[str, Any]
+    def __init__(self):
+        self.files: dict[str, Packed] = {}
+        self.left_out: list[LeftOut] = []
+
+    def pack(self, name: str, what: str, content: bytes | str) -> None:
+        """Take a file along, whose name anybody can unpack.
+
+        Raises:
+          DirectoryError: for any other name.
+        """
+        if fault_in_name(name):
+            reason = "has a name that no bundle can hold; rename it, and run again"
+            raise DirectoryError(f"{printable(name)}: {reason}")
+        data = content.encode() if isinstance(content, str) else content
+        self.files[name] = Packed(name, what, data, hashlib.sha256(data).hexdigest())
+
+    def leave_out(self, name: str, why: str, size: int | None = None, sha256: str = "") -> None:
+        """Name something that is not taken along."""
+        self.left_out.append(LeftOut(name, size, sha256, why))
 
 
 def crate_of(
-    runs: Sequence[PackedRun],
-    packed: Sequence[Packed],
-    left_out: Sequence[LeftOut],
-    license: str | None,
+    records: Mapping[str, Mapping[str, Any]], packed: Sequence[Packed], license: str | None
 ) -> str:
     """The text of `ro-crate-metadata.json`.
 
     Args:
-      runs: the runs.
+      records: the records of the runs by name.
       packed: all other files, which are data entities.
-      left_out: what is named by its hash alone.
       license: a text, or the address of one; None: nobody has said.
     """
-    licensed = _license(license)
-    actions = [_action(run, packed) for run in runs]
-    elsewhere = [_elsewhere(item) for item in left_out if item.sha256]
-    names = ", ".join(run.name for run in runs)
-    dates = [str(run.record.get("started") or UNKNOWN_DATE)[:10] for run in runs]
+    text = license or NO_LICENSE
+    is_address = text.startswith(("https://", "http://"))
+    license_id = text if is_address else "#license"
+    names = ", ".join(records)
+    dates = [record.get("started", UNKNOWN_DATE)[:10] for record in records.values()]
     root = {
         "@id": "./",
         "@type": "Dataset",
         "name": f"fedsim: {names}",
         "description": f"Federated-learning simulations, and what repeats them: {names}",
         "datePublished": max(dates),
-        "license": {"@id": licensed["@id"]},
-        "hasPart": _references([quote(file.name) for file in packed]),
-        "mentions": _references([entity["@id"] for entity in [*actions, *elsewhere]]),
+        "license": {"@id": license_id},
+        "hasPart": [{"@id": quote(file.name)} for file in packed],
     }
     descriptor = {
         "@id": CRATE,
@@ -126,92 +130,25 @@ def crate_of(
         "conformsTo": {"@id": SPECIFICATION},
         "about": {"@id": "./"},
     }
-    parts = map(_file, packed)
-    graph = [descriptor, root, licensed, *parts, *_software(runs), *actions, *elsewhere]
+    licensed = {
+        "@id": license_id,
+        "@type": "CreativeWork",
+        "name": text,
+        "description": "the license",
+    }
+    graph = [descriptor, root, licensed, *map(_file, packed)]
     values = {"@context": f"{SPECIFICATION}/context", "@graph": graph}
     return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
-def _license(license: str | None) -> dict[str, Any]:
-    """The entity of the license."""
-    text = license or NO_LICENSE
-    is_address = text.startswith(("https://", "http://"))
-    identifier = text if is_address else "#license"
-    return {"@id": identifier, "@type": "CreativeWork", "name": text, "description": "the license"}
-
-
-def _references(identifiers: Sequence[str]) -> Any:
-    """References to entities; a single one is no list."""
-    references = [{"@id": identifier} for identifier in identifiers]
-    return references[0] if len(references) == 1 else references
-
-
 def _file(file: Packed) -> dict[str, Any]:
     """The entity of a file."""
-    ending = file.name[file.name.rfind(".") :] if "." in file.name else ""
     return {
         "@id": quote(file.name),
         "@type": "File",
         "name": file.name.rpartition("/")[2],
         "description": file.what,
         "contentSize": str(len(file.content)),
-        "encodingFormat": MEDIA_TYPES.get(ending, OTHER_TYPE),
+        "encodingFormat": MEDIA_TYPES.guess_type(file.name)[0] or OTHER_TYPE,
         "sha256": file.sha256,
     }
-
-
-def _elsewhere(item: LeftOut) -> dict[str, Any]:
-    """The entity of something that is not in the bundle."""
-    entity = {
-        "@id": f"#{item.sha256}",
-        "@type": "CreativeWork",
-        "name": item.name,
-        "description": f"not in this bundle: {item.why}",
-        "sha256": item.sha256,
-    }
-    if item.size is not None:
-        entity["contentSize"] = str(item.size)
-    return entity
-
-
-def _software(runs: Iterable[PackedRun]) -> list[dict[str, Any]]:
-    """The entities of the versions of fedsim that the runs were made with."""
-    versions = dict.fromkeys(str(run.record["environment"].get("fedsim")) for run in runs)
-    entities = []
-    for version in versions:
-        entities.append(
-            {
-                "@id": _software_id(version),
-                "@type": "SoftwareApplication",
-                "name": "fedsim",
-                "softwareVersion": version,
-                "url": SOFTWARE,
-            }
-        )
-    return entities
-
-
-def _software_id(version: str) -> str:
-    return f"#fedsim-{version}"
-
-
-def _action(run: PackedRun, packed: Iterable[Packed]) -> dict[str, Any]:
-    """The entity of a run: from a scenario, data and plug-ins to its files."""
-    made = []
-    used = []
-    for file in packed:
-        if file.name.startswith(f"runs/{run.name}/"):
-            made.append(quote(file.name))
-        elif file.name == f"scenarios/{run.name}.yaml" or file.name.startswith(INPUTS):
-            used.append(quote(file.name))
-    action = {
-        "@id": f"#run-{quote(run.name)}",
-        "@type": "CreateAction",
-        "name": f"the run {run.name}",
-        "instrument": {"@id": _software_id(str(run.record["environment"].get("fedsim")))},
-        "object": _references(used),
-        "result": _references(made),
-    }
-    if "started" in run.record:
-        action["startTime"] = run.record["started"]
-    return action

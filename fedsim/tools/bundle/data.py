@@ -1,71 +1,53 @@
 """The data files of a run that a bundle takes along, or names by their hashes."""
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedsim.errors import DataError
 from fedsim.scenario.named_files import naming_files
 from fedsim.sources import sha256_of_data
 from fedsim.sources.folders import files_in
-from fedsim.tools.bundle.crate import LeftOut, Packed
+from fedsim.tools.bundle.crate import Contents
 
 FOLDER = "data"
 HASH_DIGITS = 12  # of the folder of a file, so that two of one name may lie side by side
 
 
-class Data(NamedTuple):
-    """The data of a run.
-
-    Attributes:
-      packed: its files.
-      left_out: what is named by its hash alone.
-      values: the scenario with the paths of the bundle.
-    """
-
-    packed: list[Packed]
-    left_out: list[LeftOut]
-    values: dict[str, Any]
-
-
-def data_of(values: dict[str, Any], path: Path, roots: Sequence[Path], limit: int) -> Data:
-    """The files that a run has read.
+def pack_data(
+    contents: Contents, values: dict[str, Any], path: Path, roots: Sequence[Path], limit: int
+) -> None:
+    """Pack the files that a run has read, and make its scenario name them in the bundle.
 
     Args:
-      values: its scenario, with paths as seen from its directory.
+      contents: of the bundle.
+      values: its scenario, with paths as seen from its directory, which are replaced.
       path: its directory.
       roots: folders that may hold its files, besides the working directory.
       limit: the most bytes of a file, or of a folder, that are taken along.
     """
-    packed: list[Packed] = []
-    left_out: list[LeftOut] = []
     for _, section in naming_files(values):
         if not isinstance(section["path"], str):
             continue
         name = os.path.basename(os.path.normpath(section["path"]))
         sha256 = str(section.get("sha256") or "")
         source = _found(section["path"], sha256, (path, Path("."), *roots))
+        section["path"] = name
         if source is None:
-            left_out.append(LeftOut(name, None, sha256, "data that are not here (--data-root DIR)"))
-            section["path"] = name
+            contents.leave_out(name, "data that are not here (--data-root DIR)", None, sha256)
             continue
         found = files_in(source) if source.is_dir() else {"": source}
         size = sum(file.stat().st_size for file in found.values())
         digest = sha256 or sha256_of_data(source)
         if size > limit:
-            left_out.append(LeftOut(name, size, digest, "data above the limit (--limit MB)"))
-            section["path"] = name
+            contents.leave_out(name, "data above the limit (--limit MB)", size, digest)
             continue
         stem = f"{FOLDER}/{digest[:HASH_DIGITS]}/{name}"
         section["path"] = f"../{stem}"
         for inner, file in found.items():
-            content = file.read_bytes()
             full_name = f"{stem}/{inner}" if inner else stem
-            digest_of_file = hashlib.sha256(content).hexdigest()
-            packed.append(Packed(full_name, f"data of {values['name']}", content, digest_of_file))
-    return Data(packed, left_out, values)
+            contents.pack(full_name, f"data of {values['name']}", file.read_bytes())
 
 
 def _found(path: str, sha256: str, roots: Sequence[Path]) -> Path | None:

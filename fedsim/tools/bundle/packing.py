@@ -4,17 +4,18 @@ import hashlib
 import io
 import os
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim.disk import files
-from fedsim.errors import CheckpointError, DirectoryError, printable
-from fedsim.runs import checks, directory
+from fedsim.errors import CheckpointError
+from fedsim.runs import directory
+from fedsim.runs.ended import ended_record
 from fedsim.runs.filenames import COMMITS, UPDATES
 from fedsim.scenario.reader import parse
-from fedsim.tools.bundle.crate import CRATE, LeftOut, Packed, PackedRun, crate_of, fault_in_name
-from fedsim.tools.bundle.data import data_of
+from fedsim.tools.bundle.crate import CRATE, Contents, LeftOut, Packed, crate_of
+from fedsim.tools.bundle.data import pack_data
 from fedsim.tools.bundle.readme import readme_of, requirements_of
 
 LIMIT = 10.0  # MB of a file that is taken along
@@ -36,14 +37,6 @@ class Bundle(NamedTuple):
     content: bytes
     packed: list[Packed]
     left_out: list[LeftOut]
-
-
-class Request(NamedTuple):
-    """What is packed; see `bundle`."""
-
-    limit: int
-    commits: bool
-    roots: Sequence[Path]
 
 
 def bundle(
@@ -82,33 +75,26 @@ def bundle(
       CheckpointError: for a file that was changed after it was written, and for a plug-in that none
         of the runs has used.
     """
-    request = Request(int(limit_mb * 1e6), commits, [Path(root) for root in data_roots])
-    runs: list[PackedRun] = []
-    packed: list[Packed] = []
-    left_out: list[LeftOut] = []
+    limit = int(limit_mb * 1e6)
+    roots = [Path(root) for root in data_roots]
+    records: dict[str, dict[str, Any]] = {}
+    contents = Contents()
     for path, name in zip(map(Path, paths), _names(paths), strict=True):
-        record = _ended_record(path)
-        runs.append(PackedRun(name, record))
-        for part in (_files_of_run(path, name, record, request), _inputs(path, name, request)):
-            packed += part[0]
-            left_out += part[1]
-        packed += _written(name, record)
-    with_code, without_code = _plugins(runs, plugins)
-    packed += with_code
-    left_out += without_code
-
-    for name, what, text in (
-        ("README.md", "how to repeat the runs", readme_of(runs, packed, left_out)),
-        ("requirements.txt", "versions that the runs were made with", requirements_of(runs)),
-    ):
-        packed.append(_packed(name, what, text.encode()))
-    packed = sorted({file.name: file for file in packed}.values())
-    crate = crate_of(runs, packed, left_out, license)
-    everything = [*packed, _packed(CRATE, "what this is", crate.encode())]
-    _require_names(everything)
-    content = _zipped(sorted(everything))
+        records[name] = ended_record(path)
+        _pack_files(contents, path, name, records[name], limit, commits)
+        _pack_scenario(contents, path, name, records[name], roots, limit)
+    _pack_plugins(contents, records, plugins)
+    first = next(iter(records.values()))
+    contents.pack("README.md", "how to repeat the runs", readme_of(records, contents))
+    contents.pack(
+        "requirements.txt", "versions that the runs were made with", requirements_of(first)
+    )
+    crate = crate_of(records, sorted(contents.files.values()), license)
+    contents.pack(CRATE, "what this is", crate)
+    packed = sorted(contents.files.values())
+    content = _zipped(packed)
     files.write_output(Path(out), content)
-    return Bundle(content, everything, left_out)
+    return Bundle(content, packed, contents.left_out)
 
 
 def _names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -129,67 +115,35 @@ def _names(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     return names
 
 
-def _require_names(packed: Sequence[Packed]) -> None:
-    """Refuse a file, such as one of the data, that nobody could unpack.
-
-    Raises:
-      DirectoryError: naming it.
-    """
-    for file in packed:
-        if fault_in_name(file.name):
-            reason = "has a name that no bundle can hold; rename it, and run again"
-            raise DirectoryError(f"{printable(file.name)}: {reason}")
-
-
-def _ended_record(path: Path) -> dict[str, Any]:
-    """The record of a run that has ended.
-
-    Raises:
-      DirectoryError: where there is none.
-    """
-    record = directory.sound_record(path)
-    if record["status"] in checks.UNDER_WAY:
-        raise DirectoryError(f"{path}: has not ended; continue it with --resume first")
-    return record
-
-
-def _packed(name: str, what: str, content: bytes) -> Packed:
-    """A file of the bundle."""
-    return Packed(name, what, content, hashlib.sha256(content).hexdigest())
-
-
-def _files_of_run(
-    path: Path, name: str, record: dict[str, Any], request: Request
-) -> tuple[list[Packed], list[LeftOut]]:
-    """The files of a run directory, which have to be those of its record -> packed, left out."""
+def _pack_files(
+    contents: Contents, path: Path, name: str, record: dict[str, Any], limit: int, commits: bool
+) -> None:
+    """Pack the files of a run directory, which have to be those of its record."""
     hashes = directory.hashes(path)
-    listed = record.get("files", {})
+    listed = record["files"]
     changed = [file for file in listed if hashes.get(file) != listed[file]]
     if changed:
         reason = f"{changed[0]} is missing, or was changed after it was written"
         raise CheckpointError(f"{path}: {reason}; fedsim verify tells what is wrong")
 
+    folder = f"{RUNS}/{name}"
     content = (path / directory.RECORD).read_bytes()
-    packed = [_packed(f"{RUNS}/{name}/{directory.RECORD}", f"the record of {name}", content)]
-    left_out = []
+    contents.pack(f"{folder}/{directory.RECORD}", f"the record of {name}", content)
     skipped_commits = 0
     for file in hashes:
         size = (path / file).stat().st_size
-        full_name = f"{RUNS}/{name}/{file}"
         if file not in listed:
-            left_out.append(LeftOut(full_name, size, "", "not a file of the run"))
-        elif file.startswith((f"{COMMITS}/", f"{UPDATES}/")) and not request.commits:
+            contents.leave_out(f"{folder}/{file}", "not a file of the run", size)
+        elif file.startswith((f"{COMMITS}/", f"{UPDATES}/")) and not commits:
             skipped_commits += size
-        elif size > request.limit and not _is_needed(file):
+        elif size > limit and not _is_needed(file):
             why = "a file above the limit (--limit MB)"
-            left_out.append(LeftOut(full_name, size, hashes[file], why))
+            contents.leave_out(f"{folder}/{file}", why, size, hashes[file])
         else:
-            content = (path / file).read_bytes()
-            packed.append(Packed(full_name, f"{file} of {name}", content, hashes[file]))
+            contents.pack(f"{folder}/{file}", f"{file} of {name}", (path / file).read_bytes())
     if skipped_commits:
         why = "logs, commits and updates, which fork, verify and --resume read (--commits)"
-        left_out.append(LeftOut(f"{RUNS}/{name}/{COMMITS}", skipped_commits, "", why))
-    return packed, left_out
+        contents.leave_out(f"{folder}/{COMMITS}", why, skipped_commits)
 
 
 def _is_needed(file: str) -> bool:
@@ -197,56 +151,51 @@ def _is_needed(file: str) -> bool:
     return file == directory.SCENARIO or ("/" not in file and file.endswith(".csv"))
 
 
-def _inputs(path: Path, name: str, request: Request) -> tuple[list[Packed], list[LeftOut]]:
-    """The resolved scenario of a run, which names the data of the bundle, and its data."""
+def _pack_scenario(
+    contents: Contents,
+    path: Path,
+    name: str,
+    record: dict[str, Any],
+    roots: Sequence[Path],
+    limit: int,
+) -> None:
+    """Pack the scenario of a run, resolved and as it was written, and its data."""
     text = (path / directory.SCENARIO).read_text(encoding="utf-8")
     values = parse(text, directory.SCENARIO).values
-    data = data_of(values, path, request.roots, request.limit)
+    pack_data(contents, values, path, roots, limit)
     what = f"the scenario of {name}, every default filled in"
-    scenario = _packed(f"scenarios/{name}.yaml", what, directory.yaml_of(data.values).encode())
-    return [scenario, *data.packed], data.left_out
-
-
-def _written(name: str, record: dict[str, Any]) -> list[Packed]:
-    """The scenario of a run as it was written, and the files that it extends."""
-    packed = []
-    for number, (file, text) in enumerate(record.get("written", [])):
+    contents.pack(f"scenarios/{name}.yaml", what, directory.yaml_of(values))
+    for number, (file, written) in enumerate(record.get("written", [])):
         inner = os.path.basename(file) or f"{number}.yaml"
-        folder = f"scenarios/{name}-as-written"
         what = f"{'a base of the' if number else 'the'} scenario of {name} as it was written"
-        packed.append(_packed(f"{folder}/{inner}", what, text.encode()))
-    return packed
+        contents.pack(f"scenarios/{name}-as-written/{inner}", what, written)
 
 
-def _plugins(
-    runs: Sequence[PackedRun], plugins: Sequence[str | os.PathLike[str]]
-) -> tuple[list[Packed], list[LeftOut]]:
-    """The files of the user's own links -> those that were given, links whose file was not.
+def _pack_plugins(
+    contents: Contents,
+    records: Mapping[str, dict[str, Any]],
+    plugins: Sequence[str | os.PathLike[str]],
+) -> None:
+    """Pack the files of the user's own links.
 
     Raises:
       CheckpointError: for a file that none of the runs has used.
     """
-    links: dict[str, list[str]] = {}
-    for run in runs:
-        for link, sha256 in run.record["own_links"].items():
-            links.setdefault(sha256, []).append(link)
-
-    packed = []
-    for plugin in plugins:
-        with files.reporting_os_errors(Path(plugin)):
-            content = Path(plugin).read_bytes()
-        file = _packed(f"plugins/{Path(plugin).name}", "", content)
-        if file.sha256 not in links:
+    links: dict[str, dict[str, None]] = {}
+    for record in records.values():
+        for link, sha256 in record["own_links"].items():
+            links.setdefault(sha256, {})[link] = None
+    for plugin in map(Path, plugins):
+        with files.reporting_os_errors(plugin):
+            content = plugin.read_bytes()
+        defined = links.pop(hashlib.sha256(content).hexdigest(), None)
+        if defined is None:
             reason = "no link of these runs comes from this file, or it was changed since"
             raise CheckpointError(f"{plugin}: {reason}")
-        defined = ", ".join(dict.fromkeys(links.pop(file.sha256)))
-        packed.append(file._replace(what=f"a plug-in: {defined}"))
-
-    left_out = []
+        contents.pack(f"plugins/{plugin.name}", f"a plug-in: {', '.join(defined)}", content)
     for sha256, names in links.items():
         why = "a plug-in (give its file with --plugin)"
-        left_out.append(LeftOut(", ".join(dict.fromkeys(names)), None, sha256, why))
-    return packed, left_out
+        contents.leave_out(", ".join(names), why, None, sha256)
 
 
 def _zipped(packed: Sequence[Packed]) -> bytes:

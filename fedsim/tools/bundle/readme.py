@@ -1,13 +1,14 @@
 """The README of a bundle, which says how to repeat its runs, and the versions to install."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from fedsim.disk.files import readable_size
+from fedsim.runs.environment import PACKAGES
 from fedsim.runs.unfinished import is_comparison
-from fedsim.tools.bundle.crate import LeftOut, Packed, PackedRun
+from fedsim.tools.bundle.crate import Contents, LeftOut
 
 DISTRIBUTION = "fedsim-jax"  # the name on PyPI
-PACKAGES = ("jax", "jaxlib", "numpy", "optax")
 
 HEAD = """\
 # Runs of fedsim, and what repeats them
@@ -47,44 +48,52 @@ Nothing in this folder is executed unless you give it with `--plugin`. Read thes
 """
 
 
-def readme_of(
-    runs: Sequence[PackedRun], packed: Sequence[Packed], left_out: Sequence[LeftOut]
-) -> str:
+def readme_of(records: Mapping[str, Mapping[str, Any]], contents: Contents) -> str:
     """The text of `README.md`.
 
     Args:
-      runs: the runs of the bundle.
-      packed: its files.
-      left_out: what is not in it.
+      records: the records of the runs by name.
+      contents: the other files of the bundle.
     """
-    plugins = [file for file in packed if file.name.startswith("plugins/")]
+    plugins = [file for name, file in contents.files.items() if name.startswith("plugins/")]
     options = "".join(f" --plugin {file.name}" for file in plugins)
     commands = []
-    for run in runs:
-        command = "compare" if is_comparison(run.record) else "run"
-        scenario = f"scenarios/{run.name}.yaml"
-        commands.append(f"venv/bin/fedsim {command} {scenario}{options} --out again/{run.name}")
+    versions = []
+    notes = []
+    for name, record in records.items():
+        command = "compare" if is_comparison(record) else "run"
+        scenario = f"scenarios/{name}.yaml"
+        commands.append(f"venv/bin/fedsim {command} {scenario}{options} --out again/{name}")
+        versions.append(".".join(record["surroundings"]["python"].split(".")[:2]))
+        if "fork" in record:
+            fork = record["fork"]
+            notes.append(
+                f"the start of {name}, a fork after round {fork['round']} of the run with the "
+                f"scenario {fork['scenario']}: fedsim fork repeats it from that run"
+            )
+        if record["supplied"]:
+            what = ", ".join(record["supplied"])
+            notes.append(f"{what} of {name}, which came from a Python program")
 
-    versions = [str(run.record["surroundings"].get("python", "3")) for run in runs]
-    python = " or ".join(dict.fromkeys(".".join(v.split(".")[:2]) for v in versions))
+    python = " or ".join(dict.fromkeys(versions))
     text = HEAD.format(python=python, plugins=options, commands="\n".join(commands))
     if plugins:
         listed = [f"- `{file.name}`: {file.what}" for file in plugins]
         text += CODE.format(files="\n".join(listed))
-    notes = [*_forks(runs), *_supplied(runs), *map(line_of, left_out)]
+    notes += map(line_of, contents.left_out)
     if notes:
         text += "\n## Not in here\n\n" + "".join(f"- {note}\n" for note in notes)
     return text
 
 
-def requirements_of(runs: Sequence[PackedRun]) -> str:
-    """The text of `requirements.txt`: the versions that the first run was made with."""
-    environment = runs[0].record["environment"]
-    lines = [f"{DISTRIBUTION}=={environment.get('fedsim')}"]
+def requirements_of(record: Mapping[str, Any]) -> str:
+    """The text of `requirements.txt`: the versions that a run was made with."""
+    environment = record["environment"]
+    lines = [f"{DISTRIBUTION}=={environment['fedsim']}\n"]
     for package in PACKAGES:
         if package in environment:
-            lines.append(f"{package}=={environment[package]}")
-    return "".join(f"{line}\n" for line in lines)
+            lines.append(f"{package}=={environment[package]}\n")
+    return "".join(lines)
 
 
 def line_of(item: LeftOut) -> str:
@@ -93,26 +102,3 @@ def line_of(item: LeftOut) -> str:
     if item.size is not None:
         text += f", {readable_size(item.size)}"
     return f"{text}, SHA-256 {item.sha256}" if item.sha256 else text
-
-
-def _forks(runs: Sequence[PackedRun]) -> list[str]:
-    """A line for every run that goes on from another one."""
-    lines = []
-    for run in runs:
-        fork = run.record.get("fork")
-        if fork is not None:
-            lines.append(
-                f"the start of {run.name}, a fork after round {fork['round']} of the run with the "
-                f"scenario {fork['scenario']}: fedsim fork repeats it from that run"
-            )
-    return lines
-
-
-def _supplied(runs: Sequence[PackedRun]) -> list[str]:
-    """A line for every run that was given something by a Python program."""
-    lines = []
-    for run in runs:
-        if run.record["supplied"]:
-            what = ", ".join(run.record["supplied"])
-            lines.append(f"{what} of {run.name}, which came from a Python program")
-    return lines

@@ -1,127 +1,90 @@
 """A run or comparison repeated elsewhere: are its scores those that were recorded?
 
 A repetition on other machines or versions has other bits, and its differences are of either sign
-where it is sound. They are paired by seed, and tested as methods are (`fedsim.study.statistics`).
+where it is sound. They are paired by seed, and tested as two methods are, under as many variations
+as there are methods under variations.
 """
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, against, test_of
+from fedsim.study.statistics import smallest_p
+from fedsim.study.summary import Record, variation_of, with_score
 
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL, same_runs
-from fedsim.study.statistics import holm, paired, scored, smallest_p
-from fedsim.study.summary import (
-    Record,
-    grouped,
-    larger_is_better,
-    variation_of,
-    with_score,
-    worst,
-)
+RECORDED = "recorded"
+REPEATED = "repeated"
+TESTS = ("difference", "ci_low", "ci_high", "p_value", "p_adjusted")
 
 # Two scores closer than this, relative to the larger, are the same: they are computed in float32.
 ROUNDING = 1e-6
 
 
-class Row(NamedTuple):
-    """A method under one variation, repeated.
-
-    Attributes:
-      method: its label.
-      variant: the variation; empty where nothing varies.
-      metric: the metric of its scores.
-      seeds: how many seeds both have.
-      recorded: mean of the recorded scores.
-      repeated: mean of the repeated scores.
-      difference: their mean difference; None where one is infinite.
-      ci_low: lower end of Student's 95 % interval of it; None where there is none.
-      ci_high: upper end.
-      p_value: of the exact sign-flip test; None for a single seed.
-      p_adjusted: after Holm, over all rows.
-      same: whether all scores are the same but for rounding.
-      testable: whether so many seeds can differ significantly at all, after Holm.
-    """
-
-    method: str
-    variant: str
-    metric: str
-    seeds: int
-    recorded: float
-    repeated: float
-    difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p_value: float | None
-    p_adjusted: float | None = None
-    same: bool = False
-    testable: bool = False
-
-    @property
-    def differs(self) -> bool:
-        """Whether the repetition differs significantly."""
-        return self.p_adjusted is not None and self.p_adjusted < SIGNIFICANCE_LEVEL
-
-
-def repetition(recorded: Sequence[Record], repeated: Sequence[Record], score: str) -> list[Row]:
+def repetition(recorded: Sequence[Record], repeated: Sequence[Record], score: str) -> list[Record]:
     """Compare the rows of two `summary.csv`, method by method, under the seeds that both have.
 
     Args:
       recorded: one of them.
       repeated: the other one.
       score: one of `SCORES`.
+
+    Returns:
+      A row for each method under each variation: both means, the columns of `compare.csv` about
+      their difference, and whether all scores are the `same` but for rounding, the repetition
+      `differs` significantly, and so many seeds can differ significantly at all (`testable`).
     """
-    key = lambda row: (row["method"], variation_of(row))
-    before = grouped(with_score(recorded, score), key)
-    after = grouped(with_score(repeated, score), key)
+    by_run = {_key(row): row for row in with_score(repeated, score)}
+    pairs: dict[str, list[tuple[Record, Record]]] = {}
+    for row in with_score(recorded, score):
+        if _key(row) in by_run:
+            again = _rounded(by_run[_key(row)], row, score)
+            pairs.setdefault(f"{row['method']} {variation_of(row)}", []).append((row, again))
+
+    summary = []
+    tests = set()
+    for label, runs in pairs.items():
+        before = [{**row, "method": RECORDED, "variant": label} for row, _ in runs]
+        after = [{**row, "method": REPEATED, "variant": label} for _, row in runs]
+        tests.add(test_of(after, before, score))
+        summary += [*before, *after]
+    compared = {(row["variant"], row["method"]): row for row in against(summary, RECORDED, score)}
+
     rows = []
-    tests = []
-    for who, runs in before.items():
-        row = _row(who, runs, after.get(who, []), score)
-        if row is not None:
-            rows.append(row)
-            tests.append((same_runs(runs, score), same_runs(after[who], score)))
-    adjusted = holm([row.p_value for row in rows], tests)
-    count = len(set(tests))
-    finished = []
-    for row, p in zip(rows, adjusted, strict=True):
-        testable = row.seeds > 1 and count * smallest_p(row.seeds) < SIGNIFICANCE_LEVEL
-        finished.append(row._replace(p_adjusted=p, testable=testable))
-    return finished
+    for label, runs in pairs.items():
+        first, _ = runs[0]
+        row = compared[label, REPEATED]
+        p = row["p_adjusted"]
+        smallest = len(tests) * smallest_p(len(runs))
+        rows.append(
+            {
+                "method": first["method"],
+                "variant": variation_of(first),
+                "metric": first["metric"],
+                "seeds": len(runs),
+                "recorded": compared[label, RECORDED]["mean"],
+                "repeated": row["mean"],
+                **{name: row[name] for name in TESTS},
+                "same": all(_scored(one, score) == _scored(other, score) for one, other in runs),
+                "differs": p is not None and p < SIGNIFICANCE_LEVEL,
+                "testable": len(runs) > 1 and smallest < SIGNIFICANCE_LEVEL,
+            }
+        )
+    return rows
 
 
-def _row(
-    who: tuple[str, str], before: Sequence[Record], after: Sequence[Record], score: str
-) -> Row | None:
-    """One method under one variation; None where the two share no seed."""
-    seeds = sorted({row["seed"] for row in before} & {row["seed"] for row in after})
-    if not seeds:
-        return None
-    metric = str(before[0]["metric"])
-    recorded = _scores(before, seeds, score, metric)
-    repeated = _scores(after, seeds, score, metric)
-    with np.errstate(invalid="ignore"):
-        near = np.abs(repeated - recorded) <= ROUNDING * np.maximum(abs(repeated), abs(recorded))
-    repeated = np.where(near, recorded, repeated)
-    tests = paired(repeated, recorded, larger_is_better(metric))
-    return Row(
-        method=who[0],
-        variant=who[1],
-        metric=metric,
-        seeds=len(seeds),
-        recorded=float(recorded.mean()),
-        repeated=float(repeated.mean()),
-        difference=tests.difference,
-        ci_low=tests.ci_low,
-        ci_high=tests.ci_high,
-        p_value=tests.p_value,
-        same=bool((repeated == recorded).all()),
-    )
+def _key(row: Record) -> tuple[str, str, int]:
+    """Method, variation and seed."""
+    return row["method"], variation_of(row), row["seed"]
 
 
-def _scores(rows: Sequence[Record], seeds: Sequence[int], score: str, metric: str) -> np.ndarray:
-    """The scores under some seeds `[seeds]`."""
-    by_seed = {row["seed"]: row for row in rows}
-    chosen = [by_seed[seed] for seed in seeds]
-    diverged = [bool(row["diverged"]) for row in chosen]
-    return scored([row[score] for row in chosen], diverged, worst(metric))
+def _scored(row: Record, score: str) -> tuple[float | None, bool]:
+    """The score of a run, and whether it diverged."""
+    return row[score], bool(row["diverged"])
+
+
+def _rounded(row: Record, before: Record, score: str) -> Record:
+    """A repeated row, with the recorded score if it differs by no more than rounding."""
+    is_near = row["diverged"] and before["diverged"]
+    if row[score] is not None and before[score] is not None:
+        is_near = is_near or math.isclose(row[score], before[score], rel_tol=ROUNDING)
+    return {**row, score: before[score]} if is_near else row

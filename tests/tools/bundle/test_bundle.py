@@ -136,7 +136,8 @@ def test_a_changed_file_a_link_and_an_unfinished_run_are_refused(study, tmp_path
 
 def test_a_secret_that_a_record_names_is_not_packed(study, tmp_path):
     """Without a hash, a file has to lie where a scenario may read."""
-    from fedsim.tools.bundle.data import data_of
+    from fedsim.tools.bundle.crate import Contents
+    from fedsim.tools.bundle.data import pack_data
 
     secret = tmp_path / "secret"
     secret.write_text("s")
@@ -144,8 +145,9 @@ def test_a_secret_that_a_record_names_is_not_packed(study, tmp_path):
     inside.mkdir()
     for path in (str(secret), "../secret"):
         values = {"name": "x", "cohort": {"kind": "listed", "path": path}}
-        found = data_of(values, inside, [], 10**6)
-        assert not found.packed and found.left_out[0].name == "secret"
+        contents = Contents()
+        pack_data(contents, values, inside, [], 10**6)
+        assert not contents.files and contents.left_out[0].name == "secret"
 
 
 # ------------------------------------------------------------------------------- hostile bundles

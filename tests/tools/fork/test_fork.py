@@ -89,13 +89,13 @@ def rounds_replayed(monkeypatch):
     from fedsim.runs import replay
 
     counts = [0]
-    before = replay._differing_rows
+    before = replay._played
 
-    def counting(run, seed, experiment, until=None, **options):
-        counts[0] += until - max(run.round, 0)
-        return before(run, seed, experiment, until, **options)
+    def counting(seed, copy, experiment, until):
+        counts[0] += until - max((commit.round for commit in copy.commits), default=0)
+        return before(seed, copy, experiment, until)
 
-    monkeypatch.setattr(replay, "_differing_rows", counting)
+    monkeypatch.setattr(replay, "_played", counting)
     return counts
 
 
