@@ -1,4 +1,4 @@
-"""Sources: files of many formats, bundled sets and generators -> `Arrays`. NumPy only."""
+"""Sources: files of many formats, bundled sets and generators -> `Arrays`; no JAX."""
 
 from fedsim.errors import DataError as DataError
 from fedsim.sources.archive import npz as npz

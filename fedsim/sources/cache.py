@@ -10,11 +10,13 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.archive import arrays_in
+from fedsim.sources.arrays import Arrays
 from fedsim.sources.cache_folder import SUFFIX, UNFINISHED, cache_path, make_room, max_bytes
 from fedsim.sources.files import sound
 
@@ -49,6 +51,17 @@ def cached(key: str, make: Callable[[], NamedArrays]) -> NamedArrays:
         return _load(path)
     except (OSError, DataError):  # the cache is optional
         return arrays
+
+
+def cached_samples(key: str, make: Callable[[], NamedArrays]) -> Arrays:
+    """Return the samples whose fields are the arrays that `make` returns, as `cached` does."""
+    fields: dict[str, Any] = dict(cached(key, make))
+    for name in ("scale", "vocabulary"):
+        if name in fields:
+            fields[name] = fields[name].item()
+    if "labels" in fields:
+        fields["labels"] = fields["labels"].tolist()
+    return Arrays(**fields)
 
 
 def _load(path: Path) -> NamedArrays:

@@ -9,7 +9,7 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import parquet_in, require_pyarrow
 from fedsim.sources.cells import Task
-from fedsim.sources.columns import Dates, Missing, Reading, assign_roles, of_frame
+from fedsim.sources.columns import Dates, Missing, assign_roles, of_frame
 from fedsim.sources.delimited import PARSERS, Dialect, table_in
 from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.workbook import require_no_errors, sheet_in
@@ -77,9 +77,10 @@ def csv(
     del standardize  # done by `prepare`, which knows the training samples
     with opened(path, sha256) as file:
         frame = table_in(file, Dialect(delimiter, decimal), target)
-        reading = Reading(missing, dates, task)
         parse = PARSERS[decimal]
-        return of_frame(frame, target, client, *reading, drop, columns, parse, frame.index)
+        return of_frame(
+            frame, target, client, missing, dates, task, drop, columns, parse, frame.index
+        )
 
 
 @dataset
@@ -122,8 +123,7 @@ def parquet(
     require_pyarrow("parquet")
     with opened(path, sha256) as file:
         frame = _read_parquet(file, drop)
-        reading = Reading(missing, dates, task)
-        return of_frame(frame, target, client, *reading, drop, columns)
+        return of_frame(frame, target, client, missing, dates, task, drop, columns)
 
 
 @dataset
@@ -180,8 +180,9 @@ def xlsx(
             assign_roles(list(frame.columns), target, client, drop, columns)
         except DataError as error:
             raise DataError(*error.lines, *filter(None, [about_others])) from None
-        reading = Reading(missing, dates, task)
-        return of_frame(frame, target, client, *reading, drop, columns, row_numbers=frame.index)
+        return of_frame(
+            frame, target, client, missing, dates, task, drop, columns, row_numbers=frame.index
+        )
 
 
 def _read_parquet(file: BinaryIO, drop: list[str]) -> Any:

@@ -15,7 +15,7 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cache import NamedArrays, cached
+from fedsim.sources.cache import NamedArrays, cached_samples
 from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
 from fedsim.sources.names import fault_of_name
@@ -140,13 +140,7 @@ def tff_hdf5(
     )
     with _files(path, split, sha256) as files:
         key = f"tff_hdf5-{sha256_of_files(files)}-{'-'.join(map(str, options))}"
-        fields: dict[str, Any] = dict(cached(key, lambda: _arrays(files, options)))
-        for name in ("scale", "vocabulary"):
-            if name in fields:
-                fields[name] = fields[name].item()
-        if "labels" in fields:
-            fields["labels"] = fields["labels"].tolist()
-        return Arrays(**fields)
+        return cached_samples(key, lambda: _arrays(files, options))
 
 
 @contextmanager

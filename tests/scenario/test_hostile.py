@@ -14,8 +14,7 @@ import hostile.archives
 import hostile.images
 import hostile.scenarios
 import hostile.tables
-import hostile.texts
-import hostile.workbooks  # noqa: F401 (importing them registers attacks)
+import hostile.texts  # noqa: F401 (importing them registers attacks)
 import pytest
 from click.testing import CliRunner
 from conftest import if_all_installed, some

@@ -24,6 +24,7 @@ from fedsim.report.workbook import workbook
 from fedsim.runs.describe_data import describe
 from fedsim.runs.export import exported
 from fedsim.sources import csv, xlsx
+from fedsim.sources import workbook as reading
 
 DAY = dt.datetime(2024, 5, 1)
 
@@ -271,6 +272,14 @@ def test_openpyxl_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
     ]
     with pytest.raises(DirectoryError, match=r"fedsim-jax\[excel\]"):
         workbook({"one": pd.DataFrame({"a": [1]})})
+
+
+def test_what_a_sheet_and_a_workbook_hold_is_bounded(tmp_path, monkeypatch):
+    path = written(tmp_path / "t.xlsx", parts({"one": sheet(HEAD + ROWS * 9000)}))
+    assert "unpacks from" in lines(path)[0] and "at most 200-fold" in lines(path)[0]
+    path = written(tmp_path / "t.xlsx", parts())
+    monkeypatch.setattr(reading, "MAX_CELLS", 50)
+    assert lines(path) == ["more than 50 cells; save the table as CSV or Parquet"]
 
 
 def test_a_workbook_written_by_hand_is_read(tmp_path):
