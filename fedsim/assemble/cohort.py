@@ -51,7 +51,7 @@ def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
     lines = []
     for i in beyond[:MAX_LISTED]:
         text = f"there is no client {rows.client[i]} (clients are 0 to {N - 1})"
-        lines.append(f"line {rows.lines[i]}: {text}")
+        lines.append(f"row {rows.rows[i]}: {text}")
     if len(beyond) > MAX_LISTED:
         lines.append(f"and {len(beyond) - MAX_LISTED:,} more problems")
 

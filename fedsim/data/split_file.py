@@ -1,12 +1,9 @@
 """Partitions in files, as other tools write them, and as `fedsim data partition --split` does."""
 
 import csv
-import gzip
 import io
 import itertools
 import json
-import zlib
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
@@ -16,11 +13,11 @@ from fedsim.compose import partition
 from fedsim.data.partition import Assign, Parts, parts_of
 from fedsim.errors import DataError, PartitionError
 from fedsim.limits import require_memory
-from fedsim.sources.cells import parse_ids
-from fedsim.sources.delimited import lines_of, unpacked
+from fedsim.sources.cells import Column, parse_ids
+from fedsim.sources.delimited import Dialect, table_of, text_in
 from fedsim.sources.faults import MAX_LISTED, Faults
 from fedsim.sources.files import Name, opened, require_few_lists
-from fedsim.sources.ids import number_ids
+from fedsim.sources.ids import BLANK, number_ids, sortable
 from fedsim.sources.names import fault_of_name
 
 MAX_BYTES = 1 << 30  # of a file
@@ -69,7 +66,7 @@ def file(path: Name, sha256: str | None = None) -> Assign:
 
     Raises:
       DataError: if the file is not such a split, or belongs to another data set; names the file and
-        the lines.
+        the rows.
     """
     with opened(path, sha256, MAX_BYTES) as source:
         split = _read(source)
@@ -132,58 +129,30 @@ def _read(source: BinaryIO) -> Split:
     Raises:
       DataError: for every fault that can be seen without the samples.
     """
-    with unpacked(source) as (text, most):
-        most = min(most, MAX_BYTES)
-        try:
-            head = text.read(100).lstrip()
-            text.seek(0)
-            is_json = head[:1] in ("{", "[")
-            if not is_json:
-                lines = lines_of(text, most)
-                return _read_csv(csv.reader(lines, skipinitialspace=True, strict=True))
-            content = text.read(most + 1)
-            if len(content) > most:
-                raise DataError(f"unpacks to more than {most} bytes")
-        except UnicodeDecodeError as error:
-            raise DataError(f"not UTF-8 text: {error.reason}; save the split as UTF-8") from None
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise DataError(f"not a sound gzip file: {error}") from None
-        return _read_json(content)
+    text = text_in(source, MAX_BYTES)
+    if text.lstrip()[:1] in ("{", "["):
+        return _read_json(text)
+    return _of_table(table_of(text, Dialect(","), "sample"))
 
 
-def _read_csv(reader: Any) -> Split:
-    """Return the entries of a CSV, one per row."""
-    line_numbers = array("q")
-    samples = array("q")
-    clients: list[str] = []
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        _require_columns(header)
-        sample_column = header.index("sample")
-        client_column = header.index("client")
-        faults = Faults("line", header)
-        for row in reader:
-            if not row:
-                continue
-            line = reader.line_num
-            if len(row) != len(header):
-                faults.add(line, -1, f"{len(row)} cells, the header names {len(header)} columns")
-                continue
-            cell = row[sample_column].strip()
-            sample = _sample_of(cell)
-            if sample is None:
-                fault = f"{cell[:40]!a} is not a sample; samples are 0, 1, 2, ..."
-                faults.add(line, sample_column, fault)
-                sample = NOTHING
-            line_numbers.append(line)
-            samples.append(sample)
-            clients.append(row[client_column].strip())
-    except csv.Error as error:
-        raise DataError(f"line {reader.line_num}: {error}") from None
-
-    client_ids = parse_ids(clients, line_numbers, client_column, faults)
+def _of_table(frame: Any) -> Split:
+    """Return the entries of a table, one per row."""
+    names = list(frame.columns)
+    _require_columns(names)
+    faults = Faults(names)
+    columns = {}
+    for name in COLUMNS:
+        columns[name] = Column(frame[name].tolist(), frame.index, names.index(name), faults)
+    samples = []
+    for row, cell in enumerate(columns["sample"].texts()):
+        sample = _sample_of(cell)
+        if sample is None:
+            fault = f"{cell[:40]!a} is not a sample; samples are 0, 1, 2, ..."
+            columns["sample"].add(row, fault)
+        samples.append(sample)
+    client_ids = parse_ids(columns["client"])
     faults.raise_any()
-    return _checked(samples, client_ids, lambda i: f"line {line_numbers[i]}")
+    return _checked(samples, client_ids, lambda i: f"row {frame.index[i]}")
 
 
 def _require_columns(header: list[str]) -> None:
@@ -192,7 +161,7 @@ def _require_columns(header: list[str]) -> None:
         return
     listed = ", ".join(ascii(name[:40]) for name in header[:6]) or "nothing"
     raise DataError(
-        f"line 1: expected the columns sample and client, found {listed}; write 'sample,client'"
+        f"expected the columns sample and client, found {listed}; write 'sample,client'"
     )
 
 
@@ -221,11 +190,7 @@ def _read_json(text: str) -> Split:
     problems = [problem for problem in problems if problem is not None]
     if problems:
         raise _error(problems[:MAX_LISTED], len(problems))
-    faults = Faults("entry", COLUMNS)
-    client_ids = parse_ids(
-        list(mapping), range(1, len(mapping) + 1), COLUMNS.index("client"), faults
-    )
-    faults.raise_any()
+    client_ids = sortable([client.strip() for client in mapping])
 
     # One list of samples after another; a client without samples has one entry.
     lists = [listed or [NOTHING] for listed in mapping.values()]
@@ -257,6 +222,8 @@ def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _fault_of_entry(client: str, listed: Any) -> str | None:
     """Return what is wrong with the name or the samples of a client in JSON; None: nothing."""
+    if client.strip() in BLANK:
+        return f"client {client[:40]!a}: a blank; give every client a name"
     fault = fault_of_name(client)
     if fault is not None:
         return f"client {fault}"

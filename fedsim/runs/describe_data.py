@@ -97,7 +97,8 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     except DataError as error:
         if summary is None:
             raise
-        problems = _problems(error, summary, section["path"])
+        lines = [line.removeprefix(f"{section['path']}: ") for line in error.lines]
+        problems = [*error.by_column.values()] or lines
         counted = {**dict.fromkeys(COUNTED), "rows": summary.rows}
         scenario = _scenario(section, edits)
         has_blanks = False
@@ -161,25 +162,6 @@ def _summary(section: dict[str, Any], edits: list[str]) -> Summary | None:
     names = ("delimiter", "decimal", "sheet")
     keys = {key: getattr(spec, key) for key in names if hasattr(spec, key)}
     return summary_of(section["kind"], section["path"], **keys)
-
-
-def _problems(error: DataError, summary: Summary, path: str) -> list[str]:
-    """Why a table cannot be read as samples: what concerns all of it, then column by column."""
-    if error.by_column:
-        problems = {**summary.problems, **error.by_column}
-        columns = ["", *(column["name"] for column in summary.columns)]
-        return [problems[name] for name in dict.fromkeys([*columns, *problems]) if name in problems]
-
-    lines = [line.removeprefix(f"{path}: ") for line in error.lines]
-    text = "\n".join(lines)
-    of_table = []
-    of_columns = []
-    for name, line in summary.problems.items():
-        if name and ascii(name) not in text:
-            of_columns.append(line)
-        elif not name and line not in text:
-            of_table.append(line)
-    return [*of_table, *lines, *of_columns]
 
 
 def _path_in_scenario(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Sources: files of many formats, bundled sets and generators -> `Arrays`. NumPy only."""
+"""Sources: files of many formats, bundled sets and generators -> `Arrays`; no JAX."""
 
 from fedsim.errors import DataError as DataError
 from fedsim.sources.archive import npz as npz
@@ -12,11 +12,11 @@ from fedsim.sources.bundled import supplied as supplied
 from fedsim.sources.bundled import wine as wine
 from fedsim.sources.cifar import cifar10 as cifar10
 from fedsim.sources.cifar import cifar100 as cifar100
+from fedsim.sources.columns import of_frame as of_frame
 from fedsim.sources.fcube import fcube as fcube
 from fedsim.sources.folders import sha256_of_data as sha256_of_data
 from fedsim.sources.frame import features_of as features_of
 from fedsim.sources.frame import is_frame as is_frame
-from fedsim.sources.frame import of_frame as of_frame
 from fedsim.sources.generators import gaussian_blobs as gaussian_blobs
 from fedsim.sources.generators import leaf_synthetic as leaf_synthetic
 from fedsim.sources.generators import linear_regression as linear_regression

@@ -2,17 +2,18 @@
 
 import math
 import zipfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError, nearest
+from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays, encode_labels, validate
 from fedsim.sources.cells import Task
 from fedsim.sources.columns import Missing
-from fedsim.sources.files import MAX_BYTES, Name, opened, sound
+from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.image_sets import ChannelAxis
 from fedsim.sources.mapped import MIN_MAPPED_BYTES
 from fedsim.sources.targets import with_task
@@ -20,7 +21,6 @@ from fedsim.sources.zips import require_small
 
 LOCAL_HEADER_BYTES = 30  # of a zip's member, before its name and extra field
 NUMBERS = {"scale": float, "vocabulary": int}  # members that are a single number
-FEATURES = ("x", "x_test", "train_images", "val_images", "test_images")
 MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns", "table"))
 KINDS = {  # kinds of dtype that an array may have; other members hold numbers
     "client": "biufSU",
@@ -70,8 +70,14 @@ def npz(
     """
     del standardize, channel_axis  # done later, when the training samples are known
     with opened(path, sha256, math.inf) as file:
-        names = dict.fromkeys((*MEMBERS, *columns))
-        members: dict[str, Any] = arrays_in(file, names, required=("x", "y", *columns))
+        members: dict[str, Any] = arrays_in(file, dict.fromkeys((*MEMBERS, *columns)))
+        for name in ("x", "y", *columns):
+            if name not in members:
+                raise DataError(f"no array '{name}'; {_content(file)}")
+        for name, values in members.items():
+            kinds = KINDS.get(name, "biuf" if name in MEMBERS else "biufSU")
+            if values.dtype.kind not in kinds:
+                raise DataError(f"{name}: expected numbers, found {values.dtype}")
         for name in NUMBERS:
             if name in members:
                 members[name] = _number(name, members[name])
@@ -85,56 +91,41 @@ def npz(
         return arrays
 
 
-def arrays_in(
-    file: BinaryIO, names: Collection[str], required: Sequence[str]
-) -> dict[str, np.ndarray]:
-    """Return the arrays of an archive by name; large uncompressed features are mapped.
+def arrays_in(file: BinaryIO, names: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive by name; large ones that are not compressed are mapped.
 
     Args:
       file: the archive, opened for bytes.
-      names: the arrays that are read.
-      required: the arrays that must exist.
+      names: the arrays that are read; empty: all.
 
     Raises:
       DataError: for a file that is not an archive, holds objects, unpacks to too much, or lies
         about sizes.
+      OutOfMemoryError: for arrays that do not fit into memory.
     """
     with sound("npz archive"), zipfile.ZipFile(file) as archive:
-        members = _members(archive, names, required)
-        return {name: _array(archive, member, name) for name, member in members.items()}
+        members = archive.infolist()
+        loaded = [member for member in members if not _is_mapped(member)]
+        unpacked = sum(member.file_size for member in loaded)
+        require_small(sum(member.compress_size for member in loaded), unpacked)
+        require_memory(arrays=unpacked)
+        by_name = {member.filename.removesuffix(".npy"): member for member in members}
+        if len(by_name) < len(members):
+            raise DataError("two arrays have the same name")
+        for name in by_name.keys() - set(names) if names else ():
+            if near := nearest(name, names, 0.8):
+                raise DataError(f"array {name!a} has no meaning here; did you mean '{near}'?")
+        chosen = [name for name in names or by_name if name in by_name]
+        return {name: _array(archive, by_name[name], name) for name in chosen}
 
 
-def _members(
-    archive: zipfile.ZipFile, names: Collection[str], required: Sequence[str]
-) -> dict[str, zipfile.ZipInfo]:
-    """The members that are read, by name."""
-    members = archive.infolist()
-    loaded = [member for member in members if not _is_mapped(member)]
-    packed = sum(member.compress_size for member in loaded)
-    require_small(packed, sum(member.file_size for member in loaded))
-    by_name = {member.filename.removesuffix(".npy"): member for member in members}
-    if len(by_name) < len(members):
-        raise DataError("two arrays have the same name")
-    for name in required:
-        if name not in by_name:
-            raise DataError(f"no array '{name}'; {_content(by_name)}")
-    for name in by_name.keys() - set(names):
-        if near := nearest(name, names, 0.8):
-            raise DataError(f"array {name!a} has no meaning here; did you mean '{near}'?")
-    return {name: by_name[name] for name in names if name in by_name}
-
-
-def _content(by_name: dict[str, zipfile.ZipInfo]) -> str:
+def _content(file: BinaryIO) -> str:
     """What an archive holds, for errors."""
-    if not by_name:
-        return "there are none"
-    names = sorted(ascii(name[:40]) for name in by_name)
-    listed = ", ".join(names[:6])
-    if len(names) > 6:
-        listed += " ..."
-    if "train_images" in by_name:
-        listed += "; this is a set of MedMNIST: write kind: medmnist"
-    return f"there are {listed}"
+    names = [name.removesuffix(".npy") for name in zipfile.ZipFile(file).namelist()]
+    if "train_images" in names:
+        return "this is a set of MedMNIST: write kind: medmnist"
+    listed = ", ".join(ascii(name[:40]) for name in sorted(names)[:6])
+    return f"there are {listed or 'none'}"
 
 
 def _number(name: str, value: np.ndarray) -> Any:
@@ -148,51 +139,32 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
     """Read or map an array, if its header agrees with the member's size."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
+        read_header: Any = np.lib.format.read_array_header_2_0
         if version == (1, 0):
-            shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-        elif version == (2, 0):
-            shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(file)
-        else:
-            raise DataError(f"{name}: format {version} is for records; expected plain numbers")
+            read_header = np.lib.format.read_array_header_1_0
+        shape, fortran_order, dtype = read_header(file)
         start = file.tell()
 
     if dtype.hasobject:
         raise DataError(
             f"{name}: holds Python objects, which are never loaded; save numbers instead"
         )
-    if dtype.kind not in _allowed_kinds(name):
-        raise DataError(f"{name}: expected numbers, found {dtype}")
     body = member.file_size - start
     if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
         raise DataError(f"{name}: its header promises {dtype} {shape}, but {body} bytes follow")
-
-    if _is_mapped(member):
-        if not fortran_order:
-            return _mapped(archive, member, start, shape, dtype)
-        # It must be loaded, and was not counted with the members that are.
-        if member.file_size > MAX_BYTES:
-            raise DataError(
-                f"{name}: {member.file_size} bytes in Fortran order, which must be loaded; "
-                f"at most {MAX_BYTES} bytes"
-            )
+    if _is_mapped(member) and not fortran_order:
+        return _mapped(archive, member, start, shape, dtype)
+    require_memory(array=member.file_size)
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _allowed_kinds(name: str) -> str:
-    """The kinds of dtype that an array may have."""
-    if name in KINDS:
-        return KINDS[name]
-    return "biuf" if name in (*MEMBERS, *FEATURES) else "biufSU"
-
-
 def _is_mapped(member: zipfile.ZipInfo) -> bool:
-    """Whether an array stays in the file: large features that are not compressed."""
-    is_feature = member.filename.removesuffix(".npy") in FEATURES
+    """Whether an array stays in the file: a large one that is not compressed."""
     is_stored = (
         member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
     )
-    return is_feature and is_stored and member.file_size >= MIN_MAPPED_BYTES
+    return is_stored and member.file_size >= MIN_MAPPED_BYTES
 
 
 def _mapped(

@@ -21,8 +21,7 @@ from fedsim.sources.arrow_columns import (
     plain,
 )
 from fedsim.sources.cells import BLANK
-from fedsim.sources.columns import Reading
-from fedsim.sources.frame import of_frame
+from fedsim.sources.columns import Reading, of_frame
 from fedsim.sources.names import require_sound
 from fedsim.sources.pictures import SCALE, decoded
 from fedsim.sources.remembered import TableColumn

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -11,23 +12,21 @@ from fedsim.errors import DeviceError
 
 VARIABLE = "FEDSIM_CACHE_MB"  # the environment variable that limits the cache
 DEFAULT_MB = 4096
-SUMS = "SHA256SUMS"  # the list of a set's files; without it, a set is not complete
+SUFFIX = ".npz"  # of a set
 UNFINISHED = ".writing-"  # begins the name of a set that is being written
 ABANDONED_SECONDS = 86_400  # after which the process that wrote a set must have been killed
 
-# Names of complete sets, of unfinished sets, and of files of a set; `tmp...` and `names` are names
-# of earlier versions.
-SET_NAME = re.compile(r"\d+-[a-z0-9_]+-[0-9a-f]{64}[-\w]*", re.ASCII)
-UNFINISHED_NAME = re.compile(rf"{re.escape(UNFINISHED)}\w+|tmp\w{{8}}", re.ASCII)
-FILE_NAME = re.compile(rf"\w+\.npy|{SUMS}(\.tmp)?|names", re.ASCII)
+# Sets of earlier versions are folders, without the suffix.
+SET_NAME = re.compile(rf"\d+-[a-z0-9_]+-[0-9a-f]{{64}}[-\w]*({re.escape(SUFFIX)})?", re.ASCII)
+UNFINISHED_NAME = re.compile(rf"{re.escape(UNFINISHED)}\w+", re.ASCII)
 
 
 class CachedSet(NamedTuple):
     """A set in the folder, complete or not.
 
     Attributes:
-      path: the set's folder.
-      bytes: the size of its files.
+      path: the set's file.
+      bytes: its size.
       used: when it was last read or written, in seconds since 1970.
       complete: whether it was written to the end.
     """
@@ -61,25 +60,19 @@ def cached_sets() -> list[CachedSet]:
     """Return the sets in the folder that fedsim wrote, the least recently used first."""
     sets = []
     with contextlib.suppress(OSError):
-        for folder in os.scandir(cache_path()):
-            is_set = SET_NAME.fullmatch(folder.name) or UNFINISHED_NAME.fullmatch(folder.name)
-            if not is_set or not folder.is_dir(follow_symlinks=False):
+        for entry in os.scandir(cache_path()):
+            complete = SET_NAME.fullmatch(entry.name) is not None
+            if entry.is_symlink() or not (complete or UNFINISHED_NAME.fullmatch(entry.name)):
                 continue
-            cached_set = _inspect(Path(folder.path))
-            if cached_set is not None:
-                sets.append(cached_set)
+            with contextlib.suppress(OSError):  # another process removes it meanwhile
+                status = entry.stat()
+                sets.append(CachedSet(Path(entry.path), status.st_size, status.st_mtime, complete))
     return sorted(sets, key=lambda cached_set: cached_set.used)
 
 
 def counted(sets: list[CachedSet]) -> str:
     """Return `3 sets`."""
     return "1 set" if len(sets) == 1 else f"{len(sets)} sets"
-
-
-def mark_used(folder: Path) -> None:
-    """Mark a set as the most recently used."""
-    with contextlib.suppress(OSError):
-        os.utime(folder)
 
 
 def make_room(spared: Path) -> None:
@@ -107,28 +100,10 @@ def clear() -> list[CachedSet]:
     return sets
 
 
-def remove_set(folder: Path) -> None:
-    """Delete a set; files that fedsim did not write stay, and their folder with them.
-
-    The list of its files is deleted first: without it, nobody reads the set.
-    """
+def remove_set(path: Path) -> None:
+    """Delete a set."""
     with contextlib.suppress(OSError):
-        (folder / SUMS).unlink(missing_ok=True)
-        for name in os.listdir(folder):
-            if FILE_NAME.fullmatch(name):
-                (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
-
-
-def _inspect(folder: Path) -> CachedSet | None:
-    """The set in a folder; None if another process removes it meanwhile."""
-    try:
-        size = sum(file.stat(follow_symlinks=False).st_size for file in os.scandir(folder))
-        return CachedSet(
-            path=folder,
-            bytes=size,
-            used=folder.stat().st_mtime,
-            complete=SET_NAME.fullmatch(folder.name) is not None,
-        )
-    except OSError:
-        return None
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

@@ -2,14 +2,16 @@
 
 import contextlib
 import math
+import numbers
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedsim.sources.dates import as_days
-from fedsim.sources.faults import WHOLE_COLUMN, Faults
+from fedsim.errors import DataError
+from fedsim.sources.dates import as_days, days_of
+from fedsim.sources.faults import Faults
 from fedsim.sources.ids import BLANK as BLANK
 from fedsim.sources.ids import sortable
 
@@ -18,6 +20,7 @@ MAX_LABEL = 2**63 - 1  # of whole numbers
 MAX_CATEGORIES = 100  # texts of a column that become features
 WRITE_COMMA = "has a decimal comma; write decimal: ',', or decimals with a point"
 WRITE_PLAIN = "has a comma between thousands, or a decimal one; write 1234, or decimal: ','"
+NESTED = (list, tuple, dict, set, bytes, np.ndarray)
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 NO_DATE = (
     "not a date, but most cells of the column are; write 2024-05-01, or 2024-05-01T12:00+02:00"
@@ -50,64 +53,6 @@ class Feature(NamedTuple):
         return np.isnan(self.values)
 
 
-def feature_of(
-    cells: Cells,
-    row_numbers: Sequence[int],
-    column: int,
-    faults: Faults,
-    parse: Parser | None = None,
-) -> Feature:
-    """Return a feature column.
-
-    It holds numbers where at least half of its cells among the first 1,000 rows, not counting
-    blanks, are numbers; else dates, where at least half of them are dates. Any other cell in such a
-    column is a fault. All other columns hold text.
-
-    Args:
-      cells: its cells.
-      row_numbers: the numbers of their lines or rows.
-      column: its position among all columns.
-      faults: collects what is wrong.
-      parse: makes numbers of cells, `parse_number` or `parse_comma_number`.
-    """
-    if isinstance(cells, np.ndarray):
-        return Feature("numbers", cells)
-    parse = parse or parse_number
-    parser = parser_of(cells, parse)
-    if parser is not None:
-        kind = "dates" if parser is parse_date else "numbers"
-        return Feature(kind, numbers_of(cells, row_numbers, column, faults, parser))
-    if parse is parse_number:
-        faults.add_to_column(column, fault_of_commas(cells))
-    texts = [None if cell in BLANK else cell for cell in map(str.strip, cells)]
-    return Feature("text", np.fromiter(texts, object, len(texts)))
-
-
-def numbers_of(
-    cells: Sequence[str], row_numbers: Sequence[int], column: int, faults: Faults, parser: Parser
-) -> np.ndarray:
-    """Return cells that should be numbers or dates as numbers `[n]`; others are faults.
-
-    Args:
-      cells: the texts.
-      row_numbers: the numbers of their lines or rows.
-      column: the column's position among all columns.
-      faults: collects what is wrong.
-      parser: makes numbers of cells.
-    """
-    if parser is parse_number:
-        with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
-            return np.fromiter(map(float, cells), np.float64, len(cells))
-    values = [parser(cell.strip()) for cell in cells]
-    for i, value in enumerate(values):
-        if value is None:
-            cell = cells[i].strip()
-            reason = NO_DATE if parser is parse_date else f"not a number{_advice(cell, parser)}"
-            faults.add(row_numbers[i], column, f"{cell[:40]!a} is {reason}")
-            values[i] = 0.0  # so that it is not reported as a blank too
-    return np.array(values, np.float64)
-
-
 def parse_number(cell: str) -> float | None:
     """Return a stripped cell as a number; NaN for a blank, None for other text."""
     if cell in BLANK:
@@ -134,6 +79,101 @@ def parse_comma_number(cell: str) -> float | None:
 def parse_date(cell: str) -> float | None:
     """Return a stripped cell as days since 1970-01-01 UTC; NaN for a blank, None for other text."""
     return math.nan if cell in BLANK else as_days(cell)
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+      cells: its cells.
+      rows: the numbers of their rows.
+      position: its position among all columns.
+      faults: collects what is wrong.
+      parse: makes numbers of cells, `parse_number` or `parse_comma_number`.
+    """
+
+    cells: Cells
+    rows: Sequence[int]
+    position: int
+    faults: Faults
+    parse: Parser = parse_number
+
+    def add(self, row: int, fault: str) -> None:
+        """Add a problem of a cell, counted from 0."""
+        self.faults.add(self.rows[row], self.position, fault)
+
+    def texts(self) -> list[str]:
+        """Return the cells, stripped."""
+        return [cell.strip() for cell in self.cells]
+
+
+def cells_of(column: Any) -> Cells:
+    """Return the cells of a pandas Series as numbers, or as the texts that a file would have.
+
+    Numbers and truth values are floats, timestamps and durations are days, both with NaN for
+    blanks; anything else is text.
+
+    Raises:
+      DataError: for cells that are lists.
+    """
+    kind = column.dtype.kind
+    if kind in "biuf":
+        return column.to_numpy(np.float64, na_value=np.nan)
+    if kind == "M":
+        return days_of(column.to_numpy("datetime64[us]"))
+    if kind == "m":
+        return days_of(column.to_numpy("timedelta64[us]"))
+    return texts_of(column)
+
+
+def texts_of(column: Any) -> list[str]:
+    """Return the texts that a file would have for a pandas Series.
+
+    Raises:
+      DataError: for cells that are lists.
+    """
+    if column.dtype == "str":
+        return column.fillna("").tolist()
+    values = column.tolist()
+    if any(isinstance(value, NESTED) for value in values):
+        remedy = "expected text, or a column for each number"
+        raise DataError(f"column {str(column.name)[:40]!a}: holds lists; {remedy}")
+    blanks = column.isna().tolist()
+    return ["" if blank else _text_of(value) for value, blank in zip(values, blanks, strict=True)]
+
+
+def feature_of(column: Column) -> Feature:
+    """Return a feature column.
+
+    It holds numbers where at least half of its cells among the first 1,000 rows, not counting
+    blanks, are numbers; else dates, where at least half of them are dates. Any other cell in such a
+    column is a fault. All other columns hold text.
+    """
+    if isinstance(column.cells, np.ndarray):
+        return Feature("numbers", column.cells)
+    parser = parser_of(column.cells, column.parse)
+    if parser is not None:
+        kind = "dates" if parser is parse_date else "numbers"
+        return Feature(kind, numbers_of(column, parser))
+    _add_fault_of_commas(column)
+    texts = [None if cell in BLANK else cell for cell in column.texts()]
+    return Feature("text", np.fromiter(texts, object, len(texts)))
+
+
+def numbers_of(column: Column, parser: Parser) -> np.ndarray:
+    """Return cells that should be numbers or dates as numbers `[n]`; others are faults."""
+    if parser is parse_number:
+        with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
+            return np.fromiter(map(float, column.cells), np.float64, len(column.cells))
+    values = []
+    for row, cell in enumerate(column.texts()):
+        value = parser(cell)
+        if value is None:
+            reason = NO_DATE if parser is parse_date else f"not a number{_advice(cell, parser)}"
+            column.add(row, f"{cell[:40]!a} is {reason}")
+            value = 0.0  # so that it is not reported as a blank too
+        values.append(value)
+    return np.array(values, np.float64)
 
 
 def parser_of(cells: Cells, parse: Parser = parse_number) -> Parser | None:
@@ -164,69 +204,44 @@ def decimal_comma_in(cells: Cells) -> str | None:
     first = _first_values(cells)
     if not mostly_numbers(first, parse_comma_number):
         return None
-    for cell in first:
-        if "," in cell and parse_comma_number(cell) is not None:
-            return cell
-    return None
+    found = (cell for cell in first if "," in cell and parse_comma_number(cell) is not None)
+    return next(found, None)
 
 
-def fault_of_commas(cells: Cells) -> str | None:
-    """Return what is wrong with a column of text whose cells are numbers with commas."""
-    comma_cell = decimal_comma_in(cells)
-    if comma_cell is None:
-        return None
-    with_commas = [cell for cell in _first_values(list(cells)) if "," in cell]
-    thousands = all(map(THOUSANDS.fullmatch, with_commas))
-    return f"{comma_cell[:40]!a} {WRITE_PLAIN if thousands else WRITE_COMMA}"
-
-
-def parse_labels(
-    cells: Sequence[str],
-    row_numbers: Sequence[int],
-    column: int,
-    faults: Faults,
-    drop: bool,
-    parse: Parser = parse_number,
-    task: Task = None,
-) -> np.ndarray:
+def parse_labels(column: Column, drop: bool, task: Task = None) -> np.ndarray:
     """The labels of a target column `[n]`.
 
     Whole numbers are classes, other numbers are regression targets, texts are names of classes.
     Next to blanks 1.0 is a whole number too, since pandas writes whole numbers there like that.
 
     Args:
-      cells: the texts.
-      row_numbers: the numbers of their lines or rows.
-      column: the column's position among all columns.
-      faults: collects what is wrong.
+      column: the column.
       drop: whether the rows of blanks are dropped later; until then, blanks are 0 or empty names.
-      parse: makes numbers of cells, as in `Features`.
       task: what the labels are instead.
     """
-    cells = [cell.strip() for cell in cells]
+    cells = column.texts()
+    parse = column.parse
     if not drop:
         text = "a sample without a label; write missing: drop to leave such rows out"
-        _add_faults_of_blanks(cells, row_numbers, column, faults, text)
+        _add_faults_of_blanks(column, cells, text)
 
     if not mostly_numbers(cells, parse):
-        if parse is parse_number:
-            faults.add_to_column(column, fault_of_commas(cells))
+        _add_fault_of_commas(column)
         if task == "regression":
-            faults.add(WHOLE_COLUMN, column, "texts, which are no numbers to predict; remove task")
-        return np.array(_fill_blanks(cells, ""))
+            fault = "texts, which are no numbers to predict; remove task"
+            column.faults.add_to_column(column.position, fault)
+        return np.array(["" if cell in BLANK else cell for cell in cells])
 
-    has_text = False
-    for cell, row_number in zip(cells, row_numbers, strict=True):
-        if parse(cell) is None:
-            advice = _advice(cell, parse)
-            fault = f"{cell[:40]!a} is not a number, but most labels are{advice}"
-            faults.add(row_number, column, fault)
-            has_text = True
-    if has_text:
+    filled = ["0" if cell in BLANK else cell for cell in cells]
+    parsed = [parse(cell) for cell in filled]
+    if None in parsed:
+        for row, cell in enumerate(filled):
+            if parsed[row] is None:
+                advice = _advice(cell, parse)
+                column.add(row, f"{cell[:40]!a} is not a number, but most labels are{advice}")
         return np.zeros(len(cells), np.int64)
 
-    filled = _fill_blanks(cells, "0")
-    y = np.array([parse(cell) for cell in filled], np.float64)
+    y = np.array(parsed, np.float64)
     whole = np.isfinite(y) & (np.floor(y) == y)
     beside_blanks = filled != cells
     remedy = ""
@@ -239,41 +254,45 @@ def parse_labels(
     else:
         wrong = ~whole | (y < 0) | (y > MAX_LABEL)
         reason = f": classes are 0, 1, 2, ...{remedy}"
-    for i in np.flatnonzero(wrong).tolist():
-        faults.add(row_numbers[i], column, f"{filled[i]}{reason}")
+    for row in np.flatnonzero(wrong).tolist():
+        column.add(row, f"{filled[row]}{reason}")
     return y.astype(np.int64) if task == "classification" and not wrong.any() else y
 
 
-def parse_ids(
-    cells: Sequence[str],
-    row_numbers: Sequence[int],
-    column: int,
-    faults: Faults,
-    noun: str = "client id",
-    row: str = "sample",
-) -> np.ndarray:
+def parse_ids(column: Column, noun: str = "client id", row: str = "sample") -> np.ndarray:
     """Client ids `[n]`, as `sortable` has them.
 
     Args:
-      cells: the texts.
-      row_numbers: the numbers of their lines or rows.
-      column: the column's position among all columns.
-      faults: collects blanks.
+      column: the column.
       noun: what a cell is, for faults.
       row: what a row is, for faults.
     """
-    cells = [cell.strip() for cell in cells]
-    _add_faults_of_blanks(cells, row_numbers, column, faults, f"a {row} without a {noun}")
+    cells = column.texts()
+    _add_faults_of_blanks(column, cells, f"a {row} without a {noun}")
     return sortable(cells)
 
 
-def _add_faults_of_blanks(
-    cells: Sequence[str], row_numbers: Sequence[int], column: int, faults: Faults, fault: str
-) -> None:
+def _text_of(value: Any) -> str:
+    if isinstance(value, bool | numbers.Integral):
+        return str(value)
+    return repr(float(value)) if isinstance(value, numbers.Real) else str(value)
+
+
+def _add_faults_of_blanks(column: Column, cells: Sequence[str], fault: str) -> None:
     """Add a fault for each of the stripped cells that is blank."""
-    for cell, row_number in zip(cells, row_numbers, strict=True):
+    for row, cell in enumerate(cells):
         if cell in BLANK:
-            faults.add(row_number, column, fault)
+            column.add(row, fault)
+
+
+def _add_fault_of_commas(column: Column) -> None:
+    """Add the fault of a column of text whose cells are numbers with commas."""
+    if column.parse is not parse_number or (found := decimal_comma_in(column.cells)) is None:
+        return
+    with_commas = [cell for cell in _first_values(list(column.cells)) if "," in cell]
+    thousands = all(map(THOUSANDS.fullmatch, with_commas))
+    advice = WRITE_PLAIN if thousands else WRITE_COMMA
+    column.faults.add_to_column(column.position, f"{found[:40]!a} {advice}")
 
 
 def _is_integer(cell: str) -> bool:
@@ -282,11 +301,6 @@ def _is_integer(cell: str) -> bool:
         return abs(int(cell)) <= MAX_LABEL
     except ValueError:
         return False
-
-
-def _fill_blanks(cells: Sequence[str], filler: str) -> list[str]:
-    """The stripped cells, with another text for blanks."""
-    return [filler if cell in BLANK else cell for cell in cells]
 
 
 def _first_values(cells: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""The columns of a table -> `Arrays`: roles, one-hot features, blanks."""
+"""Tables, as pandas has them -> `Arrays`: roles of columns, one-hot features, blanks."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,16 +11,20 @@ from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import (
     BLANK,
     MAX_CATEGORIES,
+    Cells,
+    Column,
     Feature,
     Parser,
     Task,
+    cells_of,
     feature_of,
     parse_ids,
     parse_labels,
     parse_number,
+    texts_of,
 )
 from fedsim.sources.classes import fault_of_classes
-from fedsim.sources.faults import WHOLE_COLUMN, Faults
+from fedsim.sources.faults import Faults
 from fedsim.sources.remembered import (
     BLANK_CATEGORY,
     TableColumn,
@@ -41,11 +45,6 @@ class Roles(NamedTuple):
     features: list[int]
     extra: list[int]  # columns for partitions
 
-    def used(self) -> set[int]:
-        """The columns that are read."""
-        client = [] if self.client is None else [self.client]
-        return {self.target, *client, *self.features, *self.extra}
-
 
 class Reading(NamedTuple):
     """What a scenario decides about the cells of a table.
@@ -59,26 +58,6 @@ class Reading(NamedTuple):
     missing: Missing = "refuse"
     dates: Dates = None
     task: Task = None
-
-
-class Table(NamedTuple):
-    """A table that was read.
-
-    Attributes:
-      roles: the roles of its columns.
-      cells: by column; of columns without a role, anything.
-      row_numbers: the number of the line or row that each row comes from.
-      faults: what is wrong so far.
-      parse: makes numbers of cells.
-      days: the columns of dates whose cells are days already.
-    """
-
-    roles: Roles
-    cells: Sequence[Any]
-    row_numbers: Sequence[int]
-    faults: Faults
-    parse: Parser = parse_number
-    days: Collection[int] = ()
 
 
 def assign_roles(
@@ -138,62 +117,96 @@ def assign_roles(
     )
 
 
-def arrays_of(table: Table, reading: Reading) -> Arrays:
-    """Return the samples of a table that was read.
+def of_frame(
+    frame: Any,
+    target: str = "y",
+    client: str | None = None,
+    missing: Missing = "refuse",
+    dates: Dates = None,
+    task: Task = None,
+    drop: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    parse: Parser = parse_number,
+    row_numbers: Sequence[int] | None = None,
+) -> Arrays:
+    """Return the samples of a pandas DataFrame, one for each row; its index does not count.
+
+    Columns of numbers and truth values are features as they are; timestamps are days since
+    1970-01-01 UTC (UTC where they have no time zone), durations become days; all other columns are
+    read as text. In the target, whole numbers are classes and floats are regression targets (whole
+    floats next to blanks are classes: pandas has no other way to hold them).
 
     With `mean` and `median`, blanks among numbers stay NaN: their replacements are statistics of
     the training samples. Blanks in a column of text become a category of their own then.
 
     Args:
-      table: the table.
-      reading: what is decided about its cells.
+      frame: the DataFrame.
+      target: the column of the labels.
+      client: the column of the ids; None: `client`, if there is such a column.
+      missing: what happens to blanks.
+      dates: whether dates may be features.
+      task: what the target is, whatever its numbers look like.
+      drop: columns that are left out.
+      columns: columns for partitions, which are not features.
+      parse: makes numbers of cells that are texts.
+      row_numbers: what errors call the rows; None: they are counted from 0.
 
     Raises:
-      DataError: with a line for everything that is wrong.
+      DataError: with a line for everything that is wrong, naming rows and columns.
     """
-    roles = table.roles
-    faults = table.faults
-    row_numbers = table.row_numbers
-    if not len(row_numbers):
-        faults.raise_any()
+    names = [str(name).strip() for name in frame.columns]
+    roles = assign_roles(names, target, client, drop, columns)
+    if not len(frame):
         raise DataError("no samples")
+    faults = Faults(names)
+    rows = range(len(frame)) if row_numbers is None else row_numbers
 
-    features = [_feature(column, table, reading) for column in roles.features]
-    drop = reading.missing == "drop"
-    target = table.cells[roles.target]
-    y = parse_labels(target, row_numbers, roles.target, faults, drop, table.parse, reading.task)
+    def column_of(position: int, cells: Cells) -> Column:
+        return Column(cells, rows, position, faults, parse)
+
+    features = []
+    for position in roles.features:
+        values = frame.iloc[:, position]
+        feature = feature_of(column_of(position, cells_of(values)))
+        if values.dtype.kind == "M":
+            feature = feature._replace(kind="dates")
+        _check(feature, column_of(position, ()), missing, dates)
+        features.append(feature)
+
+    labels = column_of(roles.target, texts_of(frame.iloc[:, roles.target]))
+    y = parse_labels(labels, missing == "drop", task)
     if roles.target not in faults.columns:
         faults.add_to_column(roles.target, fault_of_classes(y))
-    client = None
+    ids = None
     if roles.client is not None:
-        client = parse_ids(table.cells[roles.client], row_numbers, roles.client, faults)
-    columns = {}
-    for column in roles.extra:
-        ids = parse_ids(table.cells[column], row_numbers, column, faults, "value")
-        columns[roles.names[column]] = ids
+        ids = parse_ids(column_of(roles.client, texts_of(frame.iloc[:, roles.client])))
+    extra = {}
+    for position in roles.extra:
+        column = column_of(position, texts_of(frame.iloc[:, position]))
+        extra[names[position]] = parse_ids(column, "value")
     faults.raise_any()
 
-    if drop:
-        complete = np.array([cell.strip() not in BLANK for cell in target], bool)  # [n]
+    if missing == "drop":
+        complete = np.array([cell not in BLANK for cell in labels.texts()], bool)  # [n]
         for feature in features:
             complete &= ~feature.blanks
         if not complete.any():
             raise DataError("every sample has a blank")
         features = [feature._replace(values=feature.values[complete]) for feature in features]
         y = y[complete]
-        client = None if client is None else client[complete]
-        columns = {name: values[complete] for name, values in columns.items()}
+        ids = None if ids is None else ids[complete]
+        extra = {name: values[complete] for name, values in extra.items()}
 
-    described = [TableColumn(name) for name in roles.names]
-    for column, feature in zip(roles.features, features, strict=True):
-        described[column] = _described(roles.names[column], feature, table.parse)
-    used = [described[column] for column in roles.features]
+    described = [TableColumn(name) for name in names]
+    for position, feature in zip(roles.features, features, strict=True):
+        described[position] = _described(names[position], feature, parse)
+    used = [described[position] for position in roles.features]
     return Arrays(
         x=np.concatenate(list(map(_block, features, used)), axis=1, dtype=np.float64),
         y=y,
-        client=client,
+        client=ids,
         features=tuple(title for column in used for title in column.titles),
-        columns=columns,
+        columns=extra,
         table=tuple(described),
     )
 
@@ -220,31 +233,26 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     return f"there are {listed}"
 
 
-def _feature(column: int, table: Table, reading: Reading) -> Feature:
-    """A feature column; infinite numbers, refused blanks and dates, and many texts are faults."""
-    faults = table.faults
-    numbers = table.row_numbers
-    name = ascii(table.roles.names[column][:40])
-    feature = feature_of(table.cells[column], numbers, column, faults, table.parse)
-    if column in table.days:
-        feature = feature._replace(kind="dates")
+def _check(feature: Feature, column: Column, missing: Missing, dates: Dates) -> None:
+    """Add what is wrong with a feature: infinite numbers, blanks, dates, and many texts."""
+    faults = column.faults
+    name = ascii(faults.names[column.position][:40])
     blanks = feature.blanks
-    if reading.missing == "refuse":
+    if missing == "refuse":
         for row in np.flatnonzero(blanks).tolist():
-            faults.add(numbers[row], column, "blank; write missing: mean, median or drop")
+            column.add(row, "blank; write missing: mean, median or drop")
     if feature.kind == "text":
         if len(set(feature.values[~blanks])) > MAX_CATEGORIES:
             problem = f"more than {MAX_CATEGORIES} different texts, too many for one-hot features"
             remedy = f"write drop: [{name}], or client: {name} if it says whose a sample is"
-            faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
-        return feature
+            faults.add_to_column(column.position, f"{problem}; {remedy}")
+        return
     for row in np.flatnonzero(np.isinf(feature.values)).tolist():
-        faults.add(numbers[row], column, f"{feature.values[row]} cannot be a feature")
-    if feature.kind == "dates" and reading.dates is None:
+        column.add(row, f"{feature.values[row]} cannot be a feature")
+    if feature.kind == "dates" and dates is None:
         problem = "dates, which usually say when a row was written and nothing of what it holds"
         remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"
-        faults.add(WHOLE_COLUMN, column, f"{problem}; {remedy}")
-    return feature
+        faults.add_to_column(column.position, f"{problem}; {remedy}")
 
 
 def _described(name: str, feature: Feature, parse: Parser) -> TableColumn:

@@ -1,6 +1,7 @@
 """Files that may come from anybody: what is checked before one is read."""
 
 import errno
+import gzip
 import hashlib
 import io
 import os
@@ -13,6 +14,7 @@ from typing import Annotated, BinaryIO
 from annotated_types import MinLen
 
 from fedsim.errors import DataError, Failure
+from fedsim.limits import memory_limit, require_memory
 
 MAX_BYTES = 8 << 30  # of a file, unpacked
 MAX_RATIO = 200  # unpacked to packed bytes
@@ -71,6 +73,32 @@ def sound(noun: str) -> Iterator[None]:
         reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
         reason = reason.replace("(invalid token)", INVALID_TOKEN)
         raise DataError(f"not a sound {noun}: {reason}") from None
+
+
+def unpacked(file: BinaryIO, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a file, plain or gzipped.
+
+    Args:
+      file: the file, opened for bytes.
+      max_bytes: bytes that the content may have.
+
+    Raises:
+      DataError: for an unsound gzip file, and one that unpacks to too much.
+      OutOfMemoryError: for a file that does not fit into memory.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(0)
+    require_memory(file=size)
+    is_packed = file.read(len(GZIP)) == GZIP
+    file.seek(0)
+    if not is_packed:
+        return file.read()
+    most = min(max_bytes, max(MAX_RATIO * size, SMALL_BYTES), memory_limit())
+    with sound("gzip file"):
+        content = gzip.GzipFile(fileobj=file).read(most + 1)
+    if len(content) > most:
+        raise DataError(f"unpacks to more than {most} bytes, at most {MAX_RATIO}-fold")
+    return content
 
 
 def require_few_lists(content: bytes) -> None:

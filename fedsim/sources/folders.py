@@ -8,9 +8,10 @@ from pathlib import Path
 
 from fedsim.errors import DataError
 from fedsim.sources.files import sha256_of
-from fedsim.sources.names import require_sound_file
+from fedsim.sources.names import fault_of_name
 
 MAX_FILES = 1_000_000
+NOT_UTF8 = "the name of the file or of its folder is not UTF-8 text"
 
 
 @contextmanager
@@ -90,7 +91,8 @@ def files_in(folder: Path) -> dict[str, Path]:
                     "give a folder that contains the file itself"
                 )
             relative_name = file.relative_to(folder).as_posix()
-            require_sound_file(relative_name)
+            if fault_of_name(relative_name):
+                raise DataError(f"{os.fsencode(relative_name)[:200]!r}: {NOT_UTF8}; rename it")
             files[relative_name] = file
         if len(files) > MAX_FILES:
             raise DataError(

@@ -1,25 +1,22 @@
 """The idx format of MNIST, Fashion-MNIST, KMNIST and EMNIST, gzipped or not."""
 
-import gzip
 import math
 import os
 import re
-import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.files import GZIP, MAX_BYTES, MAX_RATIO, SMALL_BYTES, Name, opened
+from fedsim.sources.files import GZIP, Name, opened, unpacked
 from fedsim.sources.folders import chosen_split, folder_files
 from fedsim.sources.mapped import MIN_MAPPED_BYTES
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 MAX_SIDES = 8  # of an array
-PIECE_BYTES = 1 << 24  # read at a time
 FILE = re.compile(
     r"(?:(?P<split>[\w-]+)-)?"
     r"(?P<part>train|t10k|test)[-.](?P<content>images|labels)[-.]idx\d-ubyte(?:\.gz)?"
@@ -112,50 +109,32 @@ def read_idx(path: Path) -> np.ndarray:
     Raises:
       DataError: for another file, or a header that promises more or less than follows.
     """
-    with opened(str(path)) as raw:
-        packed = raw.read(2) == GZIP
-        raw.seek(0)
-        file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-        size = os.fstat(raw.fileno()).st_size
-        max_bytes = min(max(MAX_RATIO * size, SMALL_BYTES), MAX_BYTES)
-        try:
-            return _array(file, max_bytes)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"not a sound gzip file: {error}") from None
+    with opened(str(path)) as file:
+        is_large = file.seek(0, os.SEEK_END) >= MIN_MAPPED_BYTES
+        file.seek(0)
+        content: Any = None
+        if is_large and file.read(len(GZIP)) != GZIP:
+            content = np.memmap(file, np.uint8, "r")
+        else:
+            content = np.frombuffer(unpacked(file), np.uint8)
+        values = _array(content)
+        # A large file is mapped; only bytes can stay in it.
+        return values if values.dtype == np.uint8 else values.astype(values.dtype.newbyteorder("="))
 
 
-def _array(file: BinaryIO, max_bytes: int) -> np.ndarray:
-    """Read or map an array of at most that many bytes."""
-    magic = file.read(4)
+def _array(content: np.ndarray) -> np.ndarray:
+    """The array in the bytes of an idx file."""
+    magic = content[:4].tobytes()
     is_idx = len(magic) == 4 and magic[:2] == b"\0\0" and magic[2] in TYPES
     if not is_idx or not 1 <= magic[3] <= MAX_SIDES:
         raise DataError("not an idx file: it begins differently")
     dtype = np.dtype(TYPES[magic[2]])
-    sides = magic[3]
-    header = file.read(4 * sides)
-    if len(header) < 4 * sides:
+    start = 4 + 4 * magic[3]
+    if len(content) < start:
         raise DataError("ends within its header")
-    shape = tuple(int(side) for side in np.frombuffer(header, ">u4"))
-    size = math.prod(shape) * dtype.itemsize
-    if size > max_bytes:
-        raise DataError(
-            f"its header promises {shape}, {size} bytes; "
-            f"a file of its size holds at most {max_bytes} bytes"
-        )
-
-    packed = isinstance(file, gzip.GzipFile)
-    if not packed and dtype.itemsize == 1 and size >= MIN_MAPPED_BYTES:
-        start = file.tell()
-        if os.fstat(file.fileno()).st_size - start == size:
-            return np.memmap(file, dtype, "r", start, shape)  # pyright: ignore[reportCallIssue,reportArgumentType]
-
-    content = np.empty(size, np.uint8)  # pages that are never written take no memory
-    read = 0
-    while piece := file.read(min(size - read, PIECE_BYTES)):
-        content[read : read + len(piece)] = np.frombuffer(piece, np.uint8)
-        read += len(piece)
-    if read < size or file.read(1):
-        actual = "more" if read == size else f"{read} bytes"
-        promised = f"{dtype.name} {shape}, {size} bytes"
-        raise DataError(f"its header promises {promised}, but {actual} follow")
-    return content.view(dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    shape = tuple(content[4:start].view(">u4").tolist())
+    body = content[start:]
+    if math.prod(shape) * dtype.itemsize != len(body):
+        problem = f"its header promises {dtype.name} {shape}, but {len(body)} bytes follow"
+        raise DataError(problem)
+    return body.view(dtype).reshape(shape)

@@ -9,10 +9,9 @@ import numpy as np
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays, with_test_set
-from fedsim.sources.cells import parse_ids
-from fedsim.sources.faults import Faults
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files
+from fedsim.sources.ids import sortable
 from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
 
 TEST_FOLDERS = ("test", "val", "validation")
@@ -89,7 +88,7 @@ def imagefolder(
         y = np.searchsorted(np.array(classes), [image.label for image in images])
         arrays = Arrays(x, y, scale=SCALE, labels=classes)
         if client_folders:
-            arrays = arrays._replace(client=_ids(images))
+            arrays = arrays._replace(client=sortable([image.client for image in images]))
         if test:
             arrays = with_test_set(arrays, len(train))
         return arrays
@@ -160,8 +159,3 @@ def _images(files: dict[str, Path], split: str, client_folders: bool) -> list[Im
         where = f" in {split[:60]!a}" if split else ""
         raise DataError(f"no images{where}; {WHERE}")
     return images
-
-
-def _ids(images: list[Image]) -> np.ndarray:
-    faults = Faults("row", ["client"])
-    return parse_ids([image.client for image in images], range(len(images)), 0, faults)

@@ -9,7 +9,7 @@ from annotated_types import Ge
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cache import NamedArrays, cached
+from fedsim.sources.cache import NamedArrays, cached_samples
 from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files, sha256_of_files
 from fedsim.sources.leaf_files import WHERE as WHERE
@@ -85,7 +85,7 @@ def leaf(
             return _arrays(rows, length, vocabulary)
 
         key = f"leaf-{sha256_of_files(json_files)}-{length}-{vocabulary}"
-        arrays = _as_arrays(cached(key, make))
+        arrays = cached_samples(key, make)
         if arrays.x.dtype.kind == "U":
             return _with_images(arrays, files, images or ".", size, channels)
         return arrays
@@ -115,17 +115,6 @@ def _arrays(splits: dict[str, SplitRows], length: int, vocabulary: int) -> Named
         return arrays | {name: x.astype(str) for name, x in rows.items()}
     labels = {name: arrays[name] for name in ("y", "y_test") if name in arrays}
     return arrays | _characters(rows, labels)
-
-
-def _as_arrays(arrays: NamedArrays) -> Arrays:
-    fields: dict[str, Any] = dict(arrays)
-    if "scale" in fields:
-        fields["scale"] = float(fields["scale"])
-    if "vocabulary" in fields:
-        fields["vocabulary"] = int(fields["vocabulary"])
-    if "labels" in fields:
-        fields["labels"] = fields["labels"].tolist()
-    return Arrays(**fields)
 
 
 def _labels(y: np.ndarray) -> np.ndarray:

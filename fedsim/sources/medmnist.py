@@ -44,7 +44,7 @@ def medmnist(
       Yang et al. 2023, MedMNIST v2, Scientific Data 10:41, arXiv:2110.14795.
     """
     with opened(path, sha256, math.inf) as file:
-        arrays = arrays_in(file, MEMBERS, required=())
+        arrays = arrays_in(file, MEMBERS)
         pairs = {}
         for split in SPLITS:
             if split == "train" or f"{split}_images" in arrays:

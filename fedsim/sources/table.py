@@ -9,12 +9,10 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import parquet_in, require_pyarrow
 from fedsim.sources.cells import Task
-from fedsim.sources.columns import Dates, Missing, Reading, Table, arrays_of, assign_roles
-from fedsim.sources.delimited import PARSERS, Dialect, rows_of, table_in
-from fedsim.sources.faults import Faults
+from fedsim.sources.columns import Dates, Missing, assign_roles, of_frame
+from fedsim.sources.delimited import PARSERS, Dialect, table_in
 from fedsim.sources.files import Name, opened, sound
-from fedsim.sources.frame import of_frame
-from fedsim.sources.workbook import cells_of, sheet_in
+from fedsim.sources.workbook import require_no_errors, sheet_in
 
 
 @dataset
@@ -46,8 +44,9 @@ def csv(
     cell in such a column is refused. Any other column is text: each of its texts, at most 100,
     becomes a feature, in sorted order, that is 1 where the column holds it.
 
-    Blanks are empty cells, `NA`, `N/A`, `NaN`, `nan`, `null`, `NULL` and `?`. Spaces around cells
-    and names are ignored. All problems of a table are reported at once.
+    Blanks are empty cells, `NA`, `N/A`, `NaN`, `nan`, `null`, `NULL` and `?`, and those that a
+    short row lacks. Spaces around cells and names are ignored. All problems of cells are reported
+    at once; the header is row 1.
 
     Args:
       path: the file, in the scenario's folder, the working directory or a `--data-root`; files
@@ -73,16 +72,15 @@ def csv(
       sha256: the file's hash; another file is refused (filled in by the resolved scenario).
 
     Raises:
-      DataError: naming the file, lines and columns, if it is not such a table.
+      DataError: naming the file, rows and columns, if it is not such a table.
     """
     del standardize  # done by `prepare`, which knows the training samples
-    dialect = Dialect(delimiter, decimal)
-    with opened(path, sha256) as file, table_in(file, dialect, target) as (header, rows):
-        roles = assign_roles(header, target, client, drop, columns)
-        faults = Faults("line", header)
+    with opened(path, sha256) as file:
+        frame = table_in(file, Dialect(delimiter, decimal), target)
         parse = PARSERS[decimal]
-        table = Table(roles, *rows_of(rows, faults, roles.features, parse), faults, parse)
-        return arrays_of(table, Reading(missing, dates, task))
+        return of_frame(
+            frame, target, client, missing, dates, task, drop, columns, parse, frame.index
+        )
 
 
 @dataset
@@ -125,8 +123,7 @@ def parquet(
     require_pyarrow("parquet")
     with opened(path, sha256) as file:
         frame = _read_parquet(file, drop)
-        reading = Reading(missing, dates, task)
-        return of_frame(frame, target, client, *reading, drop, columns)
+        return of_frame(frame, target, client, missing, dates, task, drop, columns)
 
 
 @dataset
@@ -148,11 +145,11 @@ def xlsx(
     The first row with values has the names of the columns. Rows without values are left out, and so
     are empty columns. Cells are read as the same table in a CSV file would be: dates as ISO dates,
     truth values as the texts TRUE and FALSE; times of the day and durations are days, `#N/A` is a
-    blank, and 1.0 is the whole number 1, since a sheet does not distinguish them. Merged cells and
-    errors (`#DIV/0!`) are refused, with the address of the cell.
+    blank, and 1.0 is the whole number 1, since a sheet does not distinguish them. Errors
+    (`#DIV/0!`) are refused. Of merged cells, all but the first are blank.
 
-    Formulas are never evaluated. The value that the program stored with a formula is read, and a
-    warning counts them; a formula without one is refused. Macros (`.xlsm`) are not run.
+    Formulas are never evaluated: the value that the program stored with a formula is read; without
+    one, the cell is blank. Macros (`.xlsm`) are not run.
 
     Refused are also workbooks with a password, sheets of more than 5,000,000 cells, and files that
     unpack to more than 200 times their size. Needs openpyxl: `pip install
@@ -177,14 +174,15 @@ def xlsx(
     """
     del standardize
     with opened(path, sha256) as file:
-        read = sheet_in(file, sheet)
+        frame, about_others = sheet_in(file, sheet)
+        require_no_errors(frame.drop(columns=drop, errors="ignore"))
         try:
-            roles = assign_roles(read.names, target, client, drop, columns)
+            assign_roles(list(frame.columns), target, client, drop, columns)
         except DataError as error:
-            raise DataError(*error.lines, *filter(None, [read.about_others])) from None
-        faults = Faults("row", read.names)
-        table = Table(roles, *cells_of(read, faults, roles.used()), faults)
-        return arrays_of(table, Reading(missing, dates, task))
+            raise DataError(*error.lines, *filter(None, [about_others])) from None
+        return of_frame(
+            frame, target, client, missing, dates, task, drop, columns, row_numbers=frame.index
+        )
 
 
 def _read_parquet(file: BinaryIO, drop: list[str]) -> Any:
@@ -204,4 +202,4 @@ def _require_flat(schema: Any, drop: list[str]) -> None:
     if nested:
         problem = "holds lists or records, but a cell of a table is a number or a text"
         remedy = "kind: huggingface reads images and lists from the folder of such files"
-        raise DataError(f"column {nested[0][:40]!a}: {problem}; {remedy}")
+        raise DataError(*(f"column {name[:40]!a}: {problem}; {remedy}" for name in nested))

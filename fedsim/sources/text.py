@@ -2,18 +2,18 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, BinaryIO, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError, nearest
-from fedsim.limits import memory_limit, require_memory
+from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.delimited import Dialect, rows_of, table_in, unpacked
-from fedsim.sources.faults import Faults
-from fedsim.sources.files import MAX_RATIO, Name, opened
+from fedsim.sources.delimited import Dialect, table_of, text_in
+from fedsim.sources.faults import MAX_LISTED
+from fedsim.sources.files import Name, opened
 from fedsim.sources.tokenizer import (
     Tokenizer,
     of_texts,
@@ -92,12 +92,12 @@ def text(
                 raise DataError(f"{key} names a column, but a plain text has none; {WRITE_COLUMN}")
         if column is None and TABLE.fullmatch(path):
             raise DataError(f"is a table by its name; {WRITE_COLUMN}")
-        require_memory(text=MEMORY_PER_BYTE * file.seek(0, 2))
-        file.seek(0)
+        content = text_in(file)
+        require_memory(text=MEMORY_PER_BYTE * len(content))
         if column is None:
-            texts = _plain(file)
+            texts = Texts([content.replace("\r\n", "\n")])
         else:
-            texts = _columns(file, column, client, answer, delimiter)
+            texts = _columns(table_of(content, Dialect(delimiter), column), column, client, answer)
         made = tokenizer or of_texts([*texts.texts, *(texts.answers or ())], tokens, vocabulary)
         if answer is not None:
             return _pairs(texts, made, length)
@@ -108,50 +108,28 @@ def text(
         return arrays
 
 
-def _plain(file: BinaryIO) -> Texts:
-    """A file as one text."""
-    with unpacked(file) as (source, max_characters):
-        max_characters = min(max_characters, memory_limit() // MEMORY_PER_BYTE)
-        try:
-            content = source.read(max_characters + 1)
-        except UnicodeDecodeError as error:
-            raise DataError(f"not UTF-8 text: {error.reason}; save it as UTF-8") from None
-        except (OSError, EOFError) as error:
-            raise DataError(f"not a sound gzip file: {error}") from None
-    if len(content) > max_characters:
-        limit = f"at most {MAX_RATIO}-fold, and as much as fits into memory"
-        raise DataError(f"unpacks to more than {max_characters} bytes: {limit}")
-    return Texts([content.replace("\r\n", "\n")])
-
-
-def _columns(
-    file: BinaryIO, column: str, client: str | None, answer: str | None, delimiter: str
-) -> Texts:
+def _columns(frame: Any, column: str, client: str | None, answer: str | None) -> Texts:
     """The texts in a column of a table, and the ids and answers in others."""
-    with table_in(file, Dialect(delimiter), column) as (names, rows):
-        if client is None and "client" in names and "client" not in (column, answer):
-            client = "client"
-        text_index = _index_of(names, "column", column)
-        client_index = None if client is None else _index_of(names, "client", client)
-        answer_index = None if answer is None else _index_of(names, "answer", answer)
-
-        faults = Faults("line", names)
-        cells, lines = rows_of(rows, faults)
+    names = list(frame.columns)
+    if client is None and "client" in names and "client" not in (column, answer):
+        client = "client"
+    texts = _cells(frame, "column", column)
     ids = None
-    if client_index is not None:
-        ids = [cell.strip() for cell in cells[client_index]]
-        for client_id, line in zip(ids, lines, strict=True):
-            if not client_id:
-                faults.add(line, client_index, "no client id")
-    faults.raise_any()
-    answers = None if answer_index is None else cells[answer_index]
-    return Texts(cells[text_index], client=ids, answers=answers)
+    if client is not None:
+        ids = [cell.strip() for cell in _cells(frame, "client", client)]
+        rows = [row for row, name in zip(frame.index, ids, strict=True) if not name]
+        lines = [f"row {row}, column {client[:40]!a}: no client id" for row in rows[:MAX_LISTED]]
+        if lines:
+            raise DataError(*lines)
+    answers = None if answer is None else _cells(frame, "answer", answer)
+    return Texts(texts, client=ids, answers=answers)
 
 
-def _index_of(names: list[str], role: str, name: str) -> int:
-    """The position of a column among all columns."""
+def _cells(frame: Any, role: str, name: str) -> list[str]:
+    """The cells of a column."""
+    names = list(frame.columns)
     if names.count(name) == 1:
-        return names.index(name)
+        return frame[name].tolist()
     if name in names:
         raise DataError(f"{role}: several columns are called {name[:40]!a}; give each its own name")
     near = nearest(name, set(names))

@@ -15,10 +15,10 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cache import NamedArrays, cached
-from fedsim.sources.files import Name, opened
+from fedsim.sources.cache import NamedArrays, cached_samples
+from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
-from fedsim.sources.hdf5_files import Examples, examples
+from fedsim.sources.names import fault_of_name
 from fedsim.sources.pictures import SCALE, as_bytes
 from fedsim.sources.tokens import (
     BEGIN,
@@ -110,8 +110,7 @@ def tff_hdf5(
     and optionally one for the test set, in which every client's samples belong to that client
     (`global_accuracy` in `clients.csv`); a single file is for training. The arrays are cached in
     the user's cache folder, by the hash of the files. Needs h5py: `pip install
-    'fedsim-jax[hdf5]'`. Links to other objects, data in other files, and promises of more than the
-    file can hold are refused.
+    'fedsim-jax[hdf5]'`.
 
     Args:
       path: the folder or file, in the scenario's folder, the working directory or a `--data-root`.
@@ -141,13 +140,7 @@ def tff_hdf5(
     )
     with _files(path, split, sha256) as files:
         key = f"tff_hdf5-{sha256_of_files(files)}-{'-'.join(map(str, options))}"
-        fields: dict[str, Any] = dict(cached(key, lambda: _arrays(files, options)))
-        for name in ("scale", "vocabulary"):
-            if name in fields:
-                fields[name] = fields[name].item()
-        if "labels" in fields:
-            fields["labels"] = fields["labels"].tolist()
-        return Arrays(**fields)
+        return cached_samples(key, lambda: _arrays(files, options))
 
 
 @contextmanager
@@ -174,12 +167,12 @@ def _files(path: str, split: str | None, sha256: str | None) -> Iterator[dict[st
 def _arrays(files: dict[str, Path], options: Options) -> NamedArrays:
     """The arrays of the files, by the names of `Arrays`."""
     arrays: NamedArrays = {}
-    with examples(files["train"]) as file:
-        form = _form_of(file, options)
-        arrays["x"], arrays["y"], arrays["client"] = _read(file, form, options)
+    with _examples(files["train"]) as examples:
+        form = _form_of(examples, options)
+        arrays["x"], arrays["y"], arrays["client"] = _read(examples, form, options)
     if "test" in files:
-        with examples(files["test"]) as file:
-            x_test, y_test, client_test = _read(file, form, options)
+        with _examples(files["test"]) as examples:
+            x_test, y_test, client_test = _read(examples, form, options)
         arrays |= {"x_test": x_test, "y_test": y_test, "client_test": client_test}
         if arrays["x"].dtype != x_test.dtype:
             arrays["x"] = _as_numbers(arrays["x"])
@@ -193,11 +186,52 @@ def _arrays(files: dict[str, Path], options: Options) -> NamedArrays:
     return arrays
 
 
-def _form_of(file: Examples, options: Options) -> Form:
+@contextmanager
+def _examples(path: Path) -> Iterator[Any]:
+    """Open the group `examples` of a file: a group of arrays for each client.
+
+    Raises:
+      DataError: for another file, or where h5py is missing.
+    """
+    try:
+        import h5py
+    except ImportError:
+        install = "pip install 'fedsim-jax[hdf5]', or pip install h5py"
+        raise DataError(f"tff_hdf5 needs h5py: {install}") from None
+    with (
+        opened(str(path), None, float("inf")),
+        sound("HDF5 file"),
+        h5py.File(path, "r", locking=False) as file,
+    ):
+        examples: Any = file["examples"]
+        for client in examples:
+            fault = fault_of_name(os.fsdecode(client))
+            if fault is not None:
+                raise DataError(f"client {fault}")
+        yield examples
+
+
+def _values(examples: Any, client: str, field: str) -> np.ndarray:
+    """A field of a client's examples: numbers `[n, ...]`, or texts as bytes `[n]`.
+
+    Raises:
+      DataError: naming client and field.
+      OutOfMemoryError: for an array that does not fit into memory.
+    """
+    try:
+        with sound("HDF5 file"):
+            values = examples[client][field]
+            require_memory(examples=values.nbytes)
+            return values[:]
+    except DataError as error:
+        raise error.with_prefix(f"client {client!a}, {field}") from None
+
+
+def _form_of(examples: Any, options: Options) -> Form:
     """Which data set a file is of, and how its examples become samples."""
-    if not file.clients:
+    if not len(examples):
         raise DataError(f"no clients; {WHERE}")
-    fields = file.fields(file.clients[0])
+    fields = list(examples[min(examples)])
     kind = next((kind for kind in KINDS if kind in fields), None)
     if kind is None:
         listed = ", ".join(ascii(field[:40]) for field in fields[:6]) or "nothing"
@@ -207,7 +241,7 @@ def _form_of(file: Examples, options: Options) -> Form:
 
     first = options.first_samples
     if kind == "tokens":
-        words = most_frequent(_sentences(file, options), options.vocabulary)
+        words = most_frequent(_sentences(examples, options), options.vocabulary)
         codes = {word: code for code, word in enumerate(words, 1)}
         read = partial(_next_words, codes, options.length or LENGTHS[kind], first)
         return Form((kind,), read, [SPECIAL[0], *words, SPECIAL[1], BEGIN, END])
@@ -219,16 +253,13 @@ def _form_of(file: Examples, options: Options) -> Form:
     return Form((kind, label), partial(_images, kind, first), [])
 
 
-def _read(
-    file: Examples, form: Form, options: Options
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read(examples: Any, form: Form, options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All samples of a file -> (x, y, the id of every sample's client)."""
-    clients = file.clients[: options.first_clients]
+    clients = sorted(examples)[: options.first_clients]
     parts: list[Rows] = []
     total_bytes = 0
-    examples_of = file.read(form.fields, options.first_clients)
-    for client, fields in zip(clients, examples_of, strict=True):
-        rows = form.read(client, *fields)
+    for client in clients:
+        rows = form.read(client, *(_values(examples, client, field) for field in form.fields))
         parts.append(rows)
         total_bytes += rows.x.nbytes + rows.y.nbytes
         require_memory(samples=2 * total_bytes)  # with the copy that joins them
@@ -307,10 +338,10 @@ def _next_letters(
     return Rows(*stacked(samples, length))
 
 
-def _sentences(file: Examples, options: Options) -> Iterator[list[str]]:
+def _sentences(examples: Any, options: Options) -> Iterator[list[str]]:
     """The words of every sentence."""
-    texts_by_client = file.read(("tokens",), options.first_clients)
-    for client, (texts,) in zip(file.clients, texts_by_client, strict=False):
+    for client in sorted(examples)[: options.first_clients]:
+        texts = _values(examples, client, "tokens")
         for sentence in _texts("tokens", options.first_samples, client, texts):
             yield _words(sentence)
 

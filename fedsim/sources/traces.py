@@ -1,13 +1,13 @@
 """Traces: measurements of devices, and who took part when, as tables of numbers by client."""
 
 from collections.abc import Mapping, Sequence
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import parse_ids, parse_number
-from fedsim.sources.delimited import Dialect, rows_of, table_in
+from fedsim.sources.cells import Column, parse_ids, parse_number
+from fedsim.sources.delimited import Dialect, table_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
 from fedsim.sources.ids import number_ids
@@ -26,7 +26,7 @@ class Trace(NamedTuple):
     device: np.ndarray  # of each row [n], 0, 1, … in the order of the sorted ids
     devices: int
     values: np.ndarray  # [n, columns]
-    lines: np.ndarray  # of the file [n]
+    rows: np.ndarray  # their numbers in the file [n]
 
 
 class Participations(NamedTuple):
@@ -34,17 +34,7 @@ class Participations(NamedTuple):
 
     round: np.ndarray  # of each row [n], from 1 on
     client: np.ndarray  # its number [n]
-    lines: np.ndarray  # of the file [n]
-
-
-class _Table(NamedTuple):
-    """Some columns of a table as read."""
-
-    texts: Sequence[str]  # cells of the column of ids; empty without one
-    values: np.ndarray  # of the columns of numbers [n, columns]
-    lines: Sequence[int]  # of the file
-    faults: Faults  # so far
-    indices: list[int]  # of the columns in the header; that of the ids is the first
+    rows: np.ndarray  # their numbers in the file [n]
 
 
 def trace_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> Trace:
@@ -56,20 +46,15 @@ def trace_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> Tra
       columns: name -> the smallest number that may occur in it; other columns are ignored.
 
     Raises:
-      DataError: naming lines and columns, for a file that is not such a table.
+      DataError: naming rows and columns, for a file that is not such a table.
     """
     with opened(path, sha256, MAX_BYTES) as file:
-        table = _read(file, columns, id_column=CLIENT)
-        device_ids = parse_ids(
-            table.texts, table.lines, table.indices[0], table.faults, CLIENT, "row"
-        )
-        table.faults.raise_any()
-        if not table.texts:
-            raise DataError(
-                "no rows below the header; a trace has at least one row for each client"
-            )
-        device, names = number_ids(device_ids)
-        return Trace(device, len(names), table.values, np.array(table.lines))
+        read = _columns(file, [CLIENT, *columns])
+        ids = parse_ids(read[CLIENT], CLIENT, "row")
+        values = [_numbers(read[name], least) for name, least in columns.items()]
+        read[CLIENT].faults.raise_any()
+        device, names = number_ids(ids)
+        return Trace(device, len(names), np.stack(values, axis=1), np.array(read[CLIENT].rows))
 
 
 def participations_of(path: str, sha256: str | None) -> Participations:
@@ -82,18 +67,11 @@ def participations_of(path: str, sha256: str | None) -> Participations:
       sha256: the expected hash of its content; None: any.
 
     Raises:
-      DataError: naming lines and columns, for a file that is not such a table, and for a round
+      DataError: naming rows and columns, for a file that is not such a table, and for a round
         without a row.
     """
     with opened(path, sha256, MAX_BYTES) as file:
-        table = _read(file, {ROUND: 1, CLIENT: 0}, noun="whole number")
-        _require_whole_numbers(table)
-        if not len(table.values):
-            raise DataError(
-                "no rows below the header; every round has a row for each of its clients"
-            )
-
-        rounds, clients = table.values.astype(np.int64).T
+        rounds, clients, rows = _whole_numbers(file, {ROUND: 1, CLIENT: 0})
         present = np.unique(rounds)
         gaps = np.flatnonzero(present != np.arange(1, len(present) + 1))
         if len(gaps):
@@ -101,7 +79,7 @@ def participations_of(path: str, sha256: str | None) -> Participations:
                 f"round {gaps[0] + 1} has no row, but round {present[-1]} has; "
                 "number the rounds 1, 2, 3, ..."
             )
-        return Participations(rounds, clients, np.array(table.lines))
+        return Participations(rounds, clients, rows)
 
 
 def edges_of(path: str, sha256: str | None) -> np.ndarray:
@@ -114,14 +92,11 @@ def edges_of(path: str, sha256: str | None) -> np.ndarray:
       sha256: the expected hash of its content; None: any.
 
     Raises:
-      DataError: naming lines and columns, for a file that is not such a table.
+      DataError: naming rows and columns, for a file that is not such a table.
     """
     with opened(path, sha256, MAX_BYTES) as file:
-        table = _read(file, {SOURCE: 0, TARGET: 0}, noun="whole number")
-        _require_whole_numbers(table)
-        if not len(table.values):
-            raise DataError("no rows below the header; every edge has a row")
-        return table.values.astype(np.int64)
+        source, target, _ = _whole_numbers(file, {SOURCE: 0, TARGET: 0})
+        return np.stack([source, target], axis=1)
 
 
 def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> np.ndarray:
@@ -136,89 +111,72 @@ def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> n
     order = np.argsort(trace.device, kind="stable")
     repeated = np.flatnonzero(np.diff(trace.device[order]) == 0)
     if len(repeated):
-        first, second = trace.lines[order[repeated[0] : repeated[0] + 2]].tolist()
+        first, second = trace.rows[order[repeated[0] : repeated[0] + 2]].tolist()
         raise DataError(
-            f"line {second}: the client is in line {first} already; give each client one row"
+            f"row {second}: the client is in row {first} already; give each client one row"
         ).with_prefix(path)
     return trace.values[order]
 
 
-def _read(
-    file: BinaryIO,
-    columns: Mapping[str, float],
-    id_column: str | None = None,
-    noun: str = "time or rate",
-) -> _Table:
-    """Read columns of a CSV with a header: numbers, and ids as text.
+def _columns(file: BinaryIO, columns: Sequence[str]) -> dict[str, Column]:
+    """Return columns of a CSV with a header, by name.
 
     Args:
       file: the file, opened for bytes.
-      columns: name -> the smallest number that may occur in it.
-      id_column: the column of ids, if there is one.
-      noun: what the numbers are, for faults.
+      columns: their names.
 
     Raises:
       DataError: for a file without these columns.
     """
-    required = list(columns) if id_column is None else [id_column, *columns]
-    with table_in(file, Dialect(","), required[0]) as (header, rows):
-        _require_columns(header, required)
-        faults = Faults("line", header)
-        indices = [header.index(name) for name in required]
-        cells, lines = rows_of(rows, faults)
-    values = [
-        _numbers(cells[header.index(name)], lines, header.index(name), least, noun, faults)
-        for name, least in columns.items()
-    ]
-    texts = [] if id_column is None else cells[indices[0]]
-    return _Table(texts, np.stack(values, axis=1), lines, faults, indices)
-
-
-def _require_whole_numbers(table: _Table) -> None:
-    """Refuse a table whose columns of numbers have others than whole ones.
-
-    Raises:
-      DataError: with all faults of the table so far.
-    """
-    for column, index in enumerate(table.indices):
-        values = table.values[:, column]
-        wrong = (values % 1 != 0) | (values > MAX_NUMBER)
-        for i in np.flatnonzero(np.isfinite(values) & wrong).tolist():
-            fault = f"{values[i]:g} is not a whole number up to {MAX_NUMBER}"
-            table.faults.add(table.lines[i], index, fault)
-    table.faults.raise_any()
-
-
-def _require_columns(header: list[str], required: list[str]) -> None:
-    for name in required:
-        if header.count(name) == 1:
+    frame = table_in(file, Dialect(","), columns[0])
+    names = list(frame.columns)
+    for name in columns:
+        if names.count(name) == 1:
             continue
-        if name in header:
+        if name in names:
             problem = f"column {name!a} is twice in the header"
         else:
-            listed = ", ".join(ascii(column[:40]) for column in header[:6]) or "nothing"
+            listed = ", ".join(ascii(column[:40]) for column in names[:6])
             problem = f"no column {name!a}; found {listed}"
-        raise DataError(f"line 1: {problem}; the columns {', '.join(required)} are needed")
+        raise DataError(f"{problem}; the columns {', '.join(columns)} are needed")
+    if not len(frame):
+        raise DataError("no rows below the header")
+    faults = Faults(names)
+    read = {}
+    for name in columns:
+        read[name] = Column(frame[name].tolist(), frame.index, names.index(name), faults)
+    return read
 
 
-def _numbers(
-    cells: Sequence[str],
-    lines: Sequence[int],
-    column: int,
-    minimum: float,
-    noun: str,
-    faults: Faults,
-) -> np.ndarray:
-    """The finite numbers of a column; others, and those below the minimum, are faults."""
-    try:
-        values = np.fromiter(map(float, cells), np.float64, len(cells))
-    except ValueError:
-        parsed = [parse_number(cell.strip()) for cell in cells]
-        values = np.array([np.nan if value is None else value for value in parsed])
-    for i in np.flatnonzero(~(np.isfinite(values) & (values >= minimum))).tolist():
-        problem = f"{cells[i].strip()[:40]!a} is not a {noun}"
-        remedy = "write a finite number"
-        if values[i] < minimum:
-            remedy += f" and at least {minimum:g}"
-        faults.add(lines[i], column, f"{problem}; {remedy}")
+def _numbers(column: Column, least: float, whole: bool = False) -> np.ndarray:
+    """The numbers of a column `[n]`; cells with others are faults.
+
+    Args:
+      column: the column.
+      least: the smallest number that may occur.
+      whole: whether numbers are those of a client or a round.
+    """
+    values = np.array([parse_number(cell) for cell in column.texts()], np.float64)
+    sound = np.isfinite(values) & (values >= least)
+    noun = "time or rate"
+    if whole:
+        sound &= (values % 1 == 0) & (values <= MAX_NUMBER)
+        noun = f"whole number up to {MAX_NUMBER}"
+    for row in np.flatnonzero(~sound).tolist():
+        problem = f"{column.cells[row].strip()[:40]!a} is not a {noun}"
+        column.add(row, f"{problem}; write a finite number and at least {least:g}")
     return values
+
+
+def _whole_numbers(file: BinaryIO, least: Mapping[str, int]) -> list[Any]:
+    """Columns of whole numbers, and the numbers of their rows.
+
+    Args:
+      file: the file, opened for bytes.
+      least: name of a column -> the smallest number that may occur in it.
+    """
+    columns = _columns(file, list(least))
+    values = [_numbers(column, least[name], whole=True) for name, column in columns.items()]
+    first = next(iter(columns.values()))
+    first.faults.raise_any()
+    return [*(numbers.astype(np.int64) for numbers in values), np.array(first.rows)]

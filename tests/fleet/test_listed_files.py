@@ -80,17 +80,17 @@ def test_a_run_does_not_resume_with_another_file(study):
 BAD = {
     "no header": (
         "1,2\n3,4\n",
-        "line 1: no column 'round'; found '1', '2'; the columns round, client are needed",
+        "no column 'round'; found '1', '2'; the columns round, client are needed",
     ),
     "no rows": ("round,client\n", "no rows below the header"),
-    "a fraction": ("round,client\n1,2.5\n", "line 2, column 'client': 2.5 is not a whole number"),
-    "a word": ("round,client\none,2\n", "line 2, column 'round': 'one' is not a whole number"),
+    "a fraction": ("round,client\n1,2.5\n", "row 2, column 'client': '2.5' is not a whole number"),
+    "a word": ("round,client\none,2\n", "row 2, column 'round': 'one' is not a whole number"),
     "round 0": (
         "round,client\n0,2\n",
-        "line 2, column 'round': '0' is not a whole number; write a finite number and at least 1",
+        "row 2, column 'round': '0' is not a whole number up to 2147483647; write a finite number",
     ),
     "a gap": ("round,client\n1,2\n3,2\n", "round 2 has no row, but round 3 has"),
-    "a stranger": ("round,client\n1,2\n1,6\n", "line 3: there is no client 6 (clients are 0 to 5)"),
+    "a stranger": ("round,client\n1,2\n1,6\n", "row 3: there is no client 6 (clients are 0 to 5)"),
 }  # fmt: skip
 
 

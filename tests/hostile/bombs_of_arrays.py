@@ -69,16 +69,3 @@ def npz_of_holes(folder: Path) -> dict[str, Any]:
         archive.writestr("y.npy", header.getvalue())
     os.truncate(folder / "w.npz", size)
     return {"kind": "npz", "path": "w.npz"}
-
-
-@bomb
-def hdf5_of_zeros(folder: Path) -> dict[str, Any]:
-    from tff_sets import written
-
-    pixels = np.zeros((200_000, 28, 28), np.float32)
-    written(
-        folder / "set_train.h5",
-        {"a": {"pixels": pixels, "label": np.zeros(200_000, np.int32)}},
-        compression="gzip",
-    )
-    return {"kind": "tff_hdf5", "path": "."}

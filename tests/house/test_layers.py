@@ -57,7 +57,7 @@ ALLOWED = {
     ("data", "sources"),
 }
 ONLY = {
-    "pandas": {"disk", "study", "report", "runs", "cli"},
+    "pandas": {"disk", "sources", "study", "report", "runs", "cli"},
     "matplotlib": {"report"},
     "click": {"cli"},
     "pydantic": {"scenario", "assemble", "runs"},

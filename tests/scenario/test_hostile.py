@@ -11,11 +11,10 @@ import warnings
 from pathlib import Path
 
 import hostile.archives
-import hostile.hdf5
 import hostile.images
 import hostile.scenarios
 import hostile.tables
-import hostile.workbooks  # noqa: F401 (importing them registers attacks)
+import hostile.texts  # noqa: F401 (importing them registers attacks)
 import pytest
 from click.testing import CliRunner
 from conftest import if_all_installed, some

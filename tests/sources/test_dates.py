@@ -68,7 +68,7 @@ def test_every_way_to_hold_dates_gives_the_same_features(tmp_path):
 def test_blank_dates_are_blank_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("when,y\n2024-05-01,0\nNA,1\n2024-05-03,1\n")
     with pytest.raises(
-        DataError, match="line 3, column 'when': blank; write missing: mean, median or drop"
+        DataError, match="row 3, column 'when': blank; write missing: mean, median or drop"
     ):
         csv(str(tmp_path / "t.csv"), dates="ordinal")
     got = csv(str(tmp_path / "t.csv"), missing="drop", dates="ordinal")
@@ -108,7 +108,7 @@ def test_a_column_of_dates_and_others(tmp_path):
     path.write_text("when,y\n2024-05-01,0\nsoon,1\n2024-05-03,1\n")
     with pytest.raises(
         DataError,
-        match="line 3, column 'when': 'soon' is not a date, but most cells of the column are",
+        match="row 3, column 'when': 'soon' is not a date, but most cells of the column are",
     ):
         csv(str(path))
     path.write_text("when,y\n2024-05-01,0\nsoon,1\nlater,1\n")

@@ -283,36 +283,20 @@ def test_a_named_index_of_a_frame_is_a_column(tmp_path):
 UNSOUND = {
     "text among numbers": (
         b"a,y\n1,0\nx,1\nz,1\n4,0\n5,0\n",
-        ["line 3, column 'a': 'x' is not a number (and 1 more)"],
+        ["row 3, column 'a': 'x' is not a number (and 1 more)"],
     ),
-    "ragged rows": (
-        b"a,y\n1,0\n2\n3,1,1\n",
-        ["line 3: 1 cells, but the header names 2 columns (and 1 more)"],
+    "short rows": (
+        b"a,y\n1,0\n2\n3\n",
+        ["row 3, column 'y': a sample without a label; write missing: drop "],
     ),
     "two columns": (
         b"a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n",
-        ["line 2, column 'a': 'x' is not a number", "line 3, column 'b': 'x' is not a number"],
-    ),
-    "mixed encodings": (
-        "k\u00e4se,y\n1,0\n".encode() + b"k\xe4se,1\n3,1\n",
-        [
-            "line 3: not UTF-8 text: byte 0xe4; save the table as UTF-8",
-            "line 3, column 'k\\xe4se': not UTF-8 text: byte 0xe4",
-        ],
-    ),
-    "a cell without end": (b'a,y\n1,0\n2,"1\n', ["line 3: unexpected end of data"]),
-    "half of a gzip file": (
-        gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9],
-        ["not a sound gzip file near line "],
-    ),
-    "no delimiter": (
-        b"a:y\n1:0\n",
-        ["delimiter: none of comma, semicolon, tab, bar splits 'a:y'", "no feature"],
+        ["row 2, column 'a': 'x' is not a number", "row 3, column 'b': 'x' is not a number"],
     ),
     "the same name twice": (b"a,a,y\n1,2,0\n", ["two columns are called 'a'"]),
     "huge numbers": (
         b"a,y\n" + b"9" * 400 + b",0\n1,1\n",
-        ["line 2, column 'a': inf cannot be a feature"],
+        ["row 2, column 'a': inf cannot be a feature"],
     ),
     "no rows": (b"a,y\n", ["no samples"]),
     "a timestamp": (
@@ -358,6 +342,30 @@ def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
     assert all(line in done.output for line in told["problems"])
     with pytest.raises(DataError):  # it is refused when it is to be trained on
         federations_of(read({"name": "x", "data": told["data"]}), None, np.dtype("float32"))
+
+
+DAMAGED = {
+    "long rows": (b"a,y\n1,0\n3,1,1\n", "not a sound table: .* Expected 2 fields in line 3, saw 3"),
+    "mixed encodings": (
+        "k\u00e4se,y\n1,0\n".encode() + b"k\xe4se,1\n3,1\n",
+        "line 3: not UTF-8 text: byte 0xe4; save it as UTF-8",
+    ),
+    "a cell without end": (b'a,y\n1,0\n2,"1\n', "not a sound table: .* EOF inside string"),
+    "half of a gzip file": (gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9], "not a sound gzip file"),
+    "no delimiter": (
+        b"a:y\n1:0\n",
+        "delimiter: none of comma, semicolon, tab, bar splits 'a:y'",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", DAMAGED)
+def test_a_file_that_is_no_table_gets_a_line(tmp_path, title):
+    content, said = DAMAGED[title]
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=f"t.csv: {said}") as error:
+        describe(str(tmp_path / "t.csv"))
+    assert len(error.value.lines) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", gzip.compress(b"", mtime=0)])

@@ -338,7 +338,7 @@ def test_columns_are_counted_in_place_of_labels():
 def test_a_blank_in_such_a_column_is_refused_with_its_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.csv").write_text(TABLE + "1,,d0,1\n")
-    with pytest.raises(DataError, match=r"w.csv: line 62, column 'ward': a sample without a value"):
+    with pytest.raises(DataError, match=r"w.csv: row 62, column 'ward': a sample without a value"):
         federations(
             None, kind="csv", path="w.csv", columns=["doctor"], partition="natural(column=ward)"
         )

@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 import workbooks
 from encoded import FORM, classes, encoded, image_column, parquets, saved, typed
-from hypothesis import given
-from hypothesis import strategies as st
 from leaf_sets import written as leaf_written
 from test_image_files import as_idx, binary, records
 from tff_sets import emnist
@@ -22,9 +20,7 @@ import fedsim
 from fedsim.assemble.federation import federations_of
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
-from fedsim.runs.describe_data import describe
 from fedsim.scenario import read
-from fedsim.sources.names import fault_of_name, is_sound, require_sound
 
 LATIN, HALF, BEYOND = (
     b"k\xe4se",
@@ -265,37 +261,8 @@ def test_samples_of_a_program_are_no_exception(name):
         arrays = fedsim.Arrays(
             **{k: np.array(v, kind) if v is bad else v for k, v in fields.items()}
         )
-        with pytest.raises(
-            DataError, match=r"is not UTF-8 text: U\+D800 is half of a surrogate pair"
-        ):
+        with pytest.raises(DataError, match=r"\\ud800' is not UTF-8 text"):
             fedsim.run({"name": "own", "rounds": 1}, data=arrays)
     frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
     with pytest.raises(DataError, match=r"client: row 3: 'd\\ud800'"):
         fedsim.run({"name": "own", "rounds": 1}, data=frame)
-
-
-@given(st.text(st.characters()))
-def test_sound_is_what_can_be_written(text):
-    """The one function, by itself, over lists, and over arrays of code points."""
-    try:
-        sound = text.encode() is not None
-    except UnicodeEncodeError:
-        sound = False
-    assert is_sound(text) == sound == (fault_of_name(text) is None)
-    for names in ([text], np.array([text]), np.array([text], object)):
-        try:
-            require_sound("names", names)
-        except DataError as error:
-            assert not sound and str(error).isascii() and str(error).startswith("names: row 0: '")
-        else:
-            assert sound
-
-
-def test_a_bad_name_is_described_as_such(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    npz(tmp_path, client=raw(97, 0x110000))
-    with pytest.raises(
-        DataError,
-        match=r"client: row 29: 'a\\U00110000' is not UTF-8 text: U\+110000 is not a character",
-    ):
-        describe("w.npz")

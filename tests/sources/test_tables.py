@@ -88,14 +88,14 @@ def test_decimal_commas_are_asked_for(tmp_path):
     rows = "a;n;y\n1,5;2;0\n2;2,5;1\n,5;1;0\n"
     assert refused(table, tmp_path, rows) == [
         "column 'a': '1,5' has a decimal comma; write decimal: ',', or decimals with a point",
-        "line 3, column 'n': '2,5' is not a number; write decimals with a point",
+        "row 3, column 'n': '2,5' is not a number; write decimals with a point",
     ]
     assert table(tmp_path, rows, decimal=",").x.tolist() == [[1.5, 2], [2, 2.5], [0.5, 1]]
     assert refused(table, tmp_path, rows.replace(";", ","), decimal=",", delimiter=",") == [
         "decimal: ',' is also the delimiter; change one of them"
     ]
     assert refused(table, tmp_path, rows + "1.500,5;2;1\n", decimal=",") == [
-        "line 5, column 'a': '1.500,5' is not a number"
+        "row 5, column 'a': '1.500,5' is not a number"
     ]
     assert (
         "none of semicolon, tab, bar splits"
@@ -125,9 +125,9 @@ def test_gzip_is_unpacked_up_to_a_bound(tmp_path):
 def test_blanks_and_text_by_rule(tmp_path):
     rows = "a,b,y\n1, x ,0\nNA,y,1\n?,,0\n5,x,1\n"
     assert refused(table, tmp_path, rows) == [
-        "line 3, column 'a': blank; write missing: mean, median or drop",
-        "line 4, column 'a': blank; write missing: mean, median or drop",
-        "line 4, column 'b': blank; write missing: mean, median or drop",
+        "row 3, column 'a': blank; write missing: mean, median or drop",
+        "row 4, column 'a': blank; write missing: mean, median or drop",
+        "row 4, column 'b': blank; write missing: mean, median or drop",
     ]
     filled = table(tmp_path, rows, missing="mean")
     assert filled.features == ("a", "b=x", "b=y", "b=(blank)")
@@ -146,20 +146,18 @@ def test_blanks_and_text_by_rule(tmp_path):
 def test_all_errors_of_a_table_at_once(tmp_path):
     rows = 'a,b,client,y\n1,2,k,0\nx,inf,k,1\n1,2,k\n3,4,,2\n5,"1,5",k,cat\n6,,k,NA\n'
     assert refused(table, tmp_path, rows) == [
-        "line 3, column 'a': 'x' is not a number",
-        "line 3, column 'b': inf cannot be a feature",
-        "line 4: 3 cells, but the header names 4 columns",
-        "line 5, column 'client': a sample without a client id",
-        "line 6, column 'b': '1,5' is not a number; write decimals with a point",
-        "line 6, column 'y': 'cat' is not a number, but most labels are",
-        "line 7, column 'b': blank; write missing: mean, median or drop",
-        "line 7, column 'y': a sample without a label; write missing: drop to leave such rows out",
+        "row 3, column 'a': 'x' is not a number",
+        "row 3, column 'b': inf cannot be a feature",
+        "row 4, column 'y': a sample without a label; write missing: drop to leave such rows out",
+        "row 5, column 'client': a sample without a client id",
+        "row 6, column 'b': '1,5' is not a number; write decimals with a point",
+        "row 6, column 'y': 'cat' is not a number, but most labels are",
+        "row 7, column 'b': blank; write missing: mean, median or drop",
+        "row 7, column 'y': a sample without a label; write missing: drop to leave such rows out",
     ]
     many = refused(table, tmp_path, "a,y\n" + "1,0\n" * 2000 + "x,0\n" * 1500)
     assert (
-        len(many) == 21
-        and many[0].startswith("line 2002")
-        and many[-1] == "and 1,480 more problems"
+        len(many) == 21 and many[0].startswith("row 2002") and many[-1] == "and 1,480 more problems"
     )
     lines = refused(table, tmp_path, "a,y\n1,0\n", target="z", client="k", drop=["b"])
     assert [line.split(":")[0] for line in lines] == ["target", "client", "drop"]
@@ -174,9 +172,9 @@ def test_a_column_of_many_texts_is_refused_with_what_to_do(tmp_path):
     assert table(tmp_path, rows, client="name").client[7] == "person 7"
 
 
-def test_lines_are_those_of_the_file_whatever_stands_in_cells(tmp_path):
+def test_rows_are_counted_as_a_spreadsheet_does(tmp_path):
     rows = 'a,b,y\n1,"two\nlines",0\n\n1,"x\n\ny",0\nbad,z,1\n'
-    assert refused(table, tmp_path, rows) == ["line 8, column 'a': 'bad' is not a number"]
+    assert refused(table, tmp_path, rows) == ["row 5, column 'a': 'bad' is not a number"]
 
 
 def test_frames_are_read_as_files_are(tmp_path):

@@ -96,15 +96,15 @@ def test_every_token_but_the_first_is_a_label_once():
             "a.csv",
             b"t,n\nab,1,2\nab,1\n",
             {"column": "t"},
-            "line 2: 3 cells, but the header names 2 columns",
+            "Expected 2 fields in line 2, saw 3",
         ),
         (
             "a.csv",
             b"t,c\nab,\nab,1\n",
             {"column": "t", "client": "c"},
-            "line 2, column 'c': no client id",
+            "row 2, column 'c': no client id",
         ),
-        ("a.csv", b't,n\n"ab,1\n', {"column": "t"}, "unexpected end of data"),
+        ("a.csv", b't,n\n"ab,1\n', {"column": "t"}, "not a sound table: "),
     ],
 )
 def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):

@@ -46,7 +46,7 @@ def trace(
     if len(reversed_rows):
         i = int(reversed_rows[0])
         raise DataError(
-            f"line {rows.lines[i]}: ends at {end[i]:g}, before it starts at {start[i]:g}"
+            f"row {rows.rows[i]}: ends at {end[i]:g}, before it starts at {start[i]:g}"
         ).with_prefix(path)
     if not (end > start).any():
         raise DataError(

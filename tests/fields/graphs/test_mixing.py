@@ -176,7 +176,7 @@ def test_edges_of_a_file(tmp_path):
         assert (W == fedsim.mixing({**listed, "edges": edges}, nodes=3)).all()
 
     file.write_text("source,target\n0,1.5\n")
-    with pytest.raises(ScenarioError, match=r"topology\.path: .*line 2.*whole number"):
+    with pytest.raises(ScenarioError, match=r"topology\.path: .*row 2.*whole number"):
         fedsim.mixing({"kind": "listed", "path": str(file)}, nodes=3)
     with pytest.raises(ScenarioError, match="found neither; write one of them"):
         fedsim.mixing("listed", nodes=3)

@@ -112,28 +112,28 @@ BAD = {  # name -> (kind, content, words of the line)
     "no column": (
         "on",
         "client,start,finish\n1,0,1\n",
-        "line 1: no column 'end'; found 'client', 'start', 'finish'",
+        "no column 'end'; found 'client', 'start', 'finish'",
     ),
     "a column twice": (
         "on",
         "client,start,end,end\n1,0,1,1\n",
-        "line 1: column 'end' is twice in the header",
+        "column 'end' is twice in the header",
     ),
     "nan": (
         "on",
         "client,start,end\n1,0,nan\n",
-        "line 2, column 'end': 'nan' is not a time or rate",
+        "row 2, column 'end': 'nan' is not a time or rate",
     ),
     "infinite": (
         "on",
         "client,start,end\n1,0,inf\n",
-        "line 2, column 'end': 'inf' is not a time or rate",
+        "row 2, column 'end': 'inf' is not a time or rate",
     ),
-    "blank": ("on", "client,start,end\n1,,1\n", "line 2, column 'start': '' is not a time or rate"),
+    "blank": ("on", "client,start,end\n1,,1\n", "row 2, column 'start': '' is not a time or rate"),
     "text": (
         "on",
         "client,start,end\n1,0,1\n1,x,2\n",
-        "line 3, column 'start': 'x' is not a time or rate",
+        "row 3, column 'start': 'x' is not a time or rate",
     ),
     "negative": (
         "on",
@@ -143,21 +143,21 @@ BAD = {  # name -> (kind, content, words of the line)
     "backwards": (
         "on",
         "client,start,end\n1,0,1\n1,3,2\n",
-        "line 3: ends at 2, before it starts at 3",
+        "row 3: ends at 2, before it starts at 3",
     ),
     "never": ("on", "client,start,end\n1,0,0\n", "no device can be reached at any time"),
     "no client": (
         "on",
         "client,start,end\n,0,1\n",
-        "line 2, column 'client': a row without a client",
+        "row 2, column 'client': a row without a client",
     ),
     "short row": (
         "on",
         "client,start,end\n1,0\n",
-        "line 2: 2 cells, but the header names 3 columns",
+        "row 2, column 'end': '' is not a time or rate",
     ),
     "header alone": ("on", "client,start,end\n", "no rows below the header"),
-    "nothing": ("on", "", "line 1: no column 'client'; found nothing"),
+    "nothing": ("on", "", "empty: expected a header"),
     "no text": ("on", b"\xff\xfe\x00\x01", "line 1: not UTF-8 text"),
     "half a gzip file": ("on", gzip.compress(ON.encode())[:20], "not a sound gzip file"),
     "no speed": (
@@ -173,7 +173,7 @@ BAD = {  # name -> (kind, content, words of the line)
     "two of a client": (
         "devices",
         DEVICES.replace(",b,", ",a,"),
-        "line 3: the client is in line 2 already",
+        "row 3: the client is in row 2 already",
     ),
 }
 

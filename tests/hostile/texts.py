@@ -1,4 +1,4 @@
-"""HDF5 files and texts of a stranger's."""
+"""Texts of a stranger's."""
 
 import gzip
 from collections.abc import Callable
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from hostile.registry import Attack, attacks, opened
-from tff_sets import SPOILED, spoiled
 
 WORDS = b"to be or not to be " * 20
 TEXT: dict[str, bytes] = {
@@ -26,30 +25,18 @@ COLUMN: dict[str, bytes] = {
 }
 
 
-def _of_hdf5(name: str) -> Attack:
-    def make(folder: Path) -> Callable[[], Any]:
-        spoiled(name, folder / "set.h5")
-        return _opened(folder, "tff_hdf5", "set.h5")
-
-    return make
-
-
 def _of_text(contents: dict[str, bytes], keys: str) -> Callable[[str], Attack]:
     def of(name: str) -> Attack:
         def make(folder: Path) -> Callable[[], Any]:
             (folder / "set.txt").write_bytes(contents[name])
-            return _opened(folder, "text", f"set.txt{keys}")
+            section = f"{{kind: text, path: set.txt{keys}, clients: 2}}"
+            (folder / "s.yaml").write_text(f"name: x\ndata: {section}\n")
+            return opened(folder / "s.yaml")
 
         return make
 
     return of
 
 
-def _opened(folder: Path, kind: str, path: str) -> Callable[[], Any]:
-    (folder / "s.yaml").write_text(f"name: x\ndata: {{kind: {kind}, path: {path}, clients: 2}}\n")
-    return opened(folder / "s.yaml")
-
-
-attacks("hdf5", SPOILED, _of_hdf5)
 attacks("text", TEXT, _of_text(TEXT, ""))
 attacks("table of texts", COLUMN, _of_text(COLUMN, ", column: text"))
