@@ -16,7 +16,7 @@ import fedsim
 from fedsim.disk.checkpoint import decode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
 from fedsim.runs import directory, environment
-from fedsim.runs.directory import claimed
+from fedsim.runs.directory import open_run_directory
 
 pytestmark = pytest.mark.essential
 
@@ -378,11 +378,11 @@ def test_a_lock_that_was_deleted_between_opening_and_locking_is_opened_again(mon
         flock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with claimed(tmp_path / "run", False, False):
+    with open_run_directory(tmp_path / "run", False, False):
         assert len(calls) == 2
         with (
             pytest.raises(LockedError, match=r"in use by process \d+ on "),
-            claimed(tmp_path / "run", False, True),
+            open_run_directory(tmp_path / "run", False, True),
         ):
             pass
     assert not (tmp_path / "run").exists()
