@@ -322,12 +322,13 @@ def _differing_commits(
 ) -> list[str]:
     """How the states of the first commit on the way differ.
 
-    A run that had ended and was prolonged counted its rows in another way when it ended.
+    A run that had ended and was prolonged counted its rows in another way when it ended; and one
+    that was shortened to a commit has another commit of that round, its end.
     """
-    by_round = {commit.round: commit for commit in again.commits}
+    on_the_way = {commit.round: commit for commit in again.commits if commit.status == "running"}
     for commit in seed.commits[:-1]:
-        if commit.status == "running" and commit.round in by_round:
-            problems = _differing_state(commit, by_round[commit.round], experiment, seed)
+        if commit.status == "running" and commit.round in on_the_way:
+            problems = _differing_state(commit, on_the_way[commit.round], experiment, seed)
             if problems:
                 where = f"the commit of round {commit.round}"
                 return [f"{where}: {problem}" for problem in problems]
