@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.assemble.components import links_of, not_federated_of
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.sample_notes import data_warnings
 from fedsim.errors import CheckpointError, ScenarioError
@@ -22,7 +21,7 @@ from fedsim.runs.comparison import Comparison, Outcome
 from fedsim.runs.differences import demand_same
 from fedsim.runs.directory import RunDirectory, open_run_directory
 from fedsim.runs.displays import progress_of
-from fedsim.runs.environment import memory, numerical, surroundings
+from fedsim.runs.environment import memory
 from fedsim.runs.execute import Listener, Watch, listener
 from fedsim.runs.executor import (
     Carrier,
@@ -32,50 +31,17 @@ from fedsim.runs.executor import (
 )
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.given import Given
-from fedsim.runs.logs import LogOpener, log_opener
-from fedsim.runs.progress import Count
+from fedsim.runs.logs import log_opener
+from fedsim.runs.record import record_of_comparison
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import demand_own_samples, resolve_design
-from fedsim.runs.run import seed_edits, texts_of
+from fedsim.runs.run import Options, seed_edits, texts_of
 from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
 from fedsim.runs.workers import Workers
-from fedsim.scenario.added import idle_sections
-from fedsim.scenario.plugins import plugin_links
-from fedsim.scenario.recorded_paths import resolved_from, roots_of, written_texts
+from fedsim.scenario.recorded_paths import resolved_from
 from fedsim.study.grid import Design, design_of
-from fedsim.study.summary import NOT_FEDERATED
-
-
-class Options(NamedTuple):
-    """How a comparison is executed and what is written; see `compare`.
-
-    Attributes:
-      started: when the comparison started, by `time.monotonic`.
-      given: what a Python program passed.
-      jobs: processes on this machine.
-      on: the address or client of a cluster; None: no cluster.
-      device: the devices to compute on.
-      resume: whether to continue the comparison in the directory.
-      watch: called with every row.
-      progress: what shows how far the runs are; None: nothing is shown.
-      ask: returns True when the comparison is to stop.
-      pictures: whether to write page, figures and tables for papers.
-      open_log: opens what gets the rows as well; None: nothing does.
-    """
-
-    started: float
-    given: Given
-    jobs: int
-    on: Any
-    device: str | None
-    resume: bool
-    watch: Watch | None
-    progress: Count | None
-    ask: Callable[[], bool]
-    pictures: bool
-    open_log: LogOpener | None
 
 
 class Session(NamedTuple):
@@ -83,6 +49,8 @@ class Session(NamedTuple):
 
     Attributes:
       options: how it is executed.
+      jobs: processes on this machine.
+      on: the address or client of a cluster; None: no cluster.
       design: its grid, whose scenario has been resolved.
       run_files: the files of its runs; None: none are written.
       record: the content of its `run.json`.
@@ -92,6 +60,8 @@ class Session(NamedTuple):
     """
 
     options: Options
+    jobs: int
+    on: Any
     design: Design
     run_files: RunFiles | None
     record: dict[str, Any]
@@ -203,12 +173,9 @@ def compare(
     options = Options(
         started=time.monotonic(),
         given=given,
-        jobs=jobs,
-        on=on,
-        device=device,
         resume=resume,
+        device=device,
         watch=watch,
-        progress=None,
         ask=ask,
         pictures=pictures,
         open_log=log_opener(log_to, out),
@@ -220,7 +187,7 @@ def compare(
         open_run_directory(out, force, resume) as run_directory,
         progress_of(design.scenario, progress) as count,
     ):
-        return _run_design(design, run_directory, options._replace(progress=count))
+        return _run_design(design, run_directory, options._replace(progress=count), jobs, on)
 
 
 def _all_edits(
@@ -250,7 +217,9 @@ def _read_design(
         raise  # `refuse` found no further problems
 
 
-def _run_design(design: Design, run_directory: RunDirectory | None, options: Options) -> Comparison:
+def _run_design(
+    design: Design, run_directory: RunDirectory | None, options: Options, jobs: int, on: Any
+) -> Comparison:
     """Run every cell of a grid, and write the results where there is a run directory."""
     labels = [label_of(cell.key_columns) for cell in design.cells]
     threads = None if run_directory is None else run_directory.threads
@@ -263,7 +232,7 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
             if options.open_log is not None:
                 log = options.open_log(run_files, options.resume)
                 stack.enter_context(contextlib.closing(log))
-        elif options.jobs > 1 or options.on:
+        elif jobs > 1 or on:
             # Other processes pass their results on as files.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             run_files = RunFiles(Path(folder), names_of(labels))
@@ -274,9 +243,11 @@ def _run_design(design: Design, run_directory: RunDirectory | None, options: Opt
             _warn_of_samples(design, partition, options.given)
             session = Session(
                 options=options,
+                jobs=jobs,
+                on=on,
                 design=design,
                 run_files=run_files,
-                record=_record(design, devices, options.given),
+                record=record_of_comparison(design, devices, options.given.names),
                 devices=devices,
                 threads=threads,
                 partition=partition,
@@ -306,63 +277,6 @@ def _warn_of_samples(design: Design, partition: Partitioner, given: Given) -> No
         remarks = data_warnings(scenario, next(iter(federations.values())).unpooled)
     for remark in remarks:
         warnings.warn(remark, stacklevel=4)
-
-
-# ---------------------------------------------------------------------------------- the record
-
-
-def _record(design: Design, devices: list, given: Given) -> dict[str, Any]:
-    """The content of a comparison's `run.json` before it starts."""
-    scenario = design.scenario
-    planned = {}
-    halves = {}
-    hashes = {}
-    links = {}
-    outside = {}
-    for cell in design.cells:
-        label = label_of(cell.key_columns)
-        spec = cell.scenario.spec
-        planned[label] = {"rounds": spec.rounds, "seeds": spec.seeds}
-        half = _halves(spec)
-        if half not in halves.setdefault(cell.method, []):
-            halves[cell.method].append(half)
-        hashes[label] = cell.scenario.hash()
-        links |= plugin_links(spec)
-        if not_federated := not_federated_of(spec):
-            outside[cell.method] = not_federated
-    record = {
-        "status": "running",
-        "kind": "compare",
-        "scenario": resolved_from(scenario),
-        "method": design.baseline,
-        "baseline": design.baseline,
-        "score": design.score,
-        "cells": [cell.key_columns for cell in design.cells],
-        "planned": planned,
-        "halves": {method: " or ".join(texts) for method, texts in halves.items()},
-        "hashes": {"scenario": scenario.hash(), "cells": hashes},
-        "supplied": given.names,
-        "own_links": links,
-        "environment": numerical(devices),
-        "surroundings": surroundings(devices, roots_of(scenario.document)),
-    }
-    if outside:
-        record[NOT_FEDERATED] = outside
-    if scenario.document.texts:
-        record["written"] = written_texts(scenario.document)
-    return record
-
-
-def _halves(spec: Any) -> str:
-    """Client and server of a method, with the weights of its mean: `sgd → mean(uniform) → adam`."""
-    if not_federated_of(spec):
-        return "a baseline, not a federated method"
-    names = [spec.client.kind]
-    for path, link in links_of(spec):
-        if path[0] in ("wire", *idle_sections(spec)):
-            continue
-        names.append(f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind)
-    return " → ".join(names)
 
 
 # ---------------------------------------------------------------------------- the run directory
@@ -417,7 +331,7 @@ def _version(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish(run_directory: RunDirectory, session: Session, comparison: Comparison) -> None:
-    """Write tables, models, pictures, and last the record, which completes the directory."""
+    """Write tables and models, and complete the directory."""
     assert session.run_files is not None  # a run directory has one
     comparison.write(session.run_files)
     record = {
@@ -426,11 +340,9 @@ def _finish(run_directory: RunDirectory, session: Session, comparison: Compariso
         "reasons": comparison.reasons,
         "verdict": comparison.verdict,
     }
-    if session.options.pictures:
-        derived = derive.derived_files(comparison.frames(), record)
-        derive.write_files(run_directory.path, derived)
     record["memory"] = memory(session.devices)
-    run_directory.seal(record, session.options.started)
+    options = session.options
+    derive.complete(run_directory, comparison, record, options.started, options.pictures)
 
 
 # ------------------------------------------------------------------------------- the execution
@@ -456,13 +368,13 @@ def _carrier(session: Session, stack: contextlib.ExitStack) -> Carrier | None:
     options = session.options
     if session.run_files is None:
         return None
-    if options.on:
+    if session.on:
         return stack.enter_context(_cluster(session, session.run_files))
-    if options.jobs > 1:
+    if session.jobs > 1:
         return Workers(
             document=session.design.scenario.document,
             run_files=session.run_files,
-            jobs=options.jobs,
+            jobs=session.jobs,
             device=options.device,
             threads=session.threads,
             partition=session.partition,
@@ -476,7 +388,7 @@ def _cluster(session: Session, run_files: RunFiles) -> Iterator[Carrier]:
     """The workers of a cluster, compared with this machine."""
     from fedsim.runs.cluster import Cluster, connected
 
-    with connected(session.options.on) as (client, name):
+    with connected(session.on) as (client, name):
         # Only when the scheduler answers: the terms have hashes of all data files.
         terms = terms_of(
             cells=session.design.cells,

@@ -22,7 +22,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import verdict_of
 from fedsim.runs.directory import RunDirectory
-from fedsim.runs.result import TABLE_COLUMNS
+from fedsim.runs.result import TABLE_COLUMNS, Tables
 from fedsim.runs.unfinished import (
     axes_of,
     by_setting,
@@ -117,6 +117,23 @@ def write_files(path: Path, contents: Mapping[str, bytes]) -> None:
         files.write(path / name, content)
 
 
+def complete(
+    run_directory: RunDirectory, result: Tables, record: dict[str, Any], started: float, shown: bool
+) -> None:
+    """Write what is derived from the tables of a run, and last the record.
+
+    Args:
+      run_directory: the directory, which has the tables and models already.
+      result: the tables.
+      record: the run's record.
+      started: when this process started the run, by `time.monotonic`.
+      shown: whether page, figures and tables for papers are written.
+    """
+    if shown:
+        write_files(run_directory.path, derived_files(result.frames(), record))
+    run_directory.seal(record, started)
+
+
 def delete_derived(path: Path, record: Mapping[str, Any] | None) -> None:
     """Delete what was derived from an earlier state of a run that resumes.
 
@@ -145,7 +162,7 @@ def rebuild(path: Path) -> list[str]:
       CheckpointError: for a log or a commit that is damaged.
     """
     directory.sound_record(path)
-    with directory.claimed(path, force=False, resume=True):
+    with directory.open_run_directory(path, force=False, resume=True):
         record = directory.sound_record(path)
         if not is_complete(record):
             return write_so_far(path, record)

@@ -93,6 +93,8 @@ def open_run_directory(
 ) -> Iterator[RunDirectory | None]:
     """Lock a run directory while a run writes there; None when nothing is to be written.
 
+    A directory that was made for this, and in which no run was started, is removed at the end.
+
     Args:
       out: the directory, or None.
       force: replace an earlier run.
@@ -106,25 +108,11 @@ def open_run_directory(
         yield None
         return
     path = Path(out)
-    with claimed(path, force, resume) as before, files.reporting_os_errors(path):
-        yield RunDirectory(path, before)
-
-
-@contextlib.contextmanager
-def claimed(path: Path, force: bool, resume: bool) -> Iterator[dict[str, Any] | None]:
-    """Lock a directory for writing -> the record of the run that resumes there, None for a new one.
-
-    A directory that was made for this, and in which no run was started, is removed at the end.
-
-    Raises:
-      DirectoryError: when it holds something that may not be replaced, or cannot be written.
-      LockedError: when another process is writing there.
-    """
     _admitted(path, force, resume)
-    with held(path):
+    with held(path), files.reporting_os_errors(path):
         # Checked again: another process may have written there before the lock.
         record = _admitted(path, force, resume)
-        yield record if resume else None
+        yield RunDirectory(path, record if resume else None)
 
 
 @contextlib.contextmanager
@@ -201,7 +189,7 @@ def start(path: Path, record: dict[str, Any], scenario: dict[str, Any], replace:
             files.sync_folder(path)
         files.remove(path / RECORD)
     write_record(path, record)
-    write_yaml(path / SCENARIO, scenario)
+    files.write(path / SCENARIO, yaml_of(scenario))
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
@@ -282,11 +270,6 @@ def hashes(path: Path, excluded: Collection[str] = ()) -> dict[str, str]:
             continue
         hashed[name] = files.sha256(entry)
     return hashed
-
-
-def write_yaml(path: Path, values: Any) -> None:
-    """Write readable YAML in the given order."""
-    files.write(path, yaml_of(values))
 
 
 def yaml_of(values: Any) -> str:

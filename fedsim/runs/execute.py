@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsim import tree
@@ -267,17 +268,30 @@ def _resume(run: Run, journal: Journal) -> None:
         reason = "the fork was interrupted before it began; fork again, with --resume"
         raise CheckpointError(f"{journal.folder}: {reason}")
     if last is not None:
-        try:
-            run.restore(last)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            # The commit is intact, but no run has written it.
-            reason = f"the commit of round {journal.round} is damaged: {error!r}"
-            raise CorruptError(f"{journal.folder}: {reason}") from None
+        restore(run, last, journal.folder)
     if is_multiprocess():
         # The first process has read the commit, and the others take its state over.
         state = from_first_process(run.snapshot(portable=True) if last is not None else None)
         if state is not None and last is None:
             run.restore(state)
+
+
+def restore(run: Run, state: Snapshot, folder: Path | None) -> None:
+    """Resume a run from the state in a commit, which is intact.
+
+    Args:
+      run: the run.
+      state: the state.
+      folder: the commit's, for messages.
+
+    Raises:
+      CorruptError: where no run has written it.
+    """
+    try:
+        run.restore(state)
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        reason = f"the commit of round {state.values['round']} is damaged: {error!r}"
+        raise CorruptError(f"{folder}: {reason}") from None
 
 
 def _add_row(journaled: JournaledRun, row: Row, listen: Listener | None) -> None:

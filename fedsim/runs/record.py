@@ -5,12 +5,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsim.assemble import Experiment
+from fedsim.assemble.components import links_of, not_federated_of
 from fedsim.disk.checkpoint import digest
 from fedsim.installed import offered
 from fedsim.runs.environment import numerical, surroundings
+from fedsim.runs.filenames import label_of
+from fedsim.scenario import Scenario
+from fedsim.scenario.added import idle_sections
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.plugins import plugin_links
 from fedsim.scenario.recorded_paths import resolved_from, roots_of, written_texts
+from fedsim.study.grid import Design
 from fedsim.study.summary import NOT_FEDERATED
 
 # Sections and keys of a scenario that a run may change when it resumes.
@@ -38,8 +43,7 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
     start_hashes = {str(seed): digest(shared) for seed, shared in experiment.shared.items()}
 
     record = {
-        "status": "running",
-        "scenario": resolved_from(scenario),
+        **_common(scenario, devices, supplied),
         "method": experiment.method,
         "hashes": {
             "scenario": scenario.hash(),
@@ -47,20 +51,80 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
             "partition": partition_hashes,
             "start": start_hashes,
         },
-        "supplied": list(supplied),
         "own_links": plugin_links(scenario.spec),
         "lanes": width.lanes,
         "block": width.block,
-        "environment": numerical(devices),
-        "surroundings": surroundings(devices, roots_of(scenario.document)),
     }
     if experiment.client.not_federated:
         record[NOT_FEDERATED] = {experiment.method: experiment.client.not_federated}
     for entries in offered("RECORDED", "entries"):
         record |= entries(record["scenario"])
-    if scenario.document.texts:
-        record["written"] = written_texts(scenario.document)
     return json.loads(json.dumps(record))
+
+
+def record_of_comparison(design: Design, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
+    """The content of a comparison's `run.json` before it starts.
+
+    Args:
+      design: its grid, whose scenario has been resolved.
+      devices: the devices of this process.
+      supplied: `Given.names`.
+    """
+    planned = {}
+    halves: dict[str, dict[str, None]] = {}
+    hashes = {}
+    links = {}
+    outside = {}
+    for cell in design.cells:
+        label = label_of(cell.key_columns)
+        spec = cell.scenario.spec
+        planned[label] = {"rounds": spec.rounds, "seeds": spec.seeds}
+        halves.setdefault(cell.method, {})[_halves(spec)] = None
+        hashes[label] = cell.scenario.hash()
+        links |= plugin_links(spec)
+        if not_federated := not_federated_of(spec):
+            outside[cell.method] = not_federated
+    record = {
+        **_common(design.scenario, devices, supplied),
+        "kind": "compare",
+        "method": design.baseline,
+        "baseline": design.baseline,
+        "score": design.score,
+        "cells": [cell.key_columns for cell in design.cells],
+        "planned": planned,
+        "halves": {method: " or ".join(texts) for method, texts in halves.items()},
+        "hashes": {"scenario": design.scenario.hash(), "cells": hashes},
+        "own_links": links,
+    }
+    if outside:
+        record[NOT_FEDERATED] = outside
+    return record
+
+
+def _common(scenario: Scenario, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
+    """The entries that the records of runs and comparisons have in common."""
+    common = {
+        "status": "running",
+        "scenario": resolved_from(scenario),
+        "supplied": list(supplied),
+        "environment": numerical(devices),
+        "surroundings": surroundings(devices, roots_of(scenario.document)),
+    }
+    if scenario.document.texts:
+        common["written"] = written_texts(scenario.document)
+    return common
+
+
+def _halves(spec: Any) -> str:
+    """Client and server of a method, with the weights of its mean: `sgd → mean(uniform) → adam`."""
+    if not_federated_of(spec):
+        return "a baseline, not a federated method"
+    names = [spec.client.kind]
+    for path, link in links_of(spec):
+        if path[0] in ("wire", *idle_sections(spec)):
+            continue
+        names.append(f"{link.kind}({link.weights})" if hasattr(link, "weights") else link.kind)
+    return " → ".join(names)
 
 
 def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:

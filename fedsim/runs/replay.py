@@ -26,7 +26,7 @@ from fedsim.errors import CheckpointError, CorruptError, Interrupted
 from fedsim.runs.commits import LOG, Commit, commit_files, read_commit, read_log
 from fedsim.runs.diff import models_differ, tables_differ
 from fedsim.runs.differences import differences
-from fedsim.runs.execute import JournaledRun, PlannedExperiment, execute
+from fedsim.runs.execute import JournaledRun, PlannedExperiment, execute, restore
 from fedsim.runs.filenames import RunFiles, label_of, run_files_of
 from fedsim.runs.record import identity
 from fedsim.runs.unfinished import csv_of
@@ -190,12 +190,8 @@ def replayed_to(seed: RecordedSeed, experiment: Experiment, round: int) -> Snaps
         run = experiment.run(seed.who["seed"], copy.folder)
         try:
             if commits:
-                run.restore(commits[-1].run)
+                restore(run, commits[-1].run, seed.folder)
             return run.snapshot(portable=True)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            # The commit is intact, but no run has written it.
-            reason = f"the commit of round {commits[-1].round} is damaged: {error!r}"
-            raise CorruptError(f"{seed.folder}: {reason}") from None
         finally:
             run.release()
 
@@ -326,12 +322,13 @@ def _differing_commits(
 ) -> list[str]:
     """How the states of the first commit on the way differ.
 
-    A run that had ended and was prolonged counted its rows in another way when it ended.
+    A run that had ended and was prolonged counted its rows in another way when it ended; and one
+    that was shortened to a commit has another commit of that round, its end.
     """
-    by_round = {commit.round: commit for commit in again.commits}
+    on_the_way = {commit.round: commit for commit in again.commits if commit.status == "running"}
     for commit in seed.commits[:-1]:
-        if commit.status == "running" and commit.round in by_round:
-            problems = _differing_state(commit, by_round[commit.round], experiment, seed)
+        if commit.status == "running" and commit.round in on_the_way:
+            problems = _differing_state(commit, on_the_way[commit.round], experiment, seed)
             if problems:
                 where = f"the commit of round {commit.round}"
                 return [f"{where}: {problem}" for problem in problems]

@@ -45,7 +45,7 @@ UNRECORDED = {"before"}  # arguments of `build` that change bits, and that a rec
 
 
 class Options(NamedTuple):
-    """How a scenario is run and what is written; see `run`.
+    """How a scenario or a comparison is run and what is written; see `run`.
 
     Attributes:
       started: when the run started, by `time.monotonic`.
@@ -165,7 +165,6 @@ def run(
         resume=resume,
         device=device,
         watch=watch,
-        progress=None,
         ask=ask,
         pictures=pictures,
         open_log=log_opener(log_to, out),
@@ -357,7 +356,7 @@ def _finish(
     result: Result,
     options: Options,
 ) -> None:
-    """Write tables, models, pictures, and last the record, which completes the directory."""
+    """Write tables and models, and complete the directory."""
     record = {
         **record,
         "status": result.status,
@@ -366,7 +365,4 @@ def _finish(
     if result.notes:
         record["notes"] = {str(seed): note for seed, note in result.notes.items()}
     result.write(run_files)
-    if options.pictures:
-        derived = derive.derived_files(result.frames(), record)
-        derive.write_files(run_directory.path, derived)
-    run_directory.seal(record, options.started)
+    derive.complete(run_directory, result, record, options.started, options.pictures)

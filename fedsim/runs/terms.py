@@ -97,11 +97,6 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def sha256_at(path: str) -> str:
-    """The hash of a file or folder of data; empty where there is none."""
-    return sha256_of_data(Path(path)) if os.path.exists(path) else ""
-
-
 def differing(terms: Terms, devices: list) -> list[str]:
     """The differences between the terms and this machine, a line for each.
 
@@ -120,7 +115,7 @@ def differing(terms: Terms, devices: list) -> list[str]:
         elif local_values.get(name) != expected:
             lines.append(f"{name} is {local_values.get(name)} there, {expected} here")
     for path, expected in terms.files.items():
-        present = sha256_at(path)
+        present = sha256_of_data(Path(path)) if os.path.exists(path) else ""
         if present != expected:
             problem = "differ" if present else "are missing"
             lines.append(f"data {path!r} {problem} there; put them where every worker reads them")

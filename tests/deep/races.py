@@ -19,13 +19,13 @@ CLAIM = """
 import sys
 from pathlib import Path
 from fedsim.errors import LockedError
-from fedsim.runs.directory import claimed
+from fedsim.runs.directory import open_run_directory
 from fedsim.errors import DirectoryError
 
 print("ready", flush=True)
 for out in map(str.strip, sys.stdin):
     try:
-        with claimed(Path(out), force=False, resume=len(out) % 2 > 0):
+        with open_run_directory(Path(out), force=False, resume=len(out) % 2 > 0):
             print("won", flush=True)
             sys.stdin.readline()
             (Path(out) / "run.json").write_text("mine")

@@ -110,7 +110,7 @@ def of_data(out: Path, **data: Any) -> None:
     """Change the data section of the recorded scenario, and all commits with it."""
     record = json.loads((out / "run.json").read_text())
     record["scenario"] = {**record["scenario"], "data": data}
-    directory.write_yaml(out / "scenario.yaml", record["scenario"])
+    (out / "scenario.yaml").write_text(directory.yaml_of(record["scenario"]))
     for path in (out / SEED).glob("state-*.ckpt"):
         values, arrays = decode(path.read_bytes())
         path.write_bytes(

@@ -1,76 +1,81 @@
-"""The parts of a commit and their order: numbers, the log before the state, rows of clients."""
+"""The log of a run and its commits: written, read back, taken back and refused."""
+
+import contextlib
+import itertools
+import json
+import re
+import time
 
 import numpy as np
 import pytest
+from faulty import Disk, Killed
 
-from fedsim.disk import files
-from fedsim.disk.checkpoint import Snapshot
-from fedsim.disk.rowfile import HEAD, RowFile
+from fedsim.disk.checkpoint import Snapshot, encode
 from fedsim.errors import CheckpointError
-from fedsim.runs import journal
-from fedsim.runs.commits import LOG, commit_files, name_of, number_of
-from fedsim.runs.journal import Journal
-
-IDENTITY = {"scenario": "this"}
+from fedsim.runs import commits
+from fedsim.runs.commits import LOG, commit_files, committed, name_of, number_of, read_commit
+from fedsim.runs.journal import Journal, Pace
 
 
 def snapshot(round, status="running"):
-    return Snapshot({"round": round, "status": status}, {"server": np.arange(3.0)})
+    return Snapshot({"round": round, "status": status}, {"w": np.arange(3)})
 
 
-def committed(folder, rounds, first=1):
-    """A journal with a row and a commit for every round; the first commit has this number."""
-    writer = Journal(folder, IDENTITY)
-    writer.number = first - 1
+def written(folder, rounds, status="running", first=1):
+    """A journal with a row and a commit for every round.
+
+    The last commit has this status, with a row after the mark unless it is `running`; the first one
+    has this number.
+    """
+    journal = Journal(folder, {"seed": 1})
+    journal.number = first - 1
     for round in rounds:
-        writer.add("rounds", {"round": round})
-        writer.commit(snapshot(round), [])
-    return writer
+        journal.add("rounds", {"round": round})
+        journal.mark()
+        is_end = round == rounds[-1] and status != "running"
+        if is_end:
+            journal.add("summary", {"final": 0.5})
+        journal.commit(snapshot(round, status if is_end else "running"), [])
+    return journal
 
 
-def opened(folder):
-    """Resume a journal -> the rounds of its rows, the round of its state, and the journal."""
-    resumed = Journal(folder, IDENTITY)
-    last = resumed.resume(9)
-    return (
-        [row["round"] for row in resumed.records.get("rounds", [])],
-        last and last.values["round"],
-        resumed,
-    )
+def resumed(folder, rounds=9):
+    """A journal that resumes -> the rounds of its rows, the round of its state, and the journal."""
+    journal = Journal(folder, {"seed": 1})
+    last = journal.resume(rounds)
+    rows = [row["round"] for row in journal.records.get("rounds", [])]
+    return rows, last and last.values["round"], journal
+
+
+def shown(folder, rounds=9):
+    """What others read meanwhile: rows, round and status."""
+    progress = committed(folder, rounds)
+    return [row["round"] for row in progress.tables["rounds"]], progress.round, progress.status
+
+
+def names(folder):
+    return [path.name for path in commit_files(folder)]
 
 
 # ------------------------------------------------------------------------------------------ numbers
 
 
-def test_the_millionth_commit_comes_after_the_one_before_it(tmp_path):
-    committed(tmp_path, [1, 2, 3, 4], first=999_998)
-    names = [path.name for path in commit_files(tmp_path)]
-    assert names == ["state-1000000.ckpt", "state-1000001.ckpt"]
-    assert opened(tmp_path)[:2] == ([1, 2, 3, 4], 4)
+@pytest.mark.parametrize("first", [1, 999_998, 999_999, 1_000_000])
+def test_a_run_resumes_from_the_newest_commit(first, tmp_path):
+    written(tmp_path, [1, 2], first=first)
+    assert names(tmp_path) == [name_of(first), name_of(first + 1)]
+    rows, round, journal = resumed(tmp_path)
+    assert (rows, round, journal.number, journal.status) == ([1, 2], 2, first + 1, "running")
+    journal.add("rounds", {"round": 3})
+    journal.commit(snapshot(3), [])
+    assert names(tmp_path) == [name_of(first + 1), name_of(first + 2)]
+    assert resumed(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
-@pytest.mark.parametrize("first", [999_998, 999_999, 1_000_000])
-def test_a_run_resumes_from_the_newest_commit_around_a_million(first, tmp_path):
-    committed(tmp_path, [1, 2], first)
-    assert [path.name for path in commit_files(tmp_path)] == [name_of(first), name_of(first + 1)]
-    rows, round, going = opened(tmp_path)
-    assert (rows, round, going.number) == ([1, 2], 2, first + 1)
-    going.add("rounds", {"round": 3})
-    going.commit(snapshot(3), [])
-    names = [path.name for path in commit_files(tmp_path)]
-    assert names == [name_of(first + 1), name_of(first + 2)]
-    assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
-
-
-def test_the_previous_commit_is_used_when_the_millionth_is_damaged(tmp_path):
-    committed(tmp_path, [1, 2], first=999_999)
-    (tmp_path / name_of(1_000_000)).write_bytes(b"no commit")
-    with pytest.warns(
-        UserWarning,
-        match=r"state-1000000\.ckpt: is not a fedsim checkpoint; resuming from the commit before",
-    ):
-        rows, round, going = opened(tmp_path)
-    assert (rows, round, going.number) == ([1], 1, 1_000_000)
+@pytest.mark.parametrize("round", [0, 2])
+def test_the_first_and_the_last_round_are_resumed_from(round, tmp_path):
+    written(tmp_path, [round])
+    assert resumed(tmp_path, 2)[:2] == ([round], round)
 
 
 ODD = [
@@ -83,120 +88,258 @@ ODD = [
     "state-000001.ckpt.tmp",
     "state-1e6.ckpt",
     f"state-{'9' * 200}.ckpt",
+    LOG,
 ]
 
 
 def test_files_with_other_names_are_not_commits(tmp_path):
-    committed(tmp_path, [1, 2])
-    for name in ODD:
+    written(tmp_path, [1, 2])
+    for name in ODD[:-1]:
         (tmp_path / name).write_bytes((tmp_path / name_of(2)).read_bytes())
-        assert number_of(name) == -1
-    assert [path.name for path in commit_files(tmp_path)] == [name_of(1), name_of(2)]
-    rows, round, going = opened(tmp_path)
-    assert (rows, round, going.number) == ([1, 2], 2, 2)
+    assert [number_of(name) for name in ODD] == [-1] * len(ODD)
+    assert names(tmp_path) == [name_of(1), name_of(2)] and resumed(tmp_path)[:2] == ([1, 2], 2)
     for number in (0, 1, 999_999, 10**6, 10**9):
         assert number_of(name_of(number)) == number
 
 
-# ------------------------------------------------------------------------------ the order of writes
+# ------------------------------------------------------------------------------ what is on the disk
 
 
-def test_the_rows_of_a_commit_are_written_before_it(tmp_path, monkeypatch):
-    """A process that ends between the two leaves rows without a commit, never the reverse."""
-    written = []
-    append, write = files.append, files.write
-    monkeypatch.setattr(
-        files, "append", lambda path, *rest: (written.append(path.name), append(path, *rest))[1]
-    )
-    monkeypatch.setattr(
-        files, "write", lambda path, *rest: (written.append(path.name), write(path, *rest))[1]
-    )
-    committed(tmp_path, [1, 2])
-    assert written == [LOG, name_of(1), LOG, name_of(2)]
+def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
+    journal = Journal(tmp_path, {"seed": 1})
+    for round in (1, 2, 3):
+        (tmp_path / f"rows-{round}").write_text("x")
+        journal.add("rounds", {"round": round})
+        journal.commit(snapshot(round), [f"rows-{round}"])
+        assert (journal.number, journal.round, bytes(journal.pending)) == (round, round, b"")
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there == {LOG, name_of(2), name_of(3), "rows-2", "rows-3"}
+    assert (tmp_path / LOG).stat().st_size == journal.length
+
+    with (tmp_path / LOG).open("ab") as log:
+        log.write(b"never committed")
+    rows, round, again = resumed(tmp_path)
+    assert (rows, round, again.length) == ([1, 2, 3], 3, journal.length)
+    again.add("rounds", {"round": 4})
+    again.commit(snapshot(4), [])
+    lines = (tmp_path / LOG).read_bytes().splitlines()
+    assert [json.loads(line)[1]["round"] for line in lines] == [1, 2, 3, 4]
+    with pytest.raises(CheckpointError, match="seed: 1, now 2"):
+        Journal(tmp_path, {"seed": 2}).resume(9)
 
 
-class Ended(BaseException):
-    """Stands for the end of a process."""
+def test_commits_are_whole_and_kept_ones_there_whenever_the_process_is_killed(tmp_path):
+    """Five commits of which those of rounds 1 and 3 stay, with their files, at every operation."""
+    pace = Pace(keep=frozenset({1, 3}))
+
+    def commit_all(folder):
+        journal = Journal(folder, {}, pace)
+        last = journal.resume(5)  # without a warning: every commit on the disk has its rows
+        for round in range(1 if last is None else last.values["round"] + 1, 6):
+            (folder / f"rows-{round}").write_text("x")
+            journal.add("rounds", {"round": round})
+            journal.commit(snapshot(round), [f"rows-{round}"])
+
+    for n in itertools.count(1):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        with contextlib.suppress(Killed), Disk(folder, at=n) as disk:
+            commit_all(folder)
+        commit_all(folder)
+        kept = [read_commit(path) for path in commit_files(folder)]
+        assert [commit.round for commit in kept] == [1, 3, 4, 5]
+        assert {path.name for path in folder.glob("rows-*")} == {f"rows-{k}" for k in (1, 3, 4, 5)}
+        rows = commits.read_log(kept[1], kept[1].full).tables["rounds"]
+        assert [row["round"] for row in rows] == [1, 2, 3]
+        if not disk.struck:
+            break
+    assert n > 40
+
+    last = Journal(folder, {}, Pace(keep=frozenset({3})))
+    last.resume(6)
+    last.commit(snapshot(6), [])
+    assert [read_commit(path).round for path in commit_files(folder)] == [3, 5, 6]
+    assert Journal(None, {}, pace).due(1) is False
+    assert Journal(tmp_path, {}, pace).due(3) and not Journal(tmp_path, {}, pace).due(2)
 
 
-@pytest.mark.parametrize("at", [1, 2])
-def test_a_process_that_ends_during_a_commit_leaves_the_previous_one(at, tmp_path, monkeypatch):
-    """The first or the second write of the third commit never happens."""
-    writer = committed(tmp_path, [1, 2])
-    count = 0
+def test_the_oldest_of_three_commits_is_deleted(tmp_path):
+    """As if the process had ended before it did so."""
+    written(tmp_path, [1, 2])
+    (tmp_path / name_of(3)).write_bytes((tmp_path / name_of(2)).read_bytes())
+    assert resumed(tmp_path)[1] == 2
+    assert names(tmp_path) == [name_of(2), name_of(3)]
 
-    def ending(real):
-        def write(*arguments):
-            nonlocal count
-            count += 1
-            if count >= at:
-                raise Ended
-            return real(*arguments)
 
-        return write
+def test_commits_are_due_by_rounds_or_seconds_within_their_cost(tmp_path, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    rounds = Journal(tmp_path, {}, Pace(10.0, 3))
+    seconds = Journal(tmp_path, {})
+    assert [round for round in range(1, 8) if rounds.due(round)] == [3, 6] and not seconds.due(3)
+    clock[0] += 9.9
+    assert not seconds.due(1)
+    clock[0] += 0.1
+    assert seconds.due(1) and rounds.due(1)
+    seconds.cost = 1.0  # expensive: at most 2 % of the time
+    assert not seconds.due(1)
+    clock[0] += 40.0
+    assert seconds.due(1)
+    assert not Journal(None, {}, Pace(0.0, 1)).due(1)
+    seconds.commit(snapshot(1), [])
+    assert seconds.committed == clock[0] and seconds.cost == 0.0 and not seconds.due(1)
 
-    with monkeypatch.context() as patched, pytest.raises(Ended):
-        patched.setattr(journal.files, "append", ending(files.append))
-        patched.setattr(journal.files, "write", ending(files.write))
-        writer.add("rounds", {"round": 3})
-        writer.commit(snapshot(3), [])
-    assert count == at
-    # Without a warning: every commit on the disk has its rows.
-    rows, round, going = opened(tmp_path)
+
+def test_a_journal_without_a_folder_only_collects_rows():
+    journal = Journal(None, {})
+    journal.add("rounds", {"round": 1}, {"round": 2})
+    journal.commit(snapshot(1), [])
+    assert journal.records == {"rounds": [{"round": 1}, {"round": 2}]}
+    assert journal.resume(1) is None and journal.number == 0
+
+
+# ---------------------------------------------------------------------------- rounds that are added
+
+ALL = {"rounds", "summary"}
+ENDS = [  # how a run of two rounds ended, its rounds now -> its tables, and whether it has ended
+    ("done", 2, ALL, "done"),
+    ("done", 5, {"rounds"}, "running"),
+    ("diverged", 5, ALL, "diverged"),
+]
+
+
+@pytest.mark.parametrize(("status", "rounds", "tables", "now"), ENDS)
+def test_rows_after_the_mark_are_those_of_a_run_that_gets_no_more_rounds(
+    status, rounds, tables, now, tmp_path
+):
+    written(tmp_path, [1, 2], status)
+    assert shown(tmp_path, rounds) == ([1, 2], 2, now)
+    rows, round, journal = resumed(tmp_path, rounds)
     assert (rows, round) == ([1, 2], 2)
-    going.add("rounds", {"round": 3})
-    going.commit(snapshot(3), [])
-    assert opened(tmp_path)[:2] == ([1, 2, 3], 3)
+    assert set(committed(tmp_path, rounds).tables) == set(journal.records) == tables
 
 
-# ------------------------------------------------------------------------ rows of clients in a file
-
-SIZE = 12
-
-
-@pytest.fixture
-def rows(tmp_path):
-    """A file with a row of each of three clients; all rows have the same bytes."""
-    file = RowFile(tmp_path, 0, SIZE, 3)
-    file.append(np.arange(3), np.full((3, SIZE), 7, np.uint8))
-    yield file
-    file.close()
+def test_added_rounds_replace_the_rows_after_the_mark(tmp_path):
+    length = written(tmp_path, [1], "done").length
+    _, _, longer = resumed(tmp_path, 2)
+    assert longer.length < length
+    longer.add("rounds", {"round": 2})
+    longer.commit(snapshot(2), [])
+    rows, round, journal = resumed(tmp_path, 2)
+    assert (rows, round) == ([1, 2], 2) and "summary" not in journal.records
 
 
-def test_rows_are_read_as_they_were_written(rows):
-    assert (rows.read(np.arange(3)) == 7).all()
-    assert rows.offset.tolist() == [0, HEAD + SIZE, 2 * (HEAD + SIZE)]
+# ------------------------------------------------------------------------------------------- damage
 
 
-def test_a_row_of_another_client_is_refused(rows):
-    """The same bytes at the same place, but of another client."""
-    rows.offset[[0, 1]] = rows.offset[[1, 0]]
-    for client in (0, 1):
-        with pytest.raises(CheckpointError, match=f"the row of client {client} is damaged"):
-            rows.read(np.array([client]))
-    assert (rows.read(np.array([2])) == 7).all()
+@pytest.mark.parametrize("first", [1, 999_999])
+def test_a_damaged_commit_is_skipped_and_two_are_refused(first, tmp_path):
+    """The warning points at the caller's line, and the number of the damaged one is not used."""
+    written(tmp_path, [1, 2], first=first)
+    damaged = name_of(first + 1)
+    (tmp_path / damaged).write_bytes(b"no commit")
+    assert shown(tmp_path) == ([1], 1, "running")
+    text = f"{damaged}: is not a fedsim checkpoint; resuming from the commit before"
+    with pytest.warns(UserWarning, match=re.escape(text)) as caught:
+        rows, round, journal = resumed(tmp_path)
+    assert (rows, round, journal.number) == ([1], 1, first + 1)
+    assert caught[0].filename == __file__
+    journal.commit(snapshot(3), [])
+    assert names(tmp_path) == [name_of(first), name_of(first + 2)]
+
+    for path in commit_files(tmp_path):
+        path.write_bytes(b"no commit")
+    with pytest.raises(CheckpointError, match=r"no intact commit to resume from; --force starts"):
+        resumed(tmp_path)
+    with pytest.raises(CheckpointError, match=r"is not a fedsim checkpoint\n.*is not a fedsim"):
+        committed(tmp_path, 9)
 
 
-def test_a_row_that_was_moved_to_another_place_is_refused(rows):
-    """The client's own row with its checksum, copied to where a newer one starts."""
-    first = int(rows.offset[0])
-    rows.append(np.array([0]), np.full((1, SIZE), 7, np.uint8))
-    path = rows.folder / rows.name
-    whole = bytearray(path.read_bytes())
-    old, new = (slice(at, at + HEAD + SIZE) for at in (first, int(rows.offset[0])))
-    whole[new] = whole[old]
-    path.write_bytes(whole)
-    with pytest.raises(CheckpointError, match="the row of client 0 is damaged"):
-        rows.read(np.array([0]))
+SPOILED = [  # what of a log of two rounds is replaced; whether the first commit can be read then
+    (b'"round": 2', b'"round": 7', True),
+    (b'"round": 1', b'"round": 7', False),
+    (b"2}]\n", b"2}]", True),
+]
+
+
+@pytest.mark.parametrize(("status", "rounds"), [("running", 9), ("done", 2), ("done", 9)])
+@pytest.mark.parametrize(("old", "new", "is_known"), SPOILED)
+def test_rows_that_do_not_match_a_commit_are_never_used(
+    old, new, is_known, status, rounds, tmp_path
+):
+    """Mostly with as many bytes: only the hashes in the commit tell."""
+    written(tmp_path, [1, 2], status)
+    (tmp_path / LOG).write_bytes((tmp_path / LOG).read_bytes().replace(old, new))
+    if is_known:
+        assert shown(tmp_path, rounds) == ([1], 1, "running")
+        with pytest.warns(UserWarning, match=r"does not match log\.jsonl.*the commit before"):
+            assert resumed(tmp_path, rounds)[:2] == ([1], 1)
+        (tmp_path / LOG).unlink()
+    for read in (committed, resumed):
+        with pytest.raises(CheckpointError, match=r"000001\.ckpt: does not match log\.jsonl"):
+            read(tmp_path, rounds)
+
+
+@pytest.mark.parametrize("round", [-1, 3])
+def test_a_commit_of_an_impossible_round_is_damaged(round, tmp_path):
+    written(tmp_path, [round])
+    with pytest.raises(CheckpointError, match=f"is of round {round}, but the run has 2"):
+        resumed(tmp_path, 2)
 
 
 @pytest.mark.parametrize(
-    "byte", [*range(4), *range(HEAD, HEAD + SIZE)]
-)  # between them it is filled up
-def test_every_byte_of_a_row_counts(byte, rows):
-    path = rows.folder / rows.name
-    whole = bytearray(path.read_bytes())
-    whole[HEAD + SIZE + byte] ^= 1
-    path.write_bytes(whole)
-    with pytest.raises(CheckpointError, match="client 1"):
-        rows.read(np.array([1]))
+    ("values", "reason"),
+    [
+        ({"identity": {}}, "KeyError: 'log'"),
+        ({"identity": {}, "log": 3, "files": [], "run": {"round": 1}}, "KeyError"),
+        ({"identity": {}, "log": 3, "files": [], "run": {"round": None}}, "TypeError"),
+        ({"identity": {}, "log": {}, "files": [], "run": {"round": "x"}}, "ValueError"),
+    ],
+)
+def test_an_intact_commit_with_invalid_values_is_damaged(values, reason, tmp_path):
+    (tmp_path / name_of(1)).write_bytes(b"".join(encode(Snapshot(values, {}))))
+    for read in (committed, resumed):
+        with pytest.raises(CheckpointError, match=rf"{name_of(1)}: is damaged: {reason}"):
+            read(tmp_path, 2)
+
+
+# ------------------------------------------------------------ reading while another process commits
+
+
+def test_only_what_is_committed_is_read(tmp_path):
+    assert committed(tmp_path / "none", 9) is None and committed(tmp_path, 9) is None
+    written(tmp_path, [1, 2, 3])
+    with (tmp_path / LOG).open("ab") as log:
+        log.write(b'["rounds", {"round": 4}]\n["rounds", {"rou')
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert shown(tmp_path) == ([1, 2, 3], 3, "running")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_commit_deleted_while_it_is_read_gives_way_to_a_newer_one(tmp_path, monkeypatch):
+    journal = written(tmp_path, [1, 2])
+
+    def late(folder):
+        """Between listing the commits and opening them there are two more, and these are gone."""
+        paths = commit_files(folder)
+        if name_of(1) in [path.name for path in paths]:
+            for round in (3, 4):
+                journal.add("rounds", {"round": round})
+                journal.commit(snapshot(round), [])
+        return paths
+
+    monkeypatch.setattr(commits, "commit_files", late)
+    assert shown(tmp_path) == ([1, 2, 3, 4], 4, "running")
+
+
+def test_an_unreadable_journal_is_read_again_as_long_as_it_changes(tmp_path, monkeypatch):
+    written(tmp_path, [1], "done")
+    (tmp_path / name_of(0)).write_bytes(b"nothing")
+    listed = [[tmp_path / name_of(0)], [tmp_path / name_of(0), tmp_path / name_of(1)]]
+    lists = iter([listed[0], listed[1], listed[1]])
+    monkeypatch.setattr(commits, "commit_files", lambda folder: next(lists))
+    assert shown(tmp_path, 1) == ([1], 1, "done")
+    lists = iter([listed[0], listed[0]])
+    with pytest.raises(CheckpointError, match="is not a fedsim checkpoint"):
+        committed(tmp_path, 1)
+    assert next(lists, None) is None

@@ -20,12 +20,11 @@ from fedsim.errors import Interrupted
 from fedsim.report.figures import QUICK
 from fedsim.runs import derive, directory
 from fedsim.runs.commits import LOG
-from fedsim.runs.compare import _record
 from fedsim.runs.derive import rebuild
 from fedsim.runs.export import exported
 from fedsim.runs.filenames import label_of, names_of, run_files_of
-from fedsim.runs.given import NOTHING_GIVEN
 from fedsim.runs.journal import Journal
+from fedsim.runs.record import record_of_comparison
 from fedsim.runs.unfinished import axes_of
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
@@ -114,7 +113,8 @@ def cut_off(name, path):
     design = design_of(read(base()), methods, vary, tune)
     path.mkdir()
     names = names_of(label_of(cell.key_columns) for cell in design.cells)
-    directory.write_record(path, {**_record(design, jax.devices(), NOTHING_GIVEN), "names": names})
+    record = record_of_comparison(design, jax.devices(), supplied=[])
+    directory.write_record(path, {**record, "names": names})
     return [(cell.key_columns, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
 
 

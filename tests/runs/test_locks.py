@@ -14,20 +14,20 @@ from fedsim.cli import interrupts
 from fedsim.cli.entry import cli, main, modules
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
-from fedsim.runs.directory import claimed
+from fedsim.runs.directory import open_run_directory
 from fedsim.runs.lock import LOCK, held
 
 
 def test_a_lock_is_freed_in_a_renamed_directory(tmp_path):
     """A holds x; x becomes y, and B begins a new x: A's end frees y, and B still holds x."""
     x, y = tmp_path / "x", tmp_path / "y"
-    a, b = claimed(x, False, False), claimed(x, False, False)
+    a, b = open_run_directory(x, False, False), open_run_directory(x, False, False)
     a.__enter__()
     x.rename(y)
     b.__enter__()
     a.__exit__(None, None, None)
     assert (x / LOCK).exists() and not (y / LOCK).exists()
-    with pytest.raises(LockedError), claimed(x, False, False):
+    with pytest.raises(LockedError), open_run_directory(x, False, False):
         pass
     b.__exit__(None, None, None)
     assert not x.exists() and y.is_dir() and files.CLAIMS == set()
@@ -36,17 +36,17 @@ def test_a_lock_is_freed_in_a_renamed_directory(tmp_path):
 def test_a_created_folder_is_removed_only_if_it_is_still_the_same(tmp_path):
     """Another run has just created the same folders, which are still empty."""
     out = tmp_path / "reports" / "x"
-    with claimed(out, False, False):
+    with open_run_directory(out, False, False):
         (tmp_path / "reports").rename(tmp_path / "elsewhere")
         out.mkdir(parents=True)
     assert out.is_dir() and (tmp_path / "elsewhere").is_dir()
-    with claimed(tmp_path / "other" / "x", False, False):
+    with open_run_directory(tmp_path / "other" / "x", False, False):
         pass
     assert not (tmp_path / "other").exists()
 
 
 def test_a_lock_of_another_process_stays(tmp_path):
-    with claimed(tmp_path / "x", False, False):
+    with open_run_directory(tmp_path / "x", False, False):
         (tmp_path / "x" / LOCK).unlink()
         (tmp_path / "x" / LOCK).write_text("of somebody else")
     assert (tmp_path / "x" / LOCK).read_text() == "of somebody else"
@@ -58,7 +58,7 @@ def test_an_interrupt_frees_the_lock_in_a_renamed_directory(tmp_path, monkeypatc
     ended = []
     monkeypatch.setattr(interrupts.os, "_exit", ended.append)
     monkeypatch.setattr(interrupts, "WRITING", threading.RLock())  # whose owner would be gone
-    with claimed(x, False, False):
+    with open_run_directory(x, False, False):
         x.rename(y)
         x.mkdir()
         (x / LOCK).write_text("of somebody else")
@@ -79,7 +79,7 @@ def test_an_interrupt_frees_the_lock_in_a_renamed_directory(tmp_path, monkeypatc
 )
 def test_nothing_is_written_into_a_directory_that_replaced_the_locked_one(write, tmp_path):
     x, mine = tmp_path / "x", tmp_path / "x" / "rounds.csv"
-    with claimed(x, False, False):
+    with open_run_directory(x, False, False):
         write(mine)
         x.rename(tmp_path / "y")
         with pytest.raises(

@@ -1,9 +1,7 @@
-"""Commits, logs, row files and whole files: what is written, read back, taken back and refused."""
+"""Checkpoints, row files and whole files: what is written, read back and refused."""
 
-import contextlib
 import errno
-import itertools
-import json
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -12,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from faulty import Disk, Killed
 
 import fedsim
 from fedsim.disk import files
@@ -29,12 +26,10 @@ from fedsim.disk.checkpoint import (
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.engine import store
 from fedsim.engine.memory import Memories, Memory
-from fedsim.errors import CheckpointError, CorruptError, DirectoryError
-from fedsim.runs import commits, directory
-from fedsim.runs.commits import committed
+from fedsim.errors import CheckpointError, CorruptError, DirectoryError, LockedError
+from fedsim.runs import directory
 from fedsim.runs.differences import differences
-from fedsim.runs.journal import Journal, Pace
-from fedsim.runs.lock import _holder
+from fedsim.runs.lock import LOCK, demand_free
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 RNG = np.random.default_rng(24)
@@ -101,206 +96,112 @@ def test_rows_are_restored_from_their_bytes():
         assert back[name].dtype == rows[name].dtype and np.array_equal(back[name], rows[name]), name
 
 
-def test_a_row_file_appends_compacts_and_ignores_uncommitted_rows(tmp_path):
-    file, rows = RowFile(tmp_path, 0, 5, 10), RNG.integers(0, 256, (3, 5)).astype(np.uint8)
-    assert (
-        file.name == "memory-0.rows"
-        and not file.read(np.array([1])).any()
-        and not (tmp_path / file.name).exists()
-    )
-    file.append(np.array([], int), rows[:0])
-    assert file.length == 0 and file.file is None
-    file.append(np.array([4, 0, 9]), rows)
-    assert file.length == 3 * 13 == (tmp_path / file.name).stat().st_size and file.offset[
-        [4, 0, 9, 1]
-    ].tolist() == [
-        0,
-        13,
-        26,
-        -1,
-    ]
-    assert np.array_equal(
-        file.read(np.array([9, 1, 4, 0])), np.stack([rows[2], np.zeros(5), rows[0], rows[1]])
-    )
-    assert not file.needs_compaction(0)
-    for _ in range(3):
-        file.append(np.array([0]), rows[:1])
-    assert file.length == 6 * 13 and not file.needs_compaction(0)  # half of the rows are in use
-    file.append(np.array([0]), rows[2:])
-    assert file.needs_compaction(0) and file.needs_compaction(12) and not file.needs_compaction(13)
-    fresh = file.compacted()
-    assert (fresh.name, fresh.length, file.file) == ("memory-1.rows", 3 * 13, None)
-    assert np.array_equal(fresh.read(np.array([0, 4, 9])), np.stack([rows[2], rows[0], rows[2]]))
-    assert np.array_equal(file.read(np.array([0])), rows[2:])  # opened again
-    again = RowFile(tmp_path, 1, 5, 10)
-    again.length, again.offset[:] = 13, fresh.offset
-    again.open()
-    assert (
-        tmp_path / again.name
-    ).stat().st_size == 13  # what lies beyond the length was never committed
-    longer = RowFile(tmp_path, 1, 5, 10)
-    longer.length = 14
-    with pytest.raises(CorruptError, match="is shorter than the 14 bytes it had"):
-        longer.open()
-    with pytest.raises(CheckpointError, match="the row of client 9 is damaged"):
-        again.read(np.array([9]))
-    for one in (file, fresh, again, longer):
-        one.close()
+# ------------------------------------------------------------------------ rows of clients in a file
+
+SIZE = 5
 
 
-def test_a_row_that_was_moved_is_damaged(tmp_path):
-    file = RowFile(tmp_path, 0, 4, 3)
-    file.append(np.array([0, 1]), np.full((2, 4), 7, np.uint8))
-    file.offset[[0, 1]] = file.offset[[1, 0]]
-    with pytest.raises(CheckpointError, match="client 0"):
-        file.read(np.array([0]))
+def ids(*numbers):
+    return np.array(numbers, int)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A file with a row of each of three clients; all rows have the same bytes."""
+    file = RowFile(tmp_path, 0, SIZE, 3)
+    file.append(np.arange(3), np.full((3, SIZE), 7, np.uint8))
+    yield file
     file.close()
 
 
-def snapshot(round=1, status="running"):
-    return Snapshot({"round": round, "status": status}, {"w": np.arange(3)})
+def test_a_row_file_is_made_by_its_first_row_and_absent_rows_are_zero(tmp_path):
+    file = RowFile(tmp_path, 0, SIZE, 10)
+    assert not file.read(ids(1)).any()
+    file.append(ids(), np.zeros((0, SIZE), np.uint8))
+    assert file.length == 0 and list(tmp_path.iterdir()) == []
+    values = RNG.integers(0, 256, (3, SIZE)).astype(np.uint8)
+    file.append(ids(4, 0, 9), values)
+    assert file.offset[[4, 0, 9, 1]].tolist() == [0, HEAD + SIZE, 2 * (HEAD + SIZE), -1]
+    assert file.length == 3 * (HEAD + SIZE) == (tmp_path / file.name).stat().st_size
+    expected = np.stack([values[2], np.zeros(SIZE), values[0], values[1]])
+    assert np.array_equal(file.read(ids(9, 1, 4, 0)), expected)
+    file.close()
 
 
-def test_a_journal_keeps_two_commits_and_their_files(tmp_path):
-    journal = Journal(tmp_path, {"seed": 1})
-    for round in (1, 2, 3):
-        (tmp_path / f"rows-{round}").write_text("x")
-        journal.add("rounds", {"round": round})
-        assert journal.pending
-        journal.commit(snapshot(round), [f"rows-{round}"])
-        assert (journal.number, journal.round, journal.status, bytes(journal.pending)) == (
-            round,
-            round,
-            "running",
-            b"",
-        )
-    there = {path.name for path in tmp_path.iterdir()}
-    assert there == {"log.jsonl", "state-000002.ckpt", "state-000003.ckpt", "rows-2", "rows-3"}
-    assert (tmp_path / "log.jsonl").stat().st_size == journal.length
-    with open(tmp_path / "log.jsonl", "ab") as log:
-        log.write(b"never committed")
-    back = Journal(tmp_path, {"seed": 1})
-    loaded = back.resume(9)
-    assert loaded.values["round"] == 3 and np.array_equal(loaded.arrays["w"], np.arange(3))
-    assert (
-        back.records == {"rounds": [{"round": n} for n in (1, 2, 3)]}
-        and back.length == journal.length
-    )
-    assert (back.number, back.status, back.round) == (3, "running", 3)
-    back.add("rounds", {"round": 4})
-    back.commit(snapshot(4), [])
-    lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
-    assert [json.loads(line)[1]["round"] for line in lines] == [1, 2, 3, 4]
-    assert Journal(tmp_path, {"seed": 1}).resume(9).values["round"] == 4
-    with pytest.raises(CheckpointError, match="seed: 1, now 2"):
-        Journal(tmp_path, {"seed": 2}).resume(9)
+def test_a_file_of_which_more_than_half_was_replaced_is_compacted(rows):
+    for _ in range(3):
+        assert not rows.needs_compaction(0)  # at least half of the rows are in use
+        rows.append(ids(0), np.full((1, SIZE), 8, np.uint8))
+    rows.append(ids(0), np.full((1, SIZE), 9, np.uint8))
+    spare = rows.length - 2 * 3 * (HEAD + SIZE)
+    assert rows.needs_compaction(spare - 1) and not rows.needs_compaction(spare)
+    fresh = rows.compacted()
+    assert (fresh.name, fresh.length, rows.file) == ("memory-1.rows", 3 * (HEAD + SIZE), None)
+    for file in (fresh, rows):  # the older one is opened again
+        assert file.read(ids(0, 1, 2))[:, 0].tolist() == [9, 7, 7]
+    fresh.close()
 
 
-def test_kept_commits_are_there_whenever_the_process_is_killed(tmp_path):
-    """Five commits of which those of rounds 1 and 3 stay, with their files, at every operation."""
-    pace = Pace(keep=frozenset({1, 3}))
-
-    def commit_all(folder):
-        journal = Journal(folder, {}, pace)
-        resumed = journal.resume(5)
-        for round in range(1 if resumed is None else resumed.values["round"] + 1, 6):
-            (folder / f"rows-{round}").write_text("x")
-            journal.add("rounds", {"round": round})
-            journal.commit(snapshot(round), [f"rows-{round}"])
-
-    for n in itertools.count(1):
-        folder = tmp_path / str(n)
-        folder.mkdir()
-        with contextlib.suppress(Killed), Disk(folder, at=n) as disk:
-            commit_all(folder)
-        commit_all(folder)
-        paths = commits.commit_files(folder)
-        assert [commits.read_commit(path).round for path in paths] == [1, 3, 4, 5]
-        assert {path.name for path in folder.glob("rows-*")} == {f"rows-{k}" for k in (1, 3, 4, 5)}
-        log = commits.read_log(commits.read_commit(paths[1]), commits.read_commit(paths[1]).full)
-        assert [row["round"] for row in log.tables["rounds"]] == [1, 2, 3]
-        if not disk.struck:
-            break
-    assert n > 40
-
-    last = Journal(tmp_path / str(n), {}, Pace(keep=frozenset({3})))
-    last.resume(6)
-    last.commit(snapshot(6), [])
-    paths = commits.commit_files(tmp_path / str(n))
-    assert [commits.read_commit(path).round for path in paths] == [3, 5, 6]
-    assert Journal(None, {}, pace).due(1) is False
-    assert Journal(tmp_path, {}, pace).due(3) and not Journal(tmp_path, {}, pace).due(2)
+def test_compaction_copies_rows_beyond_a_chunk_once_each(tmp_path):
+    n = 2 * 4096 + 2
+    file = RowFile(tmp_path, 0, 2, n)
+    values = np.arange(n, dtype=np.uint16).view(np.uint8).reshape(n, 2)
+    file.append(np.arange(n), values)
+    fresh = file.compacted()
+    assert fresh.length == n * (HEAD + 2) and np.array_equal(fresh.read(np.arange(n)), values)
+    fresh.close()
 
 
-def test_rows_after_the_mark_are_removed_when_rounds_are_added(tmp_path):
-    journal = Journal(tmp_path, {})
-    journal.add("rounds", {"round": 1})
-    journal.mark()
-    journal.add("summary", {"final": 0.5})
-    journal.commit(snapshot(1, "done"), [])
-    assert set(Journal(tmp_path, {}).records) == set()
-    same, longer = Journal(tmp_path, {}), Journal(tmp_path, {})
-    assert same.resume(1) and set(same.records) == {"rounds", "summary"}
-    assert longer.resume(2) and set(longer.records) == {"rounds"} and longer.length < same.length
-    longer.add("rounds", {"round": 2})
-    longer.commit(snapshot(2), [])
-    assert Journal(tmp_path, {}).resume(2).values["round"] == 2
-    end = Journal(tmp_path, {})
-    end.resume(2)
-    assert [row["round"] for row in end.records["rounds"]] == [
-        1,
-        2,
-    ] and "summary" not in end.records
+def test_what_lies_beyond_the_length_of_a_row_file_was_never_committed(rows):
+    again = RowFile(rows.folder, 0, SIZE, 3)
+    again.length = HEAD + SIZE
+    again.offset[:] = rows.offset
+    again.open()
+    assert (rows.folder / rows.name).stat().st_size == again.length
+    with pytest.raises(CheckpointError, match="the row of client 2 is damaged"):
+        again.read(ids(2))
+    again.close()
+    longer = RowFile(rows.folder, 0, SIZE, 3)
+    longer.length = HEAD + SIZE + 1
+    with pytest.raises(CorruptError, match=f"is shorter than the {longer.length} bytes it had"):
+        longer.open()
+    longer.close()
 
 
-def test_commits_are_due_by_rounds_or_seconds_within_their_cost(tmp_path, monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    rounds, seconds = Journal(tmp_path, {}, Pace(10.0, 3)), Journal(tmp_path, {})
-    assert [round for round in range(1, 8) if rounds.due(round)] == [3, 6] and not seconds.due(3)
-    clock[0] += 9.9
-    assert not seconds.due(1)
-    clock[0] += 0.1
-    assert seconds.due(1) and rounds.due(1)
-    seconds.cost = 1.0  # expensive: at most 2 % of the time
-    assert not seconds.due(1)
-    clock[0] += 40.0
-    assert seconds.due(1)
-    assert not Journal(None, {}, Pace(0.0, 1)).due(1)
-    seconds.commit(snapshot(), [])
-    assert seconds.committed == clock[0] and seconds.cost == 0.0 and not seconds.due(1)
+def test_a_row_of_another_client_is_refused(rows):
+    """The same bytes at the same place, but of another client."""
+    rows.offset[[0, 1]] = rows.offset[[1, 0]]
+    for client in (0, 1):
+        with pytest.raises(CheckpointError, match=f"the row of client {client} is damaged"):
+            rows.read(ids(client))
+    assert (rows.read(ids(2)) == 7).all()
 
 
-def test_a_journal_without_a_folder_only_collects_rows():
-    journal = Journal(None, {})
-    journal.add("rounds", {"round": 1}, {"round": 2})
-    journal.commit(snapshot(), [])
-    assert (
-        journal.records == {"rounds": [{"round": 1}, {"round": 2}]}
-        and journal.resume(1) is None
-        and journal.number == 0
-    )
+def test_a_row_that_was_moved_to_another_place_is_refused(rows):
+    """The client's own row with its checksum, copied to where a newer one starts."""
+    first = int(rows.offset[0])
+    rows.append(ids(0), np.full((1, SIZE), 7, np.uint8))
+    path = rows.folder / rows.name
+    whole = bytearray(path.read_bytes())
+    old, new = (slice(at, at + HEAD + SIZE) for at in (first, int(rows.offset[0])))
+    whole[new] = whole[old]
+    path.write_bytes(whole)
+    with pytest.raises(CheckpointError, match="the row of client 0 is damaged"):
+        rows.read(ids(0))
 
 
-def test_a_damaged_commit_is_skipped_and_numbering_continues(tmp_path):
-    journal = Journal(tmp_path, {})
-    for round in (1, 2):
-        journal.commit(snapshot(round), [])
-    (tmp_path / "state-000002.ckpt").write_bytes(b"nothing")
-    (tmp_path / "state-x.ckpt").write_bytes(b"foreign")
-    assert [path.name for path in commits.commit_files(tmp_path)] == [
-        "state-000001.ckpt",
-        "state-000002.ckpt",
-    ]
-    back = Journal(tmp_path, {})
-    with pytest.warns(UserWarning, match="resuming from the commit before"):
-        assert back.resume(9).values["round"] == 1
-    assert back.number == 2
-    back.commit(snapshot(3), [])
-    assert [path.name for path in commits.commit_files(tmp_path)] == [
-        "state-000001.ckpt",
-        "state-000003.ckpt",
-    ]
+def test_every_byte_of_a_row_counts(rows):
+    path = rows.folder / rows.name
+    whole = path.read_bytes()
+    for byte in (*range(4), *range(HEAD, HEAD + SIZE)):  # between them it is filled up
+        spoiled = bytearray(whole)
+        spoiled[HEAD + SIZE + byte] ^= 1
+        path.write_bytes(spoiled)
+        with pytest.raises(CheckpointError, match="client 1"):
+            rows.read(ids(1))
+
+
+# -------------------------------------------------------------------------------------- whole files
 
 
 def test_differences_are_found_at_any_depth():
@@ -390,17 +291,32 @@ def test_errors_of_the_system_name_the_path_and_the_free_space(tmp_path, monkeyp
         files.require_space(tmp_path, 100_000)
 
 
-def test_a_failed_write_leaves_only_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "f"
-    files.write(path, b"old")
+def test_a_file_that_the_user_names_is_written_whole_or_left_unchanged(tmp_path, monkeypatch):
+    """Through a link, onto a device, and when the disk fills up in the middle."""
+    target, link = tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    for content, wanted in (("one", b"one"), (b"two", b"two")):
+        files.write_output(link, content)
+        files.write_output(Path(os.devnull), content)
+        assert target.read_bytes() == wanted and link.is_symlink()
+    assert not Path(os.devnull).is_file()
 
-    def broken(*_):
-        raise OSError(errno.ENOSPC, "full")
+    def unknown(path):
+        raise OSError
 
-    monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(files.DirectoryError, match="full"):
-        files.write(path, b"new")
-    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["f"]
+    # The free space is not known, and not named.
+    monkeypatch.setattr(files.shutil, "disk_usage", unknown)
+    with pytest.raises(DirectoryError, match=r"/none/file.*: No such file or directory$"):
+        files.write_output(tmp_path / "none" / "file", "x")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "write", full)
+    with pytest.raises(DirectoryError, match=r"No space left on device$"):
+        files.write_output(link, "torn")
+    assert target.read_bytes() == b"two"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
 
 
 def test_files_have_the_permissions_of_the_umask(tmp_path):
@@ -416,18 +332,6 @@ def test_files_have_the_permissions_of_the_umask(tmp_path):
     assert {path.stat().st_mode & 0o7777 for path in tmp_path.iterdir()} == {0o666} and len(
         list(tmp_path.iterdir())
     ) == 3
-
-
-def test_compaction_copies_rows_beyond_a_chunk_once_each(tmp_path):
-    n = 2 * 4096 + 2
-    file, values = (
-        RowFile(tmp_path, 0, 2, n),
-        np.arange(2 * n, dtype=np.uint16).view(np.uint8).reshape(n, 4)[:, :2],
-    )
-    file.append(np.arange(n), values)
-    fresh = file.compacted()
-    assert fresh.length == n * (HEAD + 2) and np.array_equal(fresh.read(np.arange(n)), values)
-    fresh.close()
 
 
 def test_files_may_be_written_only_if_their_locked_directory_is_in_place(tmp_path, monkeypatch):
@@ -449,161 +353,6 @@ def test_files_may_be_written_only_if_their_locked_directory_is_in_place(tmp_pat
             files.require_claim(mine / "x")
     finally:
         os.close(folder)
-
-
-def bare_snapshot(round: int, status: str = "running") -> Snapshot:
-    return Snapshot({"round": round, "status": status}, {})
-
-
-def ended(folder) -> None:
-    """A journal that ended after round 1, with a row after the mark."""
-    journal = Journal(folder, {}, Pace(0.0, 1))
-    journal.add("rounds", {"round": 1})
-    journal.mark()
-    journal.add("summary", {"final": 0.5})
-    journal.commit(bare_snapshot(1, "done"), [])
-
-
-def test_an_ended_run_is_read_whole_unless_rounds_are_added(tmp_path):
-    ended(tmp_path)
-    whole, longer = committed(tmp_path, 1), committed(tmp_path, 2)
-    assert whole and (set(whole.tables), whole.round, whole.status) == (
-        {"rounds", "summary"},
-        1,
-        "done",
-    )
-    assert longer and (set(longer.tables), longer.round, longer.status) == (
-        {"rounds"},
-        1,
-        "running",
-    )
-
-
-def test_a_damaged_or_truncated_log_is_refused(tmp_path):
-    ended(tmp_path)
-    log = tmp_path / commits.LOG
-    text = log.read_bytes()
-    for spoiled in (text.replace(b"0.5", b"0.6"), text[:-1], b""):
-        log.write_bytes(spoiled)
-        for read in (lambda: committed(tmp_path, 1), lambda: Journal(tmp_path, {}).resume(1)):
-            with pytest.raises(
-                CheckpointError, match=r"does not match log\.jsonl, which is damaged"
-            ):
-                read()
-    log.write_bytes(text + b"never committed")
-    assert committed(tmp_path, 1) and Journal(tmp_path, {}).resume(1)
-    log.unlink()
-    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not match log\.jsonl"):
-        committed(tmp_path, 1)
-
-
-def test_a_diverged_run_keeps_its_final_tables(tmp_path):
-    journal = Journal(tmp_path, {})
-    journal.add("rounds", {"round": 1})
-    journal.mark()
-    journal.add("summary", {"final": 0.5})
-    journal.commit(bare_snapshot(1, "diverged"), [])
-    loaded, back = committed(tmp_path, 2), Journal(tmp_path, {})
-    assert loaded and set(loaded.tables) == {"rounds", "summary"} and loaded.status == "diverged"
-    assert back.resume(2) and set(back.records) == {"rounds", "summary"}
-
-
-def test_an_unreadable_journal_is_refused_once_it_stops_changing(tmp_path, monkeypatch):
-    ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
-    path.write_bytes(b"nothing")
-    asked = itertools.count()
-
-    def listed_again(folder):
-        assert next(asked) < 4, "it retries for ever"
-        return listed(folder)
-
-    monkeypatch.setattr(commits, "commit_files", listed_again)
-    with pytest.raises(CheckpointError, match="is not a fedsim checkpoint"):
-        committed(tmp_path, 1)
-    assert next(asked) == 2
-
-
-def test_a_journal_that_changes_while_it_is_read_is_read_again(tmp_path, monkeypatch):
-    ended(tmp_path)
-    path, listed = tmp_path / "state-000001.ckpt", commits.commit_files
-    seen = iter([[tmp_path / "state-000000.ckpt"]])
-    (tmp_path / "state-000000.ckpt").write_bytes(b"nothing")
-    monkeypatch.setattr(
-        commits, "commit_files", lambda folder: next(seen, None) or listed(folder)[1:]
-    )
-    loaded = committed(tmp_path, 1)
-    assert path.exists() and loaded and loaded.status == "done"
-
-
-def test_a_warning_points_at_the_caller_s_line(tmp_path):
-    journal = Journal(tmp_path, {})
-    for round in (1, 2):
-        journal.commit(bare_snapshot(round), [])
-    (tmp_path / "state-000002.ckpt").write_bytes(b"nothing")
-    with pytest.warns(UserWarning, match="resuming from the commit before") as caught:
-        Journal(tmp_path, {}).resume(9)
-    assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize("round", [-1, 3])
-def test_a_commit_of_an_impossible_round_is_damaged(tmp_path, round):
-    journal = Journal(tmp_path, {})
-    journal.commit(bare_snapshot(round), [])
-    with pytest.raises(CheckpointError, match=f"is of round {round}, but the run has 2"):
-        Journal(tmp_path, {}).resume(2)
-
-
-def test_the_oldest_of_three_commits_is_deleted(tmp_path):
-    journal = Journal(tmp_path, {})
-    for round in (1, 2):
-        journal.commit(bare_snapshot(round), [])
-    newest = (tmp_path / "state-000002.ckpt").read_bytes()
-    (tmp_path / "state-000003.ckpt").write_bytes(
-        newest
-    )  # as if the process had ended before its cleanup
-    assert Journal(tmp_path, {}).resume(2)
-    assert [path.name for path in commits.commit_files(tmp_path)] == [
-        "state-000002.ckpt",
-        "state-000003.ckpt",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ({"identity": {}}, "KeyError: 'log'"),
-        ({"identity": {}, "log": 3, "files": [], "run": {"round": 1}}, "KeyError"),
-        ({"identity": {}, "log": 3, "files": [], "run": {"round": None}}, "TypeError"),
-        ({"identity": {}, "log": {}, "files": [], "run": {"round": "x"}}, "ValueError"),
-    ],
-)
-def test_an_intact_commit_with_invalid_values_is_damaged(tmp_path, values, reason):
-    (tmp_path / "state-000001.ckpt").write_bytes(b"".join(encode(Snapshot(values, {}))))
-    with pytest.raises(CheckpointError, match=rf"state-000001\.ckpt: is damaged: {reason}"):
-        Journal(tmp_path, {}).resume(2)
-    with pytest.raises(CheckpointError):
-        committed(tmp_path, 2)
-
-
-def test_a_file_that_the_user_names_may_be_a_link_or_a_device(tmp_path, monkeypatch):
-    (tmp_path / "link").symlink_to(tmp_path / "file")
-    for content, wanted in (("one", b"one"), (b"two", b"two")):
-        files.write_output(tmp_path / "link", content)
-        files.write_output(Path(os.devnull), content)
-        assert (tmp_path / "file").read_bytes() == wanted and (tmp_path / "link").is_symlink()
-    assert not Path(os.devnull).is_file()
-
-    def unknown(path):
-        raise OSError
-
-    monkeypatch.setattr(
-        files.shutil, "disk_usage", unknown
-    )  # the free space is not known, and not named
-    with pytest.raises(
-        DirectoryError, match=rf"^{tmp_path}/none/file.*: No such file or directory$"
-    ):
-        files.write_output(tmp_path / "none" / "file", "x")
 
 
 class TwoNumbers(Memories):
@@ -652,41 +401,26 @@ def test_client_memory_is_the_same_in_a_file_and_on_the_device(tmp_path, monkeyp
         one.file.close()
 
 
-def test_a_record_must_be_a_file_and_an_unreadable_lock_is_still_held(tmp_path, monkeypatch):
+def test_a_record_must_be_a_file(tmp_path):
     os.mkfifo(tmp_path / directory.RECORD)
     with pytest.raises(DirectoryError, match="is not a regular file"):
         directory.read_record(tmp_path)
+
+
+HOLDERS = {
+    b"": "by another process",
+    b"3": "by another process",
+    b'{"host": "x", "pid": 7, "since": "then"}': "by process 7 on another machine since then",
+}
+
+
+@pytest.mark.parametrize("content", HOLDERS)
+def test_an_unreadable_lock_is_still_held(content, tmp_path, monkeypatch):
     waits: list[float] = []
     monkeypatch.setattr(time, "sleep", waits.append)
-    lock = tmp_path / "lock"
-    holder = b'{"host": "x", "pid": 7, "since": "then"}'
-    for content, by in (
-        (b"", "by another process"),
-        (b"3", "by another process"),
-        (holder, "by process 7 on another machine since then"),
-    ):
-        lock.write_bytes(content)
-        assert f"in use {by}; wait" in _holder(tmp_path, os.open(lock, os.O_RDONLY))
-    assert len(waits) == 20
-
-
-def test_commits_are_numbered_by_their_names():
-    assert commits.number_of("state-000012.ckpt") == 12
-    assert commits.number_of("state-1000000.ckpt") == 1_000_000
-    others = (
-        "state-12.ckpt",
-        "state-0000012.ckpt",
-        "state-000012.ckpt.tmp",
-        "log.jsonl",
-        "state--00012.ckpt",
-    )
-    assert [commits.number_of(name) for name in others] == [-1] * 5
-
-
-def test_commits_of_the_first_and_of_the_last_round_are_resumed_from(tmp_path):
-    for round in (0, 2):
-        journal = Journal(tmp_path / str(round), {})
-        (tmp_path / str(round)).mkdir()
-        journal.commit(bare_snapshot(round), [])
-        loaded = Journal(tmp_path / str(round), {}).resume(2)
-        assert loaded and loaded.values["round"] == round
+    (tmp_path / LOCK).write_bytes(content)
+    with (tmp_path / LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(LockedError, match=f"in use {HOLDERS[content]}; wait"):
+            demand_free(tmp_path)
+    assert len(waits) == (0 if content else 20)

@@ -5,7 +5,6 @@ import itertools
 import json
 import shutil
 import warnings
-from pathlib import Path
 
 import pytest
 from conftest import WHOLE, if_whole
@@ -244,29 +243,3 @@ def test_a_table_that_no_run_wrote_is_refused_in_one_line(made, tmp_path):
     for act in ("export", "report --out"):
         with pytest.raises(DirectoryError, match="the tables are not as a run writes them"):
             ACTS[act](out)
-
-
-def test_a_file_that_the_user_names_is_written_whole_or_left_unchanged(tmp_path, monkeypatch):
-    """Through a link, onto a device, and when the disk fills up in the middle."""
-    from fedsim.disk import files
-
-    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
-    target.write_text("before")
-    link.symlink_to(target)
-    files.write_output(link, "after")
-    assert target.read_text() == "after" and link.is_symlink()
-    files.write_output(tmp_path / "new.csv", b"new")
-    files.write_output(Path("/dev/null"), "nowhere")
-    assert not Path("/dev/null").is_file()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "write", full)
-    with pytest.raises(DirectoryError, match="No space left on device"):
-        files.write_output(target, "torn")
-    assert target.read_text() == "after" and sorted(p.name for p in tmp_path.iterdir()) == [
-        "link.csv",
-        "new.csv",
-        "target.csv",
-    ]

@@ -13,10 +13,9 @@ from directories import played, tiny, whole
 from faulty import Disk, Killed
 
 import fedsim
-from fedsim.disk.checkpoint import decode
 from fedsim.errors import CheckpointError, DirectoryError, Interrupted, LockedError
 from fedsim.runs import directory, environment
-from fedsim.runs.directory import claimed
+from fedsim.runs.directory import open_run_directory
 
 pytestmark = pytest.mark.essential
 
@@ -295,37 +294,6 @@ def test_the_previous_commit_is_used_if_the_newest_is_damaged(killed, template):
     whole(killed, template[1])
 
 
-def test_two_damaged_commits_are_refused(killed):
-    for path in states(killed):
-        flip(path)
-    with pytest.raises(CheckpointError) as refused:
-        resume(killed)
-    *each, last = str(refused.value).splitlines()
-    assert (
-        len(each) == 2
-        and all("is damaged" in line for line in each)
-        and "--force starts over" in last
-    )
-    fedsim.run(SCENARIO, out=killed, force=True)
-
-
-@pytest.mark.parametrize("damage", ["flipped at its start", "gone"])
-def test_a_damaged_log_is_refused(damage, killed):
-    log = killed / SEED / "log.jsonl"
-    log.unlink() if damage == "gone" else flip(log, 3)
-    with pytest.raises(CheckpointError, match=r"does not match log.jsonl"):
-        resume(killed)
-
-
-def test_the_previous_commit_is_used_if_the_log_is_too_short(killed, template):
-    log = killed / SEED / "log.jsonl"
-    length = decode(states(killed)[-1].read_bytes()).values["log"]["length"]
-    log.write_bytes(log.read_bytes()[: length - 1])
-    with pytest.warns(UserWarning, match="resuming from the commit before"):
-        resume(killed)
-    whole(killed, template[1])
-
-
 @pytest.mark.parametrize("damage", ["flipped", "shorter", "gone"])
 def test_damaged_client_memory_is_refused(damage, killed):
     rows = killed / SEED / "memory-0.rows"
@@ -378,11 +346,11 @@ def test_a_lock_that_was_deleted_between_opening_and_locking_is_opened_again(mon
         flock(file, how)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    with claimed(tmp_path / "run", False, False):
+    with open_run_directory(tmp_path / "run", False, False):
         assert len(calls) == 2
         with (
             pytest.raises(LockedError, match=r"in use by process \d+ on "),
-            claimed(tmp_path / "run", False, True),
+            open_run_directory(tmp_path / "run", False, True),
         ):
             pass
     assert not (tmp_path / "run").exists()

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pandas as pd
 import pytest
 from conftest import WHOLE, if_whole
@@ -16,98 +15,13 @@ from damage import SCENARIO, killed_run
 from directories import bits, played, started, tiny, wait_for_commit, whole, written
 
 import fedsim
-from fedsim.disk.checkpoint import Snapshot
 from fedsim.errors import CheckpointError, Interrupted
 from fedsim.report.mark import in_latex, in_markdown
 from fedsim.runs import commits, derive, directory
-from fedsim.runs.commits import LOG, committed, name_of
 from fedsim.runs.derive import contents, page_of_runs, rebuild
 from fedsim.runs.export import exported
-from fedsim.runs.journal import Journal
 from fedsim.runs.unfinished import UnfinishedRun, demand_reachable, mark_of_runs
 from fedsim.scenario import read
-
-# ------------------------------------------------------------ reading while another process commits
-
-
-def grown(folder, rounds, status="running"):
-    """A journal with a row and a commit for every round; the last one has this status."""
-    journal = Journal(folder, {})
-    for r in rounds:
-        journal.add("rounds", {"round": r})
-        journal.mark()
-        if r == rounds[-1] and status != "running":
-            journal.add("summary", {"final": 0.5})
-        last = status if r == rounds[-1] else "running"
-        journal.commit(Snapshot({"round": r, "status": last}, {"server": np.zeros(2)}), [])
-    return journal
-
-
-def reads(folder, rounds=9):
-    progress = committed(folder, rounds)
-    if progress is None:
-        return None
-    rows = [row["round"] for row in progress.tables["rounds"]]
-    return rows, progress.round, progress.status
-
-
-def test_only_what_is_committed_is_read(tmp_path):
-    assert committed(tmp_path / "none", 9) is None and committed(tmp_path, 9) is None
-    grown(tmp_path, [1, 2, 3])
-    with (tmp_path / LOG).open("ab") as log:
-        log.write(b'["rounds", {"round": 4}]\n["rounds", {"rou')  # appended, but never committed
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert reads(tmp_path) == ([1, 2, 3], 3, "running")
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_commit_deleted_while_it_is_read_gives_way_to_a_newer_one(tmp_path, monkeypatch):
-    journal, listed = grown(tmp_path, [1, 2]), commits.commit_files
-
-    def late(folder):
-        """Between listing the commits and opening them there are two more, and these are gone."""
-        paths = listed(folder)
-        if name_of(1) in [path.name for path in paths]:
-            for r in (3, 4):
-                journal.add("rounds", {"round": r})
-                journal.commit(Snapshot({"round": r, "status": "running"}, {}), [])
-        return paths
-
-    monkeypatch.setattr(commits, "commit_files", late)
-    assert reads(tmp_path) == ([1, 2, 3, 4], 4, "running")
-
-
-def test_a_damaged_commit_is_skipped_and_two_are_an_error(tmp_path):
-    grown(tmp_path, [1, 2])
-    (tmp_path / name_of(2)).write_bytes(b"no commit")
-    assert reads(tmp_path) == ([1], 1, "running")
-    (tmp_path / LOG).write_bytes(b"")
-    with pytest.raises(CheckpointError, match=r"state-000001\.ckpt: does not match log\.jsonl"):
-        committed(tmp_path, 9)
-
-
-@pytest.mark.parametrize(("status", "rounds"), [("running", 9), ("done", 2), ("done", 9)])
-def test_rows_that_do_not_match_a_commit_are_never_shown(status, rounds, tmp_path):
-    """A log of the same length with one other byte: only the hashes in the commit tell."""
-    grown(tmp_path, [1, 2], status)
-    text = (tmp_path / LOG).read_bytes()
-    (tmp_path / LOG).write_bytes(text.replace(b'"round": 2', b'"round": 7'))
-    assert reads(tmp_path, rounds) == ([1], 1, "running")
-    (tmp_path / LOG).write_bytes(text.replace(b'"round": 1', b'"round": 7'))
-    with pytest.raises(CheckpointError, match=r"does not match log\.jsonl"):
-        committed(tmp_path, rounds)
-
-
-def test_a_run_to_which_rounds_are_added_has_not_ended(tmp_path):
-    grown(tmp_path, [1, 2], status="done")
-    assert (
-        reads(tmp_path, rounds=2) == ([1, 2], 2, "done")
-        and "summary" in committed(tmp_path, 2).tables
-    )
-    assert (
-        reads(tmp_path, rounds=5) == ([1, 2], 2, "running")
-        and "summary" not in committed(tmp_path, 5).tables
-    )
 
 
 def test_a_run_can_be_shortened_but_not_below_its_commit_nor_under_a_schedule_of_rounds(

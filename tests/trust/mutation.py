@@ -29,7 +29,13 @@ LOG = Path(__file__).with_name(
 )  # what was killed once is not run again, while its module stays as it is
 FILES = {
     "rules": ("test_rules_by_hand", "test_rules", "test_laws_of_rules", "test_robust_oracles"),
-    "persistence": ("test_persistence_by_hand", "test_power", "test_resume", "test_persistence"),
+    "persistence": (
+        "test_persistence_by_hand",
+        "test_commits",
+        "test_power",
+        "test_resume",
+        "test_persistence",
+    ),
     "statistics": ("test_statistics_by_hand", "test_statistics", "test_verdict"),
     "plan": ("test_plan_by_hand", "test_lanes"),
 }
@@ -44,7 +50,6 @@ WIDER = {  # what those that survive these meet as well
     ),
     "persistence": (
         "test_locks",
-        "test_commits",
         "test_unfinished",
         "test_records",
         "test_again",
