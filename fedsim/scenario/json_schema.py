@@ -85,7 +85,8 @@ class Draft(GenerateJsonSchema):
 
     def generate_inner(self, schema: Any) -> Json:
         """Return the schema of a value, in which sections stand where they are used."""
-        return super().generate_inner({key: schema[key] for key in schema if key != "ref"})
+        without_name: Any = {key: schema[key] for key in schema if key != "ref"}
+        return super().generate_inner(without_name)
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Whether a key gets its own name as a title."""
