@@ -5,6 +5,7 @@ A wrong value is removed, so that its default takes its place, and its path is a
 author's.
 """
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -139,7 +140,7 @@ def _without(document: Document, path: KeyPath) -> Document:
         # The value of an unknown key was meant for another one, whose value is then not known.
         meant = meant_paths(path[:-1], Spec, document.values)
         document = _put(document, path[:-1], _ABSENT)
-        return document._replace(broken=document.broken | meant)
+        return document._replace(broken=document.broken.union(meant))
 
     path = _replaceable(document, path)
     if not path:
@@ -191,24 +192,15 @@ def _neutral_link(links: list[Any], index: int) -> Any:
 
 def _put(document: Document, path: KeyPath, value: Any) -> Document:
     """Return a document with another value at a path; without the key for `_ABSENT`."""
-    return document._replace(values=_with_value(document.values, path, value))
-
-
-def _with_value(holder: Any, path: KeyPath, value: Any) -> Any:
-    """Return a mapping or list with another value at a path below it; unchanged if that is not."""
-    key: Any
-    key, *rest = path
-    if rest:
-        inner = value_at(holder, (key,), _ABSENT)
-        if inner is _ABSENT:
-            return holder
-        value = _with_value(inner, tuple(rest), value)
-
-    if isinstance(holder, list):
-        items = [] if value is _ABSENT else [value]
-        return [*holder[:key], *items, *holder[key + 1 :]]
-    if isinstance(holder, dict) and value is _ABSENT:
-        return {name: inner for name, inner in holder.items() if name != key}
-    if isinstance(holder, dict):
-        return {**holder, key: value}
-    return holder
+    *above, key = path
+    if value_at(document.values, above, _ABSENT) is _ABSENT:
+        return document
+    values = holder = dict(document.values)
+    for outer_key in above:
+        holder[outer_key] = copy.copy(holder[outer_key])
+        holder = holder[outer_key]
+    if value is not _ABSENT:
+        holder[key] = value
+    elif value_at(holder, (key,), _ABSENT) is not _ABSENT:
+        del holder[key]
+    return document._replace(values=values)
