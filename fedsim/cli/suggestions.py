@@ -74,6 +74,7 @@ def _commands_with(context: click.Context, flag: str) -> list[str]:
 
 def _unknown_options(context: click.Context, arguments: list[str]) -> Iterator[tuple[str, str]]:
     """Yield (flag, its value or the word after it) of the options that the command lacks."""
+    options: list[click.Parameter]
     options = [p for p in context.command.get_params(context) if isinstance(p, click.Option)]
     alone = click.Command("alone", params=options, add_help_option=False)
     parser = alone.make_parser(click.Context(alone, resilient_parsing=True))

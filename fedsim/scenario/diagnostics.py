@@ -79,8 +79,7 @@ def problems_of(
       above: the path of the value in the document.
     """
     texts = texts_by_path(document, annotation, value, errors, above)
-    problems = [problem_at(document, path, text) for path, text in texts.items()]
-    return sorted(problems, key=_position)
+    return in_order(document, [problem_at(document, path, text) for path, text in texts.items()])
 
 
 def texts_by_path(
@@ -117,20 +116,16 @@ def _spot(annotation: Any, value: Any, loc: KeyPath) -> Spot:
 
 
 def in_order(document: Document, problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems of several stages in the order of the file, each once.
+    """Return problems in the order of the file, each once; those of its bases come last.
 
     The problems of a mapping without lines are in the order of its keys.
     """
 
     def position(problem: Problem) -> tuple[Any, ...]:
-        return *_position(problem), _indices(document.values, problem.where)
+        indices = _indices(document.values, problem.where)
+        return problem.file or "", problem.line or 0, problem.column or 0, indices
 
     return sorted(dict.fromkeys(problems), key=position)
-
-
-def _position(problem: Problem) -> tuple[str, int, int]:
-    """Return what sorts problems by position: those of the scenario's own file come first."""
-    return problem.file or "", problem.line or 0, problem.column or 0
 
 
 def _indices(values: Any, where: str) -> list[int]:
@@ -452,6 +447,7 @@ def _meaning_of_key(path: KeyPath, section: Any, root: Any) -> tuple[str, list[K
         top = path[0]
         near_by = {place: everywhere[place] for place in everywhere if place.split(".")[0] == top}
         holders = near_by or everywhere
+    paths: list[KeyPath]
     paths = [tuple(f"{place}.{key}".strip(".").split(".")) for place in holders]
     return _belongs_in(holders), paths
 

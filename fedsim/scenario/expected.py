@@ -69,7 +69,13 @@ def type_in_words(annotation: Any, plural: bool = False) -> str:
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
     if origin is Annotated:
-        return _annotated_in_words(arguments[0], arguments[1:], plural)
+        inner, *notes = arguments
+        for note in notes:
+            if isinstance(note, InWords):
+                return note
+            if isinstance(note, AllowedKinds):
+                return _kinds_in_words(note, plural)
+        return type_in_words(inner, plural) + _bounds(inner, notes)
     if origin is Literal:
         return joined(str(value) for value in arguments)
     if origin is list:
@@ -83,16 +89,6 @@ def type_in_words(annotation: Any, plural: bool = False) -> str:
     return plural_noun if plural else singular_noun
 
 
-def _annotated_in_words(annotation: Any, notes: tuple, plural: bool) -> str:
-    """Return what `Annotated[annotation, *notes]` may be."""
-    for note in notes:
-        if isinstance(note, InWords):
-            return note
-        if isinstance(note, AllowedKinds):
-            return _kinds_in_words(note, plural)
-    return type_in_words(annotation, plural) + _bounds(annotation, notes)
-
-
 def _kinds_in_words(kinds: AllowedKinds, plural: bool) -> str:
     families = families_of(kinds)
     command = list_command(families)
@@ -101,7 +97,7 @@ def _kinds_in_words(kinds: AllowedKinds, plural: bool) -> str:
     return f"{with_article(families)}, {{kind: NAME, ...}} or NAME alone ({command})"
 
 
-def _bounds(annotation: Any, notes: tuple) -> str:
+def _bounds(annotation: Any, notes: list[Any]) -> str:
     """Return bounds in words after a space: ` of at least 1`, ` from 0 to below 1`."""
     if annotation is str:
         return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""

@@ -37,32 +37,21 @@ class Key(NamedTuple):
 @per_registry
 def keys() -> dict[tuple[str, ...], list[Key]]:
     """Return path -> its keys: first the common one, then one for each meaning of it to kinds."""
-    keys_of_path: dict[tuple[str, ...], list[Key]] = {}
+    by_meaning: dict[tuple[str, ...], dict[Any, Key]] = {}
     for path, section, field in _walk(Spec, (), set()):
         kinds = () if is_common(section, path[-1]) else (section.name,)
-        _add(keys_of_path.setdefault(path, []), Key(path, field, kinds))
+        described = (field.description, field.default, field.annotation, field.metadata)
+        meaning = (bool(kinds), repr(described))
+        keys_here = by_meaning.setdefault(path, {})
+        known = keys_here.get(meaning, Key(path, field, ()))
+        all_kinds = dict.fromkeys((*known.kinds, *kinds))
+        keys_here[meaning] = known._replace(kinds=tuple(all_kinds))
     for name in CLIENT_SGD:
         path = ("client", name)
-        keys_of_path.setdefault(path, []).append(Key(path, short_field(name), ()))
+        by_meaning.setdefault(path, {})["short"] = Key(path, short_field(name), ())
 
-    for keys_here in keys_of_path.values():
-        keys_here.sort(key=lambda key: bool(key.kinds))
-    return keys_of_path
-
-
-def _add(keys_here: list[Key], key: Key) -> None:
-    """Add a key to those at its path; kinds that mean the same by it share one entry."""
-    for i, known in enumerate(keys_here):
-        if bool(known.kinds) != bool(key.kinds) or _meaning(known.field) != _meaning(key.field):
-            continue
-        kinds = dict.fromkeys((*known.kinds, *key.kinds))
-        keys_here[i] = known._replace(kinds=tuple(kinds))
-        return
-    keys_here.append(key)
-
-
-def _meaning(field: FieldInfo) -> str:
-    return repr((field.description, field.default, field.annotation, field.metadata))
+    common_first = lambda key: bool(key.kinds)
+    return {path: sorted(known.values(), key=common_first) for path, known in by_meaning.items()}
 
 
 def _walk(

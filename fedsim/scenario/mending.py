@@ -171,23 +171,17 @@ def _is_link(path: KeyPath) -> bool:
 
 def _stand_in(document: Document, path: KeyPath) -> Any:
     """Return what takes the place of a wrong value: mostly nothing."""
-    if path in STAND_INS:
-        return STAND_INS[path]
-    match path:
-        case ("wire", int()):
-            return NEUTRAL_STAGE
-        case ("server", int(index)):
-            return _neutral_link(document.values["server"], index)
-    return _ABSENT
-
-
-def _neutral_link(links: list[Any], index: int) -> Any:
-    """Return what takes the place of a link of `server`."""
+    if not _is_link(path):
+        return STAND_INS.get(path, _ABSENT)
+    section, index = path
+    if section == "wire":
+        return NEUTRAL_STAGE
+    links = document.values["server"]
     rules = [i for i, link in enumerate(links) if kind_name(link) in FAMILIES["rule"]]
     other_rules = [i for i in rules if i != index]
     if not other_rules:
         return "mean"
-    return NEUTRAL_STAGE if index < other_rules[0] else NEUTRAL_OPTIMIZER
+    return NEUTRAL_STAGE if path < (*SERVER, other_rules[0]) else NEUTRAL_OPTIMIZER
 
 
 def _put(document: Document, path: KeyPath, value: Any) -> Document:
@@ -195,7 +189,8 @@ def _put(document: Document, path: KeyPath, value: Any) -> Document:
     *above, key = path
     if value_at(document.values, above, _ABSENT) is _ABSENT:
         return document
-    values = holder = dict(document.values)
+    values = dict(document.values)
+    holder: Any = values
     for outer_key in above:
         holder[outer_key] = copy.copy(holder[outer_key])
         holder = holder[outer_key]

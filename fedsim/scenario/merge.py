@@ -64,7 +64,9 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
 
     positions = document.positions
     links = document.values.get("server", [])
-    mixes_only = document.values.get("topology") is not None and _is_mean(fragment["server"])
+    kinds_of_method = [link["kind"] for link in fragment["server"]]
+    # Nodes of a graph mix in place of a mean.
+    mixes_only = document.values.get("topology") is not None and kinds_of_method == ["mean"]
     if isinstance(links, list) and not mixes_only:  # else the schema refuses it
         is_rule = section.family == "rule"
         replaced_links = [] if _sends_nothing(others) else links
@@ -208,11 +210,6 @@ def _server(
     if not keep_optimizers:
         tail = [(i, link) for i, link in tail if families[i] != "optimizer"]
     return [*head, *((None, link) for link in fragment), *tail]
-
-
-def _is_mean(links: list[dict]) -> bool:
-    """Whether a method's server list is a mean alone, in whose place nodes of a graph mix."""
-    return [link["kind"] for link in links] == ["mean"]
 
 
 def _left_open(link: dict, settled: dict[str, dict[str, Any]]) -> dict:
