@@ -136,9 +136,8 @@ class Draft(GenerateJsonSchema):
         for noun, within in WITHIN_KINDS.items():
             if kinds is within:
                 name = f"any_{noun.replace(' ', '_')}.within"
-                if name not in self.shared:
-                    self.share(name, {"description": f"A {noun}.", **self.kinds(kinds)})
-                return self.share(name, self.shared[name])
+                known = self.shared.get(name) or {"description": f"A {noun}.", **self.kinds(kinds)}
+                return self.share(name, known)
         return self.kinds(kinds)
 
     def kinds(self, kinds: AllowedKinds) -> Json:

@@ -18,7 +18,7 @@ from fedsim.scenario.added import settled_keys
 from fedsim.scenario.diagnostics import guess_of_kind, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of, other_sections
-from fedsim.scenario.reader import Document, KeyPath, Position
+from fedsim.scenario.reader import NOWHERE, Document, KeyPath, Position
 from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import METHODS
 from fedsim.scenario.shorthand import call_of, kind_name, meant_as_call
@@ -124,9 +124,16 @@ def _client(client: Any, fragment: dict[str, Any]) -> Any:
         return fragment
     if not isinstance(client, dict):
         return client  # the schema refuses it
-    replaced = {"kind", *_parameters("client", kind_name(client))}
+    replaced = _keys_of_kind(client)
     other_keys = {name: value for name, value in client.items() if name not in replaced}
     return {**other_keys, **fragment}
+
+
+def _keys_of_kind(client: Any) -> set[str]:
+    """Return the keys of a client that belong to its kind; only `kind` if that is unknown."""
+    factory = FAMILIES["client"].get(kind_name(client))
+    parameters = inspect.signature(factory).parameters if factory else ()
+    return {"kind", *parameters}
 
 
 def without_parameters(section: dict[str, Any], kinds: AllowedKinds, kind: Any) -> dict[str, Any]:
@@ -175,12 +182,6 @@ def _merged(section: Any, value: Any) -> Any:
 def _sends_nothing(others: dict[str, Any]) -> bool:
     """Whether a method has no messages, given the other sections that it sets."""
     return others.get("wire") == []
-
-
-def _parameters(family: str, kind: str) -> list[str]:
-    """Return the names of a kind's hyper-parameters; none if the kind is unknown."""
-    factory = FAMILIES[family].get(kind)
-    return list(inspect.signature(factory).parameters) if factory else []
 
 
 def _server(
@@ -266,8 +267,7 @@ def _require_not_edited(document: Document, fragment: dict[str, Any], label: str
     families = ["rule"]
     if "client" in fragment:
         families.append("optimizer")
-        kind = kind_name(document.values.get("client"))
-        replaced |= {("client", name) for name in ("kind", *_parameters("client", kind))}
+        replaced |= {("client", name) for name in _keys_of_kind(document.values.get("client"))}
     for i, link in enumerate(_links(document)):
         if any(kind_name(link) in FAMILIES[family] for family in families):
             replaced.add(("server", i))
@@ -341,8 +341,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
 
 def _way_out(document: Document) -> str:
     """Return how to end a conflict with a method, which may be that of a base."""
-    position = document.positions.get(("method",))
-    if position is not None and position.file:
+    if document.positions.get(("method",), NOWHERE).file:
         return "name a method here, or write method: null to drop that of the base"
     return "remove one of them"
 
