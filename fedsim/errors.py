@@ -203,11 +203,11 @@ class PartitionError(ValueError):
         super().__init__(text)
 
 
-class PrivacyError(ValueError):
-    """Privacy that cannot be accounted for as asked.
+class SectionError(ValueError):
+    """A section that asks for what is impossible.
 
     Attributes:
-      where: the key of the section `privacy` to blame; empty: the section.
+      where: the key of the section to blame; empty: the section.
     """
 
     def __init__(self, where: str, what: str):
@@ -215,16 +215,12 @@ class PrivacyError(ValueError):
         super().__init__(what)
 
 
-class TopologyError(ValueError):
-    """A graph that cannot be made, or that nodes cannot mix over.
+class PrivacyError(SectionError):
+    """Privacy that cannot be accounted for as asked."""
 
-    Attributes:
-      where: the key of the section `topology` to blame.
-    """
 
-    def __init__(self, where: str, what: str):
-        self.where = where
-        super().__init__(what)
+class TopologyError(SectionError):
+    """A graph that cannot be made, or that nodes cannot mix over."""
 
 
 class DirectoryError(Failure, OSError):

@@ -136,11 +136,13 @@ def print_error(error: Exception, farewell: str) -> int:
 
 def _print_problems(error: ScenarioError) -> int:
     """Print every problem of a scenario; on a terminal each with the line that it is about."""
-    from fedsim.cli.excerpt import print_excerpt
-
+    is_terminal = os.environ.get("FORCE_COLOR") or sys.stderr.isatty()
     for problem in error.listed():
         _print(problem.text(error.file), error.exit_code)
-        print_excerpt(problem, error.file)
+        if is_terminal:
+            from fedsim.cli.excerpt import print_excerpt  # takes time, as it needs rich
+
+            print_excerpt(problem, error.file)
     return error.exit_code
 
 

@@ -10,9 +10,6 @@ import click
 from fedsim.errors import near_miss
 from fedsim.synonyms import ABSENT, answer, synonym
 
-# The sections that options of other tools are mostly about, first; keys elsewhere come last.
-SECTIONS = ("data.partition", "client", "server", "cohort", "fleet", "wire", "model")
-
 
 def meant_command(words: list[str], commands: Iterable[str]) -> str:
     """Return what a command that does not exist was meant as.
@@ -39,34 +36,19 @@ def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]
       context: the command's context.
       arguments: the words after the command's name.
     """
-    flags: dict[str, click.Parameter] = {}
-    for parameter in context.command.params:
-        for flag in (*parameter.opts, *parameter.secondary_opts):
-            flags[flag] = parameter
-
-    # The options of a group come before the name of its command.
-    if isinstance(context.command, click.Group):
-        arguments = list(itertools.takewhile(lambda word: word.startswith("-"), arguments))
-    for flag, value in _unknown_options(flags, arguments):
-        meant = _meant_option(context, flags, flag, value)
+    for flag, value in _unknown_options(context, arguments):
+        meant = next(filter(None, _guesses_of_option(context, flag, value)), "")
         yield f"no such option '{flag}'; {meant}" if meant else f"no such option '{flag}'"
 
 
-def _meant_option(
-    context: click.Context, flags: dict[str, click.Parameter], flag: str, value: str
-) -> str:
-    """Return what to write instead of an option, empty if that is not known."""
-    return next(filter(None, _guesses_of_option(context, flags, flag, value)), "")
-
-
-def _guesses_of_option(
-    context: click.Context, flags: dict[str, click.Parameter], flag: str, value: str
-) -> Iterator[str]:
+def _guesses_of_option(context: click.Context, flag: str, value: str) -> Iterator[str]:
     """Yield what an option may have been meant as, the likeliest first; some may be empty."""
     from fedsim.scenario.guesses import meant, what_is
 
     name = flag.lstrip("-")
-    long_flags = [option for option in flags if option.startswith("--")]
+    parameters = context.command.params
+    flags = [flag for p in parameters for flag in (*p.opts, *p.secondary_opts)]
+    long_flags = [flag for flag in flags if flag.startswith("--")]
     yield _by_other_name(context, flags, name, value)
     yield near_miss(flag, long_flags, alike=1.0)
     if commands := _commands_with(context, flag):
@@ -90,35 +72,29 @@ def _commands_with(context: click.Context, flag: str) -> list[str]:
     return commands
 
 
-def _unknown_options(
-    flags: dict[str, click.Parameter], arguments: list[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield (flag, its value or the word after it) of the options that are not among the flags."""
-    is_value = False  # of the option before
-    for word, next_word in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
-        if is_value:
-            is_value = False
-            continue
-        if word == "--":
-            return
+def _unknown_options(context: click.Context, arguments: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (flag, its value or the word after it) of the options that the command lacks."""
+    options: list[click.Parameter]
+    options = [p for p in context.command.get_params(context) if isinstance(p, click.Option)]
+    alone = click.Command("alone", params=options, add_help_option=False)
+    parser = alone.make_parser(click.Context(alone, resilient_parsing=True))
+    parser.ignore_unknown_options = True
 
-        flag, equals, value = word.partition("=")
-        is_option = re.match(r"--?[A-Za-z]", word) and flag not in ("--help", "-h")
-        is_short_with_value = flag[:2] in flags and flag[1] != "-"  # -srounds=3
-        if not is_option or is_short_with_value:
-            continue
-        option = flags.get(flag)
-        if isinstance(option, click.Option):
-            is_value = not option.is_flag and not equals
-        elif option is None and equals:
+    # The options of a group come before the name of its command.
+    is_group = isinstance(context.command, click.Group)
+    has_options = (lambda word: word[:1] == "-") if is_group else (lambda word: word != "--")
+    words = list(itertools.takewhile(has_options, arguments))
+    _, left, _ = parser.parse_args(list(words))
+    for word in left:
+        if word in words and re.match(r"--?[A-Za-z]", word):
+            flag, equals, value = word.partition("=")
+            next_word = [*words[words.index(word) + 1 :], ""][0]
+            if not equals and not next_word.startswith("-"):
+                value = next_word
             yield flag, value
-        elif option is None:
-            yield flag, "" if next_word.startswith("-") else next_word
 
 
-def _by_other_name(
-    context: click.Context, flags: dict[str, click.Parameter], name: str, value: str
-) -> str:
+def _by_other_name(context: click.Context, flags: list[str], name: str, value: str) -> str:
     """Return the command's own option for a word of the field, empty if there is none."""
     ours = synonym(name, f"option:{context.info_name}", "option")
     if ours is None:
@@ -141,28 +117,19 @@ def edit_of(name: str, value: str) -> str:
     key = name.replace("-", "_")
     row = row_of(key, "key")
     if row is None:
-        paths = sorted(paths_of(key), key=_order_of_section)
+        paths = paths_of(key)
         if not paths:
             return what_is(key)
-        kinds = [kind for key in keys_at(paths[0]) for kind in key.kinds]
-        if not keys_at(paths[0])[0].kinds:
-            kinds = []
-        return _write_edit(paths[0], value) + (f" (of {', '.join(kinds[:3])})" if kinds else "")
+        meanings = keys_at(paths[0])
+        kinds = [kind for meaning in meanings for kind in meaning.kinds]
+        of_kinds = f" (of {', '.join(kinds[:3])})" if meanings[0].kinds else ""
+        return _write_edit(paths[0], value) + of_kinds
     if row.where == ABSENT or not row.ours or row.ours.startswith("--"):
         return in_words(row, key, value=value)
     if row.remark:
         # It says what values there are, and the one that was typed may not be among them.
         return f"{_write_edit(row.ours, 'VALUE')} ({row.remark})"
     return _write_edit(row.ours, value)
-
-
-def _order_of_section(path: str) -> tuple[int, int]:
-    """Return what sorts the paths of a key: at the top, then by section, then by depth."""
-    depth = path.count(".")
-    section = path.rpartition(".")[0]
-    if section in SECTIONS:
-        return 1 + SECTIONS.index(section), depth
-    return (0 if depth == 0 else len(SECTIONS) + 1), depth
 
 
 def _write_edit(path: str, value: str) -> str:

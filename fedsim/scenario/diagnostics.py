@@ -5,7 +5,7 @@ Every message says what was found, what is allowed, and what to do.
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from fedsim.errors import MAX_PROBLEMS, Problem, did_you_mean, dotted, near_miss, nearest, shortened
@@ -79,8 +79,7 @@ def problems_of(
       above: the path of the value in the document.
     """
     texts = texts_by_path(document, annotation, value, errors, above)
-    problems = [problem_at(document, path, text) for path, text in texts.items()]
-    return sorted(problems, key=_position)
+    return in_order(document, [problem_at(document, path, text) for path, text in texts.items()])
 
 
 def texts_by_path(
@@ -117,20 +116,16 @@ def _spot(annotation: Any, value: Any, loc: KeyPath) -> Spot:
 
 
 def in_order(document: Document, problems: Iterable[Problem]) -> list[Problem]:
-    """Return problems of several stages in the order of the file, each once.
+    """Return problems in the order of the file, each once; those of its bases come last.
 
     The problems of a mapping without lines are in the order of its keys.
     """
 
     def position(problem: Problem) -> tuple[Any, ...]:
-        return *_position(problem), _indices(document.values, problem.where)
+        indices = _indices(document.values, problem.where)
+        return problem.file or "", problem.line or 0, problem.column or 0, indices
 
     return sorted(dict.fromkeys(problems), key=position)
-
-
-def _position(problem: Problem) -> tuple[str, int, int]:
-    """Return what sorts problems by position: those of the scenario's own file come first."""
-    return problem.file or "", problem.line or 0, problem.column or 0
 
 
 def _indices(values: Any, where: str) -> list[int]:
@@ -198,6 +193,7 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
             return path, f"needs a kind: {{kind: NAME, ...}}{_remedy_of_no_kind(spot, value)}"
         case schema.UNKNOWN_KIND if isinstance(value, dict) or not plain_types(spot.annotation):
             return _unknown_kind(document, spot, value)
+        # Bounds that go without saying.
         case "less_than_equal" | "greater_than_equal" if _is_too_large(value):
             bounds = f"{type_in_words(spot.annotation)}, and at most {MAX_INTEGER}"
             return path, f"should be {bounds}, found {value_in_words(value)}"
@@ -205,8 +201,7 @@ def _path_and_text(document: Document, root: Any, spot: Spot, error: Any) -> tup
 
 
 def _is_too_large(value: Any) -> bool:
-    """Whether a value is an integer beyond the bounds that go without saying."""
-    return isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER
+    return isinstance(value, int) and abs(value) > MAX_INTEGER
 
 
 def _wrong_value(spot: Spot, value: Any) -> str:
@@ -303,22 +298,16 @@ def _unknown_kind(document: Document, spot: Spot, value: Any) -> tuple[KeyPath, 
     """Return the path to blame for a name that is not a kind, and what to say."""
     kinds = kinds_of(spot.annotation)
     assert kinds is not None
+    families = families_of(kinds)
     name = value.get("kind", kinds.default) if isinstance(value, dict) else value
-    text = _no_kind(name, kinds)
+    if isinstance(name, str):
+        text = f"no {joined(families)} {value_in_words(name)}{_remedy_of_kind(name, kinds)}"
+    else:
+        found = f"found {value_in_words(name)}{_known(kinds)}"
+        text = f"should be the name of {with_article(families)}, {found}"
     if isinstance(value_at(document.values, spot.path), dict):
         return (*spot.path, "kind"), text
     return spot.path, text
-
-
-def _no_kind(name: Any, kinds: AllowedKinds) -> str:
-    """Return what a name that is not among the kinds may have been meant as."""
-    families = families_of(kinds)
-    name_in_words = value_in_words(name)
-    if not isinstance(name, str):
-        return (
-            f"should be the name of {with_article(families)}, found {name_in_words}{_known(kinds)}"
-        )
-    return f"no {joined(families)} {name_in_words}{_remedy_of_kind(name, kinds)}"
 
 
 def _remedy_of_kind(name: str, kinds: AllowedKinds) -> str:
@@ -386,66 +375,81 @@ def _known(kinds: AllowedKinds | None) -> str:
 
 
 def _unknown_key(document: Document, root: Any, spot: Spot) -> str:
-    if _is_given_in_optimizer(document, spot.path):
-        return _given_twice(document, spot.path[1])
+    if text := _given_twice(document, spot.path):
+        return text
     if field := missing_field(KEY, dotted(spot.path)):
         return refusal(field)
-    return f"unknown key{_remedy_of_key(spot.path, spot.section, root)}"
+    remedy, _ = _meaning_of_key(spot.path, spot.section, root)
+    return f"unknown key{remedy}"
 
 
-def _is_given_in_optimizer(document: Document, path: KeyPath) -> bool:
-    """Whether a path is that of a key of `client` that is short for one of its optimizer's."""
+def _given_twice(document: Document, path: KeyPath) -> str:
+    """Return that a short key of `client` is given next to its optimizer; else empty."""
     client = document.values.get("client")
-    return (
-        len(path) == 2
-        and path[0] == "client"
-        and isinstance(client, dict)
-        and path[1] in short_keys(client)
-    )
-
-
-def _given_twice(document: Document, key: str | int) -> str:
-    """Return that a short key of `client` is given next to its optimizer, which excludes it."""
+    if (
+        path[:-1] != ("client",)
+        or not isinstance(client, dict)
+        or path[1] not in short_keys(client)
+    ):
+        return ""
     position = document.positions.get(("client", "optimizer", "<key>"))
     line = f" of {position.in_words()}" if position else ""
-    short = f"is short for optimizer: {{kind: sgd, {key}: ...}}"
+    short = f"is short for optimizer: {{kind: sgd, {path[1]}: ...}}"
     return f"{short}, but there is client.optimizer{line}; keep one of them"
 
 
-def _remedy_of_key(path: KeyPath, section: Any, root: Any) -> str:
-    """Return where an unknown key was probably meant to be, or which keys there are.
+def meant_paths(path: KeyPath, root: Any, value: Any) -> list[KeyPath]:
+    """Return the paths that an unknown key may have been meant for.
+
+    The values there are perhaps not what the author wanted, and are not to be judged.
+
+    Args:
+      path: the path of the key.
+      root: the annotation of the scenario.
+      value: the scenario.
+    """
+    section = _spot(root, value, path).section
+    if section is None:
+        return [path[:-1]]
+    _, paths = _meaning_of_key(path, section, root)
+    return paths
+
+
+def _meaning_of_key(path: KeyPath, section: Any, root: Any) -> tuple[str, list[KeyPath]]:
+    """Return what to write for an unknown key, and the paths that it may have been meant for.
 
     The guesses, in this order: a path as of `--set`, the field's other name for a key, a key of an
     inner section, a misspelt key, a key of another kind, a key of another section, a kind.
     """
+    above = path[:-1]
     key = str(path[-1])
     known = list(names_of(section))
     if re.fullmatch(r"\w+(\[[0-9]+\]|\.\w+)+", key):
-        return f"; that is a path, for --set {shortened(key, 60)}=VALUE; in a file indent the keys"
+        option = f"--set {shortened(key, 60)}=VALUE"
+        return f"; that is a path, for {option}; in a file indent the keys", []
     if row := _row_of_key(path, section):
-        return _remedy_by_row(row, path, known)
+        return _meaning_by_row(row, path, known)
     if key.endswith(")"):
-        return "; it is the end of a call that a comma cut off: write the call in quotes"
-    if below := _below(key, path[:-1]):
-        return _belongs_in(below)
-    if near := near_miss(key, known):
-        return _after(near)
+        return "; it is the end of a call that a comma cut off: write the call in quotes", []
 
-    relatives = _relatives(section, key)
-    if relatives and section.name not in relatives:
-        return f" of {section.name}; it is a key of {_some(relatives)}"
-    if is_section(root) and key in places():
-        here = {p: kinds for p, kinds in places()[key].items() if p.split(".")[0] == path[0]}
-        return _belongs_in(here or places()[key])
-    return _after(what_is(key) or meant(key, "kind")) or did_you_mean(key, known)
-
-
-def _below(key: str, path: KeyPath) -> dict[str, list[str]]:
-    """Return section with a key -> the kinds that have it, of the sections below a path."""
-    above = "".join(f"{part}." for part in path if isinstance(part, str))
-    return {
-        place: kinds for place, kinds in places().get(key, {}).items() if place.startswith(above)
-    }
+    of_section = "".join(f"{part}." for part in above if isinstance(part, str))
+    everywhere = places().get(key, {})
+    holders = {place: everywhere[place] for place in everywhere if place.startswith(of_section)}
+    if not holders:
+        if near := nearest(key, known):
+            return f"; did you mean '{near}'?", [(*above, near)]
+        relatives = _relatives(section, key)
+        if relatives and section.name not in relatives:
+            return f" of {section.name}; it is a key of {_some(relatives)}", []
+        if not is_section(root) or not everywhere:
+            guess = _after(what_is(key) or meant(key, "kind"))
+            return guess or did_you_mean(key, known), []
+        top = path[0]
+        near_by = {place: everywhere[place] for place in everywhere if place.split(".")[0] == top}
+        holders = near_by or everywhere
+    paths: list[KeyPath]
+    paths = [tuple(f"{place}.{key}".strip(".").split(".")) for place in holders]
+    return _belongs_in(holders), paths
 
 
 def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
@@ -473,15 +477,21 @@ def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
     return row_of(key, "key")
 
 
-def _remedy_by_row(row: Synonym, path: KeyPath, known: Collection[str]) -> str:
-    *section, key = path
+def _meaning_by_row(row: Synonym, path: KeyPath, known: list[str]) -> tuple[str, list[KeyPath]]:
+    """Return what to write for a key by its row, and the path of that."""
+    *above, key = path
     name = row.ours.rpartition(".")[2]
-    sibling = dotted((*section, name))
+    sibling = dotted((*above, name))
+    paths: list[KeyPath] = []
+    if row.where != ABSENT and row.ours:
+        is_here = row.where == PARAMETER or row.ours in known
+        paths = [(*above, row.ours) if is_here else tuple(row.ours.split("."))]
+
     # The key that is meant may also be in this section; at the top there are only sections.
-    if section and row.where != ABSENT and name in known and row.ours != sibling:
+    if above and row.where != ABSENT and name in known and row.ours != sibling:
         remark = f" ({row.remark})" if "." not in row.ours and row.remark else ""
-        return f"; write {sibling}{remark}"
-    return f"; {in_words(row, str(key))}"
+        return f"; write {sibling}{remark}", paths
+    return f"; {in_words(row, str(key))}", paths
 
 
 def _belongs_in(holders: dict[str, list[str]]) -> str:
@@ -490,7 +500,7 @@ def _belongs_in(holders: dict[str, list[str]]) -> str:
     Sections that have it whatever their kind come before those that have it with a kind.
 
     Args:
-      holders: path -> the kinds that have it, as of `_holders`; the empty path is the top.
+      holders: path -> the kinds that have it, as of `places`; the empty path is the top.
     """
     of_any_kind = {place: kinds for place, kinds in holders.items() if not kinds}
     holders = of_any_kind or holders
@@ -510,31 +520,3 @@ def _relatives(section: Any, key: str) -> list[str]:
     if not isinstance(section, KindSchema):
         return []
     return [kind.name for kind in AllowedKinds(section.family) if key in kind.keys]
-
-
-def meant_paths(path: KeyPath, root: Any, value: Any) -> set[KeyPath]:
-    """Return the paths that an unknown key may have been meant for.
-
-    The values there are perhaps not what the author wanted, and are not to be judged.
-
-    Args:
-      path: the path of the key.
-      root: the annotation of the scenario.
-      value: the scenario.
-    """
-    key = str(path[-1])
-    above = path[:-1]
-    section = _spot(root, value, path).section
-    if section is None:
-        return {above}
-    if row := _row_of_key(path, section):
-        if row.where == ABSENT or not row.ours:
-            return set()
-        is_of_kind = row.where == PARAMETER or row.ours in names_of(section)
-        return {(*above, row.ours) if is_of_kind else tuple(row.ours.split("."))}
-    if near := nearest(key, names_of(section)):
-        return {(*above, near)}
-
-    holders = _below(key, above) or places().get(key, {})
-    paths = [f"{holder}.{key}".strip(".") for holder in holders]
-    return {tuple(dotted_path.split(".")) for dotted_path in paths}

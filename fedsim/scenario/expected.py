@@ -1,12 +1,13 @@
 """What a key of a scenario may be, in words: read from its annotation, for messages and help."""
 
-import re
+import contextlib
 import types
 import typing
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fedsim.errors import shortened
 from fedsim.limits import MAX_INTEGER
@@ -43,17 +44,8 @@ SECTIONS_OF = {
     "method": "method",
 }
 
-# The words for booleans that other tools take, and what to write instead.
-BOOLEANS = {
-    "yes": "true",
-    "on": "true",
-    "true": "true",
-    "no": "false",
-    "off": "false",
-    "false": "false",
-}
-INTEGER = re.compile(r"[-+]?[0-9]+")
-NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?")
+# How values are read that are only nearly of a type: `"2"`, `yes`, `2.0`.
+LENIENT = ConfigDict(allow_inf_nan=False)
 
 
 class InWords(str):
@@ -77,7 +69,13 @@ def type_in_words(annotation: Any, plural: bool = False) -> str:
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
     if origin is Annotated:
-        return _annotated_in_words(arguments[0], arguments[1:], plural)
+        inner, *notes = arguments
+        for note in notes:
+            if isinstance(note, InWords):
+                return note
+            if isinstance(note, AllowedKinds):
+                return _kinds_in_words(note, plural)
+        return type_in_words(inner, plural) + _bounds(inner, notes)
     if origin is Literal:
         return joined(str(value) for value in arguments)
     if origin is list:
@@ -91,16 +89,6 @@ def type_in_words(annotation: Any, plural: bool = False) -> str:
     return plural_noun if plural else singular_noun
 
 
-def _annotated_in_words(annotation: Any, notes: tuple, plural: bool) -> str:
-    """Return what `Annotated[annotation, *notes]` may be."""
-    for note in notes:
-        if isinstance(note, InWords):
-            return note
-        if isinstance(note, AllowedKinds):
-            return _kinds_in_words(note, plural)
-    return type_in_words(annotation, plural) + _bounds(annotation, notes)
-
-
 def _kinds_in_words(kinds: AllowedKinds, plural: bool) -> str:
     families = families_of(kinds)
     command = list_command(families)
@@ -109,7 +97,7 @@ def _kinds_in_words(kinds: AllowedKinds, plural: bool) -> str:
     return f"{with_article(families)}, {{kind: NAME, ...}} or NAME alone ({command})"
 
 
-def _bounds(annotation: Any, notes: tuple) -> str:
+def _bounds(annotation: Any, notes: list[Any]) -> str:
     """Return bounds in words after a space: ` of at least 1`, ` from 0 to below 1`."""
     if annotation is str:
         return " (not empty)" if any(isinstance(note, MinLen) for note in notes) else ""
@@ -193,14 +181,22 @@ def advice(value: Any, annotation: Any) -> str:
         return "; write a value after the colon"
     if list in allowed and not isinstance(value, list):
         return _as_list(value, annotation)
-    if isinstance(value, str):
-        return _instead_of_text(value.strip().lower(), allowed)
-    if isinstance(value, float) and value.is_integer() and int in allowed and float not in allowed:
-        return f"; write {int(value)}"
-    if bool in allowed and value in (0, 1):
-        return "; write true" if value else "; write false"
     if str in allowed and isinstance(value, int | float):
         return f"; write '{value}', in quotes"
+    is_beyond_bounds = isinstance(value, int | float) and allowed & {type(value), float}
+    if is_beyond_bounds or isinstance(value, bool):
+        return ""
+    if allowed & {int, float} and str(value).lower().lstrip("+-.") in ("inf", "infinity", "nan"):
+        return "; numbers are finite"
+    if isinstance(value, str) and float in allowed and value.count(",") == 1:
+        value = value.replace(",", ".")
+
+    quotes = ", without quotes" if isinstance(value, str) else ""
+    for plain_type in (bool, int, float):
+        if plain_type in allowed:
+            with contextlib.suppress(ValidationError):
+                read = TypeAdapter(plain_type, config=LENIENT).validate_python(value)
+                return f"; write {value_in_words(read)}{'' if plain_type is bool else quotes}"
     return ""
 
 
@@ -214,20 +210,3 @@ def _as_list(value: Any, annotation: Any) -> str:
     if isinstance(value, dict):
         return "; write a list, [{...}]"
     return f"; write [{shortened(str(value), 30)}]"
-
-
-def _instead_of_text(text: str, allowed: set[Any]) -> str:
-    """Return the boolean or number to write instead of a text, which is in lower case."""
-    if bool in allowed and text in BOOLEANS:
-        return f"; write {BOOLEANS[text]}"
-    if not allowed & {int, float}:
-        return ""
-    if text.lstrip("+-.") in ("inf", "infinity", "nan"):
-        return "; numbers are finite"
-
-    form = INTEGER
-    if float in allowed:
-        form = NUMBER
-        if text.count(",") == 1:
-            text = text.replace(",", ".")
-    return f"; write {text}, without quotes" if form.fullmatch(text) else ""

@@ -85,7 +85,8 @@ class Draft(GenerateJsonSchema):
 
     def generate_inner(self, schema: Any) -> Json:
         """Return the schema of a value, in which sections stand where they are used."""
-        return super().generate_inner({key: schema[key] for key in schema if key != "ref"})
+        without_name: Any = {key: schema[key] for key in schema if key != "ref"}
+        return super().generate_inner(without_name)
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Whether a key gets its own name as a title."""
@@ -135,9 +136,8 @@ class Draft(GenerateJsonSchema):
         for noun, within in WITHIN_KINDS.items():
             if kinds is within:
                 name = f"any_{noun.replace(' ', '_')}.within"
-                if name not in self.shared:
-                    self.share(name, {"description": f"A {noun}.", **self.kinds(kinds)})
-                return self.share(name, self.shared[name])
+                known = self.shared.get(name) or {"description": f"A {noun}.", **self.kinds(kinds)}
+                return self.share(name, known)
         return self.kinds(kinds)
 
     def kinds(self, kinds: AllowedKinds) -> Json:

@@ -12,6 +12,9 @@ from fedsim.scenario.annotations import annotation_of, fields_of, names_of, sect
 from fedsim.scenario.schema import KindSchema, per_registry
 from fedsim.scenario.sections import CLIENT_SGD, LOCAL_OPTIMIZERS, Spec
 
+# The sections that words of other tools are mostly about, first; keys elsewhere come last.
+SECTIONS = ("data.partition", "client", "server", "cohort", "fleet", "wire", "model")
+
 
 class Key(NamedTuple):
     """A key at a path.
@@ -34,32 +37,21 @@ class Key(NamedTuple):
 @per_registry
 def keys() -> dict[tuple[str, ...], list[Key]]:
     """Return path -> its keys: first the common one, then one for each meaning of it to kinds."""
-    keys_of_path: dict[tuple[str, ...], list[Key]] = {}
+    by_meaning: dict[tuple[str, ...], dict[Any, Key]] = {}
     for path, section, field in _walk(Spec, (), set()):
         kinds = () if is_common(section, path[-1]) else (section.name,)
-        _add(keys_of_path.setdefault(path, []), Key(path, field, kinds))
+        described = (field.description, field.default, field.annotation, field.metadata)
+        meaning = (bool(kinds), repr(described))
+        keys_here = by_meaning.setdefault(path, {})
+        known = keys_here.get(meaning, Key(path, field, ()))
+        all_kinds = dict.fromkeys((*known.kinds, *kinds))
+        keys_here[meaning] = known._replace(kinds=tuple(all_kinds))
     for name in CLIENT_SGD:
         path = ("client", name)
-        keys_of_path.setdefault(path, []).append(Key(path, short_field(name), ()))
+        by_meaning.setdefault(path, {})["short"] = Key(path, short_field(name), ())
 
-    for keys_here in keys_of_path.values():
-        keys_here.sort(key=lambda key: bool(key.kinds))
-    return keys_of_path
-
-
-def _add(keys_here: list[Key], key: Key) -> None:
-    """Add a key to those at its path; kinds that mean the same by it share one entry."""
-    for i, known in enumerate(keys_here):
-        if bool(known.kinds) != bool(key.kinds) or _meaning(known.field) != _meaning(key.field):
-            continue
-        kinds = dict.fromkeys((*known.kinds, *key.kinds))
-        keys_here[i] = known._replace(kinds=tuple(kinds))
-        return
-    keys_here.append(key)
-
-
-def _meaning(field: FieldInfo) -> str:
-    return repr((field.description, field.default, field.annotation, field.metadata))
+    common_first = lambda key: bool(key.kinds)
+    return {path: sorted(known.values(), key=common_first) for path, known in by_meaning.items()}
 
 
 def _walk(
@@ -92,8 +84,8 @@ def places() -> dict[str, dict[str, list[str]]]:
     a kind, and does not know the sections below the hyper-parameters of kinds.
     """
     places_of: dict[str, dict[str, list[str]]] = {}
-    queue: list[tuple[str, list[Any]]] = [("", [Spec])]
-    for path, sections in queue:  # which grows
+
+    def visit(path: str, sections: list[Any]) -> None:
         below: dict[str, list[Any]] = {}
         for section in sections:
             for name in names_of(section):
@@ -102,11 +94,21 @@ def places() -> dict[str, dict[str, list[str]]]:
             common = section.common if isinstance(section, KindSchema) else section
             for name, field in common.model_fields.items():
                 below[name] = list(sections_in(annotation_of(field)))
-        queue += [(f"{path}.{name}".lstrip("."), inner) for name, inner in below.items() if inner]
-    for of_name in places_of.values():
-        for path, kinds in of_name.items():
-            of_name[path] = [] if "" in kinds else kinds
+        for name, inner in below.items():
+            visit(f"{path}.{name}".lstrip("."), inner)
+
+    visit("", [Spec])
+    for name, of_name in places_of.items():
+        in_order = sorted(of_name, key=_rank)
+        places_of[name] = {path: [] if "" in of_name[path] else of_name[path] for path in in_order}
     return places_of
+
+
+def _rank(section: str) -> tuple[int, int]:
+    """Return what sorts sections: the top, those that are mostly meant, the others by depth."""
+    sections = ("", *SECTIONS)
+    rank = sections.index(section) if section in sections else len(sections)
+    return rank, section.count(".")
 
 
 @per_registry
@@ -136,12 +138,11 @@ def keys_below(path: tuple[str, ...]) -> list[Key]:
 
 
 def paths_of(name: str) -> list[str]:
-    """Return the paths of a key, shortest first: `lr` -> `client.lr`.
+    """Return the paths of a key, the one that is mostly meant first: `lr` -> `client.lr`.
 
     Parameters of kinds count only if no other key has the name.
     """
     first_keys = [same_path[0] for path, same_path in keys().items() if path[-1] == name]
-    common = [key.dotted for key in first_keys if not key.kinds]
-    if common:
-        return sorted(common, key=lambda path: path.count("."))
-    return [key.dotted for key in first_keys]
+    common = [key for key in first_keys if not key.kinds]
+    paths = [key.dotted for key in common or first_keys]
+    return sorted(paths, key=lambda path: _rank(path.rpartition(".")[0]))

@@ -5,6 +5,7 @@ A wrong value is removed, so that its default takes its place, and its path is a
 author's.
 """
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -139,7 +140,7 @@ def _without(document: Document, path: KeyPath) -> Document:
         # The value of an unknown key was meant for another one, whose value is then not known.
         meant = meant_paths(path[:-1], Spec, document.values)
         document = _put(document, path[:-1], _ABSENT)
-        return document._replace(broken=document.broken | meant)
+        return document._replace(broken=document.broken.union(meant))
 
     path = _replaceable(document, path)
     if not path:
@@ -170,45 +171,31 @@ def _is_link(path: KeyPath) -> bool:
 
 def _stand_in(document: Document, path: KeyPath) -> Any:
     """Return what takes the place of a wrong value: mostly nothing."""
-    if path in STAND_INS:
-        return STAND_INS[path]
-    match path:
-        case ("wire", int()):
-            return NEUTRAL_STAGE
-        case ("server", int(index)):
-            return _neutral_link(document.values["server"], index)
-    return _ABSENT
-
-
-def _neutral_link(links: list[Any], index: int) -> Any:
-    """Return what takes the place of a link of `server`."""
+    if not _is_link(path):
+        return STAND_INS.get(path, _ABSENT)
+    section, index = path
+    if section == "wire":
+        return NEUTRAL_STAGE
+    links = document.values["server"]
     rules = [i for i, link in enumerate(links) if kind_name(link) in FAMILIES["rule"]]
     other_rules = [i for i in rules if i != index]
     if not other_rules:
         return "mean"
-    return NEUTRAL_STAGE if index < other_rules[0] else NEUTRAL_OPTIMIZER
+    return NEUTRAL_STAGE if path < (*SERVER, other_rules[0]) else NEUTRAL_OPTIMIZER
 
 
 def _put(document: Document, path: KeyPath, value: Any) -> Document:
     """Return a document with another value at a path; without the key for `_ABSENT`."""
-    return document._replace(values=_with_value(document.values, path, value))
-
-
-def _with_value(holder: Any, path: KeyPath, value: Any) -> Any:
-    """Return a mapping or list with another value at a path below it; unchanged if that is not."""
-    key: Any
-    key, *rest = path
-    if rest:
-        inner = value_at(holder, (key,), _ABSENT)
-        if inner is _ABSENT:
-            return holder
-        value = _with_value(inner, tuple(rest), value)
-
-    if isinstance(holder, list):
-        items = [] if value is _ABSENT else [value]
-        return [*holder[:key], *items, *holder[key + 1 :]]
-    if isinstance(holder, dict) and value is _ABSENT:
-        return {name: inner for name, inner in holder.items() if name != key}
-    if isinstance(holder, dict):
-        return {**holder, key: value}
-    return holder
+    *above, key = path
+    if value_at(document.values, above, _ABSENT) is _ABSENT:
+        return document
+    values = dict(document.values)
+    holder: Any = values
+    for outer_key in above:
+        holder[outer_key] = copy.copy(holder[outer_key])
+        holder = holder[outer_key]
+    if value is not _ABSENT:
+        holder[key] = value
+    elif value_at(holder, (key,), _ABSENT) is not _ABSENT:
+        del holder[key]
+    return document._replace(values=values)

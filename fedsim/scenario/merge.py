@@ -18,7 +18,7 @@ from fedsim.scenario.added import settled_keys
 from fedsim.scenario.diagnostics import guess_of_kind, problem_at, problems_of
 from fedsim.scenario.expected import value_in_words
 from fedsim.scenario.fragments import fragment_of, other_sections
-from fedsim.scenario.reader import Document, KeyPath, Position
+from fedsim.scenario.reader import NOWHERE, Document, KeyPath, Position
 from fedsim.scenario.schema import AllowedKinds
 from fedsim.scenario.sections import METHODS
 from fedsim.scenario.shorthand import call_of, kind_name, meant_as_call
@@ -64,7 +64,9 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
 
     positions = document.positions
     links = document.values.get("server", [])
-    mixes_only = document.values.get("topology") is not None and _is_mean(fragment["server"])
+    kinds_of_method = [link["kind"] for link in fragment["server"]]
+    # Nodes of a graph mix in place of a mean.
+    mixes_only = document.values.get("topology") is not None and kinds_of_method == ["mean"]
     if isinstance(links, list) and not mixes_only:  # else the schema refuses it
         is_rule = section.family == "rule"
         replaced_links = [] if _sends_nothing(others) else links
@@ -122,9 +124,16 @@ def _client(client: Any, fragment: dict[str, Any]) -> Any:
         return fragment
     if not isinstance(client, dict):
         return client  # the schema refuses it
-    replaced = {"kind", *_parameters("client", kind_name(client))}
+    replaced = _keys_of_kind(client)
     other_keys = {name: value for name, value in client.items() if name not in replaced}
     return {**other_keys, **fragment}
+
+
+def _keys_of_kind(client: Any) -> set[str]:
+    """Return the keys of a client that belong to its kind; only `kind` if that is unknown."""
+    factory = FAMILIES["client"].get(kind_name(client))
+    parameters = inspect.signature(factory).parameters if factory else ()
+    return {"kind", *parameters}
 
 
 def without_parameters(section: dict[str, Any], kinds: AllowedKinds, kind: Any) -> dict[str, Any]:
@@ -175,12 +184,6 @@ def _sends_nothing(others: dict[str, Any]) -> bool:
     return others.get("wire") == []
 
 
-def _parameters(family: str, kind: str) -> list[str]:
-    """Return the names of a kind's hyper-parameters; none if the kind is unknown."""
-    factory = FAMILIES[family].get(kind)
-    return list(inspect.signature(factory).parameters) if factory else []
-
-
 def _server(
     links: list, fragment: list[dict], keep_optimizers: bool
 ) -> list[tuple[int | None, Any]]:
@@ -208,11 +211,6 @@ def _server(
     if not keep_optimizers:
         tail = [(i, link) for i, link in tail if families[i] != "optimizer"]
     return [*head, *((None, link) for link in fragment), *tail]
-
-
-def _is_mean(links: list[dict]) -> bool:
-    """Whether a method's server list is a mean alone, in whose place nodes of a graph mix."""
-    return [link["kind"] for link in links] == ["mean"]
 
 
 def _left_open(link: dict, settled: dict[str, dict[str, Any]]) -> dict:
@@ -269,8 +267,7 @@ def _require_not_edited(document: Document, fragment: dict[str, Any], label: str
     families = ["rule"]
     if "client" in fragment:
         families.append("optimizer")
-        kind = kind_name(document.values.get("client"))
-        replaced |= {("client", name) for name in ("kind", *_parameters("client", kind))}
+        replaced |= {("client", name) for name in _keys_of_kind(document.values.get("client"))}
     for i, link in enumerate(_links(document)):
         if any(kind_name(link) in FAMILIES[family] for family in families):
             replaced.add(("server", i))
@@ -344,8 +341,7 @@ def _require_agreement(document: Document, fragment: dict[str, Any], name: str) 
 
 def _way_out(document: Document) -> str:
     """Return how to end a conflict with a method, which may be that of a base."""
-    position = document.positions.get(("method",))
-    if position is not None and position.file:
+    if document.positions.get(("method",), NOWHERE).file:
         return "name a method here, or write method: null to drop that of the base"
     return "remove one of them"
 

@@ -507,38 +507,3 @@ def test_weight_decay_is_added_before_momentum(momentum, nesterov):
         step, state = optimizer.update(g, state, got)
         got = got + step
     np.testing.assert_allclose(got, y, rtol=1e-5)
-
-
-@pytest.mark.long
-def test_zero_momentum_and_weight_decay_change_no_byte(tmp_path):
-    plain = {
-        "name": "x",
-        "rounds": 3,
-        "data": {"kind": "digits", "clients": 10},
-        "client": {"lr": 0.1},
-    }
-    zeros = {
-        **plain,
-        "client": {"lr": 0.1, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0},
-    }
-    for name, values in (("plain", plain), ("zeros", zeros)):
-        package.run(values, out=tmp_path / name)
-    for name in ("rounds.csv", "clients.csv", "summary.csv", "model.fedavg.0.safetensors"):
-        assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "zeros" / name).read_bytes()
-
-
-@pytest.mark.long
-def test_a_run_in_short_form_is_repeated_from_its_record(tmp_path):
-    short = {"name": "x", "rounds": 2, "data": {"kind": "digits", "clients": 10}, "client": SHORT}
-    package.run(short, out=tmp_path / "one")
-    package.run(tmp_path / "one/scenario.yaml", out=tmp_path / "two")
-    for name in ("rounds.csv", "scenario.yaml", "model.fedavg.0.safetensors"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-# ---- the rest
-
-
-@pytest.mark.long
-def test_check_takes_a_device(desk):  # noqa: F811
-    assert fedsim("check iid.yaml --device cpu", desk).returncode == 0
