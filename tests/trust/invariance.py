@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import jax
 import numpy as np
 import workloads
 
-from trust import ROOT, TESTS
+from trust import in_process
 from trust.table import Figure
 
 RERUN = ("full_batch", "scaffold", "median", "mime", "together")
@@ -46,20 +44,14 @@ EDITS = {
 }
 
 
-def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) -> dict:
-    """Run code in a process; return the JSON that it prints."""
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": str(hash_seed),
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]),
-    }
-    here = f"import os; os.sched_setaffinity(0, range({cores}))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", here + code, *words], capture_output=True, text=True, env=environment
+def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) -> dict | list:
+    """Run code in a process with so many cores and devices; return the JSON that it prints."""
+    return in_process(
+        f"import os; os.sched_setaffinity(0, range({cores}))\n{code}",
+        *words,
+        PYTHONHASHSEED=str(hash_seed),
+        XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def reruns(quick: bool) -> Figure:
@@ -144,7 +136,11 @@ def layouts(quick: bool) -> Figure:
             flush=True,
         )
     axes = list(companions.AXES)[: 1 if quick else None]
-    beside = {axis: ways for axis in axes if (ways := beside_others(axis))}
+    beside = {}
+    for axis in axes:
+        with tempfile.TemporaryDirectory() as folder:
+            if ways := companions.differing(axis, Path(folder)):
+                beside[axis] = ways
     equal = count - len(wrong)
     workloads_of_cells = ", ".join(CELLS)
     text = (
@@ -157,12 +153,6 @@ def layouts(quick: bool) -> Figure:
     if beside:
         text += f": {beside}"
     return Figure(text, not wrong and not beside and (quick or count >= 200))
-
-
-def beside_others(axis: str) -> list[str]:
-    """The ways in which runs of a comparison differ from what they are alone."""
-    with tempfile.TemporaryDirectory() as folder:
-        return companions.differing(axis, Path(folder))
 
 
 def pieces(quick: bool) -> Figure:
