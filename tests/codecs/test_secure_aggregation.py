@@ -87,25 +87,6 @@ def test_a_run_has_the_mean_up_to_rounding():
 
 
 @pytest.mark.long
-def test_fine_integers_have_the_mean_to_six_digits():
-    fine = run({**LINK, "bits": 32, "scale": 2.0**24}, rounds=1)
-    assert_allclose(leaves(fine), leaves(run(link=None, rounds=1)), atol=1e-6)
-
-
-@pytest.mark.long
-def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
-    scenario = {**SCENARIO, "wire": [LINK], "numerics": {"lanes": 2}}
-    whole = fedsim.run(scenario)
-    in_blocks = fedsim.run(scenario, edits=["numerics.block=2"])
-    assert_array_equal(leaves(in_blocks), leaves(whole))
-
-    fedsim.run({**scenario, "rounds": 1}, out=tmp_path / "run")
-    resumed = fedsim.run(scenario, out=tmp_path / "run", resume=True)
-    assert_array_equal(leaves(resumed), leaves(whole))
-    assert resumed.rounds.equals(whole.rounds)
-
-
-@pytest.mark.long
 def test_wraps_are_counted_where_bits_are_few():
     wrapped = run({**LINK, "bits": 6})
     assert wrapped.rounds[WRAPPED].iloc[1:].min() > 0

@@ -286,35 +286,6 @@ def test_groups_of_any_size_compile_once(monkeypatch):
     assert rooms[0] == rooms[1] == rooms[2]
 
 
-def compared(**options):
-    methods = ["fedavg", "fedprox(mu=0.1)", "median", "fedadam(lr=0.05)"]
-    vary = {"client.lr": [0.05, 0.1], "fleet.malicious": [0, 0.2]}
-    return fedsim.compare(scenario(), methods, vary=vary, **options)
-
-
-@if_whole
-@pytest.mark.long
-def test_a_comparison_has_the_same_bytes_whether_runs_train_together_or_apart(
-    monkeypatch, tmp_path
-):
-    sizes = []
-    original = loop.events
-
-    def watched(runs, *arguments):
-        sizes.append(len(runs))
-        return original(runs, *arguments)
-
-    monkeypatch.setattr("fedsim.runs.execute.events", watched)
-    compared(out=tmp_path / "many", pictures=False)
-    assert sizes == [15] * 4 + [10] * 2  # three methods train alike, one does not
-
-    monkeypatch.setattr(loop, "MAX_RUNS", 1)
-    compared(out=tmp_path / "one", pictures=False)
-    for name in ("rounds", "summary", "clients", "partition", "compare", "across", "profiles"):
-        many = (tmp_path / "many" / f"{name}.csv").read_bytes()
-        assert many == (tmp_path / "one" / f"{name}.csv").read_bytes()
-
-
 @pytest.mark.long
 def test_a_cell_that_fails_in_a_group_fails_no_other():
     """A rule for too many clients is refused when it is built; this one fails while it runs."""

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole, some
-from test_bits import digest, scenario
+from test_bits import scenario
 
 import fedsim
 from fedsim import machine
@@ -25,24 +24,6 @@ def run(monkeypatch, count, **sections):
     if "method" in written:
         del written["server"]
     return fedsim.run(written)
-
-
-KINDS = {
-    "plain": {},
-    "memory": {"method": "scaffold", "cohort": {"kind": "uniform", "size": 7}},
-    "stack": {"server": ["median"]},
-    "float64": {"numerics": {"lanes": 2, "dtype": "float64"}},
-    "blocks": {"numerics": {"lanes": 2, "block": 3}},
-}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("kind", some(KINDS, 3))
-def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, kind):
-    sections = {"numerics": {"lanes": 2}, **KINDS[kind]}
-    digests = {digest(run(monkeypatch, count, **sections)) for count in (1, 2, 3, 5)}
-    assert len(digests) == 1
 
 
 @pytest.mark.long

@@ -156,20 +156,6 @@ def test_parameters(build, shape, outputs, count):
     assert size(jax.eval_shape(build(shape, outputs).init, KEY)["params"]) == count
 
 
-@pytest.mark.long
-def test_linear_learns_least_squares():
-    x, W = np.random.default_rng(0).normal(size=(40, 3)), np.asarray([[1.0, -1], [2, 0], [0, 3]])
-    data = fedsim.Arrays(x, x @ W + 5, client=np.arange(40) % 4)
-    written = {
-        "name": "line",
-        "rounds": 60,
-        "model": "linear",
-        "client": {"lr": 0.3, "batch": "full", "steps": 2},
-    }
-    params = fedsim.run({**written, "numerics": {"dtype": "float64"}}, data=data).model()
-    close(params, {"W": jnp.asarray(W), "b": jnp.full(2, 5.0)}, 1e-4)
-
-
 @pytest.mark.parametrize(
     ("build", "shape", "says"),
     [
@@ -517,33 +503,6 @@ class TestNnx:
         assert jnp.all(kernels(fixed)[0] == kernels(fixed)[1])
         assert jnp.any(kernels(drawn)[0] != kernels(drawn)[1])
 
-    @pytest.mark.long
-    def test_statistics_and_noise(self, nnx):
-        class Net(nnx.Module):
-            def __init__(self):
-                rngs = nnx.Rngs(0)
-                self.inner, self.last = nnx.Linear(6, 5, rngs=rngs), nnx.Linear(5, 4, rngs=rngs)
-                self.norm, self.drop = nnx.BatchNorm(5, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
-
-            def __call__(self, x, mask):
-                return self.last(self.drop(self.norm(self.inner(x), mask=mask[:, None])))
-
-        model = as_model(Net())
-        variables = model.init(KEY)
-        x, mask = jnp.asarray(ROWS[:8], jnp.float32), jnp.arange(8) < 5
-        step = jax.jit(lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True))
-        outputs, stats = step(x, KEY)
-        close((outputs[:5], stats), (step(x.at[5:].set(9.0), KEY)[0][:5], stats), 1e-6)
-        assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
-        assert all(
-            jax.tree.leaves(
-                jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])
-            )
-        )
-        close(model.apply(variables, x, mask=mask, key=KEY)[1], variables["stats"], 0)
-        assert not model.mixes_rows
-        learns(model)
-
 
 class TestEquinox:
     @pytest.fixture
@@ -571,13 +530,6 @@ class TestEquinox:
         got = where(learns(as_model(module, classes=4)).model())
         want = [end["layer0"]["W"].T, end["layer0"]["b"], end["layer1"]["W"].T, end["layer1"]["b"]]
         close(got, want, 1e-12)
-
-    @pytest.mark.long
-    def test_seeds(self, eqx):
-        model = as_model(lambda key: eqx.nn.Linear(6, 4, key=key))
-        first, second = (model.init(jax.random.key(i))["params"].weight for i in (1, 2))
-        assert jnp.any(first != second)
-        learns(model)
 
     @pytest.mark.long
     def test_noise_only_while_training(self, eqx):

@@ -14,10 +14,8 @@ from reference.scenarios import consecutive
 import fedsim
 import fedsim.types
 from fedsim.compose import FAMILIES
-from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import Population
-from fedsim.runs.result import TABLE_COLUMNS
 
 ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 SCENARIO = {
@@ -79,7 +77,7 @@ def by_hand(
     return x
 
 
-@pytest.mark.long
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("weights", ["uniform", "samples"])
 def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
     """Some of the clients, others without samples, half a server step."""
@@ -111,13 +109,6 @@ def test_nobody_came_and_the_noise_is_added_all_the_same():
 
 
 @pytest.mark.long
-def test_noise_of_no_width_is_no_noise():
-    plain = run(server=["mean"])
-    none = run(server=["mean", {"kind": "aggregate_noise", "std": 0.0}])
-    assert plain.rounds.drop(columns="method").equals(none.rounds.drop(columns="method"))
-
-
-@pytest.mark.long
 def test_noise_has_the_width_that_was_asked_for():
     zeros = np.zeros((3, 20_000))
     for std in (0.5, 2.0):
@@ -128,33 +119,6 @@ def test_noise_has_the_width_that_was_asked_for():
         for s in (0, 1)
     )
     assert abs(np.corrcoef(first, other)[0, 1]) < 0.03
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 3, "lanes": 1}])
-def test_no_layout_changes_the_noise(numerics):
-    one, other = (
-        run(numerics=each, cohort={"kind": "uniform", "size": 1}) for each in ({}, numerics)
-    )
-    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
-        other.records["rounds"], TABLE_COLUMNS["rounds"]
-    )
-
-
-@pytest.mark.long
-def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
-    setting = {**SCENARIO, "seeds": [4], "checkpoint": {"rounds": 1}}
-    fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
-    fedsim.run(setting, out=tmp_path / "left", resume=True)
-    assert (tmp_path / "left/rounds.csv").read_bytes() == (
-        tmp_path / "whole/rounds.csv"
-    ).read_bytes()
-    together = run(seeds=[3, 4])
-    assert (
-        to_csv(together.records["rounds"][7:], TABLE_COLUMNS["rounds"]).splitlines()[1:]
-        == (tmp_path / "whole/rounds.csv").read_text().splitlines()[1:]
-    )
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import oracle, some
+from conftest import oracle
 
 import fedsim
 from fedsim.rules.divide_and_conquer import never_bad
@@ -26,17 +26,12 @@ def aggregate(case, server, X=None, **rows):
     """The matrix among absent rows and columns of zeros, so that all matrices share a program."""
     X, weights = array(case["inputs"]["X"]) if X is None else X, case["inputs"].get("num_samples")
     K, D = X.shape
-    if not SHARED:
-        return fedsim.aggregate(server, X, weights=weights, **rows)
     stack, w = np.zeros(ROOM), np.zeros(ROOM[0])
     stack[:K, :D], w[:K] = X, 1.0 if weights is None else weights
     known = {
         name: row if callable(row) else np.pad(row, (0, ROOM[1] - D)) for name, row in rows.items()
     }
     return fedsim.aggregate(server, stack, weights=w, **known)[:D]
-
-
-SHARED = True
 
 
 def weighted_mean(case):
@@ -261,47 +256,19 @@ CASES = [
 ]
 
 
-# Half a second and more to compile, each f anew.
-SLOW = {
-    "nnm",
-    "sign_majority",
-    "meamed",
-    "bulyan",
-    "mda",
-    "smea",
-    "caf_exact_eig",
-    "dnc",
-    "arc",
-    "bucketing",
-    "foolsgold",
-    "flame_clip_mean",
-    "fltrust",
-    "zeno",
-    "alie",
-    "ipm",
-    "min_max",
-    "min_sum",
-    "model_replacement",
-}
-# Of each other function one case in three is fast: the first, and so on.
-FAST = [case for fn in BY_NAME.keys() - SLOW for case in [c for c in CASES if c["fn"] == fn][::3]]
-PLAYED = [case if case in FAST else pytest.param(case, marks=pytest.mark.long) for case in CASES]
+AT_ONCE = (
+    *("norm_bounding", "nnm", "arc", "bucketing", "sign_flip", "alie", "ipm", "min_max"),
+    *("min_sum", "model_replacement", "coordinate_median", "trimmed_mean", "krum"),
+)
+"""Functions with a case in the fast part; that has a reference of every rule."""
+FIRST = [next(case["name"] for case in CASES if case["fn"] == fn) for fn in AT_ONCE]
+PLAYED = [
+    case if case["name"] in FIRST else pytest.param(case, marks=pytest.mark.long) for case in CASES
+]
 
 
-@pytest.mark.quick(8)
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case["name"])
 def test_case(case):
-    agrees(case)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("case", some(CASES, 9), ids=lambda case: case["name"])
-def test_case_as_it_stands(case, monkeypatch):
-    monkeypatch.setitem(globals(), "SHARED", False)
-    agrees(case)
-
-
-def agrees(case):
     with jax.enable_x64(True):
         for key, got in BY_NAME[case["fn"]](case):
             np.testing.assert_allclose(

@@ -331,14 +331,6 @@ def test_trimming_nothing_is_the_mean_and_trimming_all_but_one_the_median():
 
 
 @pytest.mark.long
-def test_order_statistics_are_those_of_numpy_in_every_block_of_columns():
-    rng = np.random.default_rng(4)
-    for K, D in ((1, 3), (2, 5000), (7, 9001), (33, 2500), (100, 700)):
-        X = rng.normal(size=(K, D)).astype(np.float32)
-        np.testing.assert_array_equal(fedsim.aggregate("median", X), np.median(X, 0))
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("K", [1, 2, 5, 17, 64, 100])
 @pytest.mark.parametrize("dtype", some([np.float32, np.float64]))
 def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_not_finite(K, dtype):
@@ -369,24 +361,6 @@ def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_n
     with np.errstate(invalid="ignore"):
         middle = ordered[(K - 1) // 2] / 2 + ordered[K // 2] / 2
     np.testing.assert_array_equal(fedsim.aggregate("median", stack)["a"], middle)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "name", some(["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"], 3)
-)
-def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
-    """Wide enough for several blocks, and for products that sum in another order when larger."""
-    X, rng = (
-        np.random.default_rng(6).normal(size=(21, 9001)).astype(np.float32),
-        np.random.default_rng(7),
-    )
-    want = bits(aggregate(name, X))
-    for capacity in (22, 40, 64, 100):
-        wide = np.full((capacity, 9001), np.nan, np.float32)
-        place = np.sort(rng.permutation(capacity)[:21])
-        wide[place] = X
-        assert bits(aggregate(name, wide, weights=np.isin(np.arange(capacity), place))) == want
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Rows 1 to 3: a run's bytes do not depend on the process, the layout, or interruptions."""
+"""Rows 1 and 2: a run's bytes do not depend on the process or the layout."""
 
 import hashlib
 import json
@@ -153,49 +153,3 @@ def layouts(quick: bool) -> Figure:
     if beside:
         text += f": {beside}"
     return Figure(text, not wrong and not beside and (quick or count >= 200))
-
-
-def pieces(quick: bool) -> Figure:
-    """Vary calls per round and commits; interrupt and resume runs after every 1 to 3 rounds."""
-    names, cells, wrong = CELLS[: 2 if quick else None], 0, []
-    for name in names:
-        expected = workloads.digest(workloads.run(name))
-        for calls in (None, 1, 3, 7, 50):
-            for commits in (None, 1, 2, 5):
-                with tempfile.TemporaryDirectory() as folder:
-                    edits = [f"checkpoint.rounds={commits}"] if commits else []
-                    options = {"out": Path(folder) / "run", "pictures": False} if commits else {}
-                    got = workloads.digest(
-                        workloads.run(name, edits, **options, **({"calls": calls} if calls else {}))
-                    )
-                cells += 1
-                wrong += [(name, calls, commits)] * (got != expected)
-        for rests in (1, 2, 3):
-            cells += 1
-            wrong += [(name, "rests", rests)] * (rested(name, rests) != expected)
-    text = (
-        f"{cells - len(wrong)} of {cells} cells equal (calls per round 1, 3, 7, 50, free x commits "
-        "every 1, 2, 5 rounds, none; and interruptions after every 1, 2, 3 rounds, resumed; "
-        f"{len(names)} workloads)"
-    )
-    return Figure(text + (f": {wrong}" if wrong else ""), not wrong)
-
-
-def rested(name: str, rests: int) -> str:
-    """Return the digest of a run that is interrupted after every `rests` rounds, and resumed."""
-    from fedsim.errors import Interrupted
-
-    with tempfile.TemporaryDirectory() as folder:
-        while True:
-            asked = iter([False] * rests)
-            try:
-                result = workloads.run(
-                    name,
-                    out=Path(folder) / "run",
-                    resume=True,
-                    pictures=False,
-                    ask=lambda asked=asked: next(asked, True),
-                )
-                return workloads.digest(result)
-            except Interrupted:
-                continue

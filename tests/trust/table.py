@@ -83,12 +83,6 @@ ROWS: dict[int, Row] = {
         "invariance:layouts",
         COMPUTING,
     ),
-    3: Row(
-        "The bytes do not depend on the rounds per call or on when commits are made",
-        "0 differing cells",
-        "invariance:pieces",
-        COMPUTING,
-    ),
     4: Row(
         "A run that was killed anywhere and resumed ends with the bytes of an undisturbed run",
         "at least 300 kills, all of them: equal bytes, no row lost or duplicated",
