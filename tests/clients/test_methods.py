@@ -332,20 +332,6 @@ def test_methods_of_classes_refuse_targets(kind):
         run(data=data._replace(y=np.asarray(data.y, float)), model="linear", client=client(kind))
 
 
-def test_poisson_cohorts_vary_and_an_empty_round_is_skipped():
-    result = run(
-        rounds=30,
-        cohort={"kind": "poisson", "rate": 0.08},
-        client={"lr": 0.1, "batch": "full", "steps": 1},
-    )
-    rounds = result.rounds[1:]
-    assert (
-        rounds["clients_sampled"].nunique() > 2
-        and (rounds["skipped"] == (rounds["clients_sampled"] == 0)).all()
-    )
-    assert rounds["skipped"].sum() > 0 and result.status == "done"
-
-
 DATA = {"name": "x", "data": "digits"}
 
 
@@ -419,17 +405,6 @@ def test_method_column():
     assert run(rounds=0, method="fedprox( mu = 0.5 )").method == "fedprox(mu=0.5)"
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:targets look one-hot")
-def test_losses_by_name():
-    data = ragged()
-    onehot = data._replace(y=np.eye(3)[data.y])
-    by_label = run(data=data, model={"kind": "logistic", "loss": "squared"}).model()["W"]
-    np.testing.assert_allclose(by_label, run(data=onehot, model="linear").model()["W"], **CLOSE)
-    with pytest.raises(ScenarioError, match="cross_entropy is for classes"):
-        run(data=onehot, model={"kind": "linear", "loss": "cross_entropy"})
-
-
 @pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "kind", sorted(k for k, f in FAMILIES["optimizer"].items() if f.__module__.startswith("fedsim"))
@@ -499,22 +474,3 @@ def test_a_method_has_the_parameters_of_its_parts(name):
         assert link.keys() - {"kind", "width"} <= names  # any client has a width
         if part.__module__ != "fedsim.rules.optimizers" and link["kind"] not in ("mean", "sgd"):
             assert link.keys() - {"kind"} == names <= parameters
-
-
-def test_a_method_s_parameters_reach_its_parts():
-    server = fragment_of(FAMILIES["method"]["fedavgm"], lr=0.5, dampening=0.2, nesterov=True)[
-        "server"
-    ]
-    assert server[1] == {
-        "kind": "fedavgm",
-        "lr": 0.5,
-        "momentum": 0.9,
-        "dampening": 0.2,
-        "nesterov": True,
-    }
-    for name in ("fedadagrad", "fedadam", "fedyogi"):
-        assert fragment_of(FAMILIES["method"][name], v0=0.25)["server"][1]["v0"] == 0.25
-    assert fragment_of(FAMILIES["method"]["delta_sgd"], theta0=2.0)["client"]["theta0"] == 2.0
-    both = fragment_of(FAMILIES["method"]["feddyn"], alpha=0.7)
-    assert both["client"]["alpha"] == both["server"][0]["alpha"] == 0.7
-    assert fragment_of(FAMILIES["method"]["scaffold"], lr=2.0)["server"] == TWICE

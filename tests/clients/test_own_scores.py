@@ -134,18 +134,6 @@ def test_clients_are_scored_while_the_run_lasts():
             assert last[column] == pytest.approx(value), column
 
 
-@pytest.mark.long
-def test_rows_of_clients_scores_are_those_of_runs_that_end_there():
-    """Rounds run ahead of what the host reads; scores are of the round that they belong to."""
-    client = {"kind": "ditto", "personal_steps": 2}
-    whole = run(client, rounds=4, evaluate={"personal": True}).rounds
-    columns = [name for name in whole if name.startswith(("client_accuracy", "personal_accuracy"))]
-    assert len(columns) == 14
-    for rounds in (1, 3):
-        ended = run(client, rounds=rounds, evaluate={"personal": True}).rounds
-        assert (ended[columns].iloc[-1] == whole[columns].iloc[rounds]).all()
-
-
 def test_scores_need_samples_that_clients_keep():
     with pytest.raises(ScenarioError) as error:
         run(data={"client_test": 0.0}, evaluate={"personal": True})

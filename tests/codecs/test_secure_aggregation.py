@@ -107,16 +107,6 @@ def test_an_attack_happens_before_and_sees_what_it_saw():
 
 
 @pytest.mark.long
-def test_a_mean_over_all_clients_and_over_the_expected_ones():
-    """Both divide the same sum, by 12 clients and by 7, and rounding is below that of a message."""
-    rules = [{"kind": "mean_over_all"}, {**SCENARIO["server"][0], "denominator": "expected"}]
-    for rule in rules:
-        summed = run(rounds=1, server=[rule])
-        plain = run(link=None, rounds=1, server=[rule])
-        assert np.abs(leaves(summed) - leaves(plain)).max() <= 0.5 / LINK["scale"] + 1e-6
-
-
-@pytest.mark.long
 def test_a_message_that_is_not_finite_is_left_out():
     bad = {"kind": "nonfinite"}
     result = run(wire=[bad, LINK], fleet={"malicious": [0]}, cohort="all", rounds=1)

@@ -22,7 +22,6 @@ from fedsim.scenario import read
 
 ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
 EF21 = {"kind": "ef21", "codec": {"kind": "top_k", "k": 9}}
-DIANA = {"kind": "diana", "alpha": 0.5, "codec": {"kind": "top_k", "k": 9}}
 SCENARIO = {
     "name": "shifts",
     "rounds": 6,
@@ -89,43 +88,6 @@ def trained(x: np.ndarray, i: int, lr: float, steps: int) -> np.ndarray:
     for _ in range(steps):
         y = y - lr * H[i] @ (y - a[i])
     return y - x
-
-
-@pytest.mark.long
-def test_a_shift_learns_and_what_arrives_is_unbiased():
-    """With E Q(x) = x, the mean of many messages of a vector is the vector, as is the shift."""
-    d, k, rng = 6, 2, np.random.default_rng(0)
-
-    def encode(x, memory, key):
-        return jnp.where(jax.random.permutation(key, d) < k, x * d / k, 0), 32 * k, memory
-
-    random_k = fedsim.types.Codec(encode, lambda payload, d: payload, name="random_k")
-    codec = made("diana", codec=random_k, alpha=k / d)
-    x = jnp.asarray(rng.normal(size=d), jnp.float32)
-
-    def one(key):
-        def step(memory, key):
-            payload, _, memory = codec.encode(x, memory, key)
-            return memory, codec.decode(payload, d)
-
-        return jax.lax.scan(step, codec.memory(jnp.zeros(d)), jax.random.split(key, 40))
-
-    memory, arrives = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), 2000))
-    first, last = arrives[:, 0], arrives[:, -1]
-    assert np.all(np.abs(first.mean(0) - x) < 5 * first.std(0) / np.sqrt(2000))
-    assert_allclose(last, np.broadcast_to(x, last.shape), atol=1e-3)
-    assert_allclose(memory["shift"], np.broadcast_to(x, last.shape), atol=1e-3)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["scaffold", "fedprox(mu=0.1)"])
-def test_shifts_are_behind_any_method_and_its_own_state_travels_whole(method):
-    plain, sent = run(method=method, rounds=3), run(method=method, rounds=3, wire=[DIANA])
-    d = sum(leaf.size for leaf in jax.tree.leaves(sent.model()))
-    message = -(-9 * (32 + 8) // 8)
-    assert d == 210 and sent.status == "done"
-    saved = plain.rounds["bytes_up"] - sent.rounds["bytes_up"]
-    assert saved.tolist() == [4 * r * (4 * d - message) for r in range(4)]
 
 
 @pytest.mark.long

@@ -194,44 +194,6 @@ def test_all_sets_of_places_are_equally_likely(d, k):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("d", "k"), [(1, 1), (8, 1), (1000, 125), (100_000, 1000)])
-def test_as_many_places_as_asked_for_and_no_place_twice(d, k):
-    places = np.asarray(random_indices(jax.random.key(0), d, k))
-    assert len(set(places.tolist())) == k and places.min() >= 0 and places.max() < d
-
-
-@pytest.mark.long
-def test_error_feedback_needs_the_unscaled_codec():
-    """A draw multiplies the error of its coordinate by 1 − d/k: −3 for the scaled codec, else 0."""
-    x, norms = jnp.ones(8), []
-    for scale in (True, False):
-        codec = CODECS["error_feedback"](codec=CODECS["rand_k"](k=2, scale=scale))
-        memory, encode = codec.memory(jnp.zeros(8)), jax.jit(codec.encode)
-        for t in range(60):
-            memory = encode(x, memory, jax.random.key(t))[2]
-        norms.append(float(jnp.abs(memory["error"]).max()))
-    assert norms[0] > 1e3 and norms[1] < 60
-
-
-@pytest.mark.long
-def test_lazy_messages_have_the_stated_error():
-    x, received, p, n = np.arange(1.0, 5.0), np.array([0.0, 1.0, 0.0, 2.0]), 0.3, 20_000
-    codec = CODECS["lazy"](probability=p)
-    keys = jax.random.split(jax.random.key(0), n)
-    payload, bits, memory = jax.vmap(
-        lambda key: codec.encode(jnp.asarray(x), {"received": jnp.asarray(received)}, key)
-    )(keys)
-    error = ((np.asarray(payload.received) - x) ** 2).sum(1)
-    assert abs(error.mean() - (1 - p) * ((received - x) ** 2).sum()) < 5 * error.std() / np.sqrt(n)
-    assert_array_equal(memory["received"], payload.received)
-    assert_array_equal(jax.vmap(in_bytes)(bits), np.where(payload.sends, 17, 1))
-    always = CODECS["lazy"](probability=1.0)
-    assert_array_equal(
-        always.encode(jnp.asarray(x), {"received": jnp.zeros(4)}, jax.random.key(0))[0].received, x
-    )
-
-
-@pytest.mark.long
 def test_of_a_lazy_server_clients_keep_the_start_model():
     """They get all of it when they first take part; then a silent server sends one bit to each."""
     broadcast = [{"kind": "lazy", "probability": 1e-6}]

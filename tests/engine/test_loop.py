@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole, sampled
+from conftest import sampled
 
 import fedsim
 from fedsim.assemble import build
@@ -203,32 +203,6 @@ def test_a_run_that_diverges_changes_no_other(monkeypatch):
         for name, experiment, seed in (("wild", wild, 0), ("quiet", quiet, 0), ("other", wild, 1)):
             alone, _ = rows([experiment.run(seed)], [name], experiment.program)
             assert repr(alone[name]) == repr(together[name])  # where NaN equals NaN
-
-
-@if_whole
-@pytest.mark.long
-def test_runs_interrupted_after_different_rounds_continue_together(monkeypatch):
-    checked = read(scenario(method="scaffold", rounds=5))
-    with numerics(checked):
-        experiment = build(checked)
-        _, program = banks(experiment, [0, 1, 2], monkeypatch, 4)
-        interrupted = {}
-        for seed, last in ((0, 1), (1, 3)):
-            run = experiment.run(seed)
-            for event in events([run], run.program, lambda r, last=last: r == last):
-                if isinstance(event, CommitPoint):
-                    interrupted[seed] = run.snapshot(portable=True)
-                    break
-
-        runs = [experiment.run(seed) for seed in (0, 1, 2)]
-        for seed, snapshot in interrupted.items():
-            runs[seed].restore(snapshot)
-        together, ends = rows(runs, [0, 1, 2], program)
-        assert [len(together[seed]) for seed in (0, 1, 2)] == [4, 2, 6]
-        for seed in (0, 1, 2):
-            alone, end = rows([experiment.run(seed)], [seed], experiment.program)
-            assert alone[seed][-len(together[seed]) :] == together[seed]
-            same_bits(end[seed], ends[seed])
 
 
 @pytest.mark.long

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import TESTS, WHOLE
-from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import consecutive
+from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 import fedsim.types
@@ -28,7 +27,7 @@ SCENARIO = {
         {"kind": "aggregate_noise", "std": 0.01},
     ],
 }
-SIZES, D = (4, 1, 0, 3, 2, 0, 5), 4
+CLIENT = {"lr": 0.1, "batch": "full", "steps": 2}
 NOISED = [
     {"kind": "mean", "weights": "uniform", "denominator": "expected"},
     {"kind": "aggregate_noise", "std": 0.3},
@@ -37,28 +36,6 @@ NOISED = [
 
 def run(**changes) -> fedsim.Result:
     return fedsim.run({**SCENARIO, **changes})
-
-
-def quadratics(server: list, cohort: dict, rounds: int) -> fedsim.Result:
-    H, a = problem_arrays()
-    brought = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 2.0)})
-    scenario = {
-        "name": "quadratics",
-        "rounds": rounds,
-        "cohort": cohort,
-        "client": {"lr": 0.1, "batch": "full", "steps": 2},
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "numerics": {"dtype": "float64"},
-        "server": server,
-    }
-    samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
-
-
-def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(3)
-    roots = rng.normal(size=(len(SIZES), D, D))
-    return roots @ roots.swapaxes(1, 2) / D + np.eye(D), rng.normal(size=(len(SIZES), D))
 
 
 def by_hand(
@@ -84,7 +61,10 @@ def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
     cohorts = [[0, 3], [1, 3, 6], [4], [0, 1, 3, 4]]
     rule = {"kind": "mean", "weights": weights, "denominator": "expected"}
     made = quadratics(
-        [rule, {"kind": "sgd", "lr": 0.5}], {"kind": "listed", "rounds": cohorts}, len(cohorts)
+        server=[rule, {"kind": "sgd", "lr": 0.5}],
+        cohort={"kind": "listed", "rounds": cohorts},
+        rounds=len(cohorts),
+        client=CLIENT,
     )
     share = np.bincount(np.concatenate(cohorts), minlength=len(SIZES)) / len(cohorts)
     expected = float(share @ (SIZES if weights == "samples" else np.ones(len(SIZES))))
@@ -97,12 +77,12 @@ def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
 def test_nobody_came_and_the_noise_is_added_all_the_same():
     """Where nobody comes in any round, the model is the sum of the noise, and all rounds count."""
     nobody = {"kind": "poisson", "rate": 1e-9}
-    made = quadratics(NOISED, nobody, 3)
+    made = quadratics(server=NOISED, cohort=nobody, rounds=3, client=CLIENT)
     assert made.rounds["skipped"].tolist() == [0] * 4 and made.rounds["clients_sampled"].sum() == 0
     moved = made.model() - 2.0
     assert (np.abs(moved) > 0).all() and np.abs(moved).max() < 0.3 * 3**0.5 * 5
     still = quadratics(
-        [{"kind": "mean"}, NOISED[1]], nobody, 3
+        server=[{"kind": "mean"}, NOISED[1]], cohort=nobody, rounds=3, client=CLIENT
     )  # a mean over those who came is skipped
     assert_array_equal(still.model(), np.full(D, 2.0))
     assert still.rounds["skipped"].sum() == 3

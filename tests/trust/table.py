@@ -170,7 +170,7 @@ ROWS: dict[int, Row] = {
     ),
     20: Row(
         "Differential privacy states honestly what it guarantees",
-        "no half-precision noise; epsilon at least the reference's; always a banner",
+        "epsilon at least the reference's; always a banner",
         "private:honest",
         (
             "fedsim/fields/privacy",
