@@ -97,14 +97,6 @@ def test_every_client_goes_on_from_its_own_model_under_partial_participation():
     assert not [name for name in result.rounds if name.startswith("test")]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("carry", [False, True])
-@pytest.mark.parametrize("cohort", ["all", listed(SIZES)])
-def test_alone_with_momentum(cohort, carry):
-    condition = Condition(cohort=cohort, momentum=0.5, carry=carry)
-    scenarios.compare(of_reference("local_only", condition), alone_by_hand(condition))
-
-
 def descent(problem, x: np.ndarray, lr: float, steps: int) -> np.ndarray:
     """Gradient descent on the mean loss of all samples together, by complex steps."""
     n = sum(problem.sizes)
@@ -297,23 +289,6 @@ def test_losses_of_clients_alone_that_are_not_finite_end_a_run():
     client = {"lr": 1e30, "batch": 8, "epochs": 1}
     result = fedsim.run(written(client=client, method="local_only"))
     assert result.status == "diverged" and "train_loss" in result.reasons[0]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["centralised", "local_only"])
-def test_natural_partitions_and_clients_that_never_train(method):
-    rng = np.random.default_rng(0)
-    x, y, ids = rng.normal(size=(90, 3)), np.arange(90) % 2, np.repeat(np.arange(9), 10)
-    data = {"partition": "natural", "test": {"clients": 1 / 3}}
-    sections = {"name": "natural", "rounds": 2, "data": data, "client": {"batch": 5}}
-    result = fedsim.run({**sections, "method": method}, data=fedsim.Arrays(x, y, client=ids))
-    never = result.clients["samples"] == 0
-    assert never.sum() == 3 and result.clients["client"].tolist() == [*range(9)]
-    if method == "local_only":
-        assert result.clients["personal_accuracy"].notna().equals(never)
-    else:
-        assert result.experiment.plans[0].sizes.tolist() == [60]
-        assert result.clients["global_accuracy"].notna().all()
 
 
 @pytest.mark.long

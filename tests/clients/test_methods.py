@@ -275,15 +275,6 @@ def test_bytes_are_those_that_the_docstring_promises(name):
 
 
 @pytest.mark.long
-def test_a_pass_before_training_is_no_local_step():
-    """With two passes on twelve lanes, lanes and clock are as in plain training."""
-    plain, mime = run(rounds=2), run(rounds=2, method="mimelite")
-    assert plain.rounds["virtual_seconds"].tolist() == mime.rounds["virtual_seconds"].tolist()
-    busy = [result.timing["lane_efficiency"].tolist() for result in (plain, mime)]
-    assert busy[0] == busy[1] and busy[0][-1] > 0
-
-
-@pytest.mark.long
 def test_rules_that_ask_for_losses_take_one_number_more():
     plain, fair = run(rounds=1), run(rounds=1, method="qfedavg")
     assert (fair.rounds["bytes_up"] - plain.rounds["bytes_up"]).tolist() == [0, 4 * 12]

@@ -107,14 +107,6 @@ def test_an_attack_happens_before_and_sees_what_it_saw():
 
 
 @pytest.mark.long
-def test_a_message_that_is_not_finite_is_left_out():
-    bad = {"kind": "nonfinite"}
-    result = run(wire=[bad, LINK], fleet={"malicious": [0]}, cohort="all", rounds=1)
-    assert result.rounds["n_nonfinite"].iloc[1] == 1
-    assert np.isfinite(leaves(result)).all()
-
-
-@pytest.mark.long
 def test_diagnostics_read_the_sum():
     """The honest mean of messages is decoded like the round's; here both are the same."""
     result = run(evaluate={"diagnostics": True})

@@ -109,20 +109,6 @@ def test_packing_is_within_graham_s_bound(seed):
     )  # which the engine's shapes allow for
 
 
-def test_lane_efficiency_on_lognormal_sizes():
-    """100 of 1,000 clients, sizes lognormal(σ = 1), 5 epochs of batch 10, 16 lanes."""
-    rng = np.random.default_rng(0)
-    sizes = np.clip(rng.lognormal(np.log(50) - 0.5, 1.0, 1000).round(), 5, 1000).astype(int)
-    useful = 0
-    total = 0
-    for r in range(20):
-        cohort = np.random.default_rng(r).choice(1000, 100, replace=False)
-        steps = 5 * -(-sizes[cohort] // 10)
-        useful += steps.sum()
-        total += 16 * makespan(longest_first(steps, 16), steps)
-    assert useful / total > 0.9
-
-
 @pytest.mark.long
 def test_a_client_listed_twice_counts_twice():
     data = ragged()

@@ -10,10 +10,7 @@ from test_bits import scenario
 
 import fedsim
 from fedsim import machine
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.engine import threads
-from fedsim.scenario import read
 
 
 def run(monkeypatch, count, **sections):
@@ -24,16 +21,6 @@ def run(monkeypatch, count, **sections):
     if "method" in written:
         del written["server"]
     return fedsim.run(written)
-
-
-@pytest.mark.long
-def test_there_are_no_more_shards_than_clients(monkeypatch):
-    monkeypatch.setattr(threads, "WORK", 0)
-    monkeypatch.setattr(threads, "threads_in_force", lambda: 8)
-    for size, count in ((3, 1), (10, 3), (40, 8)):
-        written = read(scenario(cohort={"kind": "uniform", "size": size}, numerics={"lanes": 4}))
-        with numerics(written) as devices:
-            assert build(written, devices=devices).program.mesh.shards == count
 
 
 def test_results_of_threads_come_in_the_order_of_the_calls():

@@ -198,28 +198,6 @@ def test_no_token_changes_what_stands_before_it(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("name", SMALL)
-def test_one_program_for_several_weights(name, every):
-    with jax.enable_x64(True):
-        model, _, _ = made(name, every)
-        params = [model.init(jax.random.key(i))["params"] for i in range(3)]
-        x = np.random.default_rng(1).integers(0, V, (3, B, T))
-        step = jax.jit(
-            jax.grad(
-                lambda p, x: jnp.sum(
-                    jnp.sin(model.apply({"params": p, "stats": {}}, x, train=True)[0])
-                )
-            )
-        )
-        together = jax.jit(jax.vmap(step))(
-            jax.tree.map(lambda *leaves: jnp.stack(leaves), *params), x
-        )
-        for i in range(3):
-            close(jax.tree.map(lambda leaf: leaf[i], together), step(params[i], x[i]), 1e-11)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(("name", "products"), [("lstm", 2), ("gru", 2)])
 def test_a_step_of_a_recurrent_layer_is_one_product(name, products):
     """The weights' gradient is computed after the backward loop, whoever's weights they are."""

@@ -109,12 +109,6 @@ def test_the_sum_is_that_of_the_rows_where_rounds_are_skipped_and_rows_are_left_
 
 
 @pytest.mark.long
-def test_an_attack_that_knows_the_defence_knows_what_it_remembers():
-    adds_up(remembered("mifa", fleet={**LOSSY, "malicious": [1, 4]}, wire=["optimised"]))
-    fedsim.transmit("optimised", [[1.0], [2.0], [4.0]], malicious=[1], defence="fedvarp")
-
-
-@pytest.mark.long
 def test_ca2fl_of_a_buffer_is_its_simulation():
     """The plan says whose messages a buffer has and from which models; the rest is by hand."""
     inputs, times = problem(), [1, 2, 3, 5, 8, 2]

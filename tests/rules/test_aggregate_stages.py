@@ -234,20 +234,6 @@ def test_the_search_leaves_clients_out_that_are_not_finite(defence):
     assert np.isfinite(alone).all() and np.isnan(beside[4, 0])
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "server", [["median"], ["adaptive_clip", {"kind": "trimmed_mean", "trim": 2}]]
-)
-def test_in_a_round_it_does_more_harm_than_a_fixed_strength(server):
-    attacked = {"fleet": {"malicious": 0.2}, "cohort": "all", "rounds": 8, "server": server}
-    aimed = run(wire=["optimised"], **attacked)
-    assert aimed.status == "done" and (aimed.rounds["optimised/tau"].iloc[1:] > 0).all()
-    assert (
-        aimed.rounds["test_loss"].iloc[-1]
-        > run(**{**attacked, "wire": []}).rounds["test_loss"].iloc[-1]
-    )
-
-
 def test_an_attack_of_a_plugin_is_told_the_defence():
     fedsim.attack(spoiled)
     sent, _ = fedsim.transmit(
