@@ -5,19 +5,17 @@ import json
 import jax
 import numpy as np
 import pytest
-from conftest import if_whole
 from reference import clients, loop, problems, rules, scenarios
 from reference.conditions import Condition, cohorts, listed
-from test_bits import random_packing
 
 import fedsim
 from fedsim.assemble.experiment import build, numerics
 from fedsim.cli.entry import main
-from fedsim.disk.tables import read_table, to_csv
-from fedsim.errors import Interrupted, ScenarioError
+from fedsim.disk.tables import to_csv
+from fedsim.errors import ScenarioError
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
-from fedsim.study.standings import ON_OWN_SAMPLES, OUTSIDE
+from fedsim.study.standings import ON_OWN_SAMPLES
 
 SIZES = problems.SIZES  # with clients without samples, in front, in the middle, and at the end
 SAMPLES = [{"kind": "mean", "weights": "samples"}]
@@ -97,14 +95,6 @@ def test_every_client_goes_on_from_its_own_model_under_partial_participation():
     last = result.rounds.iloc[-1]
     assert last["bytes_up"] == last["bytes_down"] == 0 and last["clients_reported"] > 0
     assert not [name for name in result.rounds if name.startswith("test")]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("carry", [False, True])
-@pytest.mark.parametrize("cohort", ["all", listed(SIZES)])
-def test_alone_with_momentum(cohort, carry):
-    condition = Condition(cohort=cohort, momentum=0.5, carry=carry)
-    scenarios.compare(of_reference("local_only", condition), alone_by_hand(condition))
 
 
 def descent(problem, x: np.ndarray, lr: float, steps: int) -> np.ndarray:
@@ -212,22 +202,6 @@ def test_one_full_step_of_all_clients_is_pooled_training():
 
 
 @pytest.mark.long
-def test_with_one_client_alone_is_fedavg():
-    data = {"kind": "gaussian_blobs", "samples": 200, "clients": 1, "client_test": 0.3}
-    sections = written(data=data, cohort="all", numerics={"dtype": "float64"})
-    alone = fedsim.run({**sections, "method": "local_only"})
-    shared = fedsim.run({**sections, "method": "fedavg"})
-    own = jax.tree.map(lambda leaf: leaf[0], alone.state()["client"]["v"])
-    jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), own, shared.model()
-    )
-    np.testing.assert_allclose(
-        alone.clients["personal_loss"], shared.clients["global_loss"], rtol=1e-9
-    )
-    assert alone.clients["personal_accuracy"].tolist() == shared.clients["global_accuracy"].tolist()
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("sections", "of_client", "of_cohort"),
     [
@@ -248,14 +222,6 @@ def test_steps_of_a_round(sections, of_client, of_cohort):
             plan = build(scenario).plans[0]
         assert plan.steps.tolist() == [steps] and plan.federation.N == 1
         assert plan.federation.origin.N == 8
-
-
-@pytest.mark.long
-def test_steps_without_a_shuffle_reach_all_clients():
-    sections = written(client={"lr": 0.1, "batch": 8, "epochs": 1, "shuffle": False})
-    plan = fedsim.run({**sections, "method": "centralised"}).experiment.plans[0]
-    seen = np.concatenate([plan.work.batches(r, 0)[0].ravel() for r in range(1, 20)])
-    assert len(np.unique(seen)) > 0.9 * plan.sizes.sum()
 
 
 # ------------------------------------------------------------------ what does not reach them
@@ -304,26 +270,6 @@ def test_a_cohort_that_looks_at_updates_is_refused(kind):
     assert "what clients send, and local_only sends no parameters" in str(error.value)
 
 
-@if_whole
-@pytest.mark.long
-def test_alone_under_machines_that_fail():
-    """The same clients train as with fedavg, and in synchronous rounds under any schedule."""
-    fleet = {"availability": {"kind": "bernoulli", "rate": 0.7}, "dropout": 0.2}
-    alone, shared = (
-        fedsim.run(written(fleet=fleet, method=method)) for method in ("local_only", "fedavg")
-    )
-    columns = ["round", "clients_sampled", "clients_reported", "clients_left"]
-    assert alone.rounds[columns].equals(shared.rounds[columns])
-    moved = (alone.state()["client"]["v"]["layer0"]["W"] != alone.model()["layer0"]["W"]).any(
-        (1, 2)
-    )
-    assert moved.tolist() == (alone.clients["rounds_joined"] > 0).tolist()
-
-    schedule = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
-    waits = fedsim.run(written(schedule=schedule, cohort="all"), method="local_only")
-    assert waits.status == "done" and "schedule" not in waits.scenario
-
-
 # ------------------------------------------------------------------------------ how runs end
 
 
@@ -343,56 +289,6 @@ def test_losses_of_clients_alone_that_are_not_finite_end_a_run():
     client = {"lr": 1e30, "batch": 8, "epochs": 1}
     result = fedsim.run(written(client=client, method="local_only"))
     assert result.status == "diverged" and "train_loss" in result.reasons[0]
-
-
-SAME = {
-    "blocks": {"numerics": {"lanes": 4, "block": 2}},
-    "on disk": {"checkpoint": {"resident_mb": 0}},
-}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["centralised", "centralised(steps=cohort)", "local_only"])
-def test_the_same_bits_however_it_is_run(method, tmp_path):
-    def ran(sections=None, **options):
-        return fedsim.run(written(**(sections or {}), method=method), **options)
-
-    whole = ran({"numerics": {"lanes": 4}})
-    if method == "local_only":
-        for sections in SAME.values():
-            same(ran({"numerics": {"lanes": 4}, **sections}), whole)
-        same(ran({"numerics": {"lanes": 4}}, pack=random_packing(1), calls=3), whole)
-
-    # Several seeds side by side.
-    seeds = ran({"numerics": {"lanes": 4}}, seeds=[3, 0])
-    jax.tree.map(np.testing.assert_array_equal, seeds.model(seed=0), whole.model())
-    jax.tree.map(np.testing.assert_array_equal, seeds.state(seed=0), whole.state())
-
-    # Resumed after every round.
-    often = {"checkpoint": {"rounds": 1}}
-    longer = ran({**often, "rounds": 6})
-    ran({**often, "rounds": 3}, out=tmp_path / "run")
-    again = ran({**often, "rounds": 6}, out=tmp_path / "run", resume=True)
-    same(again, longer)
-    assert fedsim.verify(tmp_path / "run").equal
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["centralised", "local_only"])
-def test_natural_partitions_and_clients_that_never_train(method):
-    rng = np.random.default_rng(0)
-    x, y, ids = rng.normal(size=(90, 3)), np.arange(90) % 2, np.repeat(np.arange(9), 10)
-    data = {"partition": "natural", "test": {"clients": 1 / 3}}
-    sections = {"name": "natural", "rounds": 2, "data": data, "client": {"batch": 5}}
-    result = fedsim.run({**sections, "method": method}, data=fedsim.Arrays(x, y, client=ids))
-    never = result.clients["samples"] == 0
-    assert never.sum() == 3 and result.clients["client"].tolist() == [*range(9)]
-    if method == "local_only":
-        assert result.clients["personal_accuracy"].notna().equals(never)
-    else:
-        assert result.experiment.plans[0].sizes.tolist() == [60]
-        assert result.clients["global_accuracy"].notna().all()
 
 
 @pytest.mark.long
@@ -429,47 +325,6 @@ def compared(tmp_path_factory):
     return comparison, folder
 
 
-@if_whole
-@pytest.mark.long
-def test_a_comparison_marks_baselines_and_ranks_them_nowhere(compared):
-    comparison, folder = compared
-    assert comparison.status == "done" and comparison.baseline == "fedprox(mu=0.1)"
-    outcomes = {s.method: s.outcome for s in comparison.standings[""]}
-    assert outcomes["centralised"] == OUTSIDE["pooled"]
-    assert outcomes["local_only"] == ON_OWN_SAMPLES
-    assert list(outcomes)[-2:] == ["centralised", "local_only"]
-
-    # The same partition, start model and test set.
-    record = json.loads((folder / "run.json").read_text())
-    assert record["not_federated"] == {"centralised": "pooled", "local_only": "alone"}
-    first = comparison.rounds[comparison.rounds["round"] == 0]
-    by_seed = first[first["method"] != "local_only"].groupby("seed")["test_loss"]
-    assert (by_seed.nunique() == 1).all()
-    hashes = {
-        o.cell.method: [
-            p.federation.unpooled.fingerprint() for p in o.result.experiment.plans.values()
-        ]
-        for o in comparison.outcomes
-    }
-    assert len({json.dumps(of_method) for of_method in hashes.values()}) == 1
-
-    row = comparison.table.set_index("method").loc["centralised"]
-    assert np.isfinite(row["difference"]) and row["seeds"] == 7
-    row = comparison.table.set_index("method").loc["local_only"]
-    assert row["seeds"] == 7 and row["score"] == "own" and np.isfinite(row["difference"])
-    for name in ("bytes", "seconds"):
-        rows = comparison.records[name]
-        assert {row["method"] for row in rows} <= {"fedprox(mu=0.1)", "scaffold"}
-
-    headline, *lines = comparison.verdict
-    assert "centralised" not in headline and "local_only" not in headline
-    text = " ".join(lines)
-    assert "centralised trains on pooled data and is not a federated method" in text
-    assert f"not a federated method: test accuracy {row['mean']:.3f} (against fedprox" in text
-    personal = comparison.clients.set_index("method").loc["local_only", "personal_accuracy"]
-    assert abs(row["mean"] - personal.groupby(np.repeat(range(7), 8)).mean().mean()) < 1e-9
-
-
 @pytest.mark.long
 def test_the_files_of_a_comparison_say_the_same_again(compared, pictures):
     comparison, folder = compared
@@ -484,46 +339,3 @@ def test_the_files_of_a_comparison_say_the_same_again(compared, pictures):
     assert "scored on its own test samples" in paper and "\\bfseries" not in next(
         line for line in paper.splitlines() if line.startswith("centralised")
     )
-
-
-@if_whole
-@pytest.mark.long
-def test_the_others_against_pooled_training_and_an_attack_that_is_not_theirs():
-    data = {**written()["data"], "attack": ["label_flip"]}
-    comparison = fedsim.compare(
-        written(rounds=2, data=data),
-        "fedavg,local_only,centralised",
-        baseline="centralised",
-        vary={"fleet.malicious": [0, 0.5]},
-        seeds=2,
-    )
-    for name in ("centralised", "local_only"):
-        runs = comparison.summary[comparison.summary["method"] == name]
-        scores = runs.drop(columns=["variant", "fleet.malicious"]).groupby("seed")
-        assert (scores.nunique(dropna=False) == 1).all(axis=None)
-    assert "for centralised" in comparison.verdict[0]
-
-    # The partition that is listed is that of methods whose samples are poisoned.
-    changed = comparison.partition.groupby("variant")["attack/label_flip"].sum()
-    assert changed["fleet.malicious=0"] == 0 and changed["fleet.malicious=0.5"] > 0
-
-
-@pytest.mark.long
-def test_a_run_that_was_interrupted_is_marked_as_well(tmp_path):
-    rounds = iter(range(100))
-    sections = written(rounds=6, checkpoint={"rounds": 1}, method="local_only")
-    with pytest.raises(Interrupted):
-        fedsim.run(sections, out=tmp_path / "run", ask=lambda: next(rounds) > 6)
-    summary = read_table(tmp_path / "run", "summary")
-    assert summary is not None
-    assert summary["not_federated"].tolist() == ["alone"] and summary["metric"].isna().all()
-
-
-@pytest.mark.long
-def test_the_command_runs_another_method(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    options = ["--set", "rounds=1", "--set", "data.clients=12", "--no-pictures"]
-    main(["run", "iid", "--method", "centralised", *options])
-    assert "it trains on the pooled samples" in capsys.readouterr().out
-    main(["check", "iid", "--methods", "fedavg", "--baselines", *options[:4]])
-    assert "3 cells in order" in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import if_whole
 from test_lanes import X64, ragged
 
 import fedsim
@@ -102,16 +101,6 @@ def test_no_steps_before_a_score_leave_the_shared_model():
     np.testing.assert_allclose(clients["personal_loss"], clients["global_loss"], rtol=1e-12)
 
 
-@if_whole
-@pytest.mark.long
-def test_training_before_a_score_is_the_same_in_any_blocks():
-    client = {"kind": "fine_tune", "tune_steps": 5}
-    whole = run(client)
-    for width in ({"lanes": 3, "block": 5}, {"lanes": 1, "block": 2}):
-        other = run(client, numerics={**X64, **width}).clients["personal_loss"]
-        np.testing.assert_allclose(other, whole.clients["personal_loss"], rtol=1e-12)
-
-
 NAMES = ("mean", "samples", "p10", "p50", "p90", "worst", "std")
 
 
@@ -145,26 +134,6 @@ def test_clients_are_scored_while_the_run_lasts():
             assert last[column] == pytest.approx(value), column
 
 
-@pytest.mark.long
-def test_rows_of_clients_scores_are_those_of_runs_that_end_there():
-    """Rounds run ahead of what the host reads; scores are of the round that they belong to."""
-    client = {"kind": "ditto", "personal_steps": 2}
-    whole = run(client, rounds=4, evaluate={"personal": True}).rounds
-    columns = [name for name in whole if name.startswith(("client_accuracy", "personal_accuracy"))]
-    assert len(columns) == 14
-    for rounds in (1, 3):
-        ended = run(client, rounds=rounds, evaluate={"personal": True}).rounds
-        assert (ended[columns].iloc[-1] == whole[columns].iloc[rounds]).all()
-
-
-@pytest.mark.long
-def test_several_runs_side_by_side_have_the_scores_of_one_alone():
-    client = {"kind": "fine_tune", "tune_steps": 2}
-    both = run(client, seeds=[0, 1], evaluate={"personal": True}).rounds
-    alone = run(client, seeds=[1], evaluate={"personal": True}).rounds
-    assert both[both["seed"] == 1].reset_index(drop=True).equals(alone)
-
-
 def test_scores_need_samples_that_clients_keep():
     with pytest.raises(ScenarioError) as error:
         run(data={"client_test": 0.0}, evaluate={"personal": True})
@@ -181,25 +150,6 @@ def test_a_client_s_own_model_is_asked_for_where_there_is_one():
         result.model(client=12)
     with pytest.raises(ValueError, match="no models of their own"):
         run(rounds=1).model(client=0)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["ditto", "fine_tune"])
-def test_more_rounds_and_verify(kind, tmp_path):
-    more = {"evaluate": {"personal": True}, "checkpoint": {"rounds": 1, "resident_mb": 0}}
-    sections = {
-        "name": "own",
-        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 6, "client_test": 0.4},
-        "model": "logistic",
-        "client": {"kind": kind, "batch": 8},
-        "cohort": {"kind": "uniform", "size": 3},
-        **more,
-    }
-    whole = fedsim.run({**sections, "rounds": 4})
-    fedsim.run({**sections, "rounds": 2}, out=tmp_path / "run")
-    again = fedsim.run({**sections, "rounds": 4}, out=tmp_path / "run", resume=True)
-    assert again.rounds.equals(whole.rounds) and again.clients.equals(whole.clients)
-    assert fedsim.verify(tmp_path / "run").equal
 
 
 @pytest.mark.long

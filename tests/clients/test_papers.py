@@ -417,10 +417,3 @@ def test_fedexp_s_data_are_the_notebook_s():
         ) == pytest.approx(1)
     printed = sum(np.sum((A[k] @ w - b[k]) ** 2) for k in range(5)) / 5
     assert np.mean((data.x_test @ w - data.y_test) ** 2) / 2 == pytest.approx(printed)
-
-
-def test_one_model_fits_all_clients_of_fedexp_s_data():
-    data = fedexp_regression(features=200, clients=4)
-    A, b = unscaled(data.x_test, data.y_test, 4)
-    w = np.linalg.lstsq(A.reshape(-1, 200), b.ravel())[0]
-    np.testing.assert_allclose(A @ w, b, atol=1e-12)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, crossed, if_all_installed, sampled
+from conftest import GRAPH_METHODS, crossed, if_all_installed
 from reference import problems, scenarios
 from reference.conditions import CONDITIONS, HARD, SHORT, Condition
 from reference.programs import programs  # noqa: F401 (a fixture)
@@ -40,43 +40,6 @@ OWNED = {
     "": "owns what follows the rule; remove one of them",
     "sgd": "server[1].lr: is 0.5 here and 1.0 in method",
 }
-LATER = (
-    "mime",
-    "scaffnew",
-    "worker_momentum",
-    "fedlion",
-    "scaffold(option=1)",
-    "fedlin",
-    "fedprox",
-    "fedsgd",
-    "fedsam",
-    "delta_sgd",
-    "mimelite",
-    "fedlc",
-    "fedrs",
-    "fedntd",
-    "moon",
-    "fedper",
-    "fine_tune",
-    "knn_per",
-    "ditto",
-    "pfedme",
-    "per_fedavg",
-    "apfl",
-    "fedrep",
-    "fedbabu",
-    "lg_fedavg",
-    "fedbn",
-    "mr_mtl",
-    "fedrod",
-    "fedala",
-    "fedproto",
-    "fedpac",
-    "fedas",
-    "fedvarp",
-    "ca2fl",
-)
-"""Compiles in a second or more: long only. Of the methods that keep something, four stay quick."""
 CASES = [
     pytest.param(name, case, id=f"{name}-{case}")
     for name, case in crossed(METHODS, CONDITIONS)
@@ -98,7 +61,7 @@ def check(method: Method, condition: Condition) -> None:
 
 
 @pytest.mark.quick(9)
-@pytest.mark.parametrize("name", sampled([name for name in METHODS if name not in LATER]))
+@pytest.mark.parametrize("name", METHODS)
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     method = METHODS[name]
     check(method._replace(problem={"squares": "line"}.get(method.problem, method.problem)), HARD)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole, sampled
+from conftest import sampled
 from numpy.testing import assert_array_equal
 
 import fedsim
@@ -183,7 +183,6 @@ def equal(one: fedsim.Result, other: fedsim.Result) -> None:
         assert_array_equal(a, b)
 
 
-@if_whole
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_layouts_company_and_resume_change_no_bit(kind, tmp_path):

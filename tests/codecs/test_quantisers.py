@@ -1,88 +1,20 @@
 """Quantisers: oracle cases with given draws, moments, lengths of codes, extremes, runs."""
 
 import math
-from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole, oracle
-from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import consecutive
+from test_codec_oracles import by_levels, by_qsgd, by_terngrad, cases, made, variance
 
 import fedsim
 from fedsim.codecs.entropy import arithmetic_bits, dense_bits, gaps_bits, omega_bits
 from fedsim.codecs.natural import to_powers_of_two
-from fedsim.codecs.qsgd import quantised as to_levels
 from fedsim.codecs.scaling import unit
-from fedsim.codecs.stochastic_quantise import quantised, values
-from fedsim.codecs.terngrad import ternary
-from fedsim.compose import FAMILIES, max_bytes
-from fedsim.disk.tables import to_csv
-from fedsim.runs.result import TABLE_COLUMNS
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
-CASES = oracle("compression")
-
-
-def cases(fn: str) -> list[dict]:
-    return [case for case in CASES if case["fn"] == fn]
-
-
-def made(kind: str, **arguments):
-    return FAMILIES["codec"][kind](**arguments)
-
-
-def by_qsgd(x, u, s=4):
-    norm, levels = to_levels(x, u, s)
-    return made("qsgd", levels=s).decode((norm[None], levels), len(x))
-
-
-def by_levels(x, u, levels=4):
-    return values(*quantised(x, u, levels), levels)
-
-
-def by_terngrad(x, u):
-    return made("terngrad").decode(ternary(x, u), len(x))
-
-
-DRAWN = {
-    "qsgd": by_qsgd,
-    "uniform_sq": by_levels,
-    "terngrad": by_terngrad,
-    "natural": to_powers_of_two,
-}
-
-
-def variance(quantise, x, **params) -> float:
-    """E ‖C(x) − x‖² of numbers that become the one above or the one below: Σ (up − x)(x − down)."""
-    up, down = (quantise(x, jnp.full(len(x), u), **params) for u in (0.0, 1 - 2.0**-53))
-    high, low = jnp.maximum(up, down), jnp.minimum(up, down)
-    return float(((high - x) * (x - low)).sum())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fn", ["qsgd", "uniform_sq", "terngrad"])
-def test_with_its_draws_a_quantiser_is_that_of_its_oracle(fn):
-    with jax.enable_x64(True):
-        for case in cases(fn):
-            x, u = (jnp.asarray(case["inputs"][name], float) for name in ("x", "u"))
-            want = case["expected"]
-            arrives = DRAWN[fn](x, u, **case["params"])
-            assert_allclose(arrives, want["y"], rtol=1e-12, atol=1e-12, err_msg=case["name"])
-            exact = variance(DRAWN[fn], x, **case["params"])
-            assert_allclose(
-                exact, want["exact_variance"], rtol=1e-10, atol=1e-12, err_msg=case["name"]
-            )
-            for name in [name for name in want if "bound" in name and "nnz" not in name]:
-                assert exact <= want[name] * (1 + 1e-12)
-            if fn == "qsgd":
-                norm, levels = to_levels(x, u, case["params"]["s"])
-                assert_allclose(norm, want["norm"], rtol=1e-12)
-                assert np.abs(levels).tolist() == want["levels"]
 
 
 @pytest.mark.long
@@ -91,87 +23,6 @@ def test_numbers_that_are_levels_arrive_as_they_are():
         x, codec = jnp.tile(jnp.arange(4.0), 8), made("stochastic_quantise", levels=4)
         payload, _, _ = codec.encode(x, (), jax.random.key(0))
         assert_allclose(codec.decode(payload, len(x)), x, rtol=1e-12)
-
-
-@pytest.mark.long
-def test_the_scaled_sign_is_that_of_its_oracle():
-    with jax.enable_x64(True):
-        codec = made("sign")
-        for case in cases("sign_scaled"):
-            x = jnp.asarray(case["inputs"]["x"], float)
-            payload, bits, _ = codec.encode(x, (), None)
-            arrives = codec.decode(payload, len(x))
-            assert_allclose(arrives, case["expected"]["y"], rtol=1e-12)
-            assert bits == len(x) + 32
-            assert_allclose(((arrives - x) ** 2).sum(), case["expected"]["err2"], rtol=1e-10)
-        plain = made("sign", scale=False)
-        payload, bits, _ = plain.encode(jnp.asarray([-3.0, 0.0, -0.0, 1e-9]), (), None)
-        assert plain.decode(payload, 4).tolist() == [-1, 1, 1, 1] and bits == 4
-
-
-def test_the_sign_under_error_feedback_is_that_of_its_oracle():
-    with jax.enable_x64(True):
-        for case in [
-            case for case in cases("ef14") if case["params"]["compressor"] == "sign_scaled"
-        ]:
-            grads, want = np.asarray(case["inputs"]["grads"]), case["expected"]
-            codec = made("error_feedback", codec=made("sign"))
-            memory = codec.memory(jnp.zeros(grads.shape[1]))
-            for g, sent, kept in zip(grads, want["sent"], want["memory"], strict=True):
-                payload, _, memory = codec.encode(
-                    jnp.asarray(case["params"]["lr"] * g), memory, None
-                )
-                assert_allclose(codec.decode(payload, len(g)), sent, rtol=1e-9, atol=1e-12)
-                assert_allclose(memory["error"], kept, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.long
-def test_natural_compression_takes_the_power_above_or_below():
-    x = jnp.asarray([3.0, -3.0, 1.0, -0.75, 0.0, 2.0**-126, 2.0**-127, -3e38], jnp.float32)
-    down, up = (
-        to_powers_of_two(x, jnp.full(len(x), u, jnp.float32)).tolist() for u in (1 - 2.0**-24, 0.0)
-    )
-    assert down == [2, -2, 1, -0.5, 0, 2.0**-126, 0, -(2.0**127)] and up == [
-        4,
-        -4,
-        1,
-        -1,
-        0,
-        2.0**-126,
-        0,
-        -(2.0**127),
-    ]
-    threshold = jnp.asarray([0.49, 0.51], jnp.float32)  # 3 is in the middle of 2 and 4
-    assert to_powers_of_two(jnp.full(2, 3.0), threshold).tolist() == [4, 2]
-    with jax.enable_x64(True):
-        x = jnp.asarray(np.random.default_rng(0).normal(size=200))
-        assert variance(to_powers_of_two, x) <= float((x**2).sum()) / 8
-
-
-@pytest.mark.long
-def test_bits_are_those_of_the_papers():
-    (case,) = cases("bits")
-    for d, bits in case["expected"].items():
-        row = jax.ShapeDtypeStruct((int(d),), np.float32)
-        size = lambda kind, **arguments: max_bytes(made(kind, **arguments), row)
-        sizes = {f"qsgd_s{s}_fixed_width": size("qsgd", levels=s) for s in (1, 4, 16, 64)}
-        sizes |= {
-            f"uniform_sq_k{k}": size("stochastic_quantise", levels=k) for k in (2, 4, 16, 256)
-        }
-        sizes |= {
-            f"rotated_uniform_sq_k{k}": size("stochastic_quantise", levels=k, rotate=True)
-            for k in (2, 4, 16, 256)
-        }
-        sizes |= {f"eden_{b}bit": size("eden", bits=b) for b in (1, 2, 3, 4)}
-        sizes |= {
-            "sign": size("sign", scale=False),
-            "ef_sign_scaled": size("sign"),
-            "terngrad_2bit": size("terngrad"),
-        }
-        sizes |= {"drive_1bit": size("drive")}
-        assert sizes == {name: -(-bits[name] // 8) for name in sizes}
-        assert size("natural") == -(-9 * int(d) // 8)
-        assert size("qsgd", levels=4, bucket=3) == -(-(-(-int(d) // 3) * 32 + 4 * int(d)) // 8)
 
 
 def omega(k: int) -> str:
@@ -235,17 +86,6 @@ def test_elias_codes_are_below_the_bound_of_the_theorem(s):
     assert coded("qsgd", jnp.zeros(1000), 1, levels=s) == 32
 
 
-@pytest.mark.long
-def test_entropy_codes_are_below_the_plain_ones_where_levels_are_uneven():
-    x = jax.random.normal(jax.random.key(1), (1000,))
-    histogram = math.log2(math.comb(1002, 2))
-    assert (coded("terngrad", x, 20) <= 1000 * math.log2(3) + 32 + histogram).all()
-    assert (coded("stochastic_quantise", x, 20, levels=16) < 1000 * 3.6 + 64).all()
-    assert (
-        coded("qsgd", x, 20, levels=40) < 1000 * 7 + 32
-    ).all()  # 40² > 500: every level is coded
-
-
 LINKS = [
     {"kind": "qsgd", "levels": 3},
     {"kind": "qsgd", "levels": 3, "bucket": 4},
@@ -283,18 +123,6 @@ def test_drawn_messages_are_right_on_average(link):
         squares = ((arrived - x) ** 2).sum(axis=1)
         if not link.keys() & {"bucket", "rotate"}:
             assert abs(squares.mean() - exact[link["kind"]]()) < 5 * squares.std() / math.sqrt(n)
-
-
-@if_whole
-@pytest.mark.long
-def test_more_levels_come_to_the_message_itself():
-    rows = np.random.default_rng(2).normal(size=(20, 37))
-    for kind in ("qsgd", "stochastic_quantise"):
-        error = [
-            np.abs(fedsim.transmit({"kind": kind, "levels": s}, rows)[0] - rows).max()
-            for s in (4, 64, 1024, 65536)
-        ]
-        assert all(a > 8 * b for a, b in pairwise(error)) and error[-1] < 1e-3
 
 
 @pytest.mark.long
@@ -339,83 +167,3 @@ def test_scales_are_powers_of_two():
         assert np.isfinite(z).all() and np.abs(z).max() < 4 and np.frexp(scale)[0] == 0.5
         if np.abs(x).max() > 1e-30:
             assert_array_equal(z * scale, np.asarray(x, np.float32))
-
-
-@if_whole
-@pytest.mark.long
-def test_no_layout_changes_a_bit_or_a_length():
-    """And behind an entropy code messages take fewer bytes, in a column of its own."""
-    scenario = {
-        "name": "quantisers",
-        "rounds": 3,
-        "data": {"kind": "gaussian_blobs", "samples": 200, "clients": 9},
-        "cohort": {"kind": "uniform", "size": 6},
-        "wire": [{"kind": "qsgd", "levels": 1, "entropy": True}],
-    }
-    whole = fedsim.run(scenario)
-    for numerics in ({"block": 2}, {"block": 5, "lanes": 3}):
-        other = fedsim.run({**scenario, "numerics": numerics})
-        assert to_csv(whole.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
-            other.records["rounds"], TABLE_COLUMNS["rounds"]
-        )
-        for a, b in zip(
-            jax.tree.leaves(whole.model()), jax.tree.leaves(other.model()), strict=True
-        ):
-            assert_array_equal(a, b)
-    d = sum(leaf.size for leaf in jax.tree.leaves(whole.model()))
-    plain, short = -(-(32 + 2 * d) // 8), whole.rounds["qsgd/entropy_bytes"].iloc[1:]
-    assert whole.rounds["bytes_up"].tolist() == [0, 6 * plain, 12 * plain, 18 * plain]
-    assert (short < plain).all() and (short > 4).all()
-
-
-SIZES, D, ROUNDS = [4, 1, 0, 3, 2, 0, 5], 5, [[0, 3], [1, 2, 3, 6], [4, 6], [0, 1, 5]]
-
-
-def problem() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(3)
-    roots = rng.normal(size=(len(SIZES), D, D))
-    return roots @ roots.swapaxes(1, 2) / D + np.eye(D), rng.normal(size=(len(SIZES), D))
-
-
-def in_numpy(compress) -> tuple[np.ndarray, np.ndarray]:
-    """FedAvg on quadratics under error feedback, half a server step -> (x, errors of clients)."""
-    (H, a), x, e = problem(), np.full(D, 2.0), np.zeros((len(SIZES), D))
-    for ids in ROUNDS:
-        total, weight = np.zeros(D), 0
-        for i in (i for i in ids if SIZES[i]):
-            y = x.copy()
-            for _ in range(3):
-                y = y - 0.1 * H[i] @ (y - a[i])
-            p = y - x + e[i]
-            sent = compress(p)
-            e[i] = p - sent
-            total, weight = total + SIZES[i] * sent, weight + SIZES[i]
-        x = x + 0.5 * total / weight
-    return x, e
-
-
-def in_fedsim(link: dict) -> fedsim.Result:
-    """The same: some of the clients, others without samples."""
-    H, a = problem()
-    brought = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 2.0)})
-    scenario = {
-        "name": "quadratics",
-        "rounds": len(ROUNDS),
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "numerics": {"dtype": "float64"},
-        "cohort": {"kind": "listed", "rounds": ROUNDS},
-        "client": {"lr": 0.1, "batch": "full", "steps": 3},
-        "wire": [{"kind": "error_feedback", "codec": link}],
-        "server": ["mean", {"kind": "sgd", "lr": 0.5}],
-    }
-    samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
-
-
-@pytest.mark.long
-def test_a_run_with_signs_is_that_of_plain_numpy():
-    result = in_fedsim({"kind": "sign"})
-    x, e = in_numpy(lambda p: np.abs(p).mean() * np.sign(p))
-    assert_allclose(result.model(), x, rtol=1e-12)
-    assert_allclose(result.state()["client"]["error_feedback"]["error"], e, rtol=1e-9, atol=1e-12)
-    assert result.rounds["bytes_up"].iloc[1] == 2 * -(-(5 + 32) // 8)

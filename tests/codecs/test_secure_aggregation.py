@@ -87,25 +87,6 @@ def test_a_run_has_the_mean_up_to_rounding():
 
 
 @pytest.mark.long
-def test_fine_integers_have_the_mean_to_six_digits():
-    fine = run({**LINK, "bits": 32, "scale": 2.0**24}, rounds=1)
-    assert_allclose(leaves(fine), leaves(run(link=None, rounds=1)), atol=1e-6)
-
-
-@pytest.mark.long
-def test_blocks_and_a_resumed_run_have_the_same_bytes(tmp_path):
-    scenario = {**SCENARIO, "wire": [LINK], "numerics": {"lanes": 2}}
-    whole = fedsim.run(scenario)
-    in_blocks = fedsim.run(scenario, edits=["numerics.block=2"])
-    assert_array_equal(leaves(in_blocks), leaves(whole))
-
-    fedsim.run({**scenario, "rounds": 1}, out=tmp_path / "run")
-    resumed = fedsim.run(scenario, out=tmp_path / "run", resume=True)
-    assert_array_equal(leaves(resumed), leaves(whole))
-    assert resumed.rounds.equals(whole.rounds)
-
-
-@pytest.mark.long
 def test_wraps_are_counted_where_bits_are_few():
     wrapped = run({**LINK, "bits": 6})
     assert wrapped.rounds[WRAPPED].iloc[1:].min() > 0
@@ -123,24 +104,6 @@ def test_an_attack_happens_before_and_sees_what_it_saw():
     plain = run(wire=[link], rounds=1, edits=edits)
     assert_allclose(leaves(attacked), leaves(plain), atol=1e-6)
     assert attacked.rounds[WRAPPED].iloc[1] == 0
-
-
-@pytest.mark.long
-def test_a_mean_over_all_clients_and_over_the_expected_ones():
-    """Both divide the same sum, by 12 clients and by 7, and rounding is below that of a message."""
-    rules = [{"kind": "mean_over_all"}, {**SCENARIO["server"][0], "denominator": "expected"}]
-    for rule in rules:
-        summed = run(rounds=1, server=[rule])
-        plain = run(link=None, rounds=1, server=[rule])
-        assert np.abs(leaves(summed) - leaves(plain)).max() <= 0.5 / LINK["scale"] + 1e-6
-
-
-@pytest.mark.long
-def test_a_message_that_is_not_finite_is_left_out():
-    bad = {"kind": "nonfinite"}
-    result = run(wire=[bad, LINK], fleet={"malicious": [0]}, cohort="all", rounds=1)
-    assert result.rounds["n_nonfinite"].iloc[1] == 1
-    assert np.isfinite(leaves(result)).all()
 
 
 @pytest.mark.long

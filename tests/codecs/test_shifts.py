@@ -6,16 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import TESTS, if_whole
-from federations import quadratic, trajectory
+from conftest import TESTS
+from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.forecast import forecast
-from fedsim.codecs.count_sketch import Hashes, Sketches, estimate, fetch, sketch, sketch_of_runs
+from fedsim.codecs.count_sketch import Hashes, estimate, sketch, sketch_of_runs
 from fedsim.compose import FAMILIES
 from fedsim.engine.downlink import Downlink
 from fedsim.errors import ScenarioError
@@ -23,7 +22,6 @@ from fedsim.scenario import read
 
 ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
 EF21 = {"kind": "ef21", "codec": {"kind": "top_k", "k": 9}}
-DIANA = {"kind": "diana", "alpha": 0.5, "codec": {"kind": "top_k", "k": 9}}
 SCENARIO = {
     "name": "shifts",
     "rounds": 6,
@@ -83,24 +81,6 @@ def test_ef21_follows_its_oracle_to_the_optimum(case):
     assert_allclose(path[-1], case["expected"]["optimum"], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.long
-def test_a_run_with_ef21_follows_the_oracle():
-    case = EF21_CASES[1]
-    wire = [{"kind": "ef21", "codec": {"kind": "top_k", "k": case["params"]["k"]}}]
-    client = {"lr": case["params"]["gamma"], "batch": "full", "steps": 1}
-    scenario = {
-        "name": "oracle",
-        "rounds": 8,
-        "client": client,
-        "wire": wire,
-        "numerics": {"dtype": "float64"},
-    }
-    inputs = of_oracle(case)
-    path, result = trajectory(scenario, **quadratic(inputs))
-    assert_allclose(path, case["expected"]["x"], rtol=1e-10, atol=1e-12)
-    assert result.rounds["bytes_up"].tolist() == [3 * r * -(-(32 + 3) // 8) for r in range(9)]
-
-
 def trained(x: np.ndarray, i: int, lr: float, steps: int) -> np.ndarray:
     """The update of client i of the quadratics."""
     H, a = problem_arrays()
@@ -108,120 +88,6 @@ def trained(x: np.ndarray, i: int, lr: float, steps: int) -> np.ndarray:
     for _ in range(steps):
         y = y - lr * H[i] @ (y - a[i])
     return y - x
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("alpha", [1.0, 0.4])
-def test_shifts_on_the_wire_are_those_of_plain_numpy(alpha):
-    """Partial cohorts, and clients without samples; the shifts of absent clients do not change."""
-    x, h = np.full(D, 2.0), np.zeros((len(SIZES), D))
-    for ids in COHORTS:
-        total, weight = np.zeros(D), 0
-        for i in (i for i in ids if SIZES[i]):
-            step = largest(trained(x, i, 0.1, 3) - h[i], 2)
-            total, weight = total + SIZES[i] * (h[i] + step), weight + SIZES[i]
-            h[i] = h[i] + alpha * step
-        x = x + 0.5 * total / weight
-    link = {"kind": "diana", "alpha": alpha, "codec": {"kind": "top_k", "k": 2}}
-    setting = {
-        "rounds": len(COHORTS),
-        "cohort": {"kind": "listed", "rounds": COHORTS},
-        "client": {"lr": 0.1, "batch": "full", "steps": 3},
-        "server": ["mean", {"kind": "sgd", "lr": 0.5}],
-    }
-    result = quadratics(wire=[link], **setting)
-    assert_allclose(result.model(), x, rtol=1e-12)
-    assert_allclose(result.state()["client"]["diana"]["shift"], h, rtol=1e-9, atol=1e-12)
-    if alpha == 1:  # to the bit
-        same = quadratics(wire=[{"kind": "ef21", "codec": link["codec"]}], **setting)
-        assert_array_equal(same.model(), result.model())
-
-
-@pytest.mark.long
-def test_a_shift_learns_and_what_arrives_is_unbiased():
-    """With E Q(x) = x, the mean of many messages of a vector is the vector, as is the shift."""
-    d, k, rng = 6, 2, np.random.default_rng(0)
-
-    def encode(x, memory, key):
-        return jnp.where(jax.random.permutation(key, d) < k, x * d / k, 0), 32 * k, memory
-
-    random_k = fedsim.types.Codec(encode, lambda payload, d: payload, name="random_k")
-    codec = made("diana", codec=random_k, alpha=k / d)
-    x = jnp.asarray(rng.normal(size=d), jnp.float32)
-
-    def one(key):
-        def step(memory, key):
-            payload, _, memory = codec.encode(x, memory, key)
-            return memory, codec.decode(payload, d)
-
-        return jax.lax.scan(step, codec.memory(jnp.zeros(d)), jax.random.split(key, 40))
-
-    memory, arrives = jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), 2000))
-    first, last = arrives[:, 0], arrives[:, -1]
-    assert np.all(np.abs(first.mean(0) - x) < 5 * first.std(0) / np.sqrt(2000))
-    assert_allclose(last, np.broadcast_to(x, last.shape), atol=1e-3)
-    assert_allclose(memory["shift"], np.broadcast_to(x, last.shape), atol=1e-3)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("link", [EF21, DIANA], ids=["ef21", "diana"])
-def test_of_a_message_that_is_lost_the_shift_stays(link):
-    lossy = {"wire": [link, "nonfinite"], "fleet": {"malicious": [0, 1, 2]}}
-    result = run(cohort="all", rounds=2, **lossy)
-    shifts = result.state()["client"][link["kind"]]["shift"]
-    assert not shifts[:3].any() and shifts[3:].any(axis=1).all()
-    assert result.rounds["n_nonfinite"].tolist() == [0, 3, 3]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["scaffold", "fedprox(mu=0.1)"])
-def test_shifts_are_behind_any_method_and_its_own_state_travels_whole(method):
-    plain, sent = run(method=method, rounds=3), run(method=method, rounds=3, wire=[DIANA])
-    d = sum(leaf.size for leaf in jax.tree.leaves(sent.model()))
-    message = -(-9 * (32 + 8) // 8)
-    assert d == 210 and sent.status == "done"
-    saved = plain.rounds["bytes_up"] - sent.rounds["bytes_up"]
-    assert saved.tolist() == [4 * r * (4 * d - message) for r in range(4)]
-
-
-HEADS = {
-    "fedper": ({"kind": "mlp", "hidden": [6]}, 4 * 126, 4 * 126),
-    "scaffold": ("logistic", 8 * 210, 4 * 210),
-}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("method", HEADS)
-def test_both_ways_go_on_where_a_run_was_left_and_bytes_are_exact(tmp_path, method):
-    """Shifts of clients and of the server, with FedPer's shared leaves and SCAFFOLD's variate."""
-    model, whole_bytes, model_bytes = HEADS[method]
-    links = {
-        "wire": [EF21],
-        "broadcast": [{"kind": "ef21", "codec": {"kind": "top_k", "density": 0.3}}],
-    }
-    setting = {**SCENARIO, **links, "method": method, "model": model, "checkpoint": {"rounds": 1}}
-    whole = fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
-    left = fedsim.run(setting, out=tmp_path / "left", resume=True)
-    for name in ("rounds.csv", "clients.csv"):
-        assert (tmp_path / "left" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    for a, b in zip(jax.tree.leaves(whole.state()), jax.tree.leaves(left.state()), strict=True):
-        assert_array_equal(a, b)
-    assert whole.clients["bytes_down"].sum() == whole.rounds["bytes_down"].iloc[-1]
-    assert whole.clients["bytes_up"].sum() == whole.rounds["bytes_up"].iloc[-1]
-    scenario = read(setting)
-    with numerics(scenario):
-        experiment = build(scenario)
-        told = forecast(experiment)
-    cohorts = [work.ids for work in next(iter(experiment.plans.values())).survey.rounds()]
-    d = model_bytes // 4
-    message = -(--(-3 * d // 10) * (32 + (d - 1).bit_length()) // 8)
-    received = by_hand(
-        cohorts, [message] * len(cohorts), whole_bytes - model_bytes, model_bytes, 10
-    )
-    assert whole.rounds["bytes_down"].diff().tolist()[1:] == [sum(row.values()) for row in received]
-    assert told["bytes_down_a_round"] == sum(sum(row.values()) for row in received) // len(cohorts)
 
 
 @pytest.mark.long
@@ -355,21 +221,6 @@ def test_the_median_of_the_rows_is_that_of_numpy(rows):
 
 
 @pytest.mark.long
-def test_an_estimate_is_unbiased_and_as_good_as_its_bound():
-    """Over seeds: the mean at 5 σ, and the variance of one row at most ‖x‖² / columns."""
-    d, columns, seeds = 60, 10, 400
-    x = jnp.asarray(np.random.default_rng(3).normal(size=d), jnp.float32)
-
-    def one(seed):
-        hashes = tables(d, 1, columns, seed)[0]
-        return estimate(sketch(x, hashes, columns), hashes)
-
-    values = np.stack([one(seed) for seed in range(seeds)])
-    assert np.all(np.abs(values.mean(0) - x) < 5 * values.std(0) / np.sqrt(seeds))
-    assert ((values - x) ** 2).mean() < 1.05 * float(x @ x) / columns
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     """In a run momentum and errors are sketches; only the largest coordinates reach the model."""
@@ -409,43 +260,6 @@ def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     assert result.rounds["bytes_up"].diff().tolist()[1:] == [
         len(ids) * 4 * rows * columns for ids in COHORTS
     ]
-
-
-@pytest.mark.long
-def test_all_coordinates_and_no_momentum_leave_no_error_where_nothing_meets():
-    hashes, *_ = tables(9, 3, 20)
-    table = sketch(jnp.arange(9.0), hashes, 20)
-    zero = jnp.zeros_like(table)
-    update, kept = fetch(table, Sketches(zero, zero), hashes, 9, 0.0, masked=False)
-    assert_array_equal(update, jnp.arange(9.0))
-    assert not kept.error.any()
-
-
-@if_whole
-@pytest.mark.long
-def test_the_sketches_of_the_server_go_on_and_a_skipped_round_leaves_them(tmp_path):
-    link = {"kind": "count_sketch", "rows": 3, "columns": 60, "k": 20, "momentum": 0.5}
-    setting = {**SCENARIO, "wire": [link], "checkpoint": {"rounds": 1}}
-    whole = fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
-    left = fedsim.run(setting, out=tmp_path / "left", resume=True)
-    assert (tmp_path / "left" / "rounds.csv").read_bytes() == (
-        tmp_path / "whole" / "rounds.csv"
-    ).read_bytes()
-    for name in ("momentum", "error"):
-        assert whole.state()["server"][name].any()
-        assert_array_equal(whole.state()["server"][name], left.state()["server"][name])
-    folded, blocks = (
-        run(wire=[link], numerics=numerics).state() for numerics in ({}, {"block": 2})
-    )
-    assert_array_equal(folded["server"]["error"], blocks["server"]["error"])
-    silent = {
-        "cohort": {"kind": "listed", "rounds": [[0, 1], [2, 3], [4]]},
-        "fleet": {"malicious": [4]},
-    }
-    lost, before = (run(wire=["nonfinite", link], rounds=rounds, **silent) for rounds in (3, 2))
-    assert lost.rounds["skipped"].tolist() == [0, 0, 0, 1]
-    assert_array_equal(lost.state()["server"]["error"], before.state()["server"]["error"])
 
 
 REFUSED = {

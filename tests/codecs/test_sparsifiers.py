@@ -7,72 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chisquare
-from test_codecs import CASES, SIZES, D, cases, problem_arrays, quadratics, run, value
+from test_codecs import run
 
 import fedsim
 from fedsim.cli import cli
-from fedsim.codecs.lazy import step
 from fedsim.codecs.product_quantise import drawn as drawn_by_weight
 from fedsim.codecs.product_quantise import scaled, started
 from fedsim.codecs.sizes import plus, size, subset_bits, subset_bits_of
-from fedsim.codecs.top_k import Sparse
 from fedsim.compose import FAMILIES, in_bytes, max_bytes
-from fedsim.engine.keys import Phase, round_key
 from fedsim.errors import ScenarioError
-from fedsim.kinds import tag_of
 from fedsim.scenario.json_schema import editor_schema
 from fedsim.tree.selection import by_search, largest, random_indices
 
 CODECS = FAMILIES["codec"]
 CAST = {"kind": "cast", "dtype": "float16"}
-ROUNDS = [[0, 3], [1, 3, 6], [4, 6], [0, 1]]
-
-
-@if_whole
-@pytest.mark.long
-def test_top_k_follows_its_oracle():
-    with jax.enable_x64(True):
-        for case in cases("topk"):
-            x, k = value(case["inputs"]["x"]), case["params"]["k"]
-            codec = CODECS["top_k"](k=k)
-            payload, _, _ = codec.encode(jnp.asarray(x), (), None)
-            y = codec.decode(payload, len(x))
-            assert payload.indices.tolist() == sorted(case["expected"]["idx"]), case["name"]
-            assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
-            assert_allclose(((x - y) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-12)
-            assert ((x - y) ** 2).sum() <= case["expected"]["contraction_bound"] + 1e-12
-
-
-@pytest.mark.long
-def test_rand_k_follows_its_oracle():
-    with jax.enable_x64(True):
-        for case in cases("randk"):
-            x, places, k = (
-                value(case["inputs"]["x"]),
-                value(case["inputs"]["idx"]).astype(int),
-                case["params"]["k"],
-            )
-            y = CODECS["rand_k"](k=k).decode(Sparse(jnp.asarray(x)[places], places), len(x))
-            assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
-            assert_allclose(
-                (len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12
-            )
-
-
-def test_bits_are_those_of_the_oracle():
-    (case,) = [case for case in CASES if case["fn"] == "bits"]
-    for d, bits in case["expected"].items():
-        for name, number in [(name, number) for name, number in bits.items() if number is not None]:
-            codec, *rest = name.split("_")
-            k = int(rest[0][1:]) if rest and rest[0][1:].isdigit() else 0
-            if codec == "topk" and rest[1:] == ["entropy", "index"]:
-                assert 32 * k + subset_bits(int(d), k) == number
-            elif codec in ("topk", "randk"):
-                kind = {"topk": "top_k", "randk": "rand_k"}[codec]
-                assert max_bytes(CODECS[kind](k=k), jnp.zeros(int(d))) == -(-number // 8)
 
 
 @pytest.mark.long
@@ -232,86 +182,6 @@ def test_random_places_are_unbiased_with_the_variance_of_the_paper():
     assert (np.abs(pairs[~np.eye(d, dtype=bool)] - p) < 5 * np.sqrt(p / n)).all()
 
 
-def federated(send, lr: float = 0.1, server_lr: float = 0.5):
-    """FedAvg on quadratics in NumPy; `send(round, client, update) -> what arrives` has a memory."""
-    (H, a), x = problem_arrays(), np.full(D, 2.0)
-    for number, ids in enumerate(ROUNDS, start=1):
-        total, weight = np.zeros(D), 0
-        for i in (i for i in ids if SIZES[i]):
-            y = x.copy()
-            for _ in range(3):
-                y = y - lr * H[i] @ (y - a[i])
-            total, weight = total + SIZES[i] * send(number, i, y - x), weight + SIZES[i]
-        x = x + server_lr * total / weight
-    return x
-
-
-def simulated(link) -> fedsim.Result:
-    return quadratics(
-        rounds=len(ROUNDS),
-        cohort={"kind": "listed", "rounds": ROUNDS},
-        client={"lr": 0.1, "batch": "full", "steps": 3},
-        wire=[link],
-        server=["mean", {"kind": "sgd", "lr": 0.5}],
-    )
-
-
-def key_of(name: str, number: int, client: int):
-    """The key of a client's codec in a round of seed 0."""
-    key = round_key(jax.random.key(0), number, Phase.WIRE)
-    for data in (tag_of(name), 0, client):
-        key = jax.random.fold_in(key, data)
-    return key
-
-
-def with_feedback(compress):
-    errors = np.zeros((len(SIZES), D))
-
-    def send(number, i, update):
-        whole = update + errors[i]
-        sent = compress(number, i, whole)
-        errors[i] = whole - sent
-        return sent
-
-    return send, errors
-
-
-@pytest.mark.long
-def test_threshold_under_error_feedback_is_that_of_plain_numpy():
-    counts = []
-
-    def compress(number, i, whole):
-        counts.append((np.abs(whole) >= 0.4).sum())
-        return np.where(np.abs(whole) >= 0.4, whole, 0)
-
-    send, errors = with_feedback(compress)
-    x = federated(send)
-    result = simulated({"kind": "error_feedback", "codec": {"kind": "threshold", "value": 0.4}})
-    assert_allclose(result.model(), x, rtol=1e-12)
-    assert_allclose(
-        result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12
-    )
-    assert 0 < np.mean(counts) < D
-    assert result.rounds["bytes_up"].iloc[-1] == sum(-(-(32 + n * 34) // 8) for n in counts)
-
-
-@pytest.mark.long
-def test_top_k_with_short_values_under_error_feedback_is_that_of_plain_numpy():
-    def compress(number, i, whole):
-        keep = np.argsort(-np.abs(whole), kind="stable")[:2]
-        return np.where(np.isin(np.arange(D), keep), whole.astype(np.float16).astype(float), 0)
-
-    send, errors = with_feedback(compress)
-    x = federated(send)
-    result = simulated(
-        {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 2, "values": CAST}}
-    )
-    assert_allclose(result.model(), x, rtol=1e-12)
-    assert_allclose(
-        result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12
-    )
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("d", "k"), [(16, 2), (7, 2)], ids=["in turn", "the largest"])
 def test_all_sets_of_places_are_equally_likely(d, k):
@@ -324,90 +194,6 @@ def test_all_sets_of_places_are_equally_likely(d, k):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("d", "k"), [(1, 1), (8, 1), (1000, 125), (100_000, 1000)])
-def test_as_many_places_as_asked_for_and_no_place_twice(d, k):
-    places = np.asarray(random_indices(jax.random.key(0), d, k))
-    assert len(set(places.tolist())) == k and places.min() >= 0 and places.max() < d
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("feedback", [False, True])
-def test_random_places_are_those_of_plain_numpy(feedback):
-    """The same draws, by the key of round and client; under error feedback without the scale."""
-    name = "error_feedback" if feedback else "rand_k"
-
-    def compress(number, i, whole):
-        places = np.asarray(random_indices(jax.random.fold_in(key_of(name, number, i), 0), D, 2))
-        return np.where(np.isin(np.arange(D), places), whole * (1 if feedback else D / 2), 0)
-
-    send, errors = with_feedback(compress)
-    x = federated(send if feedback else compress)
-    codec = {"kind": "rand_k", "k": 2, "scale": not feedback}
-    result = simulated({"kind": "error_feedback", "codec": codec} if feedback else codec)
-    assert_allclose(result.model(), x, rtol=1e-12)
-    if feedback:
-        assert_allclose(
-            result.state()["client"]["error_feedback"]["error"], errors, rtol=1e-9, atol=1e-12
-        )
-
-
-@pytest.mark.long
-def test_error_feedback_needs_the_unscaled_codec():
-    """A draw multiplies the error of its coordinate by 1 − d/k: −3 for the scaled codec, else 0."""
-    x, norms = jnp.ones(8), []
-    for scale in (True, False):
-        codec = CODECS["error_feedback"](codec=CODECS["rand_k"](k=2, scale=scale))
-        memory, encode = codec.memory(jnp.zeros(8)), jax.jit(codec.encode)
-        for t in range(60):
-            memory = encode(x, memory, jax.random.key(t))[2]
-        norms.append(float(jnp.abs(memory["error"]).max()))
-    assert norms[0] > 1e3 and norms[1] < 60
-
-
-@pytest.mark.long
-def test_lazy_clients_are_those_of_plain_numpy():
-    """A silent client counts with its last vector, at first zeros; 4 d + 1 bytes, or one."""
-    known, sends = np.zeros((len(SIZES), D)), {}
-
-    def send(number, i, update):
-        sends[number, i] = (
-            float(jax.random.uniform(key_of("lazy", number, i), (), np.float32)) < 0.5
-        )
-        with jax.enable_x64(True):
-            known[i] = step(update, known[i], sends[number, i]).received
-        return known[i]
-
-    x = federated(send)
-    result = simulated({"kind": "lazy", "probability": 0.5})
-    assert_allclose(result.model(), x, rtol=1e-12)
-    assert_allclose(result.state()["client"]["lazy"]["received"], known, rtol=1e-9, atol=1e-12)
-    assert set(sends.values()) == {True, False}
-    spent = [
-        sum(4 * D + 1 if sent else 1 for (r, _), sent in sends.items() if r == number)
-        for number in range(1, 5)
-    ]
-    assert np.diff(result.rounds["bytes_up"]).tolist() == spent
-
-
-@pytest.mark.long
-def test_lazy_messages_have_the_stated_error():
-    x, received, p, n = np.arange(1.0, 5.0), np.array([0.0, 1.0, 0.0, 2.0]), 0.3, 20_000
-    codec = CODECS["lazy"](probability=p)
-    keys = jax.random.split(jax.random.key(0), n)
-    payload, bits, memory = jax.vmap(
-        lambda key: codec.encode(jnp.asarray(x), {"received": jnp.asarray(received)}, key)
-    )(keys)
-    error = ((np.asarray(payload.received) - x) ** 2).sum(1)
-    assert abs(error.mean() - (1 - p) * ((received - x) ** 2).sum()) < 5 * error.std() / np.sqrt(n)
-    assert_array_equal(memory["received"], payload.received)
-    assert_array_equal(jax.vmap(in_bytes)(bits), np.where(payload.sends, 17, 1))
-    always = CODECS["lazy"](probability=1.0)
-    assert_array_equal(
-        always.encode(jnp.asarray(x), {"received": jnp.zeros(4)}, jax.random.key(0))[0].received, x
-    )
-
-
-@pytest.mark.long
 def test_of_a_lazy_server_clients_keep_the_start_model():
     """They get all of it when they first take part; then a silent server sends one bit to each."""
     broadcast = [{"kind": "lazy", "probability": 1e-6}]
@@ -416,25 +202,6 @@ def test_of_a_lazy_server_clients_keep_the_start_model():
     for a, b in zip(jax.tree.leaves(silent.model()), start, strict=True):
         assert_array_equal(a, b)
     assert np.diff(silent.rounds["bytes_down"]).tolist() == [10 * 4 * sum(map(np.size, start)), 10]
-
-
-CODE_WORDS = {"kind": "product_quantise", "block": 2, "codewords": 3}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("link", "numerics"),
-    [
-        ({"kind": "top_k", "k": 9, "values": CODE_WORDS}, {"block": 2}),
-        ({"kind": "lazy", "probability": 0.5}, {"block": 5, "lanes": 3}),
-    ],
-)
-def test_no_layout_changes_what_is_sent(link, numerics):
-    one, other = run(wire=[link]), run(wire=[link], numerics=numerics)
-    assert one.rounds["bytes_up"].tolist() == other.rounds["bytes_up"].tolist()
-    for a, b in zip(jax.tree.leaves(one.state()), jax.tree.leaves(other.state()), strict=True):
-        assert_array_equal(a, b)
 
 
 @pytest.mark.long
@@ -500,28 +267,6 @@ def test_code_words_are_drawn_by_their_weights():
         place: count / n
         for place, count in zip(*np.unique(places, return_counts=True), strict=True)
     } == want
-
-
-@if_whole
-@pytest.mark.long
-def test_more_code_words_leave_less_error_and_enough_of_them_none():
-    rng = np.random.default_rng(3)
-    x, errors = rng.standard_t(3, size=(2, 500)).astype(np.float32), []
-    for codewords in (2, 32, 125):
-        arrived, bits = fedsim.transmit(
-            {"kind": "product_quantise", "block": 4, "codewords": codewords}, x
-        )
-        errors.append(((arrived - x) ** 2).sum())
-        assert (
-            bits.tolist()
-            == [-(-(codewords * 4 * 32 + 125 * (codewords - 1).bit_length()) // 8)] * 2
-        )
-    assert errors == sorted(errors, reverse=True) and errors[0] > 2 * errors[1] > errors[2] == 0
-    few = rng.normal(size=(7, 4))[rng.integers(0, 7, 60)].reshape(1, -1).astype(np.float32)
-    few = few * np.float32([[1], [1e37], [1e-30]])
-    assert_array_equal(
-        fedsim.transmit({"kind": "product_quantise", "block": 4, "codewords": 7}, few)[0], few
-    )
 
 
 @pytest.mark.long

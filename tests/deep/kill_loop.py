@@ -1,19 +1,13 @@
-"""Kill runs with SIGKILL at random times and resume them: they end with an undisturbed run's bytes.
+"""Kill runs with SIGKILL at random times and resume them: they end with the same bytes."""
 
-python tests/deep/kill_loop.py --kills 100 --scenario scaffold
-"""
-
-import argparse
 import random
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from directories import bits as bits_of
-from directories import commits, finished, started, tiny, wait_for_commit, whole, written
+from directories import commits, finished, started, tiny, wait_for_commit, whole
 
 CNN = {"kind": "cnn", "channels": [4, 8], "hidden": 16}
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
@@ -144,36 +138,3 @@ def kill_loop(
         assert finished(written_, out, "--resume").returncode == 0
         whole(out, expected)
     return Tally(runs, done, starting, time.monotonic() - began)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=100, help="of each scenario")
-    parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="repeatable [all]")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    print(
-        f"{'scenario':<20} {'runs':>5} {'kills':>6} {'before a commit':>16} {'seconds':>8}",
-        flush=True,
-    )
-    for name in asked.scenario or SCENARIOS:
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            file = written(scenario(name, asked.rounds), folder / "scenario.yaml")
-            quiet = finished(file, folder / "quiet")
-            assert quiet.returncode == 0, quiet.stderr
-            tally = kill_loop(
-                file, folder, bits_of(folder / "quiet"), asked.kills, random.Random(asked.seed)
-            )
-        print(
-            f"{name:<20} {tally.runs:>5} {tally.kills:>6} {tally.starting:>16}"
-            f" {tally.seconds:>8.0f}  all equal",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,12 @@
-"""Several processes want one run directory: exactly one gets it, and the others are told so.
+"""Several processes want one run directory: exactly one gets it, and the others are told so."""
 
-python tests/deep/races.py --count 50
-"""
-
-import argparse
 import random
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from directories import bits, finished, leftovers, started, tiny, whole, written
+from directories import leftovers, started, tiny, whole
 
 SCENARIO = tiny(0.0, rounds=30)
 CLAIM = """
@@ -82,36 +76,3 @@ def race(file: Path, out: Path, expected: dict[str, str], words: tuple[str, ...]
         came = "late"
     whole(out, expected)
     return came
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=50)
-    parser.add_argument("--quick", type=int, default=2000, help="races for the claim alone")
-    asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        began = time.monotonic()
-        for writers in (2, 4):
-            (folder / str(writers)).mkdir()
-            quick_races(folder / str(writers), asked.quick // 2, writers)
-        print(
-            f"{asked.quick} races for the claim, one winner each, {time.monotonic() - began:.0f} s",
-            flush=True,
-        )
-        file, began = written(SCENARIO, folder / "scenario.yaml"), time.monotonic()
-        assert finished(file, folder / "whole").returncode == 0
-        expected = bits(folder / "whole")
-        ways = [
-            race(file, folder / f"run{n}", expected, ("--resume",) if n % 2 else ())
-            for n in range(asked.count)
-        ]
-    losers = f"{ways.count('locked')} losers found it in use, {ways.count('late')} came late"
-    seconds = time.monotonic() - began
-    print(f"{asked.count} races of two runs: one winner each, {losers}, {seconds:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

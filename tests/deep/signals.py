@@ -1,21 +1,15 @@
-"""Interrupt real runs at random times: they end soon, with the right code, and can be resumed.
+"""Interrupt real runs at random times: they end soon, with the right code, and can be resumed."""
 
-python tests/deep/signals.py --count 50
-"""
-
-import argparse
-import random
 import re
 import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from directories import bits, finished, leftovers, started, tiny, wait_for_commit, whole, written
+from directories import leftovers, started, tiny, wait_for_commit, whole
 
 SCENARIO = tiny(0.0, rounds=200, seeds=[0])
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -53,30 +47,3 @@ def resume(said: str, out: Path, expected: dict[str, str]) -> None:
     )
     assert done.returncode == 0, done.stderr
     whole(out, expected)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    rng, took = random.Random(asked.seed), []
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        file = written(SCENARIO, folder / "scenario.yaml")
-        assert finished(file, folder / "whole").returncode == 0
-        expected = bits(folder / "whole")
-        for n in range(asked.count):
-            number = (signal.SIGINT, signal.SIGTERM)[n % 2]
-            took.append(trial(file, folder / str(n), number, rng.uniform(0, 0.6), expected))
-    mean = sum(took) / len(took)
-    print(
-        f"{asked.count} signals: all resumed to equal bytes;"
-        f" mean {mean:.2f} s, longest {max(took):.2f} s"
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import if_whole, some
+from conftest import some
 
 import fedsim
 from fedsim.disk.tables import to_csv
@@ -191,22 +191,6 @@ def varied(name, **sections):
     if "method" in written:
         del written["server"]
     return written
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("name", VARIANTS)
-def test_block_size_changes_no_bit_under_any_kind_of_link(name):
-    one_block = digest(fedsim.run(varied(name)))
-    for block in (3, 7):
-        numerics = {"lanes": 4, "block": block}
-        assert digest(fedsim.run(varied(name, numerics=numerics))) == one_block
-
-
-@if_whole
-@pytest.mark.long
-def test_variants_give_different_results():
-    assert len({digest(fedsim.run(varied(name))) for name in VARIANTS}) == len(VARIANTS)
 
 
 @pytest.mark.long

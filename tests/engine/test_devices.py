@@ -45,14 +45,6 @@ def test_cores_and_devices_change_no_byte(cores, devices):
 
 
 @if_whole
-@pytest.mark.parametrize(("cores", "devices"), [(1, 3)])
-def test_cores_and_devices_change_no_byte_where_rounds_depend_on_earlier_ones(cores, devices):
-    all_names = ["fedbuff", "power_of_choice", "trust", "zeno", "private", "dp_sgd", "graph"]
-    names = some(all_names, 7)
-    assert elsewhere(cores, devices, names) == digests_of(names)
-
-
-@if_whole
 def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
     names = some(["fedbuff", "scaffold", "mime"], 3)
     assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)

@@ -1,13 +1,10 @@
 """Lanes ≡ plain vmap ≡ a Python loop over clients, and what follows from linear algebra."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import sampled
 
 import fedsim
-from fedsim import tree
 from fedsim.assemble import build, layout
 from fedsim.engine.pack import longest_first, makespan, step_bound
 from fedsim.scenario import read
@@ -77,44 +74,6 @@ def test_lanes_match_the_plain_loop(lanes):
 
 
 @pytest.mark.long
-def test_lanes_match_the_padded_vmap():
-    """The tutorial's form: in_axes=(None, 0), padding masked, weighted tree sum."""
-    data = ragged()
-    owner = np.asarray(data.client)
-    sizes = np.bincount(owner)
-    largest = sizes.max()
-
-    # [n, ...] -> [clients, largest, ...]
-    x = np.zeros((len(sizes), largest, data.x.shape[1]))
-    y = np.zeros((len(sizes), largest), int)
-    for k, n in enumerate(sizes):
-        x[k, :n] = data.x[owner == k]
-        y[k, :n] = data.y[owner == k]
-
-    with jax.enable_x64(True):
-        mask = jnp.arange(largest) < sizes[:, None]
-
-        def train(shared, x, y, mask):
-            def loss(p):
-                each = -jax.nn.log_softmax(x @ p["W"] + p["b"])[jnp.arange(len(y)), y]
-                return jnp.sum(each * mask) / mask.sum()
-
-            p = shared
-            for _ in range(4):
-                p = jax.tree.map(lambda a, g: a - 0.3 * g, p, jax.grad(loss)(p))
-            return jax.tree.map(jnp.subtract, p, shared)
-
-        shared = {"W": jnp.zeros((5, 3)), "b": jnp.zeros(3)}
-        for _ in range(3):
-            stack = jax.vmap(train, in_axes=(None, 0, 0, 0))(shared, x, y, mask)
-            mean = tree.weighted_mean(stack, jnp.asarray(sizes, float))
-            shared = jax.tree.map(jnp.add, shared, mean)
-    client = {"lr": 0.3, "batch": "full", "steps": 4}
-    got = fedsim.run(scenario(client=client, numerics=X64), data=data).model()
-    close(got, shared)
-
-
-@pytest.mark.long
 def test_one_full_batch_step_is_centralised_gradient_descent():
     data = ragged()
     one_client = data._replace(client=np.zeros(len(data.y)))
@@ -148,44 +107,6 @@ def test_packing_is_within_graham_s_bound(seed):
     assert makespan(queues, steps) <= step_bound(
         steps, lanes
     )  # which the engine's shapes allow for
-
-
-def test_lane_efficiency_on_lognormal_sizes():
-    """100 of 1,000 clients, sizes lognormal(σ = 1), 5 epochs of batch 10, 16 lanes."""
-    rng = np.random.default_rng(0)
-    sizes = np.clip(rng.lognormal(np.log(50) - 0.5, 1.0, 1000).round(), 5, 1000).astype(int)
-    useful = 0
-    total = 0
-    for r in range(20):
-        cohort = np.random.default_rng(r).choice(1000, 100, replace=False)
-        steps = 5 * -(-sizes[cohort] // 10)
-        useful += steps.sum()
-        total += 16 * makespan(longest_first(steps, 16), steps)
-    assert useful / total > 0.9
-
-
-@pytest.mark.long
-def test_client_optimizer_starts_afresh_each_round():
-    """Rounds of one step are the same with and without momentum, whose buffer must not leak."""
-    data = ragged()
-    plain = {"lr": 0.3, "batch": "full", "steps": 1}
-    momentum = {**plain, "optimizer": {"kind": "sgd", "momentum": 0.9}}
-    without = fedsim.run(scenario(client=plain, numerics=X64), data=data).model()
-    with_it = fedsim.run(scenario(client=momentum, numerics=X64), data=data).model()
-    close(without, with_it, rtol=1e-13, atol=1e-15)
-
-
-@pytest.mark.long
-def test_uniform_and_step_weights_differ_from_sample_counts():
-    data = ragged()
-    client = {"lr": 0.3, "batch": "full", "steps": 2}
-    by = {}
-    for weights in ("samples", "uniform", "steps"):
-        server = [{"kind": "mean", "weights": weights}]
-        written = scenario(client=client, numerics=X64, server=server)
-        by[weights] = fedsim.run(written, data=data).model()["W"]
-    np.testing.assert_array_equal(by["uniform"], by["steps"])  # everybody takes two steps
-    assert np.abs(by["uniform"] - by["samples"]).max() > 1e-3
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole, sampled
+from conftest import sampled
 
 import fedsim
 from fedsim.assemble import build
@@ -205,32 +205,6 @@ def test_a_run_that_diverges_changes_no_other(monkeypatch):
             assert repr(alone[name]) == repr(together[name])  # where NaN equals NaN
 
 
-@if_whole
-@pytest.mark.long
-def test_runs_interrupted_after_different_rounds_continue_together(monkeypatch):
-    checked = read(scenario(method="scaffold", rounds=5))
-    with numerics(checked):
-        experiment = build(checked)
-        _, program = banks(experiment, [0, 1, 2], monkeypatch, 4)
-        interrupted = {}
-        for seed, last in ((0, 1), (1, 3)):
-            run = experiment.run(seed)
-            for event in events([run], run.program, lambda r, last=last: r == last):
-                if isinstance(event, CommitPoint):
-                    interrupted[seed] = run.snapshot(portable=True)
-                    break
-
-        runs = [experiment.run(seed) for seed in (0, 1, 2)]
-        for seed, snapshot in interrupted.items():
-            runs[seed].restore(snapshot)
-        together, ends = rows(runs, [0, 1, 2], program)
-        assert [len(together[seed]) for seed in (0, 1, 2)] == [4, 2, 6]
-        for seed in (0, 1, 2):
-            alone, end = rows([experiment.run(seed)], [seed], experiment.program)
-            assert alone[seed][-len(together[seed]) :] == together[seed]
-            same_bits(end[seed], ends[seed])
-
-
 @pytest.mark.long
 def test_runs_trained_together_commit_together():
     checked = read(scenario())
@@ -284,35 +258,6 @@ def test_groups_of_any_size_compile_once(monkeypatch):
     assert compiled[0] == compiled[1] == compiled[2]
     assert rooms[0].runs == 2
     assert rooms[0] == rooms[1] == rooms[2]
-
-
-def compared(**options):
-    methods = ["fedavg", "fedprox(mu=0.1)", "median", "fedadam(lr=0.05)"]
-    vary = {"client.lr": [0.05, 0.1], "fleet.malicious": [0, 0.2]}
-    return fedsim.compare(scenario(), methods, vary=vary, **options)
-
-
-@if_whole
-@pytest.mark.long
-def test_a_comparison_has_the_same_bytes_whether_runs_train_together_or_apart(
-    monkeypatch, tmp_path
-):
-    sizes = []
-    original = loop.events
-
-    def watched(runs, *arguments):
-        sizes.append(len(runs))
-        return original(runs, *arguments)
-
-    monkeypatch.setattr("fedsim.runs.execute.events", watched)
-    compared(out=tmp_path / "many", pictures=False)
-    assert sizes == [15] * 4 + [10] * 2  # three methods train alike, one does not
-
-    monkeypatch.setattr(loop, "MAX_RUNS", 1)
-    compared(out=tmp_path / "one", pictures=False)
-    for name in ("rounds", "summary", "clients", "partition", "compare", "across", "profiles"):
-        many = (tmp_path / "many" / f"{name}.csv").read_bytes()
-        assert many == (tmp_path / "one" / f"{name}.csv").read_bytes()
 
 
 @pytest.mark.long

@@ -11,8 +11,6 @@ from numpy.testing import assert_allclose
 
 import fedsim
 from fedsim.compose import FAMILIES
-from fedsim.disk.tables import to_csv
-from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.types import Context, RowStage
 from tests.cohorts import cohort_of
 
@@ -66,26 +64,6 @@ def test_updates_at_the_bound_count_as_unclipped():
 
 
 @pytest.mark.long
-def test_the_reported_bound_was_used_and_follows_the_unclipped_share():
-    clip = {"kind": "adaptive_clip", "initial": 0.4, "quantile": 0.7}
-    result = run(server=[clip, "mean"], evaluate={"every": 1})
-    norm = result.rounds["adaptive_clip/norm"].to_numpy()[1:]
-    unclipped = result.rounds["adaptive_clip/unclipped"].to_numpy()[1:]
-    assert norm[0] == np.float32(0.4)
-    assert 0 < unclipped.min() < unclipped.max() <= 1
-    assert_allclose(norm[1:], norm[:-1] * np.exp(-0.2 * (unclipped[:-1] - 0.7)), rtol=1e-6)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 5, "lanes": 3}])
-def test_no_layout_changes_what_is_reported(numerics):
-    plain = to_csv(run().records["rounds"], TABLE_COLUMNS["rounds"])
-    other = to_csv(run(numerics=numerics).records["rounds"], TABLE_COLUMNS["rounds"])
-    assert plain == other
-    assert "adaptive_clip/norm,adaptive_clip/unclipped\n" in plain
-
-
-@pytest.mark.long
 def test_a_second_stage_of_a_kind_is_numbered_and_a_skipped_round_keeps_the_bound():
     second = {"kind": "adaptive_clip", "initial": 0.01}
     twice = run(server=["adaptive_clip", second, "mean"], rounds=2)
@@ -121,18 +99,6 @@ def test_counts_are_summed_since_the_previous_row():
     second = run(server=server).rounds[column].iloc[1:].to_numpy()
     assert second.tolist() == every.reshape(-1, 2).sum(1).tolist()
     assert every.max() > 0
-
-
-@pytest.mark.long
-def test_a_resumed_run_reports_what_an_uninterrupted_one_does(tmp_path):
-    written = {**SCENARIO, "checkpoint": {"rounds": 1}}
-    undisturbed = fedsim.run(written, out=tmp_path / "undisturbed")
-    fedsim.run({**written, "rounds": 3}, out=tmp_path / "prolonged")
-    fedsim.run(written, out=tmp_path / "prolonged", resume=True)
-
-    want = (tmp_path / "undisturbed" / "rounds.csv").read_bytes()
-    assert (tmp_path / "prolonged" / "rounds.csv").read_bytes() == want
-    assert undisturbed.rounds["adaptive_clip/norm"].notna().sum() == 3
 
 
 @pytest.mark.long

@@ -6,15 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole, some
-from test_bits import digest, scenario
+from test_bits import scenario
 
 import fedsim
 from fedsim import machine
-from fedsim.assemble import build
-from fedsim.assemble.experiment import numerics
 from fedsim.engine import threads
-from fedsim.scenario import read
 
 
 def run(monkeypatch, count, **sections):
@@ -25,34 +21,6 @@ def run(monkeypatch, count, **sections):
     if "method" in written:
         del written["server"]
     return fedsim.run(written)
-
-
-KINDS = {
-    "plain": {},
-    "memory": {"method": "scaffold", "cohort": {"kind": "uniform", "size": 7}},
-    "stack": {"server": ["median"]},
-    "float64": {"numerics": {"lanes": 2, "dtype": "float64"}},
-    "blocks": {"numerics": {"lanes": 2, "block": 3}},
-}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("kind", some(KINDS, 3))
-def test_any_number_of_threads_gives_the_same_bytes(monkeypatch, kind):
-    sections = {"numerics": {"lanes": 2}, **KINDS[kind]}
-    digests = {digest(run(monkeypatch, count, **sections)) for count in (1, 2, 3, 5)}
-    assert len(digests) == 1
-
-
-@pytest.mark.long
-def test_there_are_no_more_shards_than_clients(monkeypatch):
-    monkeypatch.setattr(threads, "WORK", 0)
-    monkeypatch.setattr(threads, "threads_in_force", lambda: 8)
-    for size, count in ((3, 1), (10, 3), (40, 8)):
-        written = read(scenario(cohort={"kind": "uniform", "size": size}, numerics={"lanes": 4}))
-        with numerics(written) as devices:
-            assert build(written, devices=devices).program.mesh.shards == count
 
 
 def test_results_of_threads_come_in_the_order_of_the_calls():

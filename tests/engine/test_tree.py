@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim import tree
-from fedsim.tree import columns, draws
+from fedsim.tree import draws
 
 
 def clients(K=5, seed=0):
@@ -85,13 +85,6 @@ def test_a_sum_cut_into_blocks_has_the_bits_of_the_whole_sum(cuts):
     assert total["w"].tobytes() == tree.weighted_sum(stacked, w)["w"].tobytes()
 
 
-def test_weighted_means_can_be_vmapped():
-    stacked = tree.stack(clients())
-    w = jnp.arange(1.0, 6.0)
-    many = jax.vmap(tree.weighted_mean, in_axes=(None, 0))(stacked, jnp.stack([w, w[::-1]]))
-    close(tree.take(many, 0), tree.weighted_mean(stacked, w))
-
-
 def far(kind: str) -> np.ndarray:
     rng = np.random.default_rng(4)
     X = rng.normal(size=(23, 5003))
@@ -147,27 +140,6 @@ def test_products_of_rows_count_every_column_of_every_leaf_once(shapes):
     assert not got[:, 1].any()
 
 
-@pytest.mark.long
-def test_many_rows_have_larger_tiles_and_absent_rows_change_no_bit(monkeypatch):
-    monkeypatch.setattr(columns, "FEW", 6)
-    monkeypatch.setattr(columns, "SMALL_SIDE", 2)
-    monkeypatch.setattr(columns, "LARGE_SIDE", 4)
-    gram = jax.jit(lambda rows, present: tree.gram(rows, present))
-    for m in (6, 7, 9):
-        rng = np.random.default_rng(m)
-        rows = rng.normal(size=(m, 700)).astype(np.float32)
-        centred = rows - rows.mean(0, dtype=float)
-        want = np.asarray(gram(rows, np.ones(m, bool)))
-        np.testing.assert_allclose(want, centred @ centred.T, atol=1e-3)
-        for slots in (10, 13):
-            at = np.sort(rng.permutation(slots)[:m])
-            wide = np.full((slots, 700), np.nan, np.float32)
-            wide[at] = rows
-            got = np.asarray(gram(wide, np.isin(np.arange(slots), at)))
-            assert got[np.ix_(at, at)].tobytes() == want.tobytes()
-            assert not np.delete(got, at, axis=0).any()
-
-
 def test_rows_with_nan_or_infinity_are_not_finite():
     largest = np.finfo(np.float32).max
     rows = [[largest, -largest], [np.nan, 0], [np.inf, 1], [0, -np.inf], [1e-45, -0.0], [1, 2]]
@@ -202,22 +174,6 @@ def test_all_true_entries_are_counted(d):
     mask = np.random.default_rng(d).random(d) < 0.3
     assert int(tree.count(jnp.asarray(mask))) == mask.sum()
     assert int(tree.count(jnp.ones(d, bool))) == d
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["plain", "outlier"])
-def test_absent_rows_change_no_bit_of_distances(kind):
-    X = far(kind)
-    rng = np.random.default_rng(5)
-    distances = jax.jit(tree.squared_distances)
-    want = np.asarray(distances(X, np.ones(23, bool)))
-    for capacity in (24, 40, 41, 64, 100):
-        rows = np.sort(rng.permutation(capacity)[:23])
-        wide = np.full((capacity, X.shape[1]), np.nan, np.float32)
-        wide[rows] = X
-        present = np.isin(np.arange(capacity), rows)
-        got = np.asarray(distances(wide, present))
-        assert got[np.ix_(rows, rows)].tobytes() == want.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole
 
 import fedsim
 from fedsim.engine.task import cross_entropy, task
@@ -165,29 +164,6 @@ def test_values_computed_again_are_the_same(name):
     jax.tree.map(close, kept, again)
 
 
-@if_whole
-@pytest.mark.long
-def test_values_computed_again_take_less_memory():
-    """Of twelve blocks, the inner values of one are held at a time."""
-    build = transformer(12, 2, 32)
-    tokens = jnp.zeros((64, 32), jnp.int32)
-    batch = Batch(
-        x=tokens,
-        y=jnp.zeros(64, jnp.int32),
-        mask=jnp.ones(64, bool),
-        key=jax.random.key(1),
-        step=jnp.int32(0),
-    )
-    held = {}
-    for remat in (False, True):
-        net = build((32,), 3, Tokens(**TOKENS), remat=remat)
-        variables = net.init(jax.random.key(0))
-        learning = task(net, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
-        compiled = jax.jit(learning.value_and_grad).lower(variables, batch).compile()
-        held[remat] = compiled.memory_analysis().temp_size_in_bytes
-    assert held[True] < 0.5 * held[False]
-
-
 @pytest.mark.long
 def test_weights_of_adapters_are_made_in_float32():
     """A pair that moves W by less than bfloat16 can tell at W is not lost where W is merged."""
@@ -206,10 +182,6 @@ def test_weights_of_adapters_are_made_in_float32():
 # --------------------------------------------------------------------------------------- the runs
 
 NARROW = {"compute": "bfloat16"}
-SEQUENCES = {
-    "data": {"kind": "digits", "clients": 8, "client_test": 0.2},
-    "model": {"kind": "transformer", "layers": 1, "heads": 1, "width": 8},
-}
 
 
 @pytest.mark.long
@@ -231,34 +203,6 @@ def test_a_run_in_bfloat16_keeps_its_state_in_float32(tmp_path):
 
 
 LOCALLY = {"lr": 0.1, "batch": 8, "steps": 3}
-COMPOSED = {
-    "scaffold": {"client": {"kind": "scaffold", **LOCALLY}},
-    "pairs": {
-        "client": {**LOCALLY, "optimizer": "adam", "lr": 0.01, "optimizer_state": "carry"},
-        "model": {**SEQUENCES["model"], "adapter": {"kind": "lora", "rank": 2, "dropout": 0.1}},
-        "server": [{"kind": "lora_mean", "how": "product"}],
-    },
-}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("name", COMPOSED)
-def test_both_keys_under_other_methods(name, tmp_path):
-    """State in float32; cut in two, and verified: the same bits."""
-
-    def run(rounds=2, **options):
-        keys = NARROW | {"remat": True}
-        sections = {**SEQUENCES, **COMPOSED[name]}
-        return fedsim.run(written(rounds=rounds, **sections, numerics=keys), **options)
-
-    whole = run(out=tmp_path / "whole")
-    assert whole.status == "done"
-    assert types([whole.model(), whole.state()]) == {"float32"}
-    run(rounds=1, out=tmp_path / "cut")
-    resumed = run(out=tmp_path / "cut", resume=True)
-    jax.tree.map(np.testing.assert_array_equal, whole.model(), resumed.model())
-    assert fedsim.verify(tmp_path / "whole").equal
 
 
 @pytest.mark.long

@@ -159,13 +159,6 @@ def test_methods_with_several_models_are_refused(kind):
 
 
 @pytest.mark.long
-def test_seeds_with_leaves_of_their_own_have_the_bits_that_each_has_alone():
-    together = fedsim.run(written(), seeds=[0, 1])
-    alone = fedsim.run(written(), seeds=[1])
-    assert equal(together.model(seed=1), alone.model(seed=1))
-
-
-@pytest.mark.long
 def test_commits_hold_no_frozen_leaf_and_runs_repeat(tmp_path):
     """A resume makes the frozen leaves again, and the record's hash covers them."""
     whole = fedsim.run(written(rounds=4), out=tmp_path / "whole")

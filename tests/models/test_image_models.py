@@ -4,11 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import WHOLE, if_whole, sampled
+from conftest import sampled
 from plain_resnet import conv2d, conv2d_gradients, plain_resnet
-from test_bits import digest
 
-import fedsim
 from fedsim.models import lenet, resnet
 from fedsim.models.convolution import convolution, plain_convolution
 from fedsim.models.images import batch_last, of_channels
@@ -135,7 +133,6 @@ def classes_of(model, variables):
     return lambda params, x: model.apply({**variables, "params": params}, x, train=True)[0]
 
 
-@if_whole
 @pytest.mark.long
 def test_residual_networks_are_torchs():
     with jax.enable_x64(True):
@@ -144,73 +141,6 @@ def test_residual_networks_are_torchs():
         ours = jax.jit(classes_of(model, variables))(variables["params"], x)
         params = jax.tree.map(np.asarray, variables["params"])
         close(ours, plain_resnet(params, np.asarray(x), 8, "group"), 1e-11)
-
-
-SMALL = [
-    (8, "group", (8, 8, 1)),
-    (8, "batch", (7, 6, 3)),
-    (8, "none", (8, 7, 2)),
-    (18, "group", (5, 4, 3)),
-]
-LARGE = [
-    (14, "group", (9, 8, 2)),
-    (18, "batch", (5, 4, 3)),
-    (20, "none", (8, 7, 3)),
-    (34, "batch", (4, 5, 3)),
-]
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize(("depth", "norm", "shape"), SMALL + LARGE * WHOLE)
-def test_gradients_of_residual_networks_are_torchs(depth, norm, shape):
-    """Along a random direction of the parameters, torch's network has the slope of our gradient."""
-    with jax.enable_x64(True):
-        model = resnet(depth, norm)(shape, 3)
-        variables, x = scattered(model), np.asarray(numbers(3, *shape))
-        factors = np.asarray(numbers(3, 3, seed=1))
-        of_params = classes_of(model, variables)
-        ours = jax.jit(jax.value_and_grad(lambda params: jnp.sum(factors * of_params(params, x))))
-        value, gradient = jax.tree.map(np.asarray, ours(variables["params"]))
-    params = jax.tree.map(np.asarray, variables["params"])
-    plain = lambda params: np.sum(factors * plain_resnet(params, x, depth, norm))
-    close(value, plain(params), 1e-10)
-    for name, layer in params.items():
-        for leaf, values in layer.items():
-            direction = np.random.default_rng(5).normal(size=values.shape)
-            step = 1e-6 / np.linalg.norm(direction)
-            ahead = plain({**params, name: {**layer, leaf: values + step * direction}})
-            back = plain({**params, name: {**layer, leaf: values - step * direction}})
-            slope = (ahead - back) / (2 * step)
-            expected = np.sum(gradient[name][leaf] * direction)
-            np.testing.assert_allclose(
-                slope, expected, rtol=1e-4, atol=1e-5, err_msg=f"{name} {leaf}"
-            )
-
-
-NETWORKS = [
-    (lenet(), (13, 12, 2)),
-    (resnet(8, "group"), (9, 8, 3)),
-    (resnet(8, "none"), (9, 8)),
-    (resnet(18, "group"), (8, 8, 1)),
-]
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize(("build", "shape"), NETWORKS if WHOLE else NETWORKS[:2])
-def test_training_and_evaluation_see_one_network(build, shape):
-    with jax.enable_x64(True):
-        model = build(shape, 10)
-        variables, x = model.init(KEY), numbers(3, *shape)
-        close(
-            model.apply(variables, x, train=True)[0],
-            model.apply(variables, x, train=False)[0],
-            1e-11,
-        )
-        close(
-            model.head(variables, model.features(variables, x)), model.apply(variables, x)[0], 1e-11
-        )
 
 
 def samples(images):
@@ -293,38 +223,3 @@ def test_batch_normalisation_counts_valid_rows_alone():
 def test_refusals(make, says):
     with pytest.raises(ValueError, match=says):
         make()
-
-
-def played(model, **sections):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 90)
-    x = (rng.normal(size=(90, 12, 12, 1)) + y[:, None, None, None] / 2).astype(np.float32)
-    data = fedsim.Arrays(x, y, client=np.sort(rng.integers(0, 9, 90)), x_test=x[:20], y_test=y[:20])
-    scenario = {
-        "name": "images",
-        "rounds": 2,
-        "model": model,
-        "cohort": {"kind": "uniform", "size": 5},
-        "client": {"lr": 0.05, "batch": 4, "epochs": 1},
-        "numerics": {"lanes": 4},
-    }
-    return fedsim.run(scenario | sections, data=data)
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("norm", ["group", "batch", "none"] if WHOLE else ["batch"])
-def test_bits_do_not_depend_on_blocks_or_lanes(norm):
-    model = {"kind": "resnet", "depth": 8, "norm": norm}
-    whole = played(model)
-    assert (
-        whole.rounds["train_loss"].iloc[-1] < whole.rounds["train_loss"].iloc[1] or norm == "none"
-    )
-    assert digest(played(model, numerics={"lanes": 4, "block": 3})) == digest(whole)
-    assert digest(played(model, numerics={"lanes": 2})) == digest(whole)
-
-
-@if_whole
-@pytest.mark.long
-def test_lenet_in_blocks():
-    assert digest(played("lenet", numerics={"lanes": 4, "block": 3})) == digest(played("lenet"))

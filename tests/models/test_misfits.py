@@ -114,18 +114,3 @@ def test_what_is_not_about_samples_says_nothing_of_them():
         with pytest.raises(Failure) as error:
             act()
         assert "samples are" not in str(error.value), error.value
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("library", ["equinox", "linen", "nnx"])
-def test_modules_of_other_libraries_get_the_same_line(library):
-    if library == "equinox":
-        nn = pytest.importorskip("equinox").nn
-        model = lambda key: nn.Linear(64, 10, key=key)
-    elif library == "linen":
-        linen = pytest.importorskip("flax.linen")
-        model = linen.Sequential([linen.Embed(9, 8), linen.Dense(10)])
-    else:
-        nnx = pytest.importorskip("flax.nnx")
-        model = lambda key: nnx.Linear(64, 10, rngs=nnx.Rngs(key))
-    assert f"{IMAGES} {GIVEN}; {NO_KEY}" in line_of(DIGITS, model)

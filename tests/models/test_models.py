@@ -156,20 +156,6 @@ def test_parameters(build, shape, outputs, count):
     assert size(jax.eval_shape(build(shape, outputs).init, KEY)["params"]) == count
 
 
-@pytest.mark.long
-def test_linear_learns_least_squares():
-    x, W = np.random.default_rng(0).normal(size=(40, 3)), np.asarray([[1.0, -1], [2, 0], [0, 3]])
-    data = fedsim.Arrays(x, x @ W + 5, client=np.arange(40) % 4)
-    written = {
-        "name": "line",
-        "rounds": 60,
-        "model": "linear",
-        "client": {"lr": 0.3, "batch": "full", "steps": 2},
-    }
-    params = fedsim.run({**written, "numerics": {"dtype": "float64"}}, data=data).model()
-    close(params, {"W": jnp.asarray(W), "b": jnp.full(2, 5.0)}, 1e-4)
-
-
 @pytest.mark.parametrize(
     ("build", "shape", "says"),
     [
@@ -411,21 +397,54 @@ def test_a_sample_is_asked_for():
         as_model(lambda key, x: x, lambda params, x: x)
 
 
+def linen_mlp(start):
+    nn = pytest.importorskip("flax.linen")
+    names = {"layers_0": "layer0", "layers_2": "layer1"}
+    rows = {name: {"kernel": start[of]["W"], "bias": start[of]["b"]} for name, of in names.items()}
+    return nn.Sequential([nn.Dense(7), nn.relu, nn.Dense(4)]), rows
+
+
+def nnx_mlp(start):
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Net(nnx.Module):
+        def __init__(self, key):
+            rngs = nnx.Rngs(key)
+            self.first, self.last = nnx.Linear(6, 7, rngs=rngs), nnx.Linear(7, 4, rngs=rngs)
+
+        def __call__(self, x):
+            return self.last(nnx.relu(self.first(x)))
+
+    names = {"first": "layer0", "last": "layer1"}
+    rows = {name: {"kernel": start[of]["W"], "bias": start[of]["b"]} for name, of in names.items()}
+    return Net(KEY), rows
+
+
+def equinox_mlp(start):
+    eqx = pytest.importorskip("equinox")
+    module = eqx.nn.MLP(6, 4, 7, 1, key=KEY)
+    where = lambda m: [getattr(m.layers[i], name) for i in (0, 1) for name in ("weight", "bias")]
+    layers = [start[f"layer{i}"] for i in (0, 1)]
+    values = [value for layer in layers for value in (layer["W"].T, layer["b"])]
+    with jax.enable_x64(True):
+        return module, eqx.tree_at(where, module, values)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("network", [linen_mlp, nnx_mlp, equinox_mlp])
+def test_a_network_of_another_library_is_trained_as_ours(network):
+    start, end = plain_mlp()
+    module, params = network(start)
+    model = as_model(module, shape=(6,), classes=4)
+    got = jax.tree.leaves(train(model, params=params).model())
+    close(got, jax.tree.leaves(network(end)[1]), 1e-12)
+    learns(model)
+
+
 class TestLinen:
     @pytest.fixture
     def nn(self):
         return pytest.importorskip("flax.linen", reason="flax is not installed")
-
-    @pytest.mark.long
-    def test_trajectory_of_our_mlp(self, nn):
-        start, end = plain_mlp()
-        module = nn.Sequential([nn.Dense(7), nn.relu, nn.Dense(4)])
-        model = as_model(module, shape=(6,), classes=4)
-        names = {"layers_0": "layer0", "layers_2": "layer1"}
-        theirs = lambda p: {n: {"kernel": p[o]["W"], "bias": p[o]["b"]} for n, o in names.items()}
-        assert jax.tree.structure(model.init(KEY)["params"]) == jax.tree.structure(theirs(start))
-        close(train(model, params=theirs(start)).model(), theirs(end), 1e-12)
-        learns(model)
 
     @pytest.mark.long
     def test_statistics_and_noise(self, nn):
@@ -479,105 +498,19 @@ class TestLinen:
             as_model(nn.Dense(3))
 
 
-class TestNnx:
-    @pytest.fixture
-    def nnx(self):
-        return pytest.importorskip("flax.nnx", reason="flax is not installed")
-
-    @pytest.fixture
-    def make(self, nnx):
-        class Net(nnx.Module):
-            def __init__(self, key):
-                rngs = nnx.Rngs(key)
-                self.first, self.last = nnx.Linear(6, 7, rngs=rngs), nnx.Linear(7, 4, rngs=rngs)
-
-            def __call__(self, x):
-                return self.last(nnx.relu(self.first(x)))
-
-        return Net
-
-    @pytest.mark.long
-    def test_trajectory_of_our_mlp(self, make):
-        start, end = plain_mlp()
-        model = as_model(make(KEY), classes=4)
-        theirs = lambda p: {
-            n: {"kernel": p[o]["W"], "bias": p[o]["b"]}
-            for n, o in (("first", "layer0"), ("last", "layer1"))
-        }
-        assert jax.tree.structure(model.init(KEY)["params"]) == jax.tree.structure(theirs(start))
-        close(train(model, params=theirs(start)).model(), theirs(end), 1e-12)
-        learns(model)
-
-    @pytest.mark.long
-    def test_seeds(self, make):
-        fixed, drawn = as_model(make(KEY)), as_model(lambda key: make(key))
-        kernels = lambda model: [
-            model.init(jax.random.key(i))["params"]["first"]["kernel"] for i in (1, 2)
-        ]
-        assert jnp.all(kernels(fixed)[0] == kernels(fixed)[1])
-        assert jnp.any(kernels(drawn)[0] != kernels(drawn)[1])
-
-    @pytest.mark.long
-    def test_statistics_and_noise(self, nnx):
-        class Net(nnx.Module):
-            def __init__(self):
-                rngs = nnx.Rngs(0)
-                self.inner, self.last = nnx.Linear(6, 5, rngs=rngs), nnx.Linear(5, 4, rngs=rngs)
-                self.norm, self.drop = nnx.BatchNorm(5, rngs=rngs), nnx.Dropout(0.5, rngs=rngs)
-
-            def __call__(self, x, mask):
-                return self.last(self.drop(self.norm(self.inner(x), mask=mask[:, None])))
-
-        model = as_model(Net())
-        variables = model.init(KEY)
-        x, mask = jnp.asarray(ROWS[:8], jnp.float32), jnp.arange(8) < 5
-        step = jax.jit(lambda x, key: model.apply(variables, x, mask=mask, key=key, train=True))
-        outputs, stats = step(x, KEY)
-        close((outputs[:5], stats), (step(x.at[5:].set(9.0), KEY)[0][:5], stats), 1e-6)
-        assert jnp.any(step(x, jax.random.key(9))[0] != outputs)
-        assert all(
-            jax.tree.leaves(
-                jax.tree.map(lambda a, b: bool(jnp.any(a != b)), stats, variables["stats"])
-            )
-        )
-        close(model.apply(variables, x, mask=mask, key=KEY)[1], variables["stats"], 0)
-        assert not model.mixes_rows
-        learns(model)
+@pytest.mark.long
+def test_a_module_is_the_start_of_every_seed_and_a_function_draws_one():
+    nnx = pytest.importorskip("flax.nnx")
+    make = lambda key: nnx.Linear(6, 4, rngs=nnx.Rngs(key))
+    for model, alike in ((as_model(make(KEY)), True), (as_model(make), False)):
+        first, second = (model.init(jax.random.key(i))["params"]["kernel"] for i in (1, 2))
+        assert bool(jnp.all(first == second)) is alike
 
 
 class TestEquinox:
     @pytest.fixture
     def eqx(self):
         return pytest.importorskip("equinox", reason="equinox is not installed")
-
-    @pytest.mark.long
-    def test_trajectory_of_our_mlp(self, eqx):
-        start, end = plain_mlp()
-        with jax.enable_x64(True):
-            module = eqx.nn.MLP(6, 4, 7, 1, key=KEY)
-            where = lambda m: [
-                m.layers[0].weight,
-                m.layers[0].bias,
-                m.layers[1].weight,
-                m.layers[1].bias,
-            ]
-            values = [
-                start["layer0"]["W"].T,
-                start["layer0"]["b"],
-                start["layer1"]["W"].T,
-                start["layer1"]["b"],
-            ]
-            module = eqx.tree_at(where, module, values)
-        got = where(learns(as_model(module, classes=4)).model())
-        want = [end["layer0"]["W"].T, end["layer0"]["b"], end["layer1"]["W"].T, end["layer1"]["b"]]
-        close(got, want, 1e-12)
-
-    @pytest.mark.long
-    def test_seeds(self, eqx):
-        model = as_model(lambda key: eqx.nn.Linear(6, 4, key=key))
-        first, second = (model.init(jax.random.key(i))["params"].weight for i in (1, 2))
-        assert jnp.any(first != second)
-        learns(model)
 
     @pytest.mark.long
     def test_noise_only_while_training(self, eqx):

@@ -7,12 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole
 from plain_models import plain_gru, plain_lstm, plain_recurrent, plain_transformer
-from speed_of_models import Case, measured
-from test_bits import digest, random_packing
 
-import fedsim
 from fedsim.models import Tokens, char_gru, char_lstm, transformer
 from fedsim.models.recurrent import gru, gru_start, lstm, lstm_start
 
@@ -202,28 +198,6 @@ def test_no_token_changes_what_stands_before_it(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("name", SMALL)
-def test_one_program_for_several_weights(name, every):
-    with jax.enable_x64(True):
-        model, _, _ = made(name, every)
-        params = [model.init(jax.random.key(i))["params"] for i in range(3)]
-        x = np.random.default_rng(1).integers(0, V, (3, B, T))
-        step = jax.jit(
-            jax.grad(
-                lambda p, x: jnp.sum(
-                    jnp.sin(model.apply({"params": p, "stats": {}}, x, train=True)[0])
-                )
-            )
-        )
-        together = jax.jit(jax.vmap(step))(
-            jax.tree.map(lambda *leaves: jnp.stack(leaves), *params), x
-        )
-        for i in range(3):
-            close(jax.tree.map(lambda leaf: leaf[i], together), step(params[i], x[i]), 1e-11)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(("name", "products"), [("lstm", 2), ("gru", 2)])
 def test_a_step_of_a_recurrent_layer_is_one_product(name, products):
     """The weights' gradient is computed after the backward loop, whoever's weights they are."""
@@ -249,60 +223,4 @@ def _scans(jaxpr):
                 yield from _scans(inner)
 
 
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["char_gru", "transformer"])
-def test_the_speeds_are_those_of_one_network(kind):
-    records = list(measured(Case(kind, 2, 8, vocabulary=5, batch=2, length=3), 1))
-    assert [record["how"] for record in records] == ["fedsim", "flax"]
-    assert all(record["seconds"] > 0 and record["compile_seconds"] > 0 for record in records)
-
-
 # A run
-
-TEXT = np.array([(k + t) % 4 for k in range(120) for t in range(9)]).reshape(
-    120, 9
-)  # abcdabcd ..., from any place on
-MODELS = {
-    "char_lstm": {"embedding": 4, "layers": 1, "width": 16},
-    "char_gru": {"embedding": 4, "layers": 1, "width": 16},
-    "transformer": {"layers": 1, "heads": 2, "width": 16},
-}
-
-
-def played(kind, every=True, pack=None, **sections):
-    x, y = TEXT[:, :-1], TEXT[:, 1:] if every else TEXT[:, -1]
-    sizes = np.repeat(np.arange(8), [3, 29, 8, 20, 20, 11, 19, 10])
-    data = fedsim.Arrays(x=x, y=y, client=sizes, x_test=x[:40], y_test=y[:40], vocabulary=4)
-    scenario = {
-        "name": "letters",
-        "rounds": 2,
-        "model": {"kind": kind, **MODELS[kind]},
-        "cohort": {"kind": "uniform", "size": 5},
-        "client": {"lr": 0.1, "batch": 4, "epochs": 1, "optimizer": {"kind": "adam"}},
-        "numerics": {"lanes": 4},
-    }
-    return fedsim.run(scenario | sections, data=data, **({} if pack is None else {"pack": pack}))
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("every", [True, False])
-@pytest.mark.parametrize("kind", MODELS)
-def test_a_text_that_repeats_is_learned(kind, every):
-    result = played(kind, every, rounds=12)
-    last = result.rounds.iloc[-1]
-    assert (
-        result.rounds["test_accuracy"].iloc[0] < 0.6
-        and last.test_accuracy == 1
-        and last.test_loss < 0.2
-    )
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("kind", MODELS)
-def test_bits_do_not_depend_on_blocks_or_packing(kind):
-    whole = digest(played(kind))
-    assert digest(played(kind, numerics={"lanes": 4, "block": 3})) == whole
-    assert digest(played(kind, pack=random_packing(1))) == whole

@@ -150,20 +150,6 @@ def test_it_is_that_of_the_first_client_in_every_form(tmp_path, form):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", NETWORKS)
-def test_it_is_resumed_and_verified_whatever_the_lanes(tmp_path, form):
-    network = NETWORKS[form]()
-    folder = tmp_path / "run"
-    fedsim.run(SCENARIO, data=DATA, model=network, out=folder)
-    assert fedsim.verify(folder, data=DATA, model=network).equal
-    one_lane = {**SCENARIO, "numerics": {"lanes": 1}}
-    halves = tmp_path / "halves"
-    fedsim.run({**one_lane, "rounds": 1}, data=DATA, model=network, out=halves)
-    fedsim.run(one_lane, data=DATA, model=network, out=halves, resume=True)
-    jax.tree.map(np.testing.assert_array_equal, state_of(halves), state_of(folder))
-
-
-@pytest.mark.long
 def test_blocks_add_up_and_absent_rows_do_not_count():
     client = sgd()
     stats = {

@@ -44,221 +44,117 @@ UNIFORM = {"kind": "mean", "weights": "uniform"}
 ONE = {"kind": "sgd", "lr": 1.0}
 
 
-def _sampled(shorthand: str, client: dict, train: type, **more) -> Method:
-    return Method(shorthand, client, [SAMPLES], train, rules.Samples, **more)
+def _written(numbers: dict[str, Any]) -> str:
+    """Parameters as they stand in a short form."""
+    text = lambda v: f"[{', '.join(v)}]" if isinstance(v, list) else str(v)
+    return ", ".join(f"{name}={text(value)}" for name, value in numbers.items())
 
 
-def _uniform(shorthand: str, client: dict, train: type, *tail: dict, **more) -> Method:
-    return Method(shorthand, client, [UNIFORM, *tail], train, rules.Uniform, **more)
+def _method(
+    server: list[dict],
+    rule: type[rules.Rule],
+    train: type[clients.Client],
+    kind: str,
+    at: tuple[float, str] = (0.1, "squares"),
+    **numbers: Any,
+) -> Method:
+    """A client method with parameters, at a learning rate on a problem."""
+    shorthand = f"{kind}({_written(numbers)})" if numbers else kind
+    lr, problem = at
+    return Method(shorthand, {"kind": kind, **numbers}, server, train, rule, lr, problem)
+
+
+def _sampled(*arguments, **numbers) -> Method:
+    return _method([SAMPLES], rules.Samples, *arguments, **numbers)
+
+
+def _uniform(*arguments, **numbers) -> Method:
+    return _method([UNIFORM], rules.Uniform, *arguments, **numbers)
+
+
+def _stepping(*arguments, **numbers) -> Method:
+    """Of methods whose server step is written out."""
+    return _method([UNIFORM, ONE], rules.Uniform, *arguments, **numbers)
+
+
+def _plain(shorthand: str, *server: dict, rule: type, lr: float = 0.1) -> Method:
+    """Plain local training behind another server."""
+    return Method(shorthand, SGD, list(server), clients.Client, rule, lr)
 
 
 def _optimised(name: str, lr: float, **numbers: float) -> Method:
-    rule, train = (SAMPLES, rules.Samples) if name == "fedavgm" else (UNIFORM, rules.Uniform)
-    return Method(
-        f"{name}(lr={lr})", SGD, [rule, {"kind": name, "lr": lr, **numbers}], clients.Client, train
-    )
+    link, rule = (SAMPLES, rules.Samples) if name == "fedavgm" else (UNIFORM, rules.Uniform)
+    return _plain(f"{name}(lr={lr})", link, {"kind": name, "lr": lr, **numbers}, rule=rule)
 
 
+CLASSES = (0.3, "softmax")
+NETWORK = (0.02, "features")
 METHODS = {
-    "fedavg": _sampled("fedavg", SGD, clients.Client),
-    "fedsgd": _sampled("fedsgd", {"kind": "fedsgd"}, clients.FedSGD),
-    "fedprox": _sampled("fedprox(mu=0.3)", {"kind": "fedprox", "mu": 0.3}, clients.FedProx),
-    "scaffold": _uniform("scaffold", {"kind": "scaffold", "option": 2}, duals.Scaffold, ONE),
-    "scaffold(option=1)": _uniform(
-        "scaffold(option=1)", {"kind": "scaffold", "option": 1}, duals.ScaffoldI, ONE
-    ),
+    "fedavg": _plain("fedavg", SAMPLES, rule=rules.Samples),
+    "fedsgd": _sampled(clients.FedSGD, "fedsgd"),
+    "fedprox": _sampled(clients.FedProx, "fedprox", mu=0.3),
+    "scaffold": _stepping(duals.Scaffold, "scaffold", option=2)._replace(shorthand="scaffold"),
+    "scaffold(option=1)": _stepping(duals.ScaffoldI, "scaffold", option=1),
     "fedavgm": _optimised("fedavgm", 0.8, momentum=0.9),
     "fedadagrad": _optimised("fedadagrad", 0.1, b1=0.0, tau=1e-3),
     "fedadam": _optimised("fedadam", 0.1, b1=0.9, b2=0.99, tau=1e-3),
     "fedyogi": _optimised("fedyogi", 0.1, b1=0.9, b2=0.99, tau=1e-3),
-    "fednova": Method(
-        "fednova(mu=0.3)",
-        {"kind": "fednova", "mu": 0.3},
-        [{"kind": "nova"}],
-        clients.FedNova,
-        rules.Nova,
+    "fednova": _method([{"kind": "nova"}], rules.Nova, clients.FedNova, "fednova", mu=0.3),
+    "fedexp": _plain("fedexp", {"kind": "fedexp", "eps": 1e-3, "average": True}, rule=rules.FedExP),
+    "feddyn": _method(
+        [{"kind": "dyn", "alpha": 0.4}], rules.Dyn, duals.FedDyn, "feddyn", alpha=0.4
     ),
-    "fedexp": Method(
-        "fedexp",
-        SGD,
-        [{"kind": "fedexp", "eps": 1e-3, "average": True}],
-        clients.Client,
-        rules.FedExP,
+    "mime": _stepping(shared.Mime, "mime", beta=0.8),
+    "mimelite": _stepping(shared.MimeLite, "mimelite", beta=0.8),
+    "fedlin": _stepping(shared.FedLin, "fedlin"),
+    "fedcm": _stepping(shared.FedCM, "fedcm", alpha=0.3),
+    "fedlion": _stepping(shared.FedLion, "fedlion", (0.03, "squares"), b1=0.9, b2=0.99),
+    "feddc": _uniform(duals.FedDC, "feddc", alpha=0.3),
+    "fedadmm": _method(
+        [{"kind": "mean_over_all"}], rules.MeanOverAll, duals.FedADMM, "fedadmm", rho=0.5
     ),
-    "feddyn": Method(
-        "feddyn(alpha=0.4)",
-        {"kind": "feddyn", "alpha": 0.4},
-        [{"kind": "dyn", "alpha": 0.4}],
-        duals.FedDyn,
-        rules.Dyn,
-    ),
-    "mime": _uniform("mime(beta=0.8)", {"kind": "mime", "beta": 0.8}, shared.Mime, ONE),
-    "mimelite": _uniform(
-        "mimelite(beta=0.8)", {"kind": "mimelite", "beta": 0.8}, shared.MimeLite, ONE
-    ),
-    "fedlin": _uniform("fedlin", {"kind": "fedlin"}, shared.FedLin, ONE),
-    "fedcm": _uniform("fedcm(alpha=0.3)", {"kind": "fedcm", "alpha": 0.3}, shared.FedCM, ONE),
-    "fedlion": _uniform(
-        "fedlion", {"kind": "fedlion", "b1": 0.9, "b2": 0.99}, shared.FedLion, ONE, lr=0.03
-    ),
-    "feddc": _uniform("feddc(alpha=0.3)", {"kind": "feddc", "alpha": 0.3}, duals.FedDC),
-    "fedadmm": Method(
-        "fedadmm(rho=0.5)",
-        {"kind": "fedadmm", "rho": 0.5},
-        [{"kind": "mean_over_all"}],
-        duals.FedADMM,
-        rules.MeanOverAll,
-    ),
-    "mifa": Method("mifa", SGD, [{"kind": "mifa"}, ONE], clients.Client, absent.Mifa),
-    "fedvarp": Method("fedvarp", SGD, [{"kind": "fedvarp"}, ONE], clients.Client, absent.FedVARP),
-    "ca2fl": Method("ca2fl", SGD, [{"kind": "ca2fl"}, ONE], clients.Client, absent.FedVARP),
-    "fedau": Method(
-        "fedau(cutoff=2)",
-        SGD,
-        [{"kind": "fedau", "cutoff": 2}, ONE],
-        clients.Client,
-        absent.FedAUShort,
-    ),
-    "scaffnew": _uniform("scaffnew", {"kind": "scaffnew"}, duals.Scaffnew),
-    "worker_momentum": _sampled(
-        "worker_momentum(beta=0.7)", {"kind": "worker_momentum", "beta": 0.7}, duals.WorkerMomentum
-    ),
-    "fedsam": _sampled("fedsam(rho=0.2)", {"kind": "fedsam", "rho": 0.2}, clients.FedSAM),
-    "delta_sgd": _sampled(
-        "delta_sgd(gamma=1.0, delta=0.3, eta0=0.05)",
-        {"kind": "delta_sgd", "gamma": 1.0, "delta": 0.3, "eta0": 0.05},
-        clients.DeltaSGD,
-    ),
-    "moon": _sampled(
-        "moon(mu=0.8, temperature=0.5)",
-        {"kind": "moon", "mu": 0.8, "temperature": 0.5},
-        labels.Moon,
-        lr=0.02,
-        problem="features",
-    ),
-    "fedlc": _sampled(
-        "fedlc(tau=0.5)", {"kind": "fedlc", "tau": 0.5}, labels.FedLC, lr=0.3, problem="softmax"
-    ),
-    "fedrs": _sampled(
-        "fedrs(alpha=0.5)", {"kind": "fedrs", "alpha": 0.5}, labels.FedRS, lr=0.3, problem="softmax"
-    ),
-    "fedntd": _sampled(
-        "fedntd(beta=0.7, temperature=1.5)",
-        {"kind": "fedntd", "beta": 0.7, "temperature": 1.5},
-        labels.FedNTD,
-        lr=0.3,
-        problem="softmax",
-    ),
-    "fedper": _sampled(
-        "fedper(personal=[b])",
-        {"kind": "fedper", "personal": ["b"]},
-        labels.FedPer,
-        lr=0.3,
-        problem="softmax",
-    ),
-    "fine_tune": _sampled(
-        "fine_tune(tune_steps=3)", {"kind": "fine_tune", "tune_steps": 3}, clients.Client
-    ),
-    "knn_per": _sampled(
-        "knn_per(k=3)",
-        {"kind": "knn_per", "k": 3},
-        clients.Client,
-        lr=0.3,
-        problem="features",
-    ),
-    "ditto": _sampled(
-        "ditto(lam=0.4, personal_lr=0.15, personal_steps=2)",
-        {"kind": "ditto", "lam": 0.4, "personal_lr": 0.15, "personal_steps": 2},
-        personal.Ditto,
-    ),
-    "pfedme": _uniform(
-        "pfedme(lam=2.0, personal_lr=0.1, personal_steps=3)",
-        {"kind": "pfedme", "lam": 2.0, "personal_lr": 0.1, "personal_steps": 3},
-        personal.PFedMe,
-        ONE,
-    ),
-    "per_fedavg": _uniform(
-        "per_fedavg(alpha=0.2)", {"kind": "per_fedavg", "alpha": 0.2}, personal.PerFedAvg, ONE
-    ),
-    "apfl": _uniform("apfl(alpha=0.4)", {"kind": "apfl", "alpha": 0.4}, personal.APFL),
-    "fedrep": _sampled(
-        "fedrep(head_steps=2, personal=[b])",
-        {"kind": "fedrep", "head_steps": 2, "personal": ["b"]},
-        personal.FedRep,
-        lr=0.3,
-        problem="softmax",
-    ),
-    "fedbabu": _sampled(
-        "fedbabu(personal=[b])",
-        {"kind": "fedbabu", "personal": ["b"]},
-        personal.FedBABU,
-        lr=0.3,
-        problem="softmax",
-    ),
-    "lg_fedavg": _sampled(
-        "lg_fedavg(personal=[W])",
-        {"kind": "lg_fedavg", "personal": ["W"]},
-        personal.LGFedAvg,
-        lr=0.3,
-        problem="softmax",
-    ),
-    "fedbn": _sampled(
-        "fedbn(personal=[b])",
-        {"kind": "fedbn", "personal": ["b"]},
-        personal.FedBN,
-        lr=0.3,
-        problem="softmax",
-    ),
-    "mr_mtl": _uniform("mr_mtl(lam=0.4)", {"kind": "mr_mtl", "lam": 0.4}, personal.MRMTL),
-    "fedrod": _sampled(
-        "fedrod(personal=[b])",
-        {"kind": "fedrod", "personal": ["b"]},
-        personal.FedRoD,
-        lr=0.3,
-        problem="softmax",
-    ),
+    "mifa": _plain("mifa", {"kind": "mifa"}, ONE, rule=absent.Mifa),
+    "fedvarp": _plain("fedvarp", {"kind": "fedvarp"}, ONE, rule=absent.FedVARP),
+    "ca2fl": _plain("ca2fl", {"kind": "ca2fl"}, ONE, rule=absent.FedVARP),
+    "fedau": _plain("fedau(cutoff=2)", {"kind": "fedau", "cutoff": 2}, ONE, rule=absent.FedAUShort),
+    "scaffnew": _uniform(duals.Scaffnew, "scaffnew"),
+    "worker_momentum": _sampled(duals.WorkerMomentum, "worker_momentum", beta=0.7),
+    "fedsam": _sampled(clients.FedSAM, "fedsam", rho=0.2),
+    "delta_sgd": _sampled(clients.DeltaSGD, "delta_sgd", gamma=1.0, delta=0.3, eta0=0.05),
+    "moon": _sampled(labels.Moon, "moon", NETWORK, mu=0.8, temperature=0.5),
+    "fedlc": _sampled(labels.FedLC, "fedlc", CLASSES, tau=0.5),
+    "fedrs": _sampled(labels.FedRS, "fedrs", CLASSES, alpha=0.5),
+    "fedntd": _sampled(labels.FedNTD, "fedntd", CLASSES, beta=0.7, temperature=1.5),
+    "fedper": _sampled(labels.FedPer, "fedper", CLASSES, personal=["b"]),
+    "fine_tune": _sampled(clients.Client, "fine_tune", tune_steps=3),
+    "knn_per": _sampled(clients.Client, "knn_per", (0.3, "features"), k=3),
+    "ditto": _sampled(personal.Ditto, "ditto", lam=0.4, personal_lr=0.15, personal_steps=2),
+    "pfedme": _stepping(personal.PFedMe, "pfedme", lam=2.0, personal_lr=0.1, personal_steps=3),
+    "per_fedavg": _stepping(personal.PerFedAvg, "per_fedavg", alpha=0.2),
+    "apfl": _uniform(personal.APFL, "apfl", alpha=0.4),
+    "fedrep": _sampled(personal.FedRep, "fedrep", CLASSES, head_steps=2, personal=["b"]),
+    "fedbabu": _sampled(personal.FedBABU, "fedbabu", CLASSES, personal=["b"]),
+    "lg_fedavg": _sampled(personal.LGFedAvg, "lg_fedavg", CLASSES, personal=["W"]),
+    "fedbn": _sampled(personal.FedBN, "fedbn", CLASSES, personal=["b"]),
+    "mr_mtl": _uniform(personal.MRMTL, "mr_mtl", lam=0.4),
+    "fedrod": _sampled(personal.FedRoD, "fedrod", CLASSES, personal=["b"]),
     "fedala": _sampled(
-        "fedala(weight_steps=2, weight_lr=2.0, personal=[b])",
-        {"kind": "fedala", "weight_steps": 2, "weight_lr": 2.0, "personal": ["b"]},
-        personal.FedALA,
-        lr=0.3,
-        problem="softmax",
+        personal.FedALA, "fedala", CLASSES, weight_steps=2, weight_lr=2.0, personal=["b"]
     ),
-    "fedproto": _sampled(
-        "fedproto(lam=0.8)",
-        {"kind": "fedproto", "lam": 0.8},
-        labels.FedProto,
-        lr=0.02,
-        problem="features",
-    ),
-    "fedpac": _sampled(
-        "fedpac(lam=0.8, head_epochs=2, personal=[W])",
-        {"kind": "fedpac", "lam": 0.8, "head_epochs": 2, "personal": ["W"]},
-        personal.FedPAC,
-        lr=0.02,
-        problem="features",
-    ),
-    "fedas": Method(
-        "fedas(align_lr=0.002, align_epochs=2, personal=[W])",
-        {"kind": "fedas", "align_lr": 0.002, "align_epochs": 2, "personal": ["W"]},
+    "fedproto": _sampled(labels.FedProto, "fedproto", NETWORK, lam=0.8),
+    "fedpac": _sampled(personal.FedPAC, "fedpac", NETWORK, lam=0.8, head_epochs=2, personal=["W"]),
+    "fedas": _method(
         [{"kind": "mean", "weights": "effort"}],
-        personal.FedAS,
         rules.Effort,
-        lr=0.02,
-        problem="features",
+        personal.FedAS,
+        "fedas",
+        NETWORK,
+        align_lr=0.002,
+        align_epochs=2,
+        personal=["W"],
     ),
-    "propfair": _sampled(
-        "propfair(baseline=0.6, epsilon=0.3)",
-        {"kind": "propfair", "baseline": 0.6, "epsilon": 0.3},
-        clients.PropFair,
-    ),
-    "qfedavg": Method(
-        "qfedavg(q=1.5)",
-        SGD,
-        [{"kind": "q_fair", "q": 1.5, "L": None}],
-        clients.Client,
-        rules.QFair,
-    ),
+    "propfair": _sampled(clients.PropFair, "propfair", baseline=0.6, epsilon=0.3),
+    "qfedavg": _plain("qfedavg(q=1.5)", {"kind": "q_fair", "q": 1.5, "L": None}, rule=rules.QFair),
     "afl": Method(
         "afl(lr=0.02)",
         {"kind": "fedsgd"},

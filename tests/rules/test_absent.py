@@ -2,7 +2,6 @@
 
 from itertools import combinations, product
 
-import directories
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 from by_hand import machines_of
 from cohorts import cohort_of
 from directories import tiny
-from faulty import Disk, Killed
-from federations import quadratic, trajectory
-from test_bits import digest, random_packing
+from federations import quadratic
 
 import fedsim
 from fedsim.assemble import build
@@ -47,55 +44,6 @@ def problem(seed=0) -> dict:
         "a": 3 * rng.normal(size=(N, D)),
         "x0": rng.normal(size=D),
     }
-
-
-def ended(inputs: dict, server: list, **sections):
-    client = {"lr": 0.1, "batch": "full", "steps": 1}
-    plain = {"name": "absent", "rounds": 40, "client": client, "numerics": {"dtype": "float64"}}
-    return trajectory({**plain, "server": server, **sections}, **quadratic(inputs))
-
-
-def optimum(inputs: dict, weights) -> np.ndarray:
-    """Where Σ w_i ∇f_i = 0."""
-    H, a, w = inputs["H"], inputs["a"], np.asarray(weights, float)
-    return np.linalg.solve(np.einsum("i,ijk->jk", w, H), np.einsum("i,ijk,ik->j", w, H, a))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "rule", ["mifa", *(pytest.param(name, marks=pytest.mark.long) for name in ("fedvarp", "fedau"))]
-)
-def test_where_everybody_reports_it_is_the_uniform_mean(rule):
-    inputs, tail = problem(), {"kind": "sgd", "lr": 0.7}
-    path, _ = ended(inputs, [rule, tail], rounds=6)
-    plain, _ = ended(inputs, [{"kind": "mean", "weights": "uniform"}, tail], rounds=6)
-    np.testing.assert_allclose(path, plain, rtol=1e-12, atol=1e-13)
-
-
-def away(inputs: dict, server: list, weights, rounds: int = 200) -> float:
-    """How far from the optimum the second half of a run is on average.
-
-    Clients with more samples take part more often, in n_i / 8 of the rounds.
-    """
-    fleet = {"availability": {"kind": "size_dependent", "exponent": 1.0}}
-    path, _ = ended(inputs, server, fleet=fleet, rounds=rounds, evaluate={"every": 5})
-    return float(np.linalg.norm(np.mean(path[len(path) // 2 :], 0) - optimum(inputs, weights)))
-
-
-@pytest.mark.long
-def test_biased_availability_moves_fedavg_and_not_what_remembers_absent_clients():
-    inputs = problem()
-    assert away(inputs, [{"kind": "mean", "weights": "uniform"}], np.ones(N)) > 0.5
-    assert away(inputs, ["mifa", {"kind": "sgd", "lr": 0.5}], np.ones(N)) < 1e-3
-
-
-@pytest.mark.long
-def test_nor_what_weighs_or_corrects_them():
-    """FedVARP ends at the optimum; with weights the mean path does, with the noise of cohorts."""
-    inputs, small = problem(), {"kind": "sgd", "lr": 0.1}
-    assert away(inputs, ["fedvarp", {"kind": "sgd", "lr": 0.5}], np.ones(N)) < 1e-3
-    assert away(inputs, ["fedau", small], np.ones(N), 600) < 0.15
-    assert away(inputs, [{"kind": "horvitz_thompson", "shares": "known"}, small], SIZES, 600) < 0.15
 
 
 LOSSY = {"availability": {"kind": "bernoulli", "rate": 0.7}, "dropout": 0.3}
@@ -158,58 +106,6 @@ def test_the_sum_is_that_of_the_rows_where_rounds_are_skipped_and_rows_are_left_
         and not has[1::2].any()
         and (result.clients["rounds_joined"].to_numpy()[1::2] > 0).any()
     )
-
-
-@pytest.mark.long
-def test_an_attack_that_knows_the_defence_knows_what_it_remembers():
-    adds_up(remembered("mifa", fleet={**LOSSY, "malicious": [1, 4]}, wire=["optimised"]))
-    fedsim.transmit("optimised", [[1.0], [2.0], [4.0]], malicious=[1], defence="fedvarp")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("method", ["scaffold", "mime"])
-def test_behind_clients_that_remember_something_themselves(method):
-    written = tiny(
-        rounds=4, seeds=[0], cohort={"kind": "uniform", "size": 6}, fleet=LOSSY, server=["mifa"]
-    )
-    result = fedsim.run(
-        {
-            **{k: v for k, v in written.items() if k != "method"},
-            "client": {"kind": method, "lr": 0.1},
-        }
-    )
-    assert adds_up(result).any()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("rule", ["mifa", "fedau"])
-def test_neither_packing_nor_blocks_nor_the_file_change_a_bit(rule):
-    written = tiny(
-        fleet=LOSSY, cohort={"kind": "uniform", "size": 7}, seeds=[0], numerics={"lanes": 2}
-    )
-    written |= {"method": rule, "model": {"kind": "mlp", "hidden": [8]}}
-    other = {"numerics": {"lanes": 2, "block": 3}, "checkpoint": {"rounds": 1, "resident_mb": 0.0}}
-    assert digest(fedsim.run({**written, **other}, pack=random_packing(1))) == digest(
-        fedsim.run(written)
-    )
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("resident_mb", [0.0, 256.0])
-def test_a_run_goes_on_after_it_was_killed(resident_mb, tmp_path):
-    scenario = tiny(resident_mb, method="fedau", seeds=[0], fleet=LOSSY)
-    expected = directories.played(scenario, tmp_path / "whole")
-    with Disk(tmp_path / "undisturbed") as disk:
-        fedsim.run(scenario, out=tmp_path / "undisturbed")
-    commits = [
-        n
-        for n, step in enumerate(disk.trace, 1)
-        if step.name == "replace" and "/state-" in step.path
-    ]
-    with pytest.raises(Killed), Disk(tmp_path / "run", at=commits[1] + 1):
-        fedsim.run(scenario, out=tmp_path / "run")
-    fedsim.run(scenario, out=tmp_path / "run", resume=True)
-    directories.whole(tmp_path / "run", expected)
 
 
 @pytest.mark.long

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import if_whole
 
 import fedsim
 from fedsim.assemble.forecast import notes
@@ -97,35 +96,3 @@ def test_in_words():
         variation_in_words("fleet.malicious={share: 0.2, per: round}")
         == "20 % malicious, drawn every round"
     )
-
-
-@if_whole
-@pytest.mark.long
-def test_forms_that_mean_the_same_give_the_same_bits_and_the_column_counts(tmp_path):
-    run = lambda form, **more: fedsim.run({**SCENARIO, "fleet": {"malicious": form}}, **more)
-    share, count, long = run(0.3), run({"count": 3}), run({"share": 0.3})
-    assert (
-        share.model(seed=0)["W"].tobytes()
-        == count.model(seed=0)["W"].tobytes()
-        == long.model(seed=0)["W"].tobytes()
-    )
-    anew = run({"count": 3, "per": "round"}, out=tmp_path / "a")
-    assert anew.model(seed=0)["W"].tobytes() != count.model(seed=0)["W"].tobytes()
-    reported = anew.rounds["malicious_reported"].iloc[1:]
-    assert reported.between(0, 3).all() and reported.nunique() > 1
-    assert "malicious_reported" not in run(0.0).rounds
-    blocks = run({"count": 3, "per": "round"}, edits=["numerics.block=4"])
-    assert blocks.model(seed=0)["W"].tobytes() == anew.model(seed=0)["W"].tobytes()
-    half = fedsim.run(
-        {**SCENARIO, "fleet": {"malicious": {"count": 3, "per": "round"}}, "rounds": 3},
-        out=tmp_path / "b",
-    )
-    whole = fedsim.run(half.scenario, edits=["rounds=6"], out=tmp_path / "b", resume=True)
-    assert whole.model(seed=0)["W"].tobytes() == anew.model(seed=0)["W"].tobytes()
-    assert (tmp_path / "b/rounds.csv").read_bytes() == (tmp_path / "a/rounds.csv").read_bytes()
-    every = (
-        run({"count": 3, "per": "round"}, edits=["evaluate.every=6"])
-        .rounds["malicious_reported"]
-        .iloc[-1]
-    )
-    assert every == reported.sum()

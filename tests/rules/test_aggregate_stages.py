@@ -7,17 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import TESTS, WHOLE
-from federations import quadratic
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.scenarios import consecutive
+from test_codecs import SIZES, D, problem_arrays, quadratics
 
 import fedsim
 import fedsim.types
 from fedsim.compose import FAMILIES
-from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import Population
-from fedsim.runs.result import TABLE_COLUMNS
 
 ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 SCENARIO = {
@@ -30,7 +27,7 @@ SCENARIO = {
         {"kind": "aggregate_noise", "std": 0.01},
     ],
 }
-SIZES, D = (4, 1, 0, 3, 2, 0, 5), 4
+CLIENT = {"lr": 0.1, "batch": "full", "steps": 2}
 NOISED = [
     {"kind": "mean", "weights": "uniform", "denominator": "expected"},
     {"kind": "aggregate_noise", "std": 0.3},
@@ -39,28 +36,6 @@ NOISED = [
 
 def run(**changes) -> fedsim.Result:
     return fedsim.run({**SCENARIO, **changes})
-
-
-def quadratics(server: list, cohort: dict, rounds: int) -> fedsim.Result:
-    H, a = problem_arrays()
-    brought = quadratic({"H": H, "a": a, "sizes": SIZES, "x0": np.full(D, 2.0)})
-    scenario = {
-        "name": "quadratics",
-        "rounds": rounds,
-        "cohort": cohort,
-        "client": {"lr": 0.1, "batch": "full", "steps": 2},
-        "data": {"clients": len(SIZES), "test": 0.0},
-        "numerics": {"dtype": "float64"},
-        "server": server,
-    }
-    samples = fedsim.Arrays(brought["data"].x, brought["data"].y)
-    return fedsim.run(scenario, **{**brought, "data": samples}, partition=consecutive(SIZES))
-
-
-def problem_arrays() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(3)
-    roots = rng.normal(size=(len(SIZES), D, D))
-    return roots @ roots.swapaxes(1, 2) / D + np.eye(D), rng.normal(size=(len(SIZES), D))
 
 
 def by_hand(
@@ -79,14 +54,17 @@ def by_hand(
     return x
 
 
-@pytest.mark.long
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("weights", ["uniform", "samples"])
 def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
     """Some of the clients, others without samples, half a server step."""
     cohorts = [[0, 3], [1, 3, 6], [4], [0, 1, 3, 4]]
     rule = {"kind": "mean", "weights": weights, "denominator": "expected"}
     made = quadratics(
-        [rule, {"kind": "sgd", "lr": 0.5}], {"kind": "listed", "rounds": cohorts}, len(cohorts)
+        server=[rule, {"kind": "sgd", "lr": 0.5}],
+        cohort={"kind": "listed", "rounds": cohorts},
+        rounds=len(cohorts),
+        client=CLIENT,
     )
     share = np.bincount(np.concatenate(cohorts), minlength=len(SIZES)) / len(cohorts)
     expected = float(share @ (SIZES if weights == "samples" else np.ones(len(SIZES))))
@@ -99,22 +77,15 @@ def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
 def test_nobody_came_and_the_noise_is_added_all_the_same():
     """Where nobody comes in any round, the model is the sum of the noise, and all rounds count."""
     nobody = {"kind": "poisson", "rate": 1e-9}
-    made = quadratics(NOISED, nobody, 3)
+    made = quadratics(server=NOISED, cohort=nobody, rounds=3, client=CLIENT)
     assert made.rounds["skipped"].tolist() == [0] * 4 and made.rounds["clients_sampled"].sum() == 0
     moved = made.model() - 2.0
     assert (np.abs(moved) > 0).all() and np.abs(moved).max() < 0.3 * 3**0.5 * 5
     still = quadratics(
-        [{"kind": "mean"}, NOISED[1]], nobody, 3
+        server=[{"kind": "mean"}, NOISED[1]], cohort=nobody, rounds=3, client=CLIENT
     )  # a mean over those who came is skipped
     assert_array_equal(still.model(), np.full(D, 2.0))
     assert still.rounds["skipped"].sum() == 3
-
-
-@pytest.mark.long
-def test_noise_of_no_width_is_no_noise():
-    plain = run(server=["mean"])
-    none = run(server=["mean", {"kind": "aggregate_noise", "std": 0.0}])
-    assert plain.rounds.drop(columns="method").equals(none.rounds.drop(columns="method"))
 
 
 @pytest.mark.long
@@ -128,33 +99,6 @@ def test_noise_has_the_width_that_was_asked_for():
         for s in (0, 1)
     )
     assert abs(np.corrcoef(first, other)[0, 1]) < 0.03
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("numerics", [{"block": 2}, {"block": 3, "lanes": 1}])
-def test_no_layout_changes_the_noise(numerics):
-    one, other = (
-        run(numerics=each, cohort={"kind": "uniform", "size": 1}) for each in ({}, numerics)
-    )
-    assert to_csv(one.records["rounds"], TABLE_COLUMNS["rounds"]) == to_csv(
-        other.records["rounds"], TABLE_COLUMNS["rounds"]
-    )
-
-
-@pytest.mark.long
-def test_a_run_with_noise_goes_on_as_if_undisturbed(tmp_path):
-    setting = {**SCENARIO, "seeds": [4], "checkpoint": {"rounds": 1}}
-    fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
-    fedsim.run(setting, out=tmp_path / "left", resume=True)
-    assert (tmp_path / "left/rounds.csv").read_bytes() == (
-        tmp_path / "whole/rounds.csv"
-    ).read_bytes()
-    together = run(seeds=[3, 4])
-    assert (
-        to_csv(together.records["rounds"][7:], TABLE_COLUMNS["rounds"]).splitlines()[1:]
-        == (tmp_path / "whole/rounds.csv").read_text().splitlines()[1:]
-    )
 
 
 @pytest.mark.long
@@ -288,20 +232,6 @@ def test_the_search_leaves_clients_out_that_are_not_finite(defence):
     )
     assert_allclose(beside[3], alone[3], rtol=1e-12)
     assert np.isfinite(alone).all() and np.isnan(beside[4, 0])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "server", [["median"], ["adaptive_clip", {"kind": "trimmed_mean", "trim": 2}]]
-)
-def test_in_a_round_it_does_more_harm_than_a_fixed_strength(server):
-    attacked = {"fleet": {"malicious": 0.2}, "cohort": "all", "rounds": 8, "server": server}
-    aimed = run(wire=["optimised"], **attacked)
-    assert aimed.status == "done" and (aimed.rounds["optimised/tau"].iloc[1:] > 0).all()
-    assert (
-        aimed.rounds["test_loss"].iloc[-1]
-        > run(**{**attacked, "wire": []}).rounds["test_loss"].iloc[-1]
-    )
 
 
 def test_an_attack_of_a_plugin_is_told_the_defence():

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.rules.flame import majority_cluster
-from fedsim.rules.mean_shift import largest_mean_shift
 from fedsim.rules.single_linkage import single_linkage
 from fedsim.tree import cosines
-from tests.cohorts import cohort_of
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
@@ -24,26 +21,6 @@ def angles(seed: int, m: int, near: float):
     present[rng.permutation(m + 3)[:3]] = False
     rows[~present] = np.nan
     return rows, present
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_flame_admits_what_hdbscan_does(seed):
-    HDBSCAN = pytest.importorskip("sklearn.cluster").HDBSCAN
-    rows, present = angles(seed, 7 + seed, (0.1, 0.5, 3.0)[seed % 3])
-    with jax.enable_x64(True):
-        distance = 1 - cosines(jnp.asarray(rows), jnp.asarray(present))
-        got = majority_cluster(distance, jnp.asarray(present))
-    unit = rows[present] / np.linalg.norm(rows[present], axis=1, keepdims=True)
-    m = len(unit)
-    known = HDBSCAN(
-        min_cluster_size=m // 2 + 1,
-        min_samples=1,
-        allow_single_cluster=True,
-        metric="precomputed",
-        copy=True,
-    )
-    labels = known.fit(np.maximum(1 - unit @ unit.T, 0)).labels_
-    assert np.flatnonzero(np.asarray(got)[present]).tolist() == np.flatnonzero(labels == 0).tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -79,32 +56,6 @@ def test_foolsgold_takes_the_trust_of_clients_that_send_the_same():
     np.testing.assert_allclose(fedsim.aggregate("foolsgold", rows), rows[:5].sum(0), atol=1e-9)
 
 
-def test_foolsgold_remembers_clients_that_are_away():
-    from fedsim.compose import FAMILIES
-    from fedsim.types import Context
-
-    noun = FAMILIES["rule"]["foolsgold"]()
-    state = noun.init(jnp.zeros(4), jnp.ones(5, bool))
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4)), jnp.float32)
-    context = lambda ids: Context(
-        jax.random.key(0),
-        jnp.int32(1),
-        jnp.float32(5),
-        jnp.ones(()),
-        {"params": x[0]},
-        jnp.array(ids),
-        jnp.zeros(3, bool),
-    )
-    _, state, _ = noun.apply(cohort_of(x), state, context([0, 2, 4]))
-    _, state, _ = noun.apply(
-        cohort_of(x, jnp.array([True, False, True])), state, context([2, 0, 1])
-    )
-    want = np.zeros((5, 4), np.float32)
-    want[[0, 2, 4]] += x
-    want[[2, 1]] += np.asarray(x)[[0, 2]]
-    np.testing.assert_allclose(state.H, want, rtol=1e-6)
-
-
 def test_bucket_halves_the_rows_and_a_rule_behind_it_counts_those():
     rows = np.arange(12.0)[:, None] ** 2
     for seed in range(3):
@@ -121,20 +72,3 @@ def test_bucket_halves_the_rows_and_a_rule_behind_it_counts_those():
         [{"kind": "bucket", "size": 4}, {"kind": "trimmed_mean", "trim": 2}], rows
     )
     assert few.tolist() == [0.0]  # of three buckets five are needed: the round is skipped
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_largest_cluster_of_mean_shift_is_that_of_scikit_learn(seed):
-    cluster = pytest.importorskip("sklearn.cluster")
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(9 + 2 * seed, 3)) * (0.1, 0.5, 1.0)[seed % 3]
-    points[: 3 + seed] += 3
-    present = np.ones(len(points), bool)
-    present[rng.permutation(len(points))[:2]] = False
-    with jax.enable_x64(True):
-        got = np.asarray(largest_mean_shift(jnp.asarray(points), jnp.asarray(present)))[present]
-    known = cluster.MeanShift(
-        bandwidth=cluster.estimate_bandwidth(points[present], quantile=0.5)
-    ).fit(points[present])
-    sizes = np.bincount(known.labels_)
-    assert got.tolist() == (known.labels_ == sizes.argmax()).tolist()

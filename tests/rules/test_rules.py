@@ -331,14 +331,6 @@ def test_trimming_nothing_is_the_mean_and_trimming_all_but_one_the_median():
 
 
 @pytest.mark.long
-def test_order_statistics_are_those_of_numpy_in_every_block_of_columns():
-    rng = np.random.default_rng(4)
-    for K, D in ((1, 3), (2, 5000), (7, 9001), (33, 2500), (100, 700)):
-        X = rng.normal(size=(K, D)).astype(np.float32)
-        np.testing.assert_array_equal(fedsim.aggregate("median", X), np.median(X, 0))
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("K", [1, 2, 5, 17, 64, 100])
 @pytest.mark.parametrize("dtype", some([np.float32, np.float64]))
 def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_not_finite(K, dtype):
@@ -372,24 +364,6 @@ def test_order_statistics_of_leaves_of_all_sizes_with_ties_and_values_that_are_n
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", some(["median", "trimmed_mean", "krum", "multi_krum", "geometric_median"], 3)
-)
-def test_no_bit_depends_on_the_capacity_of_a_large_stack(name):
-    """Wide enough for several blocks, and for products that sum in another order when larger."""
-    X, rng = (
-        np.random.default_rng(6).normal(size=(21, 9001)).astype(np.float32),
-        np.random.default_rng(7),
-    )
-    want = bits(aggregate(name, X))
-    for capacity in (22, 40, 64, 100):
-        wide = np.full((capacity, 9001), np.nan, np.float32)
-        place = np.sort(rng.permutation(capacity)[:21])
-        wide[place] = X
-        assert bits(aggregate(name, wide, weights=np.isin(np.arange(capacity), place))) == want
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("case", ["plain", "offset", "outlier", "twins", "weighted"])
 def test_geometric_median_of_large_updates_is_that_of_float64(case):
     X = np.random.default_rng(8).normal(size=(12, 5000))
@@ -404,15 +378,6 @@ def test_geometric_median_of_large_updates_is_that_of_float64(case):
         v = beta @ X.astype(float) / beta.sum()
     link = {"kind": "geometric_median", "weights": "samples"}
     np.testing.assert_allclose(fedsim.aggregate(link, X, weights=w), v, rtol=1e-6, atol=3e-5)
-
-
-@pytest.mark.long
-def test_krum_relatives():
-    one = fedsim.aggregate({"kind": "multi_krum", "f": 2, "select": 1}, deltas())
-    close(fedsim.aggregate({"kind": "krum", "f": 2}, deltas()), one)
-    close(fedsim.aggregate({"kind": "krum", "f": 2, "neighbours": K - 4}, deltas()), one)
-    everybody = fedsim.aggregate({"kind": "multi_krum", "f": 2, "select": K}, deltas())
-    close(everybody, fedsim.aggregate("mean", deltas()))
 
 
 @pytest.mark.long

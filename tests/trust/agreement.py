@@ -7,13 +7,11 @@ The other version of JAX is looked for in the folder that FEDSIM_OTHER_JAX names
 import hashlib
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 from scipy import stats
 
-from trust import ROOT, TESTS
+from trust import in_process
 from trust.table import Figure
 
 BASE = {
@@ -98,17 +96,10 @@ def measured(sections: dict, seeds: int) -> dict:
 
 def elsewhere(sections: dict, seeds: int, first: str = "") -> dict:
     """Call `measured` in its own process; `first`: a folder of packages that come before others."""
-    flags = sections.pop("flags", "")
-    path = os.pathsep.join([*filter(None, [first]), str(ROOT), str(TESTS)])
-    environment = {**os.environ, "PYTHONPATH": path, "XLA_FLAGS": flags}
-    if first:
-        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     code = "import sys, json\nfrom trust.agreement import measured\n"
     code += "print(json.dumps(measured(json.loads(sys.argv[1]), int(sys.argv[2]))))"
-    words = [sys.executable, "-c", code, json.dumps(sections), str(seeds)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    flags = sections.pop("flags", "")
+    return in_process(code, json.dumps(sections), str(seeds), first=first, XLA_FLAGS=flags)
 
 
 def compared(quick: bool) -> Figure:

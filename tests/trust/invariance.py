@@ -1,11 +1,9 @@
-"""Rows 1 to 3: a run's bytes do not depend on the process, the layout, or interruptions."""
+"""Rows 1 and 2: a run's bytes do not depend on the process or the layout."""
 
 import hashlib
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import jax
 import numpy as np
 import workloads
 
-from trust import ROOT, TESTS
+from trust import in_process
 from trust.table import Figure
 
 RERUN = ("full_batch", "scaffold", "median", "mime", "together")
@@ -46,20 +44,14 @@ EDITS = {
 }
 
 
-def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) -> dict:
-    """Run code in a process; return the JSON that it prints."""
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": str(hash_seed),
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(TESTS)]),
-    }
-    here = f"import os; os.sched_setaffinity(0, range({cores}))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", here + code, *words], capture_output=True, text=True, env=environment
+def elsewhere(code: str, cores: int, devices: int, hash_seed: int, *words: str) -> dict | list:
+    """Run code in a process with so many cores and devices; return the JSON that it prints."""
+    return in_process(
+        f"import os; os.sched_setaffinity(0, range({cores}))\n{code}",
+        *words,
+        PYTHONHASHSEED=str(hash_seed),
+        XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def reruns(quick: bool) -> Figure:
@@ -144,7 +136,11 @@ def layouts(quick: bool) -> Figure:
             flush=True,
         )
     axes = list(companions.AXES)[: 1 if quick else None]
-    beside = {axis: ways for axis in axes if (ways := beside_others(axis))}
+    beside = {}
+    for axis in axes:
+        with tempfile.TemporaryDirectory() as folder:
+            if ways := companions.differing(axis, Path(folder)):
+                beside[axis] = ways
     equal = count - len(wrong)
     workloads_of_cells = ", ".join(CELLS)
     text = (
@@ -157,55 +153,3 @@ def layouts(quick: bool) -> Figure:
     if beside:
         text += f": {beside}"
     return Figure(text, not wrong and not beside and (quick or count >= 200))
-
-
-def beside_others(axis: str) -> list[str]:
-    """The ways in which runs of a comparison differ from what they are alone."""
-    with tempfile.TemporaryDirectory() as folder:
-        return companions.differing(axis, Path(folder))
-
-
-def pieces(quick: bool) -> Figure:
-    """Vary calls per round and commits; interrupt and resume runs after every 1 to 3 rounds."""
-    names, cells, wrong = CELLS[: 2 if quick else None], 0, []
-    for name in names:
-        expected = workloads.digest(workloads.run(name))
-        for calls in (None, 1, 3, 7, 50):
-            for commits in (None, 1, 2, 5):
-                with tempfile.TemporaryDirectory() as folder:
-                    edits = [f"checkpoint.rounds={commits}"] if commits else []
-                    options = {"out": Path(folder) / "run", "pictures": False} if commits else {}
-                    got = workloads.digest(
-                        workloads.run(name, edits, **options, **({"calls": calls} if calls else {}))
-                    )
-                cells += 1
-                wrong += [(name, calls, commits)] * (got != expected)
-        for rests in (1, 2, 3):
-            cells += 1
-            wrong += [(name, "rests", rests)] * (rested(name, rests) != expected)
-    text = (
-        f"{cells - len(wrong)} of {cells} cells equal (calls per round 1, 3, 7, 50, free x commits "
-        "every 1, 2, 5 rounds, none; and interruptions after every 1, 2, 3 rounds, resumed; "
-        f"{len(names)} workloads)"
-    )
-    return Figure(text + (f": {wrong}" if wrong else ""), not wrong)
-
-
-def rested(name: str, rests: int) -> str:
-    """Return the digest of a run that is interrupted after every `rests` rounds, and resumed."""
-    from fedsim.errors import Interrupted
-
-    with tempfile.TemporaryDirectory() as folder:
-        while True:
-            asked = iter([False] * rests)
-            try:
-                result = workloads.run(
-                    name,
-                    out=Path(folder) / "run",
-                    resume=True,
-                    pictures=False,
-                    ask=lambda asked=asked: next(asked, True),
-                )
-                return workloads.digest(result)
-            except Interrupted:
-                continue

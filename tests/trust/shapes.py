@@ -192,33 +192,6 @@ def uneven(rng: np.random.Generator) -> Table:
     return Table(scenario, summary, [], ["wire"], frozenset({WORST_CASE}))
 
 
-def halved(rng: np.random.Generator) -> Table:
-    """Methods that keep exactly half of training's gain under the attack: none surely holds."""
-    draw = drawn(rng)._replace(metric="test_accuracy", level=0.8, step=0.0, tail=False)
-    summary: Rows = []
-    rounds: Rows = []
-    for share in (0.0, 0.3):
-        variant = f"fleet.malicious={share}"
-        for m in range(draw.methods):
-            less = (draw.level - UNTRAINED) / 2 if share else 0.0
-            for s, x in enumerate(scores(rng, draw, np.zeros(draw.seeds), less)):
-                summary.append(
-                    run(
-                        f"m{m}",
-                        s,
-                        draw.metric,
-                        float(x),
-                        variant=variant,
-                        **{"fleet.malicious": share},
-                    )
-                )
-                rounds.append(start(f"m{m}", s, draw.metric, variant))
-    false = frozenset({BETTER, APART, HOLDS})
-    return Table(
-        {"name": "noise", "fleet": {"malicious": 0.3}}, summary, rounds, ["fleet.malicious"], false
-    )
-
-
 def costly(rng: np.random.Generator) -> Table:
     """Methods that cost less: of the same score, or of one that is worse by exactly the margin."""
     draw = drawn(rng)
@@ -301,7 +274,6 @@ SHAPES: tuple[Callable[[np.random.Generator], Table], ...] = (
     attacked,
     attacked,
     uneven,
-    halved,
     costly,
     costly,
     priced,

@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trust import ROOT
+from trust import commit
+from trust.table import Figure
 
 SAMPLES = Path(__file__).with_name("soak.jsonl")
 EVERY = 30.0  # seconds between samples
@@ -144,15 +144,6 @@ def soak(seconds: float, log: Path, every: float = EVERY) -> None:
                     shutil.rmtree(path)
 
 
-def commit() -> str:
-    """Of the tree that is soaked."""
-    words = ["git", "rev-parse", "--short=7", "HEAD"]
-    return (
-        subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout.strip()
-        or "no commit"
-    )
-
-
 def slope(hours: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     """Least squares -> units per hour, and the standard error of that."""
     design = np.stack([hours, np.ones_like(hours)], 1)
@@ -160,6 +151,39 @@ def slope(hours: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     rest = values - design @ solution
     spread = np.sqrt(rest @ rest / max(len(hours) - 2, 1))
     return float(solution[0]), float(spread / (np.std(hours) * np.sqrt(len(hours))))
+
+
+def read(quick: bool) -> Figure:
+    """Evaluate the samples of `python -m tests.trust.soak`, or of a small soak if `quick`."""
+    if not quick:
+        return judged(SAMPLES, WARM_JOBS)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "soak.jsonl"
+        soak(40, log, every=1.0)
+        return judged(log, 0)
+
+
+def judged(log: Path, warm_jobs: int) -> Figure:
+    """Return least-squares slopes over the samples after the warm-up, in share of time and jobs."""
+    samples = [json.loads(line) for line in log.read_text().splitlines()]
+    seconds = samples[-1]["seconds"]
+    warm = [s for s in samples if s["seconds"] >= WARM * seconds and s["jobs"] >= warm_jobs]
+    hours = np.array([s["seconds"] / 3600 for s in warm])
+    slopes = {name: slope(hours, np.array([float(s[name]) for s in warm])) for name in COLUMNS}
+    compiled = warm[-1]["compiled"] - warm[0]["compiled"]
+    words = [f"{name} {rise:+.3g} ± {error:.2g}" for name, (rise, error) in slopes.items()]
+    text = (
+        f"{seconds / 3600:.2f} h, {samples[-1]['jobs']:,} runs, resumes and comparisons in one "
+        f"process, {len(warm)} samples after a warm-up of {warm[0]['jobs']:,} jobs; per hour (MiB "
+        f"of memory, before and after malloc_trim): {', '.join(words)}; {compiled} compilations "
+        f"after warm-up ({warm[0]['compiled']} before) "
+        f"(soaked at {samples[0].get('commit', 'no commit')})"
+    )
+    is_level = all(
+        abs(slopes[name][0]) <= 2 * slopes[name][1] + 1e-9 for name in ("descriptors", "threads")
+    )
+    leaks = slopes["rss"][0] >= 1 or slopes["trimmed"][0] >= 1
+    return Figure(text, seconds >= 7000 and not leaks and is_level and compiled == 0)
 
 
 def main() -> None:

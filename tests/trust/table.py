@@ -6,12 +6,12 @@ made from it.
 
 import datetime
 import json
-from collections.abc import Callable
+import subprocess
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trust import TESTS
+from trust import ROOT, TESTS
 
 FIGURES = Path(__file__).with_name("figures.json")
 PAGE = TESTS / "TRUST.md"
@@ -35,17 +35,15 @@ class Row(NamedTuple):
     Attributes:
       promise: one sentence.
       target: what the figure is compared with.
-      measure: `module:function` of this package, called as `function(quick) -> Figure`; None if
-        there is nothing to measure yet.
+      measure: `module:function` of this package, called as `function(quick) -> Figure`; `tests` if
+        the measure is the number of tests in `suites`.
       code: files and folders that the promise is about; a figure is stale once they have changed.
-      waits: the reason, if there is nothing to measure yet.
     """
 
     promise: str
     target: str
-    measure: str | None
-    code: tuple[str, ...] = ()
-    waits: str = ""
+    measure: str
+    code: tuple[str, ...]
 
 
 # What a number of a run comes from, from its samples to the sum of its updates.
@@ -85,12 +83,6 @@ ROWS: dict[int, Row] = {
         "invariance:layouts",
         COMPUTING,
     ),
-    3: Row(
-        "The bytes do not depend on the rounds per call or on when commits are made",
-        "0 differing cells",
-        "invariance:pieces",
-        COMPUTING,
-    ),
     4: Row(
         "A run that was killed anywhere and resumed ends with the bytes of an undisturbed run",
         "at least 300 kills, all of them: equal bytes, no row lost or duplicated",
@@ -100,14 +92,14 @@ ROWS: dict[int, Row] = {
     5: Row(
         "After a power cut a run resumes from its last or the previous commit",
         "100 % of the states that the disk may be left in",
-        "power:cuts",
+        "kills:cut",
         KEEPING,
     ),
     6: Row(
         "Disk full, I/O error, read-only: one line, exit 4, no torn file; resumes later to equal "
         "bytes",
         "100 % of the operations",
-        "kills:failing",
+        "tests",
         KEEPING,
     ),
     7: Row(
@@ -131,56 +123,44 @@ ROWS: dict[int, Row] = {
     10: Row(
         "A checkpoint of another scenario is refused, and the differing field is named",
         "50 of 50 edits",
-        "suites:edited",
+        "tests",
         (*KEEPING, *READING),
     ),
     11: Row(
         "Each mistake in a scenario gives one line with its position and remedy",
         "10,000 mutations: 0 tracebacks, none over 1 s; every hand-made mistake named",
-        "suites:spoiled",
+        "tests",
         READING,
     ),
     12: Row(
         "No file can execute code, write elsewhere, or use a gigabyte",
         "100 % of the attacks: refused, nothing executed or written, below 1 GiB",
-        "suites:attacked",
+        "tests",
         (*READING, *SAMPLES, *KEEPING),
     ),
     13: Row(
         "A non-finite client neither breaks nor silently poisons a round",
         "every rule x every value: model finite, client counted",
-        "suites:poisoned",
+        "tests",
         AGGREGATING,
     ),
     14: Row(
         "Degenerate rounds are defined: nobody, too few, one client, weight zero",
         "every rule: no NaN, no exception, `skipped` is counted",
-        "suites:degenerate",
+        "tests",
         AGGREGATING,
     ),
     15: Row(
         "Wrong labels and features are found before round 1, with their position",
         "100 % of the planted errors",
-        "suites:planted",
+        "tests",
         SAMPLES,
-    ),
-    16: Row(
-        "Averages are exact within a stated bound, and do not depend on the order of arrival",
-        "at most 1 float32 ulp with float64 sums, 0 elements that depend on the order",
-        "accuracy:averages",
-        ("fedsim/rules/mean.py", "fedsim/tree"),
     ),
     17: Row(
         "Random streams never overlap; using one purpose does not change the draws of another",
         "10^7 keys distinct, 0 shared cohort sequences, 0 changed draws",
         "streams:distinct",
         ("fedsim/engine/keys.py", "fedsim/fleet"),
-    ),
-    18: Row(
-        "The environment is recorded, and reports contain no time of day",
-        "every field present; equal bytes of the result tables a second later",
-        "tables:recorded",
-        WRITING,
     ),
     19: Row(
         "Other machines and versions agree statistically, and exactly in integers",
@@ -190,35 +170,29 @@ ROWS: dict[int, Row] = {
     ),
     20: Row(
         "Differential privacy states honestly what it guarantees",
-        "no half-precision noise; epsilon at least the reference's; always a banner",
+        "epsilon at least the reference's; always a banner",
         "private:honest",
         (
             "fedsim/fields/privacy",
             "fedsim/report/mark.py",
         ),
     ),
-    21: Row(
-        "CSV files read back as they were written (pandas, the csv module)",
-        "100 % of the cells equal",
-        "tables:round_trip",
-        ("fedsim/disk/tables.py",),
-    ),
     22: Row(
         "Pages and exports are inert, whatever their texts contain",
         "30 payloads in every text: none active",
-        "suites:inert",
+        "tests",
         WRITING,
     ),
     23: Row(
         "Long sweeps neither leak memory nor compile again",
         "2 h: memory below 1 MiB/h, descriptors and threads constant, 0 compilations after warm-up",
-        "soaked:read",
+        "soak:read",
         (*COMPUTING, *KEEPING),
     ),
     24: Row(
         "The tests bite",
         "at least 85 % of the mutants killed; at least 95 % of the branches",
-        "mutation:score",
+        "mutants:score",
         (
             "fedsim/disk",
             "fedsim/fleet",
@@ -239,13 +213,12 @@ ROWS: dict[int, Row] = {
 }
 
 
-def measure(row: int) -> Callable[[bool], Figure] | None:
-    """Return the function that measures a row."""
-    where = ROWS[row].measure
-    if where is None:
-        return None
-    module, _, name = where.partition(":")
-    return getattr(import_module(f"trust.{module}"), name)
+def measured(row: int, quick: bool) -> Figure:
+    """Measure a row, or a small version of it."""
+    module, _, name = ROWS[row].measure.partition(":")
+    if module == "tests":
+        return import_module("trust.suites").passed(row, quick)
+    return getattr(import_module(f"trust.{module}"), name)(quick)
 
 
 def read() -> dict[str, dict[str, Any]]:
@@ -253,12 +226,11 @@ def read() -> dict[str, dict[str, Any]]:
     return json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
 
 
-def keep(row: int, figure: Figure, command: str, seconds: float, commit: str) -> None:
+def keep(row: int, figure: Figure, seconds: float, commit: str) -> None:
     """Store a figure in place of the row's older one."""
     entry = {
         "figure": figure.text,
         "met": bool(figure.met),
-        "command": command,
         "date": datetime.date.today().isoformat(),
         "seconds": round(seconds),
         "commit": commit,
@@ -286,20 +258,33 @@ def page() -> str:
     """Return the table as Markdown."""
     found, lines = read(), []
     for number, row in ROWS.items():
-        entry = found.get(str(number))
-        if row.measure is None:
-            cells = [row.waits, row.target, "waits", "none yet"]
-        elif entry is None:
-            cells = ["not measured yet", row.target, "open", f"`python -m tests.trust {number}`"]
-        else:
-            origin = f"`{entry['command']}`, {entry['date']}, {_time(entry['seconds'])}"
+        entry, command = found.get(str(number)), f"`python -m tests.trust {number}`"
+        cells = ["not measured yet", row.target, "open", command]
+        if entry is not None:
+            when = f"{entry['date']}, {_time(entry['seconds'])} ({entry['commit']})"
             met = "yes" if entry["met"] else "**no**"
-            cells = [entry["figure"], row.target, met, f"{origin} ({entry['commit']})"]
+            cells = [entry["figure"], row.target, met, f"{command}, {when}"]
         lines.append(
             "| " + " | ".join(_cell(text) for text in (str(number), row.promise, *cells)) + " |"
         )
     versions = sorted({entry["versions"] for entry in found.values() if "versions" in entry})
     return HEAD.format(versions="; or ".join(versions) or "nothing yet") + "\n".join(lines) + "\n"
+
+
+def stale() -> list[str]:
+    """A line for every measured row with files of its code that have changed since."""
+    lines = []
+    for number, entry in read().items():
+        code = ROWS[int(number)].code
+        words = ["git", "diff", "--name-only", entry["commit"], "--", *code]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        names = done.stdout.split()
+        if done.returncode:
+            lines.append(f"row {number}: unknown, this clone has no commit {entry['commit']}")
+        elif names:
+            said = f"{len(names)} files have changed since, such as {', '.join(names[:3])}"
+            lines.append(f"row {number}, measured {entry['date']} at {entry['commit']}: {said}")
+    return lines
 
 
 def _cell(text: str) -> str:

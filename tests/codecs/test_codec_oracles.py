@@ -1,0 +1,304 @@
+"""Codecs and what they are made of, with given draws, against an independent reference."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import oracle
+from numpy.testing import assert_allclose
+
+from fedsim.codecs.count_sketch import Hashes, estimate, sketch
+from fedsim.codecs.drive import one_bit
+from fedsim.codecs.drive import restored as from_one_bit
+from fedsim.codecs.eden import nearest, restored
+from fedsim.codecs.entropy import omega_bits
+from fedsim.codecs.hadamard import padded, rotate, unrotate
+from fedsim.codecs.lloyd_max import centroids, thresholds
+from fedsim.codecs.low_rank import power_step
+from fedsim.codecs.natural import to_powers_of_two
+from fedsim.codecs.qsgd import quantised as to_levels
+from fedsim.codecs.sizes import subset_bits
+from fedsim.codecs.stochastic_quantise import quantised, values
+from fedsim.codecs.terngrad import ternary
+from fedsim.codecs.top_k import Sparse
+from fedsim.compose import FAMILIES, max_bytes
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+CASES = oracle("compression")
+
+
+def cases(fn: str) -> list[dict]:
+    return [case for case in CASES if case["fn"] == fn]
+
+
+def value(given) -> np.ndarray:
+    """Numbers of a case."""
+    return np.asarray(given["data"] if isinstance(given, dict) else given, np.float64)
+
+
+def made(kind: str, **arguments):
+    return FAMILIES["codec"][kind](**arguments)
+
+
+def by_qsgd(x, u, s=4):
+    norm, levels = to_levels(x, u, s)
+    return made("qsgd", levels=s).decode((norm[None], levels), len(x))
+
+
+def by_levels(x, u, levels=4):
+    return values(*quantised(x, u, levels), levels)
+
+
+def by_terngrad(x, u):
+    return made("terngrad").decode(ternary(x, u), len(x))
+
+
+DRAWN = {
+    "qsgd": by_qsgd,
+    "uniform_sq": by_levels,
+    "terngrad": by_terngrad,
+    "natural": to_powers_of_two,
+}
+
+
+def variance(quantise, x, **params) -> float:
+    """E ‖C(x) − x‖² of numbers that become the one above or the one below: Σ (up − x)(x − down)."""
+    up, down = (quantise(x, jnp.full(len(x), u), **params) for u in (0.0, 1 - 2.0**-53))
+    high, low = jnp.maximum(up, down), jnp.minimum(up, down)
+    return float(((high - x) * (x - low)).sum())
+
+
+def sent(codec, x):
+    """What a codec that draws nothing makes of a vector -> (what arrives, bits)."""
+    payload, bits, _ = codec.encode(jnp.asarray(x), codec.memory(jnp.zeros(len(x))), None)
+    return codec.decode(payload, len(x)), bits
+
+
+def test_top_k():
+    with jax.enable_x64(True):
+        for case in cases("topk")[::3]:
+            x, want = value(case["inputs"]["x"]), case["expected"]
+            y, _ = sent(made("top_k", k=case["params"]["k"]), x)
+            assert np.flatnonzero(y).tolist() == [i for i in sorted(want["idx"]) if x[i]]
+            assert_allclose(y, value(want["y"]), rtol=1e-12)
+            assert_allclose(((x - y) ** 2).sum(), want["err2"], rtol=1e-9, atol=1e-12)
+
+
+def test_rand_k():
+    with jax.enable_x64(True):
+        for case in cases("randk"):
+            x, places, k = (
+                value(case["inputs"]["x"]),
+                value(case["inputs"]["idx"]).astype(int),
+                case["params"]["k"],
+            )
+            y = made("rand_k", k=k).decode(Sparse(jnp.asarray(x)[places], places), len(x))
+            assert_allclose(y, value(case["expected"]["y"]), rtol=1e-12)
+            assert_allclose(
+                (len(x) / k - 1) * (x**2).sum(), case["expected"]["exact_variance"], rtol=1e-12
+            )
+
+
+@pytest.mark.parametrize("kind", ["topk", "sign_scaled"])
+def test_error_feedback(kind):
+    with jax.enable_x64(True):
+        for case in [case for case in cases("ef14") if case["params"]["compressor"] == kind]:
+            inner = made("top_k", k=case["params"]["k"]) if kind == "topk" else made("sign")
+            codec, want = made("error_feedback", codec=inner), case["expected"]
+            grads = case["params"]["lr"] * value(case["inputs"]["grads"])
+            memory, encode = codec.memory(jnp.zeros(grads.shape[1])), jax.jit(codec.encode)
+            for g, arrives, kept in zip(
+                grads, value(want["sent"]), value(want["memory"]), strict=True
+            ):
+                payload, _, memory = encode(jnp.asarray(g), memory, None)
+                assert_allclose(codec.decode(payload, len(g)), arrives, rtol=1e-9, atol=1e-12)
+                assert_allclose(memory["error"], kept, rtol=1e-9, atol=1e-12)
+
+
+def test_a_sketch_and_sums_of_it():
+    with jax.enable_x64(True):
+        for case in cases("count_sketch"):
+            x, column, sign = (value(case["inputs"][name]) for name in ("x", "h", "s"))
+            made = Hashes(jnp.asarray(column, jnp.int32), jnp.asarray(sign))
+            table = sketch(jnp.asarray(x), made, case["params"]["cols"])
+            assert_allclose(table, value(case["expected"]["table"]), rtol=1e-12, atol=1e-15)
+            assert_allclose(
+                estimate(table, made), value(case["expected"]["estimate"]), rtol=1e-12, atol=1e-15
+            )
+            assert_allclose(
+                table + sketch(2 * jnp.asarray(x), made, table.shape[1]),
+                3 * table,
+                rtol=1e-12,
+                atol=1e-15,
+            )
+            codec = made("count_sketch", rows=table.shape[0], columns=table.shape[1])
+            assert max_bytes(codec, x) == case["expected"]["bits"] // 8
+
+
+@pytest.mark.parametrize("fn", ["qsgd", "uniform_sq", "terngrad"])
+def test_a_quantiser_with_its_draws(fn):
+    with jax.enable_x64(True):
+        for case in cases(fn):
+            x, u = (jnp.asarray(case["inputs"][name], float) for name in ("x", "u"))
+            want = case["expected"]
+            arrives = DRAWN[fn](x, u, **case["params"])
+            assert_allclose(arrives, want["y"], rtol=1e-12, atol=1e-12, err_msg=case["name"])
+            exact = variance(DRAWN[fn], x, **case["params"])
+            assert_allclose(
+                exact, want["exact_variance"], rtol=1e-10, atol=1e-12, err_msg=case["name"]
+            )
+            for name in [name for name in want if "bound" in name and "nnz" not in name]:
+                assert exact <= want[name] * (1 + 1e-12)
+            if fn == "qsgd":
+                norm, levels = to_levels(x, u, case["params"]["s"])
+                assert_allclose(norm, want["norm"], rtol=1e-12)
+                assert np.abs(levels).tolist() == want["levels"]
+
+
+def test_natural_compression_takes_the_power_above_or_below():
+    x = jnp.asarray([3.0, -3.0, 1.0, -0.75, 0.0, 2.0**-126, 2.0**-127, -3e38], jnp.float32)
+    down, up = (
+        to_powers_of_two(x, jnp.full(len(x), u, jnp.float32)).tolist() for u in (1 - 2.0**-24, 0.0)
+    )
+    assert down == [2, -2, 1, -0.5, 0, 2.0**-126, 0, -(2.0**127)] and up == [
+        4,
+        -4,
+        1,
+        -1,
+        0,
+        2.0**-126,
+        0,
+        -(2.0**127),
+    ]
+    threshold = jnp.asarray([0.49, 0.51], jnp.float32)  # 3 is in the middle of 2 and 4
+    assert to_powers_of_two(jnp.full(2, 3.0), threshold).tolist() == [4, 2]
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.random.default_rng(0).normal(size=200))
+        assert variance(to_powers_of_two, x) <= float((x**2).sum()) / 8
+
+
+def test_the_scaled_sign():
+    with jax.enable_x64(True):
+        for case in cases("sign_scaled"):
+            x, want = value(case["inputs"]["x"]), case["expected"]
+            arrives, bits = sent(made("sign"), x)
+            assert_allclose(arrives, want["y"], rtol=1e-12)
+            assert bits == len(x) + 32
+        plain, bits = sent(made("sign", scale=False), jnp.asarray([-3.0, 0.0, -0.0, 1e-9]))
+        assert plain.tolist() == [-1, 1, 1, 1] and bits == 4
+
+
+def test_omega_codes():
+    (case,) = cases("elias_omega_len")
+    assert omega_bits(jnp.asarray(case["inputs"]["k"])).tolist() == case["expected"]["len"]
+
+
+def test_a_rotation_and_back():
+    with jax.enable_x64(True):
+        for case in cases("rht"):
+            x, s = (jnp.asarray(case["inputs"][name], float) for name in ("x", "signs"))
+            assert len(s) == padded(len(x)) == case["params"]["padded"]
+            y = rotate(x, s)
+            assert_allclose(y, case["expected"]["y"], rtol=1e-12, atol=1e-14)
+            assert_allclose(jnp.linalg.norm(y), case["expected"]["norm_preserved"], rtol=1e-12)
+            assert_allclose(unrotate(y, s, len(x)), x, atol=1e-14)
+
+
+def test_drive():
+    with jax.enable_x64(True):
+        for case in cases("drive"):
+            x, s = (jnp.asarray(case["inputs"][name], float) for name in ("x", "signs"))
+            want = case["expected"]
+            for biased, scale, arrives in (
+                (True, "S_biased", "biased"),
+                (False, "S_unbiased", "unbiased_scale"),
+            ):
+                S, positive = one_bit(x, s, biased)
+                assert_allclose(S, want[scale], rtol=1e-12)
+                y = from_one_bit(S, positive, s, len(x))
+                assert_allclose(y, want[arrives], rtol=1e-12, atol=1e-12, err_msg=case["name"])
+                if biased:
+                    assert_allclose(
+                        ((y - x) ** 2).sum() / (x**2).sum(), want["vnmse_biased"], rtol=1e-10
+                    )
+
+
+def test_eden():
+    with jax.enable_x64(True):
+        for case in cases("eden"):
+            x, s = (jnp.asarray(case["inputs"][name], float) for name in ("x", "signs"))
+            bits, want = case["params"]["bits"], case["expected"]
+            scale, levels = nearest(x, s, bits)
+            assert levels.tolist() == want["levels"]
+            assert_allclose(scale, want["scale"], rtol=1e-12)
+            assert_allclose(
+                restored(scale, levels, s, bits, len(x)), want["y"], rtol=1e-12, atol=1e-12
+            )
+            assert (
+                made("eden", bits=bits).encode(x, (), jax.random.key(0))[1] == want["message_bits"]
+            )
+
+
+def test_values_for_normal_numbers_are_those_of_lloyd_and_max():
+    (case,) = cases("lloyd_max")
+    for row in case["expected"]["table"]:
+        c, t = (np.array(f(row["bits"])) for f in (centroids, thresholds))
+        assert_allclose(c[len(c) // 2 :], row["centroids_positive"], rtol=2e-12)
+        assert_allclose(c, -c[::-1], rtol=0, atol=0)
+        shares = np.diff([0, *(0.5 * math.erfc(-x / math.sqrt(2)) for x in t), 1])
+        distortion = 1 - (shares * c**2).sum()  # of values that are means
+        assert_allclose(distortion, row["lloyd_max_distortion"], rtol=1e-9)
+        assert_allclose(1 / (1 - distortion) - 1, row["eden_vnmse_unbiased_limit"], rtol=1e-9)
+
+
+def test_a_power_step_of_low_rank():
+    with jax.enable_x64(True):
+        for case in cases("powersgd"):
+            M, Q = value(case["inputs"]["M"]), value(case["inputs"]["Q0"])
+            P, Q = power_step(jnp.asarray(M), jnp.asarray(Q))
+            want = value(case["expected"]["approx"])
+            assert_allclose(P @ Q.T, want, rtol=1e-12, atol=1e-12)
+            assert 32 * (P.size + Q.size) == case["expected"]["bits"]
+            assert_allclose(
+                ((M - P @ Q.T) ** 2).sum(), case["expected"]["err2"], rtol=1e-9, atol=1e-20
+            )
+
+
+SIZED = {
+    "fp16": ("cast", {}),
+    "sign": ("sign", {"scale": False}),
+    "ef_sign_scaled": ("sign", {}),
+    "terngrad_2bit": ("terngrad", {}),
+    "drive_1bit": ("drive", {}),
+    **{f"qsgd_s{s}_fixed_width": ("qsgd", {"levels": s}) for s in (1, 4, 16, 64)},
+    **{f"uniform_sq_k{k}": ("stochastic_quantise", {"levels": k}) for k in (2, 4, 16, 256)},
+    **{
+        f"rotated_uniform_sq_k{k}": ("stochastic_quantise", {"levels": k, "rotate": True})
+        for k in (2, 4, 16, 256)
+    },
+    **{f"eden_{b}bit": ("eden", {"bits": b}) for b in (1, 2, 3, 4)},
+}
+"""Names of sizes in the reference, and the codecs that they are of; beside top-k and random-k."""
+
+
+def test_sizes():
+    (case,) = cases("bits")
+    for d, bits in case["expected"].items():
+        row = jax.ShapeDtypeStruct((int(d),), np.float32)
+        size = lambda kind, arguments, row=row: max_bytes(made(kind, **arguments), row)
+        for name, codec in SIZED.items():
+            assert size(*codec) == -(-bits[name] // 8), name
+        for name in [name for name in bits if name.startswith(("topk", "randk")) and bits[name]]:
+            codec, count, *rest = name.split("_")
+            k = int(count[1:])
+            if rest == ["entropy", "index"]:
+                assert 32 * k + subset_bits(int(d), k) == bits[name]
+            else:
+                kind = {"topk": "top_k", "randk": "rand_k"}[codec]
+                assert size(kind, {"k": k}) == -(-bits[name] // 8)
+        assert size("natural", {}) == -(-9 * int(d) // 8)
+        buckets = -(-int(d) // 3)
+        assert size("qsgd", {"levels": 4, "bucket": 3}) == -(-(buckets * 32 + 4 * int(d)) // 8)

@@ -1,0 +1,106 @@
+"""Rules where hardly anything is left: no effort, no loss, one message; how few are enough."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.rules.sorting import by_sorted_columns
+from fedsim.types import Context
+from tests.cohorts import cohort_of
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+
+def test_nova_takes_no_step_from_clients_without_effort():
+    worked = jnp.asarray([4.0, 0.0])
+    samples = jnp.full(2, 2.0)
+    updates = cohort_of({"w": jnp.ones((2, 1))}, samples=samples, steps=worked, effort=worked)
+    context = Context(
+        jax.random.key(0), 1, jnp.float32(2), 0.5, {}, jnp.arange(2), jnp.zeros(2, bool)
+    )
+    step, _, _ = FAMILIES["rule"]["nova"]().apply(updates, (), context)
+    assert np.asarray(step["w"]) == pytest.approx((2 / 4) * (2 * 4 + 2 * 0) / 4 / 4)
+
+
+ONE_STEP = {
+    "the loss of who is absent is not read": (
+        {"kind": "q_fair", "q": 1.0, "L": 1.0},
+        {"weights": [1, 0], "loss": [1.0, float("nan")]},
+        1 / (1 + 1),
+    ),
+    "updates that cancel": ({"kind": "fedexp", "eps": 0.0}, {}, 0.0),
+    "of two clients one reports": ("horvitz_thompson", {"weights": [5, 0]}, 1.0),
+    "weights below one": ("nova", {"weights": [0.1, 0.3]}, 4.0),
+}
+
+
+@pytest.mark.parametrize("case", ONE_STEP)
+def test_one_step_along(case):
+    """Of the updates 1 and 5; -1 and 1 where they cancel."""
+    link, known, want = ONE_STEP[case]
+    rows = [[-1.0], [1.0]] if "cancel" in case else [[1.0], [5.0]]
+    np.testing.assert_allclose(fedsim.aggregate(link, rows, **known), [want], rtol=1e-6)
+
+
+LEAST = {
+    **dict.fromkeys(("krum", "multi_krum"), 2 * 2 + 3),
+    "bulyan": 4 * 2 + 3,
+    **dict.fromkeys(("mean_around_median", "phocas", "minimum_diameter"), 2 * 2 + 1),
+    **dict.fromkeys(("smallest_eigenvalue", "covariance_filter"), 2 * 2 + 1),
+    **dict.fromkeys(("divide_and_conquer", "monna"), 2 * 2 + 1),
+    **dict.fromkeys(("zeno", "mix_neighbours", "adaptive_robust_clip"), 2 + 1),
+}
+"""How many clients must report to what is told of two malicious ones."""
+
+
+@pytest.mark.parametrize("kind", LEAST)
+def test_how_many_clients_must_report(kind):
+    family = "rule" if kind in FAMILIES["rule"] else "stage"
+    assert FAMILIES[family][kind](f=2).least == LEAST[kind]
+
+
+def test_more_must_report_where_more_are_looked_at():
+    made = FAMILIES["rule"]
+    assert made["krum"](1, neighbours=8).least == 9
+    assert made["multi_krum"](1, neighbours=8).least == 9
+    assert made["multi_krum"](1, select=6).least == 6
+    assert made["trimmed_mean"](trim=3).least == 7
+    assert made["mean"](denominator="expected").least == 0
+    assert made["mean"]().least == made["median"]().least == 1
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**20])
+@pytest.mark.parametrize(
+    ("rows", "weights", "at"),
+    [
+        # a row that sees two others at an angle just above 120°
+        ([[0, 0], [0.49924406, 0.8664614], [0.49924406, -0.8664614]], [1, 1, 1], 0),
+        # one with half of the weight
+        ([[-2, 1, 2], [-3, -1, 3], [-2, 0, 3]], [2, 3, 1], 1),
+    ],
+)
+def test_a_geometric_median_that_is_a_row_is_that_row_to_the_bit(rows, weights, at, unit):
+    stacked = unit * np.float32(rows)
+    link = {"kind": "geometric_median", "weights": "samples"}
+    assert fedsim.aggregate(link, stacked, weights=weights).tolist() == stacked[at].tolist()
+
+
+@pytest.mark.long
+def test_a_geometric_median_near_a_row_is_not_jumped_past_again_and_again():
+    rows = np.float32([[-1, 0], [2, 0], [3, -2], [-2, -2], [-3, -3], [-2, -1], [2, -1]])
+    median = fedsim.aggregate("geometric_median", rows)
+    # by Weiszfeld's iteration in float64
+    np.testing.assert_allclose(median, [-0.6620109, -1.09052399], atol=5e-5)
+
+
+@pytest.mark.parametrize("shapes", [[(3,), (2, 2), ()], [(), (300_000,), (2, 2), (140_001,), (3,)]])
+def test_narrow_leaves_that_stand_together_come_back_as_they_were(shapes):
+    rng = np.random.default_rng(4)
+    stacked = [jnp.asarray(rng.normal(size=(3, *shape)), jnp.float32) for shape in shapes]
+    middle = lambda ranks: ranks.at(jnp.int32(1))
+    medians = jax.jit(lambda stack: by_sorted_columns(middle, stack, jnp.ones(3, bool)))(stacked)
+    for leaf, row in zip(stacked, medians, strict=True):
+        np.testing.assert_array_equal(row, np.median(leaf, axis=0), strict=True)
