@@ -465,7 +465,8 @@ def test_a_comparison_marks_baselines_and_ranks_them_nowhere(compared):
     assert "centralised" not in headline and "local_only" not in headline
     text = " ".join(lines)
     assert "centralised trains on pooled data and is not a federated method" in text
-    assert f"not a federated method: test accuracy {row['mean']:.3f} (against fedprox" in text
+    scored = f"test accuracy {row['mean']:.3f}, on the clients' own test samples"
+    assert f"local_only trains every client alone and is not a federated method: {scored}" in text
     personal = comparison.clients.set_index("method").loc["local_only", "personal_accuracy"]
     assert abs(row["mean"] - personal.groupby(np.repeat(range(7), 8)).mean().mean()) < 1e-9
 
@@ -501,7 +502,7 @@ def test_the_others_against_pooled_training_and_an_attack_that_is_not_theirs():
         runs = comparison.summary[comparison.summary["method"] == name]
         scores = runs.drop(columns=["variant", "fleet.malicious"]).groupby("seed")
         assert (scores.nunique(dropna=False) == 1).all(axis=None)
-    assert "for centralised" in comparison.verdict[0]
+    assert "from centralised" in comparison.verdict[0]
 
     # The partition that is listed is that of methods whose samples are poisoned.
     changed = comparison.partition.groupby("variant")["attack/label_flip"].sum()

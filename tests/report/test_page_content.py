@@ -132,7 +132,7 @@ def text():
 
 
 def first_screen(text):
-    return text[text.index("<main>") : text.index('id="curves"')]
+    return text[text.index("<main>") : text.index('id="curves"')].partition('id="table"')[0]
 
 
 def plain(text):
@@ -148,18 +148,11 @@ def test_the_record_of_these_tests_is_one_that_a_run_writes():
 def test_the_first_screen_is_a_sentence_and_a_picture(text):
     first = first_screen(text)
     lead = plain(re.search(r'<p class="lead">(.*?)</p>', first, re.S)[1])
-    assert lead.startswith(
-        "good has the best mean in both variations: "
-        "with 20 % malicious, it leads with test accuracy 0.907, against 0.1"
-    )
-    assert lead.endswith(
-        "with 0 % malicious, it leads with 0.958, against 0.915 for base, but not significantly."
-    )
-    assert (
-        first.index("lead")
-        < first.index('class="scores"')
-        < first.index('<details class="sentences">')
-    )
+    assert lead == "No clear difference from base: 4 seeds are too few, 8 would do."
+    statistics = plain(re.search(r'<p class="statistics small">(.*?)</p>', first, re.S)[1])
+    assert statistics.startswith("Test accuracy 0.907 with good, 0.1")
+    order = [text.index(part) for part in ('"lead"', 'class="scores"', 'id="table"')]
+    assert order == sorted(order)
     rows = re.findall(r'<span class="who">(.*?)</span>', first)
     assert rows == ["base <i>baseline</i>", "good", str(strips.breakable(HOSTILE))]
     assert plain(first).count("20 % malicious") >= 2 and "fleet.malicious" not in plain(first)
@@ -171,7 +164,7 @@ def test_a_verdict_of_the_record_is_what_it_says():
     lines = ["The headline.", "A sentence.", "Another."]
     text = compared(verdict=lines)
     assert '<p class="lead">The headline.</p>' in text
-    assert "2 more findings" in text
+    assert '<p class="statistics small">A sentence.</p>' in text
     assert "<li>Another.</li>" in text
 
 
@@ -190,7 +183,7 @@ def test_charts_of_a_metric_share_their_axis_and_say_when_it_is_logarithmic(text
 
 def test_every_anchor_of_the_navigation_is_there(text):
     anchors = re.findall(r'<a href="#(\w+)">', text)
-    assert anchors[:3] == ["result", "curves", "table"] and len(anchors) >= 6
+    assert anchors[:3] == ["result", "table", "curves"] and len(anchors) >= 6
     assert all(text.count(f'id="{anchor}"') == 1 for anchor in anchors)
 
 
@@ -242,7 +235,9 @@ def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothin
     )
     rows = [{**row, "status": "unfinished"} if row["seed"] else row for row in summary_of(SCORES)]
     text = page.page_of([page.Source(left, tables_of(rows))]).decode()
-    assert "So far: good leads with test accuracy 0.958." in plain(first_screen(text))
+    assert "So far: Nothing is compared; good has the best mean, test accuracy 0.958." in plain(
+        first_screen(text)
+    )
     assert 'class="scores"' in text
     assert 'id="differences"' not in text
 
