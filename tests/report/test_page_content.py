@@ -6,8 +6,10 @@ import re
 import pandas as pd
 import pytest
 
-from fedsim.report import page
-from fedsim.report.page import heat_map, strips
+from fedsim.report import figures, notebook_curves, page
+from fedsim.report.context import axis_label
+from fedsim.report.page import content, gallery, heat_map, sources, strips
+from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.looks import curve_classes
 from fedsim.report.ranking import order_of
@@ -15,6 +17,7 @@ from fedsim.runs.record_form import malformed
 from fedsim.study.findings import findings_of
 from fedsim.study.label_skew import LabelCounts
 from fedsim.study.pairing import against
+from fedsim.study.summary import in_words
 from fedsim.study.verdict import verdict
 
 HOSTILE = "</script><img src=x onerror=hit()>"
@@ -302,3 +305,36 @@ def test_what_is_tuned_stands_in_a_column_of_its_axis():
     assert '<td data-sort="client.lr=0.3">0.3</td>' in text
     tables = {"compare": against(rows, "base", "final"), "summary": rows}
     assert verdict(findings_of(tables, "base")).lines[0] in html.unescape(text)
+
+
+@pytest.mark.parametrize("metric", ["client_accuracy_mean", "attack_success"])
+def test_curves_are_of_the_metric_that_is_ranked(metric):
+    """On the page, in figures, in notebooks and on the cards of the gallery."""
+    rows = [{**row, "metric": metric} for row in summary_of(SCORES)]
+    frames = tables_of(rows)
+    frames["rounds"] = frames["rounds"].assign(**{metric: frames["rounds"]["test_accuracy"] / 2})
+    about = record(kind="compare", baseline="base", score="final", cells=[])
+    source = page.Source(about, frames)
+    result = sources.result_of([source])
+    shown, _ = content.curves_of([source], result)
+    assert shown["groups"][0]["words"] == column_in_words(metric)
+
+    figure, *_ = figures.pages_of_curves(frames["rounds"], result.context)
+    assert figure.axes[0].get_ylabel() == axis_label(metric)
+    assert in_words(metric) in notebook_curves.curves_of(frames["rounds"], result.context)
+    card = gallery.card_of(gallery.Entry("name", "", "finished", source), 1)
+    assert card["picture"].caption.startswith(column_in_words(metric))
+
+
+def test_more_than_three_variations_have_a_picture_each():
+    """With the baseline's line in its own picture alone."""
+    rows = []
+    for value in range(4):
+        rows += summary_of(SCORES, variant=f"fleet.malicious={value / 10}")
+    about = record(kind="compare", baseline="base", score="final", cells=[])
+    text = page.page_of([page.Source(about, tables_of(rows))]).decode()
+    parts = first_screen(text).split("<figcaption>")[1:]
+    titles = [part.partition("<")[0] for part in parts]
+    assert titles == [f"{10 * value} % malicious" for value in range(4)]
+    assert all(part.partition("</ul>")[2].count('class="base b0') == 1 for part in parts[:1])
+    assert all(part.count('class="base b0') == 1 for part in parts[1:])

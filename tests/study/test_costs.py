@@ -479,12 +479,12 @@ def test_rows_of_one_method_are_named_by_their_codecs():
     assert codec_axes(r["variant"] for r in rows) == {"wire"}
     names = [name_of(BYTES, r, rows) for r in comparison_groups(BYTES, rows)["client.lr=1"]]
     assert names == [
-        "nothing on the wire",
-        "cast on the wire",
-        "error_feedback(top_k(k=9)) on the wire",
+        "nothing",
+        "cast",
+        "error_feedback(top_k(k=9))",
     ]
     more = [*rows, {**rows[0], "method": "scaffold"}]
-    assert name_of(BYTES, rows[2], more) == "fedavg, cast on the wire"
+    assert name_of(BYTES, rows[2], more) == "fedavg, cast"
     assert (
         codec_axes(["wire=[sign_flip]", "wire=[]"])
         == codec_axes(["wire=[cast, sign_flip]"])
@@ -497,15 +497,13 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert call_of([]) == "as sent"
     assert (
         variation_in_words("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
-        == "error_feedback(top_k(k=9)) on the wire"
+        == "error_feedback(top_k(k=9))"
     )
     assert (
         variation_in_words("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]")
         == "ef21(top_k(k=9)) in the broadcast"
     )
-    assert (
-        variation_in_words("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
-    )
+    assert variation_in_words("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5"
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
     assert is_about_cost(BYTES, {"compare": {"methods": [method.entry]}})

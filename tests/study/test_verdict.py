@@ -335,11 +335,14 @@ def test_seeds_are_counted_with_their_ties():
         "fleet.malicious=[0, 3]": "clients 0, 3 malicious",
         "fleet.malicious={count: 5}": "5 malicious",
         "cohort.size=1, client.epochs=2": "1 client per round, 2 local epochs",
-        "data.partition.alpha=0.1": "Dirichlet α 0.1",
-        "data.partition={kind: dirichlet, alpha: 1}": "partition Dirichlet α 1",
-        "data.partition=iid": "partition IID",
+        "data.partition.alpha=0.1": "α = 0.1",
+        "data.partition={kind: dirichlet, alpha: 1}": "Dirichlet α = 1",
+        "data.partition=iid": "IID",
+        "data.partition=dirichlet(alpha=0.1)": "Dirichlet α = 0.1",
+        "wire=[]": "no attack",
+        "broadcast=[]": "uncompressed",
         "wire[0].scale=5": "sign flip scale 5",
-        "client.mu=0.1": "client μ 0.1",
+        "client.mu=0.1": "μ = 0.1",
         "evaluate.every=5": "evaluate every 5",
         "server[9].trim=4": "server trim 4",
         "a strange label": "a strange label",
@@ -351,6 +354,7 @@ def test_a_variation_is_put_into_words(label, text):
         "data": {"partition": {"kind": "dirichlet"}},
         "wire": [{"kind": "sign_flip"}],
         "client": {"kind": "sgd"},
+        "compare": {"vary": {"wire": [[], ["zero"]]}},
     }
     assert words.variation_in_words(label, scenario) == text
 
