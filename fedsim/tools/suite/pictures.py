@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from fedsim.disk.tables import Record
+from fedsim.report.page.pictures import brief
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, path
 from fedsim.report.page.scales import axis
-from fedsim.report.page.pictures import brief
 from fedsim.report.page.strips import (
     Line,
     Mark,
