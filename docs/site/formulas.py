@@ -9,6 +9,7 @@ from tokens import CALLED, FUNCTIONS, STRONG, WEAK, Token
 ARTICLES = {"a", "A", "I"}  # words of one letter
 EDGE = ",;:.!'′…"  # punctuation around a formula, not of it
 BEFORE_NOUN = (["space", "letter"], ["space", "word"])  # what follows an article
+BOUNDS = {"≥", "≤"}
 CALL = 3  # words in the brackets of a function, at most: f(y; batch)
 
 
@@ -116,6 +117,9 @@ def _mark(text: list[Token], begin: int, end: int, letters: bool, inside: list[b
     """Mark the formula of a clause, if it has a token that only formulas have."""
     if not any(_is_strong(token, letters) for token in text[begin:end]):
         return
+    marks = [token for token in text[begin:end] if token.kind != "space"]
+    if marks[0].text in BOUNDS and all(token.kind in ("sign", "number") for token in marks):
+        return  # of a version, such as "Python ≥ 3.11"
     pairs = _brackets(text[begin:end])
     matched = {begin + at for pair in pairs.items() for at in pair}
 

@@ -21,7 +21,7 @@ PATTERN = re.compile(
     r"""
     (?P<code>`[^`]+`)
   | (?P<space>\s+)
-  | (?P<plain>(?!(?:max|min|mean|med|argmin|argmax|std)_)
+  | (?P<plain>(?!(?:max|min|mean|med|argmin|argmax|std)_[A-Za-z0-9]?\b)
         [A-Za-z0-9]{2,}(?:_[A-Za-z0-9]+)+(?![_\w{])   # rounds_joined
       | [A-Za-z]+(?:['’-][A-Za-z]+)+ | ['’]s\b         # client's, k-means
       | [A-Za-z]{2,}[0-9]+ | [0-9]+[a-z]{2}\b          # CIFAR10, 2nd

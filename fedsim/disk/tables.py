@@ -112,6 +112,7 @@ COMPARE = (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd",
     "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "not_run",
+    "verdict",
 )  # fmt: skip
 # in compare.csv, of tuned methods
 SENSITIVITY = ("tuned", "trials", "tuning_steps", "sensitivity_low", "sensitivity_high")

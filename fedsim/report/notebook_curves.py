@@ -55,7 +55,7 @@ def curves_of(rounds: pd.DataFrame, context: Context) -> Markup:
     if len(methods) > 1:
         parts.append(_legend(methods, context))
     if len(panels) > MAX_PANELS:
-        more = f"and {len(panels) - MAX_PANELS} more variations: .plot() draws all"
+        more = f"and {len(panels) - MAX_PANELS} more conditions: .plot() draws all"
         parts.append(element("div", more))
     return Markup("").join(parts)
 

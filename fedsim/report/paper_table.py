@@ -398,7 +398,7 @@ def _elsewhere(errors: Errors, varied: Sequence[str]) -> list[str]:
     if not errors or not varied:
         return []
     named = " and ".join(names_of(errors))
-    return [f"{named} by variation: fedsim export DIR --format csv."]
+    return [f"{named} by condition: fedsim export DIR --format csv."]
 
 
 def _fit(blocks: Sequence[Sequence[Column]]) -> str:

@@ -214,8 +214,8 @@ def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] |
         "runs",
         "seconds",
         "of them compiling",
-        "local steps per second",
-        "lanes busy",
+        "gradient steps per second",
+        "work not wasted",
     )
     lines = []
     for name in names:

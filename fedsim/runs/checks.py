@@ -107,6 +107,7 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
     summary = read_table(path, "summary", text=varied)
     tuning = read_table(path, "tuning", text=varied)
     rounds = read_table(path, "rounds", text=varied)
+    partition = read_table(path, "partition", text=varied)
     if summary is None:
         return ["summary.csv is missing"]
     try:
@@ -118,6 +119,7 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
                 score=record["score"],
                 varied=varied,
                 rounds=[] if rounds is None else rows_of(rounds),
+                partition=partition,
             )
     except DirectoryError as error:
         return [str(error)]
@@ -127,6 +129,9 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
         columns = columns_of(name, varied, tuned)
         with files.reporting_os_errors(path), contextlib.suppress(FileNotFoundError):
             text = (path / f"{name}.csv").read_text(encoding="utf-8")
+            header, _, _ = text.partition("\n")
+            if "verdict" not in header.split(","):  # of a version before there was one
+                columns = [column for column in columns if column != "verdict"]
             if text != tables.to_csv(rows, columns):
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems

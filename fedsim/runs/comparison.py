@@ -75,7 +75,7 @@ class Comparison(Tables):
       tuning: a row per method, variation and setting that was tried, as in `tuning.csv`; empty
         where nothing was tuned.
       standings: the methods by variation, best first, each with its verdict.
-      verdict: the table in at most six sentences, the headline first.
+      verdict: the table in a headline, a line of statistics and at most four sentences.
       edges: sentences that warn of a setting at the edge of what was tried, also those that the
         verdict leaves out.
       baseline: label of the method that the others are compared with.
@@ -105,6 +105,7 @@ class Comparison(Tables):
             score=score,
             varied=self.varied,
             rounds=self.records["rounds"],
+            partition=self.partition,
         )
 
         conclusion = verdict_of(

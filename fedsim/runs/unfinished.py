@@ -204,6 +204,7 @@ def _conclusions_so_far(
         score=record["score"],
         varied=varied,
         rounds=records["rounds"],
+        partition=frames_of(record, records).get("partition"),
     )
     return {name: rows for name, rows in concluded.items() if rows or name == "compare"}
 

@@ -14,6 +14,7 @@ from fedsim.scenario.sections import Compare
 # Section, key and value: what a resolved scenario leaves out, since it says nothing.
 UNWRITTEN = (
     ("compare", "budget", None),
+    ("compare", "question", {}),
     ("compare", "ranges", False),
     ("compare", "suite", None),
     ("client", "statistics", "averaged"),

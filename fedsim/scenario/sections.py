@@ -317,6 +317,9 @@ class Compare(Section):
     `compare.tune`, and ranges may stand there as well."""
     vary: dict[str, Annotated[list[Any], MinLen(1)]] = {}
     """Axes of a grid: path -> values."""
+    question: dict[str, Any] = {}
+    """Which of the grid's values the headline is about, as path -> value; along any other axis it
+    is the last one."""
     tune: dict[str, Tried] = {}
     """Settings that every method is tried with, path -> values, or a range: `log(1e-3, 1)`,
     `uniform(0, 1)`, `integers(1, 8)`; chosen on validation data, reported on test data."""

@@ -16,7 +16,7 @@ def constant(value: float = 1.0) -> RowStage:
 
     x_i ← c·(1, …, 1), the same for all malicious clients.
 
-    Resists: any robust rule, for a large c, which is easily seen; a small c biases all coordinates.
+    Defence: any robust rule, for a large c, which is easily seen; a small c biases all coordinates.
     Cost: O(D) per client.
     Needs: one row at a time.
 
@@ -45,7 +45,7 @@ def zero() -> RowStage:
 
     x_i ← 0. It slows a mean down by the share of such clients; a majority of them stops a median.
 
-    Resists: the mean, up to a smaller step.    Cost: O(D) per client.    Needs: one row at a time.
+    Defence: the mean, up to a smaller step.    Cost: O(D) per client.    Needs: one row at a time.
 
     References:
       Li et al. 2019, RSA, arXiv:1811.03761, section 5 (zero-gradient attack, in its simplest form).

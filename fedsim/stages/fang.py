@@ -46,7 +46,7 @@ def fang(
     authors' code starts at λ = 1, with the sign of what Krum would choose.
 
     Knows: as `knowledge` says.
-    Resists: for the first, rules that look at full updates; for the second, rules that average many
+    Defence: for the first, rules that look at full updates; for the second, rules that average many
     updates.
     Cost: O(K·D); against Krum O(K²·D), and O(K² log K) per halving, at most 60 for each number of
     copies.

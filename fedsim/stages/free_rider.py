@@ -24,7 +24,7 @@ def free_rider(
     attack `zero` is the free rider that sends zeros.
 
     Knows: the models that the server sent.
-    Resists: the mean, up to a smaller step.
+    Defence: the mean, up to a smaller step.
     Cost: O(D) per client.
     Needs: the whole stack, and a model between rounds.
 

@@ -18,7 +18,7 @@ def gaussian(std: Annotated[float, Gt(0)]) -> RowStage:
     x_i ~ N(0, σ² I), independent in every coordinate, client and round; nothing of the honest
     update remains.
 
-    Resists: any robust rule, for a large σ, which is easily seen.
+    Defence: any robust rule, for a large σ, which is easily seen.
     Cost: O(D) per client.
     Needs: one row at a time.
 

@@ -21,7 +21,7 @@ def inner_product(epsilon: Annotated[float, Ge(0)] = 0.5, knowledge: Knowledge =
     distances, and shrinks the step; a large one reverses the step where the rule accepts it.
 
     Knows: as `knowledge` says.
-    Resists: rules that look at angles; the mean, for a small ε.
+    Defence: rules that look at angles; the mean, for a small ε.
     Cost: O(K·D).
     Needs: the whole stack.
 

@@ -33,7 +33,7 @@ def little_is_enough(
     software adds and divides by n − 1.
 
     Knows: as `knowledge` says.
-    Resists: hardly any rule where clients differ; momentum on the clients shrinks σ.
+    Defence: hardly any rule where clients differ; momentum on the clients shrinks σ.
     Cost: O(K·D).    Needs: the whole stack.
 
     Args:

@@ -33,7 +33,7 @@ def mimic(warmup: Annotated[int, Ge(0)] = 20) -> Stage:
     copies the same client once z is learned.
 
     Knows: the updates of all honest clients of the round.
-    Resists: bucketing and mixing before a robust rule.
+    Defence: bucketing and mixing before a robust rule.
     Cost: O(K·D).    Needs: the whole stack, and one model between rounds.
 
     Args:

@@ -24,7 +24,7 @@ def min_max(direction: Direction = "unit", knowledge: Knowledge = "cohort"):
     −σ (`std`). The authors' code searches for γ by halving.
 
     Knows: as `knowledge` says.
-    Resists: few rules where clients differ.
+    Defence: few rules where clients differ.
     Cost: O(K²·D).
     Needs: the whole stack.
 
@@ -73,7 +73,7 @@ def min_sum(direction: Direction = "unit", knowledge: Knowledge = "cohort"):
     The authors' code compares with the least of these sums, unlike the paper.
 
     Knows: as `knowledge` says.
-    Resists: few rules where clients differ.
+    Defence: few rules where clients differ.
     Cost: O(K²·D).
     Needs: the whole stack.
 

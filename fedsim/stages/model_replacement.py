@@ -23,7 +23,7 @@ def model_replacement(
     η ≠ 1 use γ / η.
 
     Knows: the weights of the round, unless `boost` is given.
-    Resists: anything that bounds lengths; a mean does not.
+    Defence: anything that bounds lengths; a mean does not.
     Cost: O(K·D).    Needs: the whole stack.
 
     Args:
@@ -62,7 +62,7 @@ def constrain_and_scale(
     of the client method.
 
     Knows: the bound.
-    Resists: rules that look at directions.
+    Defence: rules that look at directions.
     Cost: O(D) per client.
     Needs: one row at a time.
 

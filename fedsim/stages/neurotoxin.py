@@ -23,7 +23,7 @@ def neurotoxin(density: Annotated[float, Gt(0), Le(1)] = 0.95) -> Stage:
     attack that boosts.
 
     Knows: the models that the server sent.
-    Resists: rules that bound lengths bound it as well.
+    Defence: rules that bound lengths bound it as well.
     Cost: O(D log D).
     Needs: the whole stack, and a model between rounds.
 

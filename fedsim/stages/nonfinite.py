@@ -17,7 +17,7 @@ def nonfinite(value: Literal["nan", "inf", "-inf"] = "nan") -> RowStage:
     x_i ← (NaN, …, NaN), or (±∞, …, ±∞), for every malicious client i; so does a client whose model
     diverged.
 
-    Resists: the server's filter, which drops such rows and counts them; without it, a single row
+    Defence: the server's filter, which drops such rows and counts them; without it, a single row
     ruins a mean.
     Cost: O(D) per client.    Needs: one row at a time.
 

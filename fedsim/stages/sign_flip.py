@@ -17,7 +17,7 @@ def sign_flip(scale: Annotated[float, Ge(0)] = 1.0) -> RowStage:
     x_i ← −s · x_i  for every malicious client i: gradient ascent on its data. With s > 1 it also
     pulls harder.
 
-    Resists: rules like the median; a mean does not.
+    Defence: rules like the median; a mean does not.
     Cost: O(D) per client.
     Needs: one row at a time.
 

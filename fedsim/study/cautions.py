@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from fedsim.study.claims import Priority, Sentence
-from fedsim.study.findings import Findings
-from fedsim.study.standings import too_few
+from fedsim.study.standings import enough_seeds, too_few
 from fedsim.study.statistics import smallest_p
-from fedsim.study.summary import NOT_RUN, Record, grouped, variation_of
+from fedsim.study.summary import WITHOUT_SCORE, Record, grouped, variation_of
 from fedsim.study.words import count
 
-MAX_SEEDS = 64  # up to which it is looked for how many seeds would be enough
-
-NOT_AGGREGATED = "Not run (no round was aggregated), and so without a score: {items}."
-NOT_AGGREGATED_ITEM = "{configuration} ({idle} of {seeds})"
+WITHOUT = "Without a score: {items}."
+WITHOUT_ITEM = "{configuration} ({lost} of {seeds} {status})"
+STATUS = {"failed": "failed", "not_run": "aggregated no round"}
 FEW_SEEDS = (
     "With {seeds}, no difference can be significant: the smallest p of a two-sided test is "
     "{smallest_p:.3g} after Holm over {tests}."
@@ -20,45 +17,34 @@ FEW_SEEDS = (
 ENOUGH_SEEDS = " At least {enough} seeds are needed."
 
 
-def not_run_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[Sentence]:
-    """Return a sentence that lists methods with runs that aggregated no round; none if all did.
+def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[str]:
+    """Return a sentence that lists methods with runs that failed or aggregated no round.
+
+    None if there is no such run.
 
     Args:
       summary: rows of `summary.csv`.
       words: returns a variation in words.
 
     >>> row = {"method": "krum(f=2)", "seed": 0, "status": "not_run"}
-    >>> not_run_lines([row, {"method": "mean", "seed": 0}], str)
-    ['Not run (no round was aggregated), and so without a score: krum(f=2) (1 of 1 seed).']
+    >>> without_score_lines([row, {"method": "mean", "seed": 0}], str)
+    ['Without a score: krum(f=2) (1 of 1 seed aggregated no round).']
     """
     items = []
     by_configuration = grouped(summary, key=lambda run: (run["method"], variation_of(run)))
     for (method, variation), runs in by_configuration.items():
-        idle = sum(run.get("status") == NOT_RUN for run in runs)
-        if idle == 0:
-            continue
-        configuration = method
-        if variation:
-            configuration += f" with {words(variation)}"
-        item = NOT_AGGREGATED_ITEM.format(
-            configuration=configuration,
-            idle=idle,
-            seeds=count(len(runs), "seed"),
-        )
-        items.append(item)
-    if not items:
-        return []
-    return [Sentence(NOT_AGGREGATED.format(items=", ".join(items)), Priority.CAUTION)]
-
-
-def few_seeds_lines(findings: Findings) -> list[Sentence]:
-    """Return a sentence if no difference could be significant under so few seeds; none otherwise.
-
-    It is about the number of seeds alone: it holds whatever the scores are.
-    """
-    seeds = max((row["seeds"] for row in findings.compared), default=0)
-    text = few_seeds(seeds, findings.tests)
-    return [Sentence(text, Priority.CAUTION)] if text else []
+        configuration = f"{method} with {words(variation)}" if variation else method
+        for status in WITHOUT_SCORE:
+            lost = sum(run.get("status") == status for run in runs)
+            if lost:
+                item = WITHOUT_ITEM.format(
+                    configuration=configuration,
+                    lost=lost,
+                    seeds=count(len(runs), "seed"),
+                    status=STATUS[status],
+                )
+                items.append(item)
+    return [WITHOUT.format(items=", ".join(items))] if items else []
 
 
 def few_seeds(seeds: int, tests: int) -> str:
@@ -80,9 +66,5 @@ def few_seeds(seeds: int, tests: int) -> str:
         tests=comparisons,
         smallest_p=min(smallest_p(seeds) * tests, 1),
     )
-    # The test draws a fixed number of signs beyond some seeds, so of very many comparisons there
-    # may be no number that is enough.
-    for enough in range(2, MAX_SEEDS):
-        if not too_few(enough, tests):
-            return text + ENOUGH_SEEDS.format(enough=enough)
-    return text
+    enough = enough_seeds(tests)
+    return text if enough is None else text + ENOUGH_SEEDS.format(enough=enough)

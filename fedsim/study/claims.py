@@ -1,8 +1,7 @@
-"""Sentences of a verdict and the claims they make, so that claims can be counted and checked."""
+"""What a comparison finds, as text and as claims, which can be counted and checked."""
 
-from collections.abc import Iterable
-from enum import IntEnum
-from typing import NamedTuple, Self
+from collections.abc import Sequence
+from typing import NamedTuple
 
 # Kinds of claims. `docs/comparing.md` says which test is behind each, and which claims Holm's
 # adjustment runs over.
@@ -12,50 +11,15 @@ SAME_SCORE = "fewer bytes or seconds at the same score"
 NONE_KEEPS = "none that costs less keeps the score"
 IN_TIME = "further in equal time"
 SOONER = "target reached at less cost"
-HOLDS = "holds up under an attack"
 FALLS = "gains from training, half of which is lost"
 APART = "worse than the best of a column"
-KINDS = (BETTER, WORST_CASE, SAME_SCORE, NONE_KEEPS, IN_TIME, SOONER, HOLDS, FALLS, APART)
+KINDS = (BETTER, WORST_CASE, SAME_SCORE, NONE_KEEPS, IN_TIME, SOONER, FALLS, APART)
 
-
-class Priority(IntEnum):
-    """How important a sentence is, the most important first.
-
-    Sentences of one priority are shown together or not at all, so that no variation is picked out
-    of many. What is not shown can be read elsewhere: the comments say where.
-    """
-
-    HEADLINE = 0  # always shown
-    BREAKDOWN = 1  # breakdown.csv
-
-    # costs, if they are what the comparison is about: bytes.csv or seconds.csv
-    COSTS = 2
-    SAVING = 3
-    TARGET = 4
-
-    CAUTION = 5  # what to know before reading on
-    OUTSIDE = 6  # methods that are not federated: the column `verdict`
-    WORST_CASE = 7  # worst.csv
-    SIGNIFICANT = 8  # the column `verdict`
-    EDGE = 9  # stderr
-    LOST = 10  # the column `verdict`
-
-    # costs, if the comparison is about something else: bytes.csv or seconds.csv
-    OTHER_COSTS = 11
-    OTHER_SAVING = 12
-    OTHER_TARGET = 13
-
-    # the column `verdict`
-    UNCERTAIN = 14
-    REPEATED = 15
-    CHANCE = 16
-    LEVEL = 17
-
-    SETTINGS = 18  # tuning.csv
+MAX_WORDS = 15  # of a headline
 
 
 class Claim(NamedTuple):
-    """A tested assertion of a sentence, about one method or about one against another.
+    """A tested assertion, about one method or about one against another.
 
     Attributes:
       kind: one of `KINDS`.
@@ -73,60 +37,56 @@ class Claim(NamedTuple):
     p: float | None
 
 
-class Sentence(str):
-    """A string that also has a priority and the claims it makes.
+class Finding(NamedTuple):
+    """Something that a comparison finds: a headline, or one of the sentences below it.
 
     Attributes:
-      priority: how important it is.
+      text: what is found, without a full stop.
+      numbers: what it rests on, likewise; empty if there is nothing.
       claims: what it asserts with a test behind it; none if it only reports numbers.
       begins_with_name: whether its first word is a name, which keeps its case.
+      where: under which variation, in words; empty if nothing varies.
     """
 
-    priority: Priority
-    claims: tuple[Claim, ...]
-    begins_with_name: bool
+    text: str
+    numbers: str = ""
+    claims: Sequence[Claim] = ()
+    begins_with_name: bool = False
+    where: str = ""
 
-    def __new__(
-        cls,
-        text: str,
-        priority: Priority = Priority.HEADLINE,
-        claims: Iterable[Claim] = (),
-        begins_with_name: bool = False,
-    ) -> Self:
-        """Create a sentence; the arguments are its text and its attributes."""
-        sentence = super().__new__(cls, text)
-        sentence.priority = priority
-        sentence.claims = tuple(claims)
-        sentence.begins_with_name = begins_with_name
-        return sentence
+    @property
+    def headline(self) -> str:
+        """It as a headline: where it was found comes first, unless that makes it too long."""
+        if self.is_short:
+            return f"{self._located}."
+        return f"{self.text}."
 
-    def after(self, prefix: str) -> "Sentence":
-        """Return the sentence after a prefix such as `With 20 % malicious: `.
+    @property
+    def statistics(self) -> str:
+        """The line below the headline; empty if there is nothing to say."""
+        numbers = self.numbers
+        if not self.is_short:
+            numbers = f"{numbers}; with {self.where}" if numbers else f"with {self.where}"
+        return f"{numbers[0].upper()}{numbers[1:]}." if numbers else ""
 
-        >>> Sentence("At chance level: mean.").after("With 20 % malicious: ")
-        'With 20 % malicious: at chance level: mean.'
-        """
-        if not prefix:
-            return self
-        text = str(self)
+    @property
+    def sentence(self) -> str:
+        """It as one of the sentences below."""
+        if self.numbers:
+            return f"{self._located} ({self.numbers})."
+        return f"{self._located}."
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a headline has space for where it was found."""
+        return len(self._located.split()) <= MAX_WORDS or not self.where
+
+    @property
+    def _located(self) -> str:
+        """What is found, and before it where, such as `With 20 % malicious, ...`."""
+        if not self.where:
+            return self.text
+        text = self.text
         if not self.begins_with_name:
             text = text[0].lower() + text[1:]
-        return Sentence(prefix + text, self.priority, self.claims)
-
-    def with_priority(self, priority: Priority) -> "Sentence":
-        """Return the sentence with another priority."""
-        return Sentence(str(self), priority, self.claims, self.begins_with_name)
-
-
-def claims_of(sentences: Iterable[str]) -> list[Claim]:
-    """Return all claims that sentences make; plain strings make none.
-
-    >>> claim = Claim(BETTER, "a", "b", "", 0.01)
-    >>> claims_of([Sentence("a leads.", claims=[claim]), "A note."])[0].who
-    'a'
-    """
-    claims: list[Claim] = []
-    for sentence in sentences:
-        if isinstance(sentence, Sentence):
-            claims += sentence.claims
-    return claims
+        return f"With {self.where}, {text}"

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
+import pandas as pd
+
 from fedsim.study.breakdown import breakdown_rows
 from fedsim.study.cost_axes import AXES
 from fedsim.study.costs import cost_rows
+from fedsim.study.guessing import chance_levels
 from fedsim.study.pairing import across, against, profiles, scores_of
-from fedsim.study.summary import Record, is_federated
+from fedsim.study.standings import standings
+from fedsim.study.summary import Record, is_federated, metric_of, variation_of
 from fedsim.study.tuning import sensitivity
 from fedsim.study.worst_case import worst_cases
 
@@ -18,6 +22,7 @@ def conclusions(
     score: str,
     varied: Sequence[str],
     rounds: Iterable[Record] = (),
+    partition: pd.DataFrame | None = None,
 ) -> dict[str, list[Record]]:
     """Return the rows of all tables that follow from others, by table.
 
@@ -31,11 +36,19 @@ def conclusions(
       score: the column of `summary.csv` that is compared.
       varied: the paths that vary.
       rounds: rows of `rounds.csv`.
+      partition: the columns of `partition.csv`, by which a score is at chance level.
     """
     rounds = list(rounds)
     compared = []
     for row in against(summary, baseline, score, varied):
         compared.append({**row, **sensitivity(row, tuning)})
+
+    chance = chance_levels(partition, metric_of(summary))
+    for variation, group in standings(compared, summary, baseline, score, chance).items():
+        verdicts = {standing.method: standing.verdict for standing in group}
+        for row in compared:
+            if variation_of(row) == variation:
+                row["verdict"] = verdicts[row["method"]]
 
     outside = {row["method"] for row in summary if not is_federated(row)}
     federated = [row for row in summary if row["method"] not in outside]

@@ -97,25 +97,20 @@ class Group(NamedTuple):
 class RowTest(NamedTuple):
     """A test of a row of a group against its reference.
 
-    Gains are positive if the row is better, whatever is compared.
-
     Attributes:
-      group: the index of the group.
-      row: the index of the row in it.
+      row: the index of the row.
       numbers: the paired difference of the row to the reference; None if they share no seed.
-      gain: the mean gain; None if it is not a number.
-      gain_ends: its 95 % interval; None if there is none.
+      best_gain: the upper end of the 95 % interval of how much better the row is, or its mean if
+        there is no interval; None if it is not a number.
       lean: positive if the row is better, negative if it is worse; by the seeds alone if a
         difference is infinite.
       p: the p-value, first as it is, then after Holm; None if nothing could be tested.
       test: equal for tests of the same scores.
     """
 
-    group: int
     row: int
     numbers: Paired | None
-    gain: float | None
-    gain_ends: tuple[float, float] | None
+    best_gain: float | None
     lean: float
     p: float | None
     test: Hashable
@@ -125,22 +120,31 @@ class RowTest(NamedTuple):
         """Whether its p-value is below 5 % after Holm."""
         return self.p is not None and self.p < SIGNIFICANCE_LEVEL
 
-    def reversed(self) -> "RowTest":
-        """Return the same test from the reference's view: its difference to the row."""
-        numbers = self.numbers
-        if numbers is not None:
-            numbers = _negated(numbers)
-        return self._replace(numbers=numbers, gain=None, gain_ends=None, lean=-self.lean)
+    @property
+    def is_better(self) -> bool:
+        """Whether the row is significantly better."""
+        return self.significant and self.lean > 0
+
+    @property
+    def may_be_level(self) -> bool:
+        """Whether the row may be as good as the reference."""
+        return self.best_gain is not None and self.best_gain >= 0
 
 
-def _negated(numbers: Paired) -> Paired:
-    """A difference with the opposite sign."""
-    if numbers.difference is None:
-        return numbers
-    numbers = numbers._replace(difference=-numbers.difference)
-    if numbers.ci_low is None or numbers.ci_high is None:
-        return numbers
-    return numbers._replace(ci_low=-numbers.ci_high, ci_high=-numbers.ci_low)
+class Tests(NamedTuple):
+    """The tests of a group, adjusted over the whole page; by the index of the row that is tested.
+
+    Attributes:
+      same: whether a row that costs less has the same score as the reference.
+      worse: the p-value of all such rows scoring less; None if it was not tested.
+      in_time: whether a row has another score at an equal time.
+      sooner: whether a row spends another amount to reach the target.
+    """
+
+    same: Mapping[int, RowTest]
+    worse: float | None
+    in_time: Mapping[int, RowTest]
+    sooner: Mapping[int, RowTest]
 
 
 def cost_groups(findings: Findings) -> list[Group]:
@@ -224,89 +228,67 @@ def tells_savings(axis: CostAxis, scenario: Mapping[str, Any] | None) -> bool:
     return axis is TIME or is_about_cost(axis, scenario) or not timed(scenario)
 
 
-def same_scores(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[RowTest]:
-    """Test whether rows that cost less than the reference score at most the margin less.
-
-    The p-value is twice the one-sided one of Student's t, so that it is below 5 % if the 95 %
-    interval ends above -margin. Holm's adjustment runs over all such rows of the page.
-    """
-    tests = []
-    for number, group in enumerate(page):
-        if not tells_savings(group.axis, scenario):
-            continue
-        for index in group.cheaper:
-            p = 2 * p_mean_above(_gains(group, index), -group.margin)
-            tests.append(_row_test(number, group, index, group.scores, group.rising, p))
-    return _adjusted(tests)
-
-
-def nothing_kept(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> dict[int, float]:
-    """Test whether all rows of a group that cost less than the reference score less.
-
-    They do if the row with the largest p-value does. Holm's adjustment runs over the groups.
-
-    Returns:
-      p-values by the index of the group.
-    """
-    p_values = {}
-    for number, group in enumerate(page):
-        if not tells_savings(group.axis, scenario) or not group.cheaper:
-            continue
-        row_p_values = []
-        for index in group.cheaper:
-            p = 2 * p_mean_above(-_gains(group, index), 0.0)
-            row_p_values.append(min(1.0, p))
-        p_values[number] = max(row_p_values)
-
-    adjusted = {}
-    for number, p in zip(p_values, holm(list(p_values.values())), strict=True):
-        if p is not None:
-            adjusted[number] = p
-    return adjusted
-
-
-def further_in_time(page: Sequence[Group]) -> list[RowTest]:
-    """Test whether rows score differently than the reference at an equal time."""
-    return _against_reference(
-        page,
-        values_of=lambda group: group.in_time,
-        rising=lambda group: group.rising,
-    )
-
-
-def sooner(page: Sequence[Group]) -> list[RowTest]:
-    """Test whether rows spend another amount than the reference to reach the target."""
-    return _against_reference(
-        page,
-        values_of=lambda group: group.spent,
-        rising=lambda group: False,
-    )
-
-
-def _against_reference(
-    page: Sequence[Group],
-    values_of: Callable[[Group], Sequence[Scores]],
-    rising: Callable[[Group], bool],
-) -> list[RowTest]:
-    """The exact tests of every row against its reference, after Holm over all of them.
+def tests_of(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[Tests]:
+    """Return the tests of every group of a page, each kind adjusted over all groups.
 
     Args:
       page: the groups.
-      values_of: returns what is compared in a group, by row; empty if nothing is.
-      rising: returns whether a larger value is better.
+      scenario: the scenario, as in `run.json`.
     """
+    parts = [
+        _adjusted([_same(group, scenario) for group in page]),
+        _worse(page, scenario),
+        _adjusted([_against_reference(group, group.in_time, group.rising) for group in page]),
+        _adjusted([_against_reference(group, group.spent, False) for group in page]),
+    ]
+    return [Tests(*of_group) for of_group in zip(*parts, strict=True)]
+
+
+def _same(group: Group, scenario: Mapping[str, Any] | None) -> list[RowTest]:
+    """Test whether rows that cost less than the reference score at most the margin less.
+
+    The p-value is twice the one-sided one of Student's t, so that it is below 5 % if the 95 %
+    interval ends above -margin.
+    """
+    if not tells_savings(group.axis, scenario):
+        return []
     tests = []
-    for number, group in enumerate(page):
-        values = values_of(group)
-        if not values:
-            continue
-        for index in group.others:
-            one, other = shared_scores(values[index], values[group.reference_index])
-            p = None
-            if len(one):
-                p = p_different(one, other)
-            tests.append(_row_test(number, group, index, values, rising(group), p))
-    return _adjusted(tests)
+    for index in group.cheaper:
+        p = 2 * p_mean_above(_gains(group, index), -group.margin)
+        tests.append(_row_test(group, index, group.scores, group.rising, p))
+    return tests
+
+
+def _worse(page: Sequence[Group], scenario: Mapping[str, Any] | None) -> list[float | None]:
+    """Test whether all rows of a group that cost less than the reference score less.
+
+    They do if the row with the largest p-value does. Holm's adjustment runs over the groups.
+    """
+    p_values: list[float | None] = []
+    for group in page:
+        p = None
+        if tells_savings(group.axis, scenario) and group.cheaper:
+            p = min(1.0, max(2 * p_mean_above(-_gains(group, i), 0.0) for i in group.cheaper))
+        p_values.append(p)
+    return holm(p_values)
+
+
+def _against_reference(group: Group, values: Sequence[Scores], rising: bool) -> list[RowTest]:
+    """The exact tests of every row against the reference; none if there are no values.
+
+    Args:
+      group: the group.
+      values: what is compared, by row.
+      rising: whether a larger value is better.
+    """
+    if not values:
+        return []
+    tests = []
+    for index in group.others:
+        one, other = shared_scores(values[index], values[group.reference_index])
+        p = p_different(one, other) if len(one) else None
+        tests.append(_row_test(group, index, values, rising, p))
+    return tests
 
 
 def _gains(group: Group, index: int) -> np.ndarray:
@@ -319,57 +301,46 @@ def _gains(group: Group, index: int) -> np.ndarray:
 
 
 def _row_test(
-    number: int, group: Group, index: int, values: Sequence[Scores], rising: bool, p: float | None
+    group: Group, index: int, values: Sequence[Scores], rising: bool, p: float | None
 ) -> RowTest:
     """A row compared with the reference.
 
     Args:
-      number: the index of the group.
       group: the group.
       index: the index of the row.
       values: what is compared, by row.
       rising: whether a larger value is better.
       p: the p-value before Holm's adjustment.
     """
-    if p is not None:
-        p = min(1.0, p)
     of_row = values[index]
     of_reference = values[group.reference_index]
     one, other = shared_scores(of_row, of_reference)
-    numbers = None
-    if len(one):
-        numbers = paired(one, other, rising)
+    numbers = paired(one, other, rising) if len(one) else None
 
-    sign = 1 if rising else -1
-    gain = None
-    gain_ends = None
+    best_gain = None
     if numbers is not None and numbers.difference is not None:
-        gain = sign * numbers.difference
-    if numbers is not None and numbers.ci_low is not None and numbers.ci_high is not None:
-        low = numbers.ci_low
-        high = numbers.ci_high
-        gain_ends = (low, high) if rising else (-high, -low)
+        ends = [numbers.ci_low, numbers.ci_high]
+        gains = [end if rising else -end for end in ends if end is not None]
+        best_gain = max(gains, default=numbers.difference if rising else -numbers.difference)
 
-    d = sign * differences(one, other)
+    d = differences(one, other) if rising else -differences(one, other)
     if not np.isfinite(d).all():
         d = np.sign(d)  # each seed counts as one
     return RowTest(
-        group=number,
         row=index,
         numbers=numbers,
-        gain=gain,
-        gain_ends=gain_ends,
+        best_gain=best_gain,
         lean=float(d.sum()),
-        p=p,
+        p=None if p is None else min(1.0, p),
         test=(frozenset(of_row.items()), frozenset(of_reference.items())),
     )
 
 
-def _adjusted(tests: Sequence[RowTest]) -> list[RowTest]:
-    """Tests with p-values after Holm over all of them."""
-    p_values = [test.p for test in tests]
-    scores = [test.test for test in tests]
+def _adjusted(groups: Sequence[Sequence[RowTest]]) -> list[dict[int, RowTest]]:
+    """Tests by group and row, with p-values after Holm over all of them."""
+    every = [test for tests in groups for test in tests]
+    p_values = iter(holm([test.p for test in every], [test.test for test in every]))
     adjusted = []
-    for test, p in zip(tests, holm(p_values, scores), strict=True):
-        adjusted.append(test._replace(p=p))
+    for tests in groups:
+        adjusted.append({test.row: test._replace(p=next(p_values)) for test in tests})
     return adjusted

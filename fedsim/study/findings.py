@@ -1,26 +1,23 @@
 """The findings of a comparison: its tables, and what all sentences about it need."""
 
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.study.breakdown import untrained_scores
-from fedsim.study.claims import BETTER, Claim
-from fedsim.study.pairing import same_runs, without_baseline
-from fedsim.study.regression import errors_of
+from fedsim.scenario.shorthand import split_at_commas
+from fedsim.study.methods import text_of
+from fedsim.study.pairing import without_baseline
 from fedsim.study.standings import Standing, count_tests, standings
 from fedsim.study.summary import (
     Record,
-    grouped,
     has_score,
     in_words,
     is_federated,
     is_share,
     larger_is_better,
     metric_of,
-    variation_of,
 )
-from fedsim.study.words import words_of
+from fedsim.study.words import path_and_value, words_of
 
 
 class Findings(NamedTuple):
@@ -35,13 +32,10 @@ class Findings(NamedTuple):
       scenario: the scenario, as in `run.json`.
       metric: the metric that is compared; empty if no run has one.
       words: returns a variation in words.
+      asked: the variation that the comparison is about; empty if nothing varies.
       standings: methods by variation, the best first; without those that are not federated, unless
         the others are compared with one of them.
       outside: the methods that are not federated, likewise.
-      repeats: variations in which every method has the same scores as in an earlier one, which is
-        their value.
-      start: by variation, the score of the untrained model, or else of guessing.
-      errors: R² and MAE in words, by variation and method.
       tests: how many tests Holm's adjustment of `compare.csv` runs over.
     """
 
@@ -51,11 +45,9 @@ class Findings(NamedTuple):
     scenario: Mapping[str, Any] | None
     metric: str
     words: Callable[[str], str]
+    asked: str
     standings: Mapping[str, Sequence[Standing]]
     outside: Mapping[str, Sequence[Standing]]
-    repeats: Mapping[str, str]
-    start: Mapping[str, float]
-    errors: Mapping[tuple[str, str], str]
     tests: int
 
     def rows(self, table: str) -> Sequence[Record]:
@@ -66,11 +58,6 @@ class Findings(NamedTuple):
     def compared(self) -> list[Record]:
         """The rows of `compare.csv` without those of the baseline."""
         return without_baseline(self.rows("compare"))
-
-    @property
-    def distinct(self) -> dict[str, Sequence[Standing]]:
-        """The standings without variations that repeat an earlier one."""
-        return {name: group for name, group in self.standings.items() if name not in self.repeats}
 
     @property
     def metric_name(self) -> str:
@@ -89,19 +76,6 @@ class Findings(NamedTuple):
         if is_share(self.metric):
             return f"{mean:.3f}"
         return f"{mean:z.3g}"
-
-    def claim(self, standing: Standing, variation: str) -> Claim:
-        """Return the claim that a method differs from the baseline."""
-        p = 1.0
-        if standing.row:
-            p = standing.row["p_adjusted"]
-        return Claim(BETTER, standing.method, self.baseline, variation, p)
-
-    def prefix(self, variation: str) -> str:
-        """Return how a sentence about a variation begins, such as `With 20 % malicious: `."""
-        if not variation:
-            return ""
-        return f"With {self.words(variation)}: "
 
 
 def findings_of(
@@ -122,8 +96,6 @@ def findings_of(
       chance: the score of guessing by variation (`chance_levels`); without it, no method is found
         to be at chance level.
     """
-    rounds = tables.get("rounds", ())
-    metric = metric_of(tables["summary"])
     by_variation = standings(tables["compare"], tables["summary"], baseline, score, chance)
 
     # Sentences rank federated methods alone, unless another one is the baseline.
@@ -140,10 +112,9 @@ def findings_of(
     # No validation score chooses the setting of a method without a shared model.
     alone = {row["method"] for row in outside_rows if not has_score(row, score)}
 
-    summary = _without(unranked, tables["summary"])
     ranked_tables = dict(tables)
     ranked_tables["outside"] = outside_rows
-    ranked_tables["summary"] = summary
+    ranked_tables["summary"] = _without(unranked, tables["summary"])
     ranked_tables["compare"] = _without(unranked, tables["compare"])
     ranked_tables["tuning"] = _without(alone, tables.get("tuning", ()))
 
@@ -152,13 +123,11 @@ def findings_of(
         baseline=baseline,
         score=score,
         scenario=scenario,
-        metric=metric,
+        metric=metric_of(tables["summary"]),
         words=words_of(scenario),
+        asked=asked_of(list(ranked), scenario),
         standings=ranked,
         outside=outside,
-        repeats=_repeats(summary, score),
-        start={**(chance or {}), **untrained_scores(rounds, metric)},
-        errors=errors_of(rounds, metric),
         tests=count_tests(by_variation),
     )
 
@@ -168,22 +137,32 @@ def _without(methods: Collection[str], rows: Sequence[Record]) -> list[Record]:
     return [row for row in rows if row["method"] not in methods]
 
 
-def _repeats(summary: Sequence[Record], score: str) -> dict[str, str]:
-    """The variations that repeat the scores of an earlier one, with the name of that.
+def asked_of(variations: Sequence[str], scenario: Mapping[str, Any] | None) -> str:
+    """Return the variation that a comparison is about; empty if there is none.
+
+    It has the values of `compare.question`, and along all other axes their last ones.
 
     Args:
-      summary: rows of `summary.csv`.
-      score: one of `SCORES`.
+      variations: the variations of which there are runs.
+      scenario: the scenario, as in `run.json`.
+
+    >>> scenario = {"compare": {"vary": {"a": [1, 2], "b": [3, 4]}, "question": {"a": 1}}}
+    >>> asked_of(["a=2, b=4", "a=1, b=4", "a=1, b=3"], scenario)
+    'a=1, b=4'
     """
-    first: dict[Hashable, str] = {}
-    repeats = {}
-    for variation, runs in grouped(summary, key=variation_of).items():
-        if all(run.get(score) is None for run in runs):
-            continue
-        scores = set()
-        for method, method_runs in grouped(runs, key=lambda run: run["method"]).items():
-            scores.add((method, same_runs(method_runs, score)))
-        earlier = first.setdefault(frozenset(scores), variation)
-        if earlier != variation:
-            repeats[variation] = earlier
-    return repeats
+    compare = (scenario or {}).get("compare") or {}
+    places: dict[str, list[str]] = {}
+    for path, values in (compare.get("vary") or {}).items():
+        places[path] = list(map(text_of, values))
+    question = {path: text_of(value) for path, value in (compare.get("question") or {}).items()}
+
+    def rank(variation: str) -> list[tuple[bool, int]]:
+        """It is larger for what is asked, and then for later values."""
+        ranks = []
+        for path, value in map(path_and_value, split_at_commas(variation)):
+            values = places.get(path, [])
+            place = values.index(value) if value in values else -1
+            ranks.append((question.get(path) == value, place))
+        return ranks
+
+    return max(reversed(variations), key=rank, default="")

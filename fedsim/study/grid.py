@@ -29,6 +29,7 @@ from fedsim.study.methods import (
     methods_of,
     problems_of_ranges,
     score_against,
+    text_of,
     texts_of_axis,
     values_of_axis,
     with_baselines,
@@ -190,6 +191,8 @@ def draft_of(
         scenario=scenario,
         baselines=baselines,
     )
+    if not vary:
+        reader.attempt("question", _demand_varied, section.question, grid.varied)
     few_runs = reader.attempt(
         "",
         demand_at_most,
@@ -287,6 +290,27 @@ def _demand_distinct(
     taken |= dict.fromkeys(tuned, "tuned with all methods")
     for method in methods:
         _demand_free(method.grid, taken, method.label)
+
+
+def _demand_varied(question: Mapping[str, Any], varied: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a question about a value that is none of the grid's.
+
+    Args:
+      question: path -> value.
+      varied: path -> values as text of what varies.
+
+    Raises:
+      ScenarioError: with a line for every such path.
+    """
+    problems = []
+    for path, value in question.items():
+        if text_of(value) not in varied.get(path, ()):
+            values = ", ".join(varied.get(path, ())) or "nothing"
+            problems.append(
+                Problem("", f"{path}={text_of(value)} does not vary; {path} has {values}")
+            )
+    if problems:
+        raise ScenarioError(problems, "compare.question")
 
 
 def _demand_one_pool(cells: Sequence[Cell]) -> None:

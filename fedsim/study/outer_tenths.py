@@ -6,14 +6,13 @@ pure noise, where under each of ten seeds every setting is as likely to be the b
 appears for one path of one method in 0.9 % of comparisons with four draws, in 0.02 % with sixteen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fedsim.scenario.ranges import Range, range_of
-from fedsim.study.claims import Priority, Sentence
 from fedsim.study.methods import is_drawn, methods_of, texts_of_axis
 from fedsim.study.summary import Record, grouped, variation_of
-from fedsim.study.words import count
+from fedsim.study.words import count, variation_in_words
 
 TENTH = 0.1  # of a range, at either end
 MOST = 0.8  # of the seeds
@@ -46,12 +45,15 @@ def ranges_in(scenario: Mapping[str, Any] | None) -> dict[tuple[str, str], Range
     return ranges
 
 
-def tenth_lines(tuning: Sequence[Record], ranges: Ranges) -> list[Sentence]:
+def tenth_lines(
+    tuning: Sequence[Record], ranges: Ranges, words: Callable[[str], str] = variation_in_words
+) -> list[str]:
     """Return a sentence for every range with an end at which most seeds have their best setting.
 
     Args:
       tuning: rows of `tuning.csv`.
       ranges: by method and path.
+      words: returns a variation in words.
 
     >>> best = {0.2: 1, 0.4: 0, 0.6: 0, 0.97: 9}
     >>> rows = [{"method": "m", "mu": mu, "best_seeds": n} for mu, n in best.items()]
@@ -67,9 +69,9 @@ def tenth_lines(tuning: Sequence[Record], ranges: Ranges) -> list[Sentence]:
                     continue
                 text = _at_an_end(rows, path, tuned)
                 if text and variation:
-                    text = WITH_VARIATION.format(variation=variation) + text
+                    text = WITH_VARIATION.format(variation=words(variation)) + text
                 if text:
-                    lines.append(Sentence(text, Priority.EDGE))
+                    lines.append(text)
     return lines
 
 

@@ -6,11 +6,8 @@ One trains on the pooled samples of all clients, in another one every client tra
 import statistics
 from collections.abc import Sequence
 
-from fedsim.study.claims import Priority, Sentence
 from fedsim.study.findings import Findings
-from fedsim.study.standings import Standing
 from fedsim.study.summary import NOT_FEDERATED, OWN, Record, distinct, in_words, values_of
-from fedsim.study.words import difference_in_words
 from fedsim.types.client import ALONE, POOLED
 
 REMARKS = {
@@ -21,17 +18,11 @@ REMARKS = {
 SCORED = "on their own test samples their models have {metric} {own:.4g}"
 NOT_SCORED = "data.client_test would score their models"
 
-ON_POOLED_DATA = "{method} trains on pooled data and is not a federated method: {metric} {scores}."
-DIFFERENCE = "{score} (against {baseline}: {difference})"
-RANGE = "{lowest} to {highest}"
-OF_OWN_MODELS = (
-    "{method} trains every client alone and is not a federated method: {metric} {scores}{where}."
-)
-ON_OWN_SAMPLES = (
-    "; {which} means over clients of the model that each would use, on its own test samples"
-)
-NO_SCORE = "{method} trains every client alone, without a shared model, and so has no score"
-UNSCORED = "; data.client_test would score its clients' own models"
+ON_POOLED_DATA = "{method} trains on pooled data and is not a federated method{scores}."
+ON_OWN_DATA = "{method} trains every client alone and is not a federated method{scores}."
+SCORES = ": {metric} {scores}"
+ON_OWN_SAMPLES = ", on the clients' own test samples"
+NO_SCORE = ", and so has no score without data.client_test"
 
 
 def remark(summary: Sequence[Record]) -> str:
@@ -54,65 +45,19 @@ def remark(summary: Sequence[Record]) -> str:
     return REMARKS[kind].format(method=first["method"], scored=scored)
 
 
-def outside_lines(findings: Findings) -> list[Sentence]:
+def outside_lines(findings: Findings) -> list[str]:
     """Return a sentence for every method that is not federated, with what it reaches.
 
-    They claim nothing: the scores are means, and differences come with their intervals.
+    They claim nothing: the scores are means where the comparison asks.
     """
-    by_method: dict[str, list[Standing]] = {}
-    for group in findings.outside.values():
-        for standing in group:
-            by_method.setdefault(standing.method, []).append(standing)
-
     lines = []
-    for method, standings in by_method.items():
-        text = ""
-        scores = _scores(standings, findings)
-        fields = {"method": method, "metric": findings.metric_name, "scores": scores}
-        if standings[0].not_federated == ALONE:
-            text = _of_clients_alone(standings[0], fields, findings)
-        elif scores:
-            text = ON_POOLED_DATA.format(**fields)
-        if text:
-            lines.append(Sentence(text, Priority.OUTSIDE))
+    for standing in findings.outside.get(findings.asked, ()):
+        scores = NO_SCORE
+        if standing.mean is not None:
+            score = findings.score_text(standing.mean)
+            scores = SCORES.format(metric=findings.metric_name, scores=score)
+            if OWN in (findings.score, (standing.row or {}).get("score")):
+                scores += ON_OWN_SAMPLES
+        template = ON_OWN_DATA if standing.not_federated == ALONE else ON_POOLED_DATA
+        lines.append(template.format(method=standing.method, scores=scores))
     return lines
-
-
-def _of_clients_alone(standing: Standing, fields: Record, findings: Findings) -> str:
-    """What the models of clients that train alone reach, and on which samples.
-
-    Args:
-      standing: of the method, under one of its variations.
-      fields: of the sentence.
-      findings: the comparison.
-    """
-    if fields["scores"]:
-        where = ""
-        if findings.score == OWN:
-            where = ON_OWN_SAMPLES.format(which="all scores are")
-        elif standing.row is not None and standing.row["score"] == OWN:
-            where = ON_OWN_SAMPLES.format(which="both are")
-        return OF_OWN_MODELS.format(**fields, where=where)
-    data = (findings.scenario or {}).get("data", {})
-    unscored = "" if data.get("client_test", True) else UNSCORED
-    return f"{NO_SCORE.format(**fields)}{unscored}."
-
-
-def _scores(standings: Sequence[Standing], findings: Findings) -> str:
-    """The score of a method, with its difference to the baseline; over variations, its range.
-
-    Empty if it has no score.
-    """
-    means = [standing.mean for standing in standings if standing.mean is not None]
-    if not means:
-        return ""
-    lowest = findings.score_text(min(means))
-    highest = findings.score_text(max(means))
-    if lowest != highest:
-        return RANGE.format(lowest=lowest, highest=highest)
-
-    row = standings[0].row or {}
-    if len(standings) > 1 or row.get("difference") is None:
-        return lowest
-    difference = difference_in_words(row["difference"], row["ci_low"], row["ci_high"])
-    return DIFFERENCE.format(score=lowest, difference=difference, baseline=findings.baseline)

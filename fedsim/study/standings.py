@@ -25,18 +25,19 @@ from fedsim.study.summary import (
 from fedsim.study.words import count
 from fedsim.types.client import ALONE, POOLED
 
-# Outcomes of the comparison with the baseline, as they are in the column `verdict`.
-SIGNIFICANTLY_BETTER = "significantly better"
-SIGNIFICANTLY_WORSE = "significantly worse"
-BETTER = "better, not after Holm"
-WORSE = "worse, not after Holm"
-BETTER_FEW_SEEDS = "better, too few seeds"
-WORSE_FEW_SEEDS = "worse, too few seeds"
-LEVEL = "no significant difference"
+# Outcomes of the comparison with the baseline, as they are in the column `verdict`. Better and
+# worse are significant after Holm's adjustment; nothing else is a difference.
+BETTER = "better"
+WORSE = "worse"
+LEVEL = "no clear difference"
+FEW_SEEDS = "too few seeds"
 DIVERGED = "diverged"
 FAILED = "failed"
 NOT_ANY_RUN = "not run"
+BASELINE = "baseline"
 NOT_COMPARED = ""
+
+MAX_SEEDS = 64  # up to which it is looked for how many seeds would be enough
 
 # Baselines that are not federated methods: they are measured, and neither win nor lose.
 OUTSIDE = {
@@ -80,7 +81,7 @@ class Standing(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The cell of its column `verdict`: `significantly worse, at chance level`."""
+        """The cell of its column `verdict`: `worse, at chance level`."""
         parts = [self.outcome]
         if self.diverged and self.outcome != DIVERGED:
             parts.append(DIVERGED)
@@ -98,7 +99,7 @@ class Standing(NamedTuple):
     @property
     def compared(self) -> bool:
         """Whether it was compared with the baseline under at least one seed."""
-        return self.shared_seeds > 0 and self.outcome != NOT_COMPARED
+        return self.shared_seeds > 0 and self.outcome in (BETTER, WORSE, LEVEL, FEW_SEEDS, DIVERGED)
 
     @property
     def significant(self) -> bool:
@@ -106,13 +107,6 @@ class Standing(NamedTuple):
         if self.row is None or self.row["p_adjusted"] is None:
             return False
         return self.row["p_adjusted"] < SIGNIFICANCE_LEVEL
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether the 95 % interval of its difference excludes 0."""
-        if self.row is None or self.row["ci_low"] is None:
-            return False
-        return self.row["ci_low"] > 0 or self.row["ci_high"] < 0
 
     @property
     def benefit(self) -> float:
@@ -128,17 +122,6 @@ class Standing(NamedTuple):
         if larger_is_better(self.row["metric"]):
             return difference
         return -difference
-
-    @property
-    def benefit_ends(self) -> tuple[float, float] | None:
-        """The 95 % interval of the benefit; None if there is none."""
-        if self.row is None or self.row["ci_low"] is None:
-            return None
-        low = self.row["ci_low"]
-        high = self.row["ci_high"]
-        if larger_is_better(self.row["metric"]):
-            return low, high
-        return -high, -low
 
     @property
     def diverged(self) -> bool:
@@ -203,7 +186,7 @@ def standings(
         baseline_guesses = any(s.chance and s.method == baseline for s in group)
         judged = []
         for standing in group:
-            outcome = _outcome(standing, baseline_guesses, tests, score)
+            outcome = _outcome(standing, baseline, baseline_guesses, tests, score)
             judged.append(standing._replace(outcome=outcome))
         ranked[variation] = sorted(judged, key=rank)
     return ranked
@@ -251,7 +234,7 @@ def count_tests(by_variation: Mapping[str, Sequence[Standing]]) -> int:
     tests = set()
     for group in by_variation.values():
         for standing in group:
-            if standing.row and standing.row["p_value"] is not None:
+            if standing.row and standing.row["seeds"]:
                 tests.add(standing.test)
     return len(tests)
 
@@ -266,11 +249,29 @@ def too_few(seeds: int, tests: int) -> bool:
     return smallest_p(seeds) * max(tests, 1) >= SIGNIFICANCE_LEVEL
 
 
-def _outcome(standing: Standing, baseline_guesses: bool, tests: int, score: str) -> str:
+def enough_seeds(tests: int) -> int | None:
+    """Return the least number of seeds with which a difference could be significant after Holm.
+
+    None if there is no such number: the test draws a fixed number of signs beyond some seeds, which
+    may be too few for very many tests.
+
+    Args:
+      tests: how many tests the adjustment runs over.
+    """
+    for seeds in range(2, MAX_SEEDS):
+        if not too_few(seeds, tests):
+            return seeds
+    return None
+
+
+def _outcome(
+    standing: Standing, baseline: str, baseline_guesses: bool, tests: int, score: str
+) -> str:
     """The outcome of comparing a method with the baseline.
 
     Args:
       standing: the method.
+      baseline: label of the baseline.
       baseline_guesses: whether the baseline is at chance level.
       tests: how many tests Holm's adjustment runs over.
       score: the column that is compared.
@@ -283,20 +284,18 @@ def _outcome(standing: Standing, baseline_guesses: bool, tests: int, score: str)
         return ON_OWN_SAMPLES
     if standing.not_federated:
         return OUTSIDE[standing.not_federated]
+    if standing.method == baseline:
+        return BASELINE
     if standing.row is None or not standing.row["seeds"]:
         return NOT_COMPARED
     if standing.chance and baseline_guesses:
         return NOT_COMPARED
-
-    ahead = standing.benefit > 0
     if standing.significant:
-        return SIGNIFICANTLY_BETTER if ahead else SIGNIFICANTLY_WORSE
-    if standing.excludes_zero and too_few(standing.row["seeds"], tests):
-        return BETTER_FEW_SEEDS if ahead else WORSE_FEW_SEEDS
-    if standing.excludes_zero:
-        return BETTER if ahead else WORSE
+        return BETTER if standing.benefit > 0 else WORSE
     if standing.diverged:
         return DIVERGED
+    if too_few(standing.row["seeds"], tests):
+        return FEW_SEEDS
     return LEVEL
 
 

@@ -88,10 +88,13 @@ def two_halves(metric: str) -> str:
 def in_words(metric: str) -> str:
     """Return the name of a metric in sentences and tables.
 
-    >>> in_words("test_accuracy"), in_words("test_r2"), in_words("validation_mae")
-    ('test accuracy', 'test R²', 'validation MAE')
+    >>> in_words("test_accuracy"), in_words("test_r2"), in_words("client_mae_mean")
+    ('test accuracy', 'test R²', 'mean client MAE')
     """
-    return " ".join(WORDS.get(part, part) for part in metric.split("_"))
+    words = [WORDS.get(part, part) for part in metric.split("_")]
+    if words[-1] == "mean":
+        words = ["mean", *words[:-1]]
+    return " ".join(words)
 
 
 def worst(metric: str) -> float:

@@ -1,32 +1,26 @@
 """Tuning: methods are tried with several settings, one of which is chosen on validation data."""
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.claims import Priority, Sentence
 from fedsim.study.statistics import scored
 from fedsim.study.summary import (
     OF_CLIENTS,
     Record,
     distinct,
-    grouped,
     larger_is_better,
     values_of,
     variation_of,
     with_score,
     worst,
 )
+from fedsim.study.words import variation_in_words
 
 LISTED_VALUES = 6  # of a grid, in a sentence; of more there are the number and the ends
 EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
-
-CHOSEN = "Chosen by {metric}: {settings}."
-CHOSEN_OF_VARIATION = "With {variation}, chosen by {metric}: {settings}."
-SETTING = "{method} {setting} ({low:.4g} to {high:.4g} over {spent})"
-SETTING_WITHOUT_SCORE = "{method} {setting}"
 
 AT_EDGE = (
     "{method} is best with {path}={value}, the {side} of {values}: add {direction} values; "
@@ -208,55 +202,12 @@ def _tried_with(row: Record, tuning: Sequence[Record]) -> list[Record]:
     return [trial for trial in tuning if (trial.get("method"), variation_of(trial)) == who]
 
 
-def setting_lines(tuning: Sequence[Record]) -> list[Sentence]:
-    """Return a sentence per variation: the chosen settings, and how much the score depends on them.
-
-    Args:
-      tuning: rows of `tuning.csv`.
-    """
-    lines = []
-    for variation, rows in grouped(tuning, key=variation_of).items():
-        chosen = [row for row in rows if row["chosen"]]
-        settings = [_setting(row, rows) for row in chosen]
-        template = CHOSEN_OF_VARIATION if variation else CHOSEN
-        text = template.format(
-            variation=variation,
-            metric=rows[0]["metric"].replace("_", " "),
-            settings="; ".join(settings),
-        )
-        lines.append(Sentence(text, Priority.SETTINGS))
-    return lines
-
-
-def _setting(row: Record, rows: Sequence[Record]) -> str:
-    """A chosen setting, with the mean test scores that all settings gave, and what they cost."""
-    scores = sensitivity(row, rows)
-    if not scores:
-        return SETTING_WITHOUT_SCORE.format(method=row["method"], setting=row["tuned"])
-    return SETTING.format(
-        method=row["method"],
-        setting=row["tuned"],
-        low=scores["sensitivity_low"],
-        high=scores["sensitivity_high"],
-        spent=_spent(scores),
-    )
-
-
-def _spent(scores: Record) -> str:
-    """What was spent on choosing a setting: `4 settings, 12,800 local steps`.
-
-    Args:
-      scores: as of `sensitivity`.
-    """
-    settings = f"{scores['trials']} settings"
-    if scores["tuning_steps"] is None:
-        return settings
-    return f"{settings}, {scores['tuning_steps']:,} local steps"
-
-
 def edge_lines(
-    tuning: Sequence[Record], paths: Sequence[str], drawn: Collection[tuple[str, str]] = ()
-) -> list[Sentence]:
+    tuning: Sequence[Record],
+    paths: Sequence[str],
+    drawn: Collection[tuple[str, str]] = (),
+    words: Callable[[str], str] = variation_in_words,
+) -> list[str]:
     """Return a sentence for every chosen setting at the edge of its grid: where better ones may be.
 
     A setting is at the edge if its value is the smallest or the largest of three or more numbers
@@ -268,6 +219,7 @@ def edge_lines(
       paths: the paths that were tuned, which are columns.
       drawn: methods and paths with a range, of which `fedsim.study.outer_tenths` says more: the
         first or the last of a few draws is often the best by chance.
+      words: returns a variation in words.
 
     >>> row = {"method": "m", "chosen": 0}
     >>> tuning = [
@@ -298,8 +250,8 @@ def edge_lines(
         )
         variation = variation_of(row)
         if variation:
-            text = OF_VARIATION.format(variation=variation) + text
-        lines.append(Sentence(text, Priority.EDGE))
+            text = OF_VARIATION.format(variation=words(variation)) + text
+        lines.append(text)
     return lines
 
 

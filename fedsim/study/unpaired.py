@@ -10,15 +10,12 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
 from fedsim.fleet.selection import FEEDBACK
 from fedsim.scenario.reader import parse
-from fedsim.study.claims import Priority, Sentence
 from fedsim.study.summary import Record
 
 DEPEND = "Cohorts of {kind} depend on {feedback}, so they are not paired between methods."
 
 
-def unpaired_lines(
-    scenario: Mapping[str, Any] | None, compared: Iterable[Record]
-) -> list[Sentence]:
+def unpaired_lines(scenario: Mapping[str, Any] | None, compared: Iterable[Record]) -> list[str]:
     """Return a sentence for every cohort that depends on what clients reported; none for others.
 
     What clients report depends on the method, and so do such cohorts.
@@ -35,8 +32,7 @@ def unpaired_lines(
     lines = []
     for kind, feedback in sorted(kinds):
         if feedback:
-            text = DEPEND.format(kind=kind, feedback=feedback)
-            lines.append(Sentence(text, Priority.CAUTION))
+            lines.append(DEPEND.format(kind=kind, feedback=feedback))
     return lines
 
 

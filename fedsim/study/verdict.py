@@ -1,29 +1,26 @@
-"""The verdict of a comparison: a headline, and at most five more sentences.
+"""The verdict of a comparison: a headline, a line of statistics, and at most four sentences.
 
-Every sentence that the tables support is generated, with the claims that it makes; only the most
-important ones are shown. The tables hold the rest, most of it in the column `verdict` of the
-printed table.
+They are about one variation, that of which `compare.question` asks. All others are in the table,
+whose column `verdict` has a result for every row.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedsim.study.attack_lines import breakdown_lines, worst_case_lines
-from fedsim.study.cautions import few_seeds_lines, not_run_lines
-from fedsim.study.claims import Claim, Priority, Sentence, claims_of
-from fedsim.study.cost_axes import is_about_cost
-from fedsim.study.cost_lines import cost_lines
+from fedsim.study.attack_findings import breakdown_findings, worst_case_findings
+from fedsim.study.cautions import few_seeds, without_score_lines
+from fedsim.study.claims import Claim, Finding
+from fedsim.study.cost_axes import AXES, is_about_cost
+from fedsim.study.cost_findings import cost_findings
 from fedsim.study.findings import Findings
-from fedsim.study.headline import headline
+from fedsim.study.headline import claims_of_column, score_finding
 from fedsim.study.outer_tenths import ranges_in, tenth_lines
 from fedsim.study.outside import outside_lines
-from fedsim.study.standing_lines import standing_lines
 from fedsim.study.standings import Standing
-from fedsim.study.tuning import edge_lines, setting_lines
+from fedsim.study.tuning import edge_lines
 from fedsim.study.unpaired import unpaired_lines
 
-MAX_SENTENCES = 5  # besides the headline
+MAX_SENTENCES = 4  # besides the headline and its statistics
 
 
 class Verdict(NamedTuple):
@@ -31,19 +28,19 @@ class Verdict(NamedTuple):
 
     Attributes:
       standings: methods by variation; each has its entry of the column `verdict`.
-      lines: the selected sentences, in the order in which they are read.
-      claims: the claims of all sentences, selected or not.
-      edges: the sentences about settings at the edge of their grid or range, selected or not.
+      lines: the headline, its statistics if there are any, then the sentences.
+      claims: all claims, of the sentences that could be shown and of the column `verdict`.
+      edges: the sentences about settings at the edge of their grid or range, shown or not.
     """
 
     standings: Mapping[str, Sequence[Standing]]
-    lines: list[Sentence]
+    lines: list[str]
     claims: list[Claim]
-    edges: list[Sentence]
+    edges: list[str]
 
 
 def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
-    """Return the verdict of a comparison: who leads, by how much, and how sure that is.
+    """Return the verdict of a comparison: who is better, by how much, and how sure that is.
 
     Args:
       findings: the comparison.
@@ -51,14 +48,64 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
     """
     tuning = findings.rows("tuning")
     ranges = ranges_in(findings.scenario)
-    edges = [*edge_lines(tuning, tuned, ranges), *tenth_lines(tuning, ranges)]
-    sentences = [*comparison_lines(findings), *setting_lines(tuning), *edges]
+    edges = [
+        *edge_lines(tuning, tuned, ranges, findings.words),
+        *tenth_lines(tuning, ranges, findings.words),
+    ]
+    found = _found(findings)
+    first, *others = found
+    sentences = [
+        *without_score_lines(findings.rows("summary"), findings.words),
+        *_few_seeds(first, findings),
+        *unpaired_lines(findings.scenario, findings.compared),
+        *outside_lines(findings),
+        *(finding.sentence for finding in others if finding.claims),
+        *edges,
+    ]
+    statistics = [first.statistics] if first.statistics else []
+    claims: list[Claim] = []
+    for finding in found:
+        claims += finding.claims
+    for variation, group in findings.standings.items():
+        if variation != findings.asked:
+            claims += claims_of_column(group, variation, findings)
     return Verdict(
         standings=_all_standings(findings),
-        lines=most_important(sentences),
-        claims=claims_of(sentences),
+        lines=[first.headline, *statistics, *sentences[:MAX_SENTENCES]],
+        claims=claims,
         edges=edges,
     )
+
+
+def _found(findings: Findings) -> list[Finding]:
+    """Everything that is found, what the comparison is about first."""
+    if not findings.standings:
+        return [Finding("Nothing was run")]
+    every = [standing for group in findings.standings.values() for standing in group]
+    if all(standing.mean is None for standing in every):
+        return [Finding("No run has a score")]
+
+    about: list[Finding] = []
+    others: list[Finding] = []
+    for axis in AXES:
+        is_topic = is_about_cost(axis, findings.scenario)
+        (about if is_topic else others).extend(cost_findings(axis, findings))
+    return [
+        *breakdown_findings(findings),
+        *worst_case_findings(findings),
+        *about,
+        score_finding(findings),
+        *others,
+    ]
+
+
+def _few_seeds(first: Finding, findings: Findings) -> list[str]:
+    """That no difference can be significant, unless the headline says so."""
+    seeds = max((row["seeds"] for row in findings.compared), default=0)
+    text = few_seeds(seeds, findings.tests)
+    if not text or "too few" in first.text:
+        return []
+    return [text]
 
 
 def _all_standings(findings: Findings) -> dict[str, list[Standing]]:
@@ -69,78 +116,3 @@ def _all_standings(findings: Findings) -> dict[str, list[Standing]]:
         unranked = [standing for standing in outside if standing not in ranked]
         by_variation[variation] = [*ranked, *unranked]
     return by_variation
-
-
-def most_important(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """Return the headline and the most important other sentences, in the order given.
-
-    There are at most five besides the headline. The sentences of a priority are shown together or
-    not at all, the most important priorities first, until one no longer fits.
-
-    >>> few = [Sentence("A.", Priority.SIGNIFICANT), Sentence("B.", Priority.LEVEL)]
-    >>> most_important(few)
-    ['A.', 'B.']
-    >>> most_important([*few, *[Sentence("C.", Priority.LEVEL)] * 4])
-    ['A.']
-    """
-    counts = Counter(sentence.priority for sentence in sentences)
-    space = MAX_SENTENCES + counts[Priority.HEADLINE]
-    selected: set[Priority] = set()
-    for priority in sorted(counts):
-        space -= counts[priority]
-        if space < 0:
-            break
-        selected.add(priority)
-    return [sentence for sentence in sentences if sentence.priority in selected]
-
-
-def comparison_lines(findings: Findings) -> list[Sentence]:
-    """Return all sentences about breakdown, scores and costs.
-
-    Breakdown comes first. Costs come before the scores if the methods that are compared save costs,
-    else after the headline.
-    """
-    leading_costs: list[Sentence] = []
-    other_costs: list[Sentence] = []
-    for axis, lines in cost_lines(findings).items():
-        if is_about_cost(axis, findings.scenario):
-            leading_costs += lines
-        else:
-            other_costs += lines
-
-    return [
-        *breakdown_lines(findings),
-        *leading_costs,
-        *headlines(findings),
-        *other_costs,
-        *score_details(findings),
-    ]
-
-
-def headlines(findings: Findings) -> list[Sentence]:
-    """Return the headline, after what is left under the worst attacks."""
-    if not findings.standings:
-        return [Sentence("Nothing was run.", Priority.HEADLINE)]
-    if not _any_score(findings.standings):
-        return [Sentence("No run has a score.", Priority.HEADLINE)]
-    return [*worst_case_lines(findings), headline(findings)]
-
-
-def score_details(findings: Findings) -> list[Sentence]:
-    """Return the sentences about each variation, and what to know before reading them."""
-    not_run = [*not_run_lines(findings.rows("summary"), findings.words), *outside_lines(findings)]
-    if not _any_score(findings.standings):
-        return not_run
-    return [
-        *standing_lines(findings),
-        *not_run,
-        *few_seeds_lines(findings),
-        *unpaired_lines(findings.scenario, findings.compared),
-    ]
-
-
-def _any_score(by_variation: Mapping[str, Sequence[Standing]]) -> bool:
-    for group in by_variation.values():
-        if any(standing.mean is not None for standing in group):
-            return True
-    return False

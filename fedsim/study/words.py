@@ -23,7 +23,7 @@ TITLES = {
     "model": ("model", "model {}"),
     "data": ("data", "{}"),
     "data.clients": ("clients", "{} client{s}"),
-    "data.partition": ("partition", "partition {}"),
+    "data.partition": ("partition", "{}"),
     "data.partition.classes": ("labels per client", "{} label{s} per client"),
     "data.partition.per_client": ("shards per client", "{} shard{s} per client"),
     "data.skew": ("skew", "skew {}"),
@@ -42,12 +42,12 @@ TITLES = {
     "fleet.links": ("links", "links {}"),
     "schedule": ("schedule", "schedule {}"),
     "fleet.malicious": ("share of malicious clients", "{} malicious"),
-    "wire": ("wire", "{} on the wire"),
+    "wire": ("attack or codec", "{}"),
     "topology": ("graph", "{}"),
     "topology.kind": ("graph", "{}"),
     "topology.edge_rounds": ("edge rounds", "{} edge round{s}"),
-    "topology.fail": ("share of links down", "{} of links down"),
-    "broadcast": ("broadcast", "{} in the broadcast"),
+    "topology.fail": ("share of connections down", "{} of connections down"),
+    "broadcast": ("codec of the broadcast", "{} in the broadcast"),
     "numerics.dtype": ("float type", "{}"),
 }
 for _, titles in added("TITLES"):
@@ -73,7 +73,8 @@ SIGNS = {
 }
 
 # kind -> its name, where that is not the kind with spaces
-KINDS = {"iid": "IID", "dirichlet": "Dirichlet"}
+CALL = re.compile(r"(\w+)\((.*)\)")  # `dirichlet(alpha=0.1)`
+KINDS = {"iid": "IID", "dirichlet": "Dirichlet", "lora": "LoRA"}
 
 ATTACK_PATHS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # how strong an attack is
 ATTACK_KIND_PATHS = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # which attack there is
@@ -91,7 +92,7 @@ def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) ->
     '20 % malicious, 1 local epoch'
     >>> scenario = {"data": {"partition": {"kind": "dirichlet"}}}
     >>> variation_in_words("data.partition.alpha=0.1", scenario)
-    'Dirichlet α 0.1'
+    'α = 0.1'
     """
     if "=" not in label:
         return label
@@ -103,7 +104,7 @@ def words_of(scenario: Mapping[str, Any] | None) -> Callable[[str], str]:
     """Return `variation_in_words` for one scenario, which remembers the labels it has read.
 
     >>> words_of({"data": {"partition": {"kind": "dirichlet"}}})("data.partition.alpha=0.1")
-    'Dirichlet α 0.1'
+    'α = 0.1'
     """
     return functools.cache(functools.partial(variation_in_words, scenario=scenario))
 
@@ -308,6 +309,11 @@ def _setting_in_words(setting: str, scenario: Mapping[str, Any] | None) -> str:
     if path == "fleet.malicious":
         return _malicious(value, text)
     words = _value_in_words(value, text)
+    if not words:
+        return _nothing(path, scenario)
+    key = path.rpartition(".")[2]
+    if _parameter(key) in SIGNS.values() and path not in TITLES and not path.startswith("wire"):
+        return _parameter_in_words(key, words)
     if path in TITLES:
         _, phrase = TITLES[path]
         plural = "" if value == 1 else "s"
@@ -360,9 +366,12 @@ def _value_in_words(value: Any, text: str) -> str:
     if _is_codec(value):
         return call_of(value)
     if isinstance(value, list) and all(_is_link(item) for item in value):
-        return ", then ".join(_link_in_words(item) for item in value) or "nothing"
+        return ", then ".join(_link_in_words(item) for item in value)
     if isinstance(value, dict) and "kind" in value:
         return _link_in_words(value)
+    call = CALL.fullmatch(text)
+    if call is not None:
+        return _with_parameters(call[1], map(path_and_value, split_at_commas(call[2])))
     return KINDS.get(text, text)
 
 
@@ -376,11 +385,29 @@ def _link_in_words(link: Any) -> str:
         return call_of(link)
     if not isinstance(link, dict):
         return _kind(link)
-    parameters = []
-    for name, value in link.items():
-        if name != "kind":
-            parameters.append(f"{_parameter(name)} {value}")
-    return f"{_kind(link['kind'])} {', '.join(parameters)}".strip()
+    parameters = [(name, value) for name, value in link.items() if name != "kind"]
+    return _with_parameters(link["kind"], parameters)
+
+
+def _with_parameters(kind: Any, parameters: Iterable[tuple[str, Any]]) -> str:
+    texts = [_parameter_in_words(name, value) for name, value in parameters]
+    return f"{_kind(kind)} {', '.join(texts)}".strip()
+
+
+def _parameter_in_words(name: str, value: Any) -> str:
+    """A hyper-parameter as people write it: `α = 0.1`, `scale 5`."""
+    words = _parameter(name)
+    is_sign = len(words) <= 2 and words in SIGNS.values()
+    return f"{words} = {value}" if is_sign else f"{words} {value}"
+
+
+def _nothing(path: str, scenario: Mapping[str, Any] | None) -> str:
+    """A value of an axis that is an empty list, by the other values: without attack or codec."""
+    vary = ((scenario or {}).get("compare") or {}).get("vary") or {}
+    labels = [f"{path}={value}" for value in vary.get(path, ())]
+    if codec_axes(labels) or path.startswith("broadcast"):
+        return "uncompressed"
+    return "no attack" if labels else "nothing"
 
 
 def _is_codec(link: Any) -> bool:

@@ -49,6 +49,8 @@ def test_formulas_become_mathml_and_words_stay(root):
     assert bare == "v←max(ν,‖v−xc‖2) for a client of 20, at 2·samples; lr stays"
     assert "<msqrt>" in html and "<msub><mi>x</mi><mi>c</mi></msub>" in html
     assert " for a client of 20" in html and "<code>lr</code>" in html
+    prose = "needs Python ≥ 3.11; the rule mean_over_all"
+    assert printed(root, code, prose).strip() == prose
 
 
 def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhere(root, tmp_path):

@@ -112,7 +112,10 @@ def test_a_panel_for_every_variation():
         for name in ("fedavg", "median"):
             frames.append(rows(name, seeds=3).assign(variant=f"lr={lr}"))
     figure = figures.figure_of_curves(pd.concat(frames), context_of(SCENARIO))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "learning rate 0.1",
+        "learning rate 1",
+    ]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fedavg", "median"]
     first, second = map(accuracy_colours, figure.axes)
     assert first == second and len(set(first)) == 2
@@ -133,7 +136,10 @@ def test_differences_are_drawn_where_the_table_has_them():
         {**one, "method": "median", "variant": "lr=1", "difference": None, "p_adjusted": None},
     ]
     (figure,) = figures.pages_of_differences(table, context_of(SCENARIO))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["lr=0.1", "lr=1"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "learning rate 0.1",
+        "learning rate 1",
+    ]
     above, below = figure.axes
     marks = [line for line in above.lines if line.get_label() == "difference"]
     points = [(list(mark.get_xdata()), list(mark.get_ydata())) for mark in marks]

@@ -6,8 +6,10 @@ import re
 import pandas as pd
 import pytest
 
-from fedsim.report import page
-from fedsim.report.page import heat_map, strips
+from fedsim.report import figures, notebook_curves, page
+from fedsim.report.context import axis_label
+from fedsim.report.page import content, gallery, heat_map, sources, strips
+from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.looks import curve_classes
 from fedsim.report.ranking import order_of
@@ -15,6 +17,7 @@ from fedsim.runs.record_form import malformed
 from fedsim.study.findings import findings_of
 from fedsim.study.label_skew import LabelCounts
 from fedsim.study.pairing import against
+from fedsim.study.summary import in_words
 from fedsim.study.verdict import verdict
 
 HOSTILE = "</script><img src=x onerror=hit()>"
@@ -132,7 +135,7 @@ def text():
 
 
 def first_screen(text):
-    return text[text.index("<main>") : text.index('id="curves"')]
+    return text[text.index("<main>") : text.index('id="curves"')].partition('id="table"')[0]
 
 
 def plain(text):
@@ -148,18 +151,11 @@ def test_the_record_of_these_tests_is_one_that_a_run_writes():
 def test_the_first_screen_is_a_sentence_and_a_picture(text):
     first = first_screen(text)
     lead = plain(re.search(r'<p class="lead">(.*?)</p>', first, re.S)[1])
-    assert lead.startswith(
-        "good has the best mean in both variations: "
-        "with 20 % malicious, it leads with test accuracy 0.907, against 0.1"
-    )
-    assert lead.endswith(
-        "with 0 % malicious, it leads with 0.958, against 0.915 for base, but not significantly."
-    )
-    assert (
-        first.index("lead")
-        < first.index('class="scores"')
-        < first.index('<details class="sentences">')
-    )
+    assert lead == "No clear difference from base: 4 seeds are too few, 8 would do."
+    statistics = plain(re.search(r'<p class="statistics small">(.*?)</p>', first, re.S)[1])
+    assert statistics.startswith("Test accuracy 0.907 with good, 0.1")
+    order = [text.index(part) for part in ('"lead"', 'class="scores"', 'id="table"')]
+    assert order == sorted(order)
     rows = re.findall(r'<span class="who">(.*?)</span>', first)
     assert rows == ["base <i>baseline</i>", "good", str(strips.breakable(HOSTILE))]
     assert plain(first).count("20 % malicious") >= 2 and "fleet.malicious" not in plain(first)
@@ -171,7 +167,7 @@ def test_a_verdict_of_the_record_is_what_it_says():
     lines = ["The headline.", "A sentence.", "Another."]
     text = compared(verdict=lines)
     assert '<p class="lead">The headline.</p>' in text
-    assert "2 more findings" in text
+    assert '<p class="statistics small">A sentence.</p>' in text
     assert "<li>Another.</li>" in text
 
 
@@ -190,7 +186,7 @@ def test_charts_of_a_metric_share_their_axis_and_say_when_it_is_logarithmic(text
 
 def test_every_anchor_of_the_navigation_is_there(text):
     anchors = re.findall(r'<a href="#(\w+)">', text)
-    assert anchors[:3] == ["result", "curves", "table"] and len(anchors) >= 6
+    assert anchors[:3] == ["result", "table", "curves"] and len(anchors) >= 6
     assert all(text.count(f'id="{anchor}"') == 1 for anchor in anchors)
 
 
@@ -242,7 +238,9 @@ def test_a_comparison_that_has_not_ended_shows_what_there_is_and_compares_nothin
     )
     rows = [{**row, "status": "unfinished"} if row["seed"] else row for row in summary_of(SCORES)]
     text = page.page_of([page.Source(left, tables_of(rows))]).decode()
-    assert "So far: good leads with test accuracy 0.958." in plain(first_screen(text))
+    assert "So far: Nothing is compared; good has the best mean, test accuracy 0.958." in plain(
+        first_screen(text)
+    )
     assert 'class="scores"' in text
     assert 'id="differences"' not in text
 
@@ -307,3 +305,36 @@ def test_what_is_tuned_stands_in_a_column_of_its_axis():
     assert '<td data-sort="client.lr=0.3">0.3</td>' in text
     tables = {"compare": against(rows, "base", "final"), "summary": rows}
     assert verdict(findings_of(tables, "base")).lines[0] in html.unescape(text)
+
+
+@pytest.mark.parametrize("metric", ["client_accuracy_mean", "attack_success"])
+def test_curves_are_of_the_metric_that_is_ranked(metric):
+    """On the page, in figures, in notebooks and on the cards of the gallery."""
+    rows = [{**row, "metric": metric} for row in summary_of(SCORES)]
+    frames = tables_of(rows)
+    frames["rounds"] = frames["rounds"].assign(**{metric: frames["rounds"]["test_accuracy"] / 2})
+    about = record(kind="compare", baseline="base", score="final", cells=[])
+    source = page.Source(about, frames)
+    result = sources.result_of([source])
+    shown, _ = content.curves_of([source], result)
+    assert shown["groups"][0]["words"] == column_in_words(metric)
+
+    figure, *_ = figures.pages_of_curves(frames["rounds"], result.context)
+    assert figure.axes[0].get_ylabel() == axis_label(metric)
+    assert in_words(metric) in notebook_curves.curves_of(frames["rounds"], result.context)
+    card = gallery.card_of(gallery.Entry("name", "", "finished", source), 1)
+    assert card["picture"].caption.startswith(column_in_words(metric))
+
+
+def test_more_than_three_variations_have_a_picture_each():
+    """With the baseline's line in its own picture alone."""
+    rows = []
+    for value in range(4):
+        rows += summary_of(SCORES, variant=f"fleet.malicious={value / 10}")
+    about = record(kind="compare", baseline="base", score="final", cells=[])
+    text = page.page_of([page.Source(about, tables_of(rows))]).decode()
+    parts = first_screen(text).split("<figcaption>")[1:]
+    titles = [part.partition("<")[0] for part in parts]
+    assert titles == [f"{10 * value} % malicious" for value in range(4)]
+    assert all(part.partition("</ul>")[2].count('class="base b0') == 1 for part in parts[:1])
+    assert all(part.count('class="base b0') == 1 for part in parts[1:])

@@ -314,7 +314,8 @@ def test_too_small_a_round_does_not_crash_the_rule_itself(name):
 )
 def test_docstrings_say_what_one_has_to_know(family, name):
     text = OURS[family][name].__doc__ or ""
-    assert all(f"{section}:" in text for section in ("Resists", "Cost", "Needs", "References"))
+    assert all(f"{section}:" in text for section in ("Cost", "Needs", "References"))
+    assert "Resists:" in text or "Defence:" in text  # of a rule or stage, or against an attack
     assert text.splitlines()[0].endswith(".") and not text.splitlines()[1]
 
 

@@ -135,11 +135,7 @@ def test_the_table_agrees_with_an_independent_computation(saved):
 
 def test_few_seeds_are_remarked_on(saved):
     _, comparison = saved
-    assert any(
-        "With 3 seeds, no difference can be significant" in line
-        and "At least 8 seeds are needed" in line
-        for line in comparison.verdict
-    )
+    assert comparison.verdict[0].endswith("3 seeds are too few, 8 would do.")
 
 
 @pytest.mark.long
@@ -155,7 +151,7 @@ def test_two_names_of_one_method_have_a_difference_of_exactly_0():
     assert one.equals(again) and one.equals(mean)
     others = comparison.table[comparison.table["method"] != "fedavg"]
     assert len(others) == 2 and (others["difference"] == 0).all() and (others["p_value"] == 1).all()
-    assert comparison.verdict[1].startswith("No significant difference from fedavg: ")
+    assert comparison.verdict[0].startswith("No clear difference from fedavg: ")
 
 
 @pytest.mark.long
@@ -176,7 +172,7 @@ def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     )
     assert row["failed"] == 3 and row["seeds"] == 0 and np.isnan(row["difference"])
     assert any(
-        "failed under all seeds, and so not compared: krum(f=1)" in line
+        "krum(f=1) with 2 clients per round (3 of 3 seeds failed)" in line
         for line in comparison.verdict
     )
     assert json.loads((tmp_path / "out/run.json").read_text())["status"] == "incomplete"
@@ -197,9 +193,7 @@ def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
     assert (
         row["diverged"] == 3 and row["seeds"] == 3 and row["mean"] == 0 and row["difference"] < -0.3
     )
-    assert row["probability_of_improvement"] == 0 and "3 of 3 runs diverged" in " ".join(
-        comparison.verdict
-    )
+    assert row["probability_of_improvement"] == 0 and row["verdict"] == "diverged"
 
 
 @pytest.mark.long
@@ -414,11 +408,6 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
         table["tuned"]
         == tuning[(tuning["method"] == "median") & (tuning["chosen"] == 1)]["tuned"].item()
     )
-    assert comparison.verdict[-1].startswith("Chosen by validation accuracy: fedavg client.lr=")
-    assert (
-        f"median {table['tuned']} ({grid.min():.4g} to {grid.max():.4g} over 3 settings, "
-        in comparison.verdict[-1]
-    )
     assert table["tuning_steps"] == tuning[tuning["method"] == "median"]["local_steps"].sum() > 0
     assert fedsim.verify(tmp_path / "out").equal
     with pytest.raises(ScenarioError, match=r"data.validation: .*set data.validation=0.1"):
@@ -570,4 +559,4 @@ def test_comments_of_a_shipped_comparison_match_its_stored_run(name, root):
                 for s in comparison.standings[stated.get("variant", "")]
                 if s.method == stated["method"]
             ]
-            assert standing.verdict.startswith("significantly ") == sure, key
+            assert standing.verdict.startswith(("better", "worse")) == sure, key

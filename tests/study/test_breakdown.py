@@ -6,9 +6,8 @@ import pytest
 
 import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.study.attack_lines import breakdown_lines
+from fedsim.study.attack_findings import breakdown_findings
 from fedsim.study.breakdown import breakdown_rows, untrained_scores
-from fedsim.study.claims import claims_of
 from fedsim.study.findings import findings_of
 from fedsim.study.worst_case import worst_cases
 
@@ -44,11 +43,11 @@ def starts(made):
     return [{**ROUNDS[0], "variant": row["variant"]} for row in made]
 
 
-def lines_of(made):
+def found_in(made):
     rows_of_table = breakdown_rows(made, starts(made))
-    return breakdown_lines(
-        findings_of({"compare": [], "summary": [], "breakdown": rows_of_table}, "mean")
-    )
+    tables = {"compare": [], "summary": [], "breakdown": rows_of_table}
+    (found,) = breakdown_findings(findings_of(tables, "mean"))
+    return found
 
 
 def test_the_score_of_the_start_models_is_the_mean_of_round_0():
@@ -67,12 +66,13 @@ def test_a_method_falls_where_half_of_its_gain_is_lost():
 
 
 def test_of_several_attacks_the_worst_counts():
-    lines = lines_of(rows())
-    start = "Half of the gain from training is lost along the share of malicious clients"
-    where = "under the worst of 2 attacks, judged by the means"
-    assert lines == [f"{start} {where}: mean from 0.2, median from 0.4."]
-    (line,) = lines_of(rows(["[sign_flip]"]))
-    assert line.endswith("mean from 0.2; not median.")
+    found = found_in(rows())
+    assert found.text == "Under the worst of 2 attacks, median holds longest: up to 20 % malicious"
+    lost = "half of the gain from training is lost, by the means: mean from 20 % malicious"
+    assert found.numbers == f"{lost}, median from 40 % malicious"
+    found = found_in(rows(["[sign_flip]"]))
+    assert found.text == "median holds longest: up to 40 % malicious"
+    assert found.numbers == lost
 
 
 def test_without_a_significant_gain_from_training_no_method_holds_or_falls():
@@ -83,9 +83,7 @@ def test_without_a_significant_gain_from_training_no_method_holds_or_falls():
     table = pd.DataFrame(breakdown_rows(made, starts(made))).set_index("method")
     assert table.loc["mean", ["holds", "falls"]].isna().all()
     assert table.loc["median", "holds"] == 0.4
-    (line,) = lines_of(made)
-    assert line.endswith("no method; no significant gain from training: mean.")
-    assert [claim.who for claim in claims_of([line])] == ["median"]
+    assert [claim.who for claim in found_in(made).claims] == ["median"]
 
 
 def test_without_start_models_or_numbers_nothing_falls():

@@ -25,9 +25,9 @@ from fedsim.report.results import results
 from fedsim.report.tables import for_paper
 from fedsim.runs.checks import of_comparison
 from fedsim.scenario import read
-from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, claims_of
+from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER
 from fedsim.study.cost_axes import BYTES, TIME, in_bytes, is_about_cost, timed
-from fedsim.study.cost_lines import cost_lines
+from fedsim.study.cost_findings import cost_findings
 from fedsim.study.costs import comparison_groups, cost_rows, differing_way, name_of, on_front
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
@@ -149,7 +149,7 @@ def test_equal_message_sizes_leave_a_table_of_targets_alone():
     assert "front" not in rows[0]
     assert rows[0]["reached"] == 6
     assert figures_of_costs(BYTES, rows, pd.DataFrame(same), context_of({})) == []
-    assert lines_from({"bytes": rows, "summary": summary(), "rounds": same}) == []
+    assert found_from({"bytes": rows, "summary": summary(), "rounds": same}) == []
     assert (
         cost_rows(BYTES, [{**r, "bytes_to_target": None} for r in summary()], same, "final") == []
     )
@@ -223,28 +223,21 @@ def test_sentences_are_about_seconds_where_machines_decide_them():
         "summary": runs,
         "rounds": clocked(),
     }
-    equal, saved, soonest = lines_from(tables_of, TIME, FLEET)
-    assert equal.startswith(
-        "In equal time (until the first run of each seed ends), "
-        "top_k gets furthest: test accuracy 0.700; dense: 0.000"
-    )
-    assert saved.startswith(
-        "cast takes 4 times fewer virtual seconds than dense; its test accuracy, 0.899 against "
-        "0.900, does not differ significantly: it may be up to 1.02 points worse (-0.001, "
-    )
-    assert soonest.startswith(
-        "To reach the target, cast needs the fewest virtual seconds: "
-        "a median of 6 s (95 % CI 6 s to 6 s); dense: "
-    )
+    equal, soonest = found_from(tables_of, TIME, FLEET)
     # 3 * 2 / 2**6 is too large
-    assert equal.endswith("; not significant).")
-    assert soonest.endswith(", not significant.")
-    assert lines_from(tables_of, TIME, {"fleet": {}}) == []
+    assert equal.text == "In equal time, none clearly beats dense" and not equal.claims
+    assert equal.numbers.startswith("top_k: test accuracy 0.700 against 0.000, difference +0.7")
+    fewest = "None clearly reaches the target with fewer virtual seconds than dense"
+    assert soonest.text == fewest and not soonest.claims
+    assert soonest.numbers.startswith("median of cast 6 s, of dense 24 s; p = ")
+    assert found_from(tables_of, TIME, {"fleet": {}}) == []
 
     many = {"summary": aimed(8), "rounds": clocked(8)}
     many["seconds"] = cost_rows(TIME, many["summary"], many["rounds"], "final")
-    equal, _, soonest = lines_from(many, TIME, FLEET)
-    assert [(one.kind, one.who, one.p) for one in claims_of([equal, soonest])] == [
+    equal, soonest = found_from(many, TIME, FLEET)
+    assert equal.text == "In equal time, top_k beats dense: test accuracy 0.700"
+    assert soonest.text == "cast reaches the target with fewer virtual seconds than dense"
+    assert [(one.kind, one.who, one.p) for one in [*equal.claims, *soonest.claims]] == [
         (IN_TIME, "top_k", 3 * 2 / 2**8),
         (SOONER, "cast", 3 * 2 / 2**8),
     ]
@@ -260,8 +253,8 @@ def test_a_reference_whose_runs_rarely_reach_the_target_is_reported_with_their_n
         "summary": runs,
         "rounds": clocked(),
     }
-    soonest = lines_from(tables_of, TIME, FLEET)[-1]
-    assert soonest.endswith("; dense: reached in 2 of 6 seeds, not significant.")
+    soonest = found_from(tables_of, TIME, FLEET)[-1]
+    assert "of dense reached in 2 of 6 seeds; p = " in soonest.numbers
 
 
 def test_machines_or_a_schedule_decide_how_long_rounds_take():
@@ -307,13 +300,18 @@ def test_lost_messages_add_to_the_bytes_of_those_that_arrive():
 # ------------------------------------------------------------------------------------- in sentences
 
 
-def lines_of(runs, axis=BYTES, scenario=None):
+def found_in(runs, axis=BYTES, scenario=None):
     tables_of = {axis.table: cost_rows(axis, runs, rounds(), "final")}
-    return lines_from({**tables_of, "summary": runs, "rounds": rounds()}, axis, scenario)
+    return found_from({**tables_of, "summary": runs, "rounds": rounds()}, axis, scenario)
 
 
-def lines_from(tables_of, axis=BYTES, scenario=None):
-    return cost_lines(findings_of({"compare": [], **tables_of}, "dense", "final", scenario))[axis]
+def found_from(tables_of, axis=BYTES, scenario=None):
+    findings = findings_of({"compare": [], **tables_of}, "dense", "final", scenario)
+    return cost_findings(axis, findings)
+
+
+def claims_of(found):
+    return [claim for finding in found for claim in finding.claims]
 
 
 def close(runs: list[dict]) -> list[dict]:
@@ -322,16 +320,15 @@ def close(runs: list[dict]) -> list[dict]:
 
 
 def test_the_first_sentence_says_what_can_be_saved():
-    first, second = lines_of(close(summary()))
+    first, second = found_in(close(summary()))
+    assert first.text == "cast sends 2 times fewer bytes up than dense, at the same test accuracy"
     assert re.fullmatch(
-        r"cast sends 2 times fewer bytes up than dense at test accuracy 0\.\d+, against 0\.\d+"
-        r" \([-+]\S+, 95 % CI -\S+ to [-+]\S+; less than 0\.01 worse, p = \S+ after Holm\)\.",
-        first,
+        r"test accuracy 0\.\d+ against 0\.\d+, difference [-+]\S+, 95 % CI -\S+ to [-+]\S+; "
+        r"less than 0\.01 worse, p = \S+ after Holm",
+        first.numbers,
     )
-    assert second == (
-        "To reach the target, cast needs the fewest bytes: a median of 0.2 MB (95 % CI 0.2 MB to "
-        "0.2 MB); dense: 0.4 MB (95 % CI 0.4 MB to 0.4 MB), not significant."
-    )
+    assert second.text == "None clearly reaches the target with fewer bytes than dense"
+    assert second.numbers.startswith("median of cast 0.2 MB, of dense 0.4 MB; p = ")
 
 
 def test_the_same_score_is_claimed_where_the_interval_ends_above_the_margin():
@@ -339,7 +336,7 @@ def test_the_same_score_is_claimed_where_the_interval_ends_above_the_margin():
     runs = close(summary())
     scores = {m: np.array([r["final"] for r in runs if r["method"] == m]) for m in SCORES}
     test = stats.ttest_1samp(scores["cast"] - scores["dense"], -0.01, alternative="greater")
-    (claim,) = claims_of(lines_of(runs))
+    (claim,) = claims_of(found_in(runs))
     assert (claim.kind, claim.who, claim.whom) == (SAME_SCORE, "cast", "dense")
     assert claim.p == pytest.approx(
         holm([2 * test.pvalue, 1.0, 1.0])[0]
@@ -351,7 +348,7 @@ def test_the_same_score_is_claimed_where_the_interval_ends_above_the_margin():
         (0.99 * -ends.low, False),
         (0.0, False),
     ):
-        made = claims_of(lines_of(runs, scenario={"compare": {"margin": margin}}))
+        made = claims_of(found_in(runs, scenario={"compare": {"margin": margin}}))
         assert any(one.kind == SAME_SCORE for one in made) is wanted, margin
 
 
@@ -361,17 +358,14 @@ def test_without_significance_a_score_may_be_as_much_worse_as_its_interval_allow
     for row in runs:
         row["final"] = {"dense": 0.731, "cast": 0.664}.get(row["method"], 0.3)
         row["final"] += 0.0595 * (-1) ** row["seed"] * (row["method"] == "cast")
-    first = lines_of(runs)[0]
-    start = "cast sends 2 times fewer bytes up than dense; its test accuracy, 0.664 against 0.731, "
-    worse = r"does not differ significantly: it may be up to 13\.\d points worse "
-    numbers = r"\(-0\.067, 95 % CI -0\.13\d+ to \+0\.00\d+\)\."
-    assert re.fullmatch(start + worse + numbers, first)
-    losses = [{**row, "metric": "test_loss", "final": 1.0 - row["final"]} for row in runs]
-    assert (
-        "its test loss, 0.336 against 0.269, does not differ significantly: it may be up to 0.13"
-        in lines_of(losses)[0]
+    (first, *_) = found_in(runs)
+    assert first.text == "None that sends fewer bytes up is shown to keep dense's test accuracy"
+    assert re.fullmatch(
+        r"cast, 2 times fewer: test accuracy 0\.664 against 0\.731, "
+        r"difference -0\.067, 95 % CI -0\.13\d+ to \+0\.00\d+",
+        first.numbers,
     )
-    assert not claims_of([lines_of(runs)[0], lines_of(losses)[0]])
+    assert not first.claims
 
 
 @pytest.mark.parametrize("margin", [-0.001, math.inf, "a lot", 1e300])
@@ -414,12 +408,9 @@ def test_equal_scores_under_few_seeds_are_no_claim():
         {**row, "final": dense[row["seed"]] if row["method"] == "cast" else row["final"]}
         for row in runs
     ]
-    first = lines_of(runs)[0]
-    assert first.endswith(
-        "0.900 against 0.900, is the same under all 6 seeds, "
-        "too few to show that it is less than 0.01 worse (+0)."
-    )
-    assert not claims_of([first])
+    first = found_in(runs)[0]
+    assert "is shown to keep" in first.text and not first.claims
+    assert first.numbers == "cast, 2 times fewer: test accuracy 0.900 against 0.900, difference +0"
 
 
 def test_the_margin_of_a_loss_is_a_hundredth_of_the_baseline_s():
@@ -427,18 +418,17 @@ def test_the_margin_of_a_loss_is_a_hundredth_of_the_baseline_s():
         {**row, "metric": "test_loss", "final": 10 * (1.9 - row["final"])}
         for row in close(summary())
     ]
-    first = lines_of(runs)[0]
-    assert "at test loss 10, against 10 (" in first
-    assert "less than 0.1 worse" in first
-    narrow = lines_of(runs, scenario={"compare": {"margin": 0.001}})
+    first = found_in(runs)[0]
+    assert first.numbers.startswith("test loss 10 against 10, difference ")
+    assert "less than 0.1 worse" in first.numbers
+    narrow = found_in(runs, scenario={"compare": {"margin": 0.001}})
     assert SAME_SCORE not in {claim.kind for claim in claims_of(narrow)}
 
 
 def test_a_saving_that_costs_score_does_not_count():
-    lines = lines_of(summary(cast=0.8))
-    assert lines[0].startswith(
-        "None of the 3 that send fewer bytes up than dense keeps its test accuracy, 0.900 (p = "
-    )
+    lines = found_in(summary(cast=0.8))
+    assert lines[0].text == "None that sends fewer bytes up keeps the test accuracy of dense"
+    assert lines[0].numbers.startswith("p = ")
     assert [claim.kind for claim in claims_of(lines)] == [NONE_KEEPS]
 
 
@@ -449,7 +439,7 @@ def test_holm_runs_over_the_tables_of_bytes_and_of_seconds():
     scenario = {**FLEET, "compare": {"vary": {"wire": [[], ["cast"]]}}}
     few = [row for row in tables_of["bytes"] if row["method"] in ("dense", "cast")]
     about = {"summary": runs, "rounds": clocked(), "bytes": few}
-    alone, both = (lines_from({**known, **about}, scenario=scenario) for known in ({}, tables_of))
+    alone, both = (found_from({**known, **about}, scenario=scenario) for known in ({}, tables_of))
     sure = [
         next(one for one in claims_of(lines) if one.kind == SAME_SCORE) for lines in (alone, both)
     ]
@@ -489,12 +479,12 @@ def test_rows_of_one_method_are_named_by_their_codecs():
     assert codec_axes(r["variant"] for r in rows) == {"wire"}
     names = [name_of(BYTES, r, rows) for r in comparison_groups(BYTES, rows)["client.lr=1"]]
     assert names == [
-        "nothing on the wire",
-        "cast on the wire",
-        "error_feedback(top_k(k=9)) on the wire",
+        "nothing",
+        "cast",
+        "error_feedback(top_k(k=9))",
     ]
     more = [*rows, {**rows[0], "method": "scaffold"}]
-    assert name_of(BYTES, rows[2], more) == "fedavg, cast on the wire"
+    assert name_of(BYTES, rows[2], more) == "fedavg, cast"
     assert (
         codec_axes(["wire=[sign_flip]", "wire=[]"])
         == codec_axes(["wire=[cast, sign_flip]"])
@@ -507,15 +497,13 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert call_of([]) == "as sent"
     assert (
         variation_in_words("wire=[{kind: error_feedback, codec: {kind: top_k, k: 9}}]")
-        == "error_feedback(top_k(k=9)) on the wire"
+        == "error_feedback(top_k(k=9))"
     )
     assert (
         variation_in_words("broadcast=[{kind: ef21, codec: {kind: top_k, k: 9}}]")
         == "ef21(top_k(k=9)) in the broadcast"
     )
-    assert (
-        variation_in_words("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5 on the wire"
-    )
+    assert variation_in_words("wire=[{kind: sign_flip, scale: 5}]") == "sign flip scale 5"
     (method,) = methods_of([{"method": "fedavg", "set": {"wire": [TOP_K]}}])
     assert method.label == "fedavg[wire=error_feedback(top_k(k=9))]"
     assert is_about_cost(BYTES, {"compare": {"methods": [method.entry]}})

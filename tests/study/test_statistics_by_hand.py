@@ -257,7 +257,7 @@ def test_a_standing_without_a_comparison_says_so():
     assert not alone.chance
     assert (alone.better, alone.tied) == (0, 0)
     assert alone.benefit == 0.0
-    assert not (alone.significant or alone.excludes_zero or alone.diverged)
+    assert not (alone.significant or alone.diverged)
     row = {
         "p_adjusted": 0.05,
         "ci_low": 0.0,
@@ -269,7 +269,7 @@ def test_a_standing_without_a_comparison_says_so():
     made = standings.Standing(
         "m", 0.5, {**row, "difference": 0.25, "probability_of_improvement": 0.0}, 1, 1
     )
-    assert not (made.significant or made.excludes_zero or made.diverged)
+    assert not (made.significant or made.diverged)
     assert made.benefit == -0.25
     assert made.seeds_in_words == "better in 1 of 2 seeds, tied in 1"
     made = made._replace(
@@ -280,7 +280,6 @@ def test_a_standing_without_a_comparison_says_so():
         row={**row, "p_adjusted": 0.049, "ci_low": -0.3, "ci_high": -0.1, "diverged": 2}
     )
     assert sure.significant
-    assert sure.excludes_zero
     assert sure.diverged
     one = made._replace(row={**row, "seeds": 1, "diverged": 1})
     assert one.diverged

@@ -14,7 +14,7 @@ from fedsim.scenario.ranges import Range
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
 from fedsim.study.outer_tenths import ranges_in, tenth_lines
-from fedsim.study.tuning import Trial, edge_lines, sensitivity, setting_lines, tuned
+from fedsim.study.tuning import Trial, edge_lines, sensitivity, tuned
 
 SCENARIO = {
     "name": "small",
@@ -152,7 +152,7 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     assert "add larger values" in line
     varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
     assert edge_lines([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
-        "With x=1: m is best"
+        "With x 1: m is best"
     )
 
 
@@ -287,8 +287,6 @@ def test_what_was_spent_on_tuning_is_the_steps_of_all_trials():
     _, rows = tuned(trials, "test_accuracy", "final")
     assert [row["local_steps"] for row in rows] == [700, 700, 0]
     assert sensitivity({"method": "m"}, rows)["tuning_steps"] == 1400
-    (line,) = setting_lines(rows)
-    assert "m lr=1 (0.5 to 0.5 over 3 settings, 1,400 local steps)" in line
 
 
 def settings_by_method(compare, **more):

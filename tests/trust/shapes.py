@@ -11,7 +11,6 @@ from fedsim.study.claims import (
     APART,
     BETTER,
     FALLS,
-    HOLDS,
     IN_TIME,
     NONE_KEEPS,
     SAME_SCORE,
@@ -156,7 +155,7 @@ def attacked(rng: np.random.Generator) -> Table:
     false = frozenset({BETTER, APART, WORST_CASE})
     # where methods gain much and keep it, it is no mistake to say so
     if not gains:
-        false |= {HOLDS, FALLS}
+        false |= {FALLS}
     return Table({"name": "noise", "fleet": {"malicious": 0.2}}, summary, rounds, [*axes], false)
 
 

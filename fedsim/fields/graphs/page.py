@@ -57,7 +57,7 @@ def _caption(topology: Mapping[str, Any], matrix: MixingMatrix, edges: np.ndarra
     degrees = f"{heard.min():,}"
     if heard.max() > heard.min():
         degrees += f" to {heard.max():,}"
-    numbers = f"{matrix.nodes:,} nodes, {len(edges):,} edges, {degrees} to a node"
+    numbers = f"{matrix.nodes:,} clients, {len(edges):,} connections, {degrees} each"
     text = f"{topology_call(topology)}: {numbers}"
     gap = gap_of(matrix)
     if gap is not None:

@@ -48,20 +48,17 @@ def figures(
     """
     table = frames.get("machines")
     if table is not None and len(table):
-        yield "machines", figures_of_machines(table, context, frames.get("rounds"))
+        yield "machines", figures_of_machines(table, context)
 
 
-def figures_of_machines(
-    table: pd.DataFrame, context: Context, rounds: pd.DataFrame | None = None
-) -> list["Figure"]:
+def figures_of_machines(table: pd.DataFrame, context: Context) -> list["Figure"]:
     """Figures of the first round of every method, as many panels on each as fit a page.
 
     Args:
       table: the columns of `machines.csv`.
       context: what is shown.
-      rounds: the columns of `rounds.csv`.
     """
-    drawn = panels(table, list(context.order), rounds)
+    drawn = panels(table, list(context.order))
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0
     return [_figure(page, longest, context.title) for page in _pages(drawn)]
@@ -88,9 +85,6 @@ def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
         "first round of the first seed, or first flights, to show who waits for whom; "
         "a bar is a client, a line a step of the server"
     )
-    left_out = {panel.left_out for panel in page} - {""}
-    if left_out:
-        note += f"; {', '.join(sorted(left_out))}"
     heights = [_height(panel) for panel in page]
     foot = FOOT + 2 * LEGEND_LINE + 0.06
     with style():

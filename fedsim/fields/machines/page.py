@@ -31,26 +31,23 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
       sources: runs; of several at once, nothing is drawn.
       context: what is shown.
     """
-    content = shown(only_table(sources, "machines"), context.order, only_table(sources, "rounds"))
+    content = shown(only_table(sources, "machines"), context.order)
     if content is None:
         return None
     html = fragment(files("fedsim.fields.machines").joinpath("section.html"), **content)
     return Section("machines", "Machines", [], html, first=False)
 
 
-def shown(
-    table: pd.DataFrame | None, names: Sequence[str], rounds: pd.DataFrame | None = None
-) -> dict[str, Any] | None:
+def shown(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
     """What the section shows; None where times do not differ.
 
     Args:
       table: the columns of `machines.csv`.
       names: methods in the order of the result.
-      rounds: the columns of `rounds.csv`.
     """
     if table is None:
         return None
-    drawn = panels(table, list(names), rounds)
+    drawn = panels(table, list(names))
     longest = max((panel.seconds for panel in drawn), default=0.0)
     if not longest > 0:
         return None
@@ -59,8 +56,7 @@ def shown(
     outcomes = set()
     for panel in drawn:
         title = ", ".join(panel.names)
-        about = "; ".join(filter(None, (panel.about, panel.left_out)))
-        pictures.append({"title": title, "about": about, "picture": _picture(panel, longest)})
+        pictures.append({"title": title, "about": panel.about, "picture": _picture(panel, longest)})
         outcomes |= {bar.outcome for bar in panel.bars}
 
     marks = []

@@ -38,7 +38,6 @@ class Panel(NamedTuple):
     Attributes:
       names: of the methods.
       about: how many messages count, in words.
-      left_out: the rounds, or steps of the server, that the panel leaves out; empty if none.
       bars: of all clients.
       rows: how many there are.
       steps: seconds at which the server steps.
@@ -48,7 +47,6 @@ class Panel(NamedTuple):
 
     names: list[str]
     about: str
-    left_out: str
     bars: list[Bar]
     rows: int
     steps: list[float]
@@ -56,15 +54,12 @@ class Panel(NamedTuple):
     seconds: float
 
 
-def panels(
-    table: pd.DataFrame, names: list[str], rounds: pd.DataFrame | None = None
-) -> list[Panel]:
+def panels(table: pd.DataFrame, names: list[str]) -> list[Panel]:
     """A panel per method, of the first seed and variation; one for methods that are alike.
 
     Args:
       table: the columns of `machines.csv`.
       names: methods in the order of the result.
-      rounds: the columns of `rounds.csv`, which say how many rounds there are.
     """
     by_method = _first_rounds(table)
 
@@ -72,11 +67,7 @@ def panels(
         return names.index(method) if method in names else len(names)
 
     shown = _alike(by_method, sorted(by_method, key=rank))[:SHOWN]
-    last: dict[str, int] = {}
-    if rounds is not None:
-        for method, number in zip(rounds["method"], rounds["round"], strict=True):
-            last[method] = max(last.get(method, 0), int(number))
-    return [_panel(methods, by_method[methods[0]], last) for methods in shown]
+    return [_panel(methods, by_method[methods[0]]) for methods in shown]
 
 
 def _alike(by_method: dict[str, pd.DataFrame], names: list[str]) -> list[list[str]]:
@@ -98,17 +89,16 @@ def omissions(table: pd.DataFrame, names: list[str]) -> list[str]:
     sentences = []
     seeds = list(dict.fromkeys(table["seed"]))
     if len(seeds) > 1:
-        others = f"{len(seeds) - 1} of {len(seeds)} seeds are left out"
-        sentences.append(f"Seed {seeds[0]} is drawn, {others}.")
+        sentences.append(f"Of {len(seeds)} seeds, seed {seeds[0]} is drawn.")
     variants = len(set(table["variant"])) if "variant" in table else 1
     if variants > 1:
-        sentences.append(f"The first of {variants} variations is drawn, the others are left out.")
+        sentences.append(f"Of {variants} conditions, the first is drawn.")
     ordered = [name for name in names if name in by_method]
     beyond = []
     for methods in _alike(by_method, ordered)[SHOWN:]:
         beyond += methods
     if beyond:
-        sentences.append(f"For want of space, {', '.join(beyond)} are left out.")
+        sentences.append(f"Not drawn, for want of space: {', '.join(beyond)}.")
     if any(len(rows) == MOST_CLIENTS for rows in by_method.values()):
         sentences.append(
             f"Of more than {MOST_CLIENTS} clients, that many are drawn, evenly chosen."
@@ -126,16 +116,14 @@ def _first_rounds(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {str(method): rows.drop(columns="method") for method, rows in methods}
 
 
-def _panel(methods: list[str], rows: pd.DataFrame, last: dict[str, int]) -> Panel:
+def _panel(methods: list[str], rows: pd.DataFrame) -> Panel:
     bars = [_bar(row) for row in rows.to_dict("records")]
     steps = sorted({float(seconds) for seconds in rows["closes"].dropna()})
     flights = len(steps) > 1 or "in flight" in set(rows["outcome"])
-    last_round = max(last.get(method, 0) for method in methods)
     ends = [bar.end for bar in bars]
     return Panel(
         names=methods,
         about=_about(bars, steps, flights),
-        left_out=_left_out(last_round, steps, flights),
         bars=bars,
         rows=1 + max(bar.row for bar in bars),
         steps=steps,
@@ -150,28 +138,6 @@ def _bar(row: dict[Any, Any]) -> Bar:
         if row[end] > row[begin]:
             phases.append((name, row[begin], row[end]))
     return Bar(int(row["place"]), str(row["client"]), phases, row["ends"], str(row["outcome"]))
-
-
-def _left_out(last: int, steps: list[float], flights: bool) -> str:
-    """Which rounds are left out, in words.
-
-    >>> _left_out(24, [3.0], False), _left_out(2, [3.0], False), _left_out(1, [3.0], False)
-    ('rounds 2 to 24 left out', 'round 2 left out', '')
-    >>> _left_out(147, [1.0, 2.0], True)
-    'steps 3 to 147 of the server left out'
-    """
-    shown = len(steps) if flights else 1
-    if last <= shown:
-        return ""
-    if flights:
-        singular = "step {} of the server left out"
-        plural = "steps {} of the server left out"
-    else:
-        singular = "round {} left out"
-        plural = "rounds {} left out"
-    if last == shown + 1:
-        return singular.format(last)
-    return plural.format(f"{shown + 1} to {last}")
 
 
 def _about(bars: list[Bar], steps: list[float], flights: bool) -> str:

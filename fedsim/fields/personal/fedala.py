@@ -29,7 +29,7 @@ def fedala(
     sends y − x. Its own model is the mixture. All v_i begin at the start model, all w_i at 1.
     The authors go on with the weights in a client's first round until its loss settles.
 
-    State: v_i and w_i, the upper leaves twice, for every client.    Sends: one model.
+    State: the upper layers twice more for every client, v_i and w_i.    Sends: one model.
 
     Args:
       weight_steps: steps on the weights in a round.

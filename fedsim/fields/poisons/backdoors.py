@@ -33,7 +33,7 @@ def backdoor(
     In the paper, poisoned copies are added to the samples; here they replace the samples, so that
     clients keep their sizes.
 
-    Knows: the clients' own samples.    Resists: few attackers under order statistics and selection;
+    Knows: the clients' own samples.    Defence: few attackers under order statistics and selection;
     a mean does not (`scenarios/robust/backdoor.yaml`). Cost: a copy of the samples, before
     training; a second test set. Needs: images or vectors with a label each, in memory.
 
@@ -107,7 +107,7 @@ def distributed_backdoor(
     are features in a row from the first one on. `attack_success` is over all test samples of other
     labels, with all bars.
 
-    Knows: the clients' own samples, and which part each of them has.    Resists: as `backdoor`.
+    Knows: the clients' own samples, and which part each of them has.    Defence: as `backdoor`.
     Cost: a copy of the samples, before training; a second test set.
     Needs: images or vectors with a label each, in memory.
 

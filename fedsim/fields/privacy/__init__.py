@@ -16,7 +16,7 @@ NAMES = {"accounting": ("epsilon", "noise_multiplier")}
 TITLES = {
     "privacy": ("privacy", "privacy {}"),
     "privacy.clip": ("bound on updates", "updates up to {}"),
-    "privacy.epsilon": ("ε", "ε {}"),
+    "privacy.epsilon": ("ε", "ε = {}"),
     "privacy.noise_multiplier": ("noise multiplier", "noise multiplier {}"),
     "privacy.mechanism": ("mechanism", "mechanism {}"),
 }

@@ -193,7 +193,8 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
     if axes.get_xscale() == "log":
         label += ", log"
     axes.set_xlabel(label)
-    _numbers(axes, looks, ends)
+    if len(ends) <= STRONG:  # more would lie on each other; their colours tell them apart
+        _numbers(axes, looks, ends)
 
 
 def _targets(axes: "Axes", picture: CostPicture, looks: Looks, target: str) -> None:

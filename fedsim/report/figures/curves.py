@@ -1,17 +1,19 @@
 """Accuracy and losses over the rounds, from the rows of `rounds.csv`."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fedsim.report.context import Context
+from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.pictures.curves import Curve, curves, drawn_each
 from fedsim.report.pictures.cut import without_outlier
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
+from fedsim.study.summary import is_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +69,7 @@ def pages_of_curves(rounds: pd.DataFrame, context: Context) -> list["Figure"]:
 
 
 def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
-    """A figure of a run or a comparison: test accuracy, if there is any, above the losses.
+    """A figure of a run or a comparison: the metric that is scored, above accuracy and losses.
 
     A line per method: a single seed as it is; of several their mean, with the range of three or
     more as a band. The mean is over rounds that all seeds reached; where a seed ended early each is
@@ -85,9 +87,9 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
     context = context.including(methods)
     by_variation = {}
     for variant, table in by_variant(rounds).items():
-        by_variation[variant] = tracks(table, (*COLUMNS, "diverged"))
+        by_variation[variant] = tracks(table, (context.metric, *COLUMNS, "diverged"))
     varied = "" not in by_variation
-    panels = _panels(by_variation, context.scenario, context.order)
+    panels = _panels(by_variation, context)
     all_tracks = _all_tracks(by_variation)
     limits = _round_limits(all_tracks)
 
@@ -100,7 +102,7 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
             axes.set_xlim(*limits)
             _fill(axes, panel, len(methods) > 1, log)
             _target(axes, panel, context.scenario, accurate="test_accuracy" in panels[0].columns)
-            title = _title(panel.variant, axes, across)
+            title = _title(context.words(panel.variant), axes)
             axes.set_title(title, loc="left", fontsize=drawing.SMALL, pad=2)
         if varied:
             _share_limits(all_axes)
@@ -200,22 +202,10 @@ def _abreast(panels: int) -> tuple[int, float]:
     return ABREAST[-1][1:]
 
 
-def _title(variant: str, axes: "Axes", across: int) -> str:
-    """The variation above a panel; with others beside it, by the last words of its paths."""
-    most = int(axes.get_position().width * drawing.WIDE / LETTER)
-    if across > 1:
-        variant = ", ".join(map(_last_word, variant.split(", ")))
-    return drawing.literal(variant, max(most, 8))
-
-
-def _last_word(setting: str) -> str:
-    """A setting without the start of its path.
-
-    >>> _last_word("fleet.malicious=0.2"), _last_word("a.b")
-    ('malicious=0.2', 'b')
-    """
-    path, equals, value = setting.partition("=")
-    return f"{path.rpartition('.')[2]}{equals}{value}"
+def _title(variation: str, axes: "Axes") -> str:
+    """The variation above a panel, in as many lines as it needs."""
+    letters = int(axes.get_position().width * drawing.WIDE / LETTER)
+    return textwrap.fill(drawing.literal(variation, 200), max(letters, 8))
 
 
 def _share_limits(all_axes: Sequence["Axes"]) -> None:
@@ -261,31 +251,29 @@ def _pale_ends(panel: Panel) -> list[tuple[int, float, float]]:
     return ends
 
 
-def _panels(
-    by_variation: Mapping[str, list[Track]], scenario: Mapping[str, Any], methods: Sequence[str]
-) -> list[Panel]:
-    """A panel per variation; where nothing varies one of the accuracy, and one or two of losses.
+def _panels(by_variation: Mapping[str, list[Track]], context: Context) -> list[Panel]:
+    """A panel of the metric per variation; where nothing varies one per column, the metric first.
 
     Args:
       by_variation: the rows of all methods.
-      scenario: of the run.
-      methods: in the order of the result.
+      context: what is shown.
     """
+    methods = context.order
     all_tracks = _all_tracks(by_variation)
     columns = []
     if all_tracks:
-        columns = [name for name in COLUMNS if name in all_tracks[0].values]
+        ordered = dict.fromkeys([context.metric, *COLUMNS])
+        columns = [name for name in ordered if name in all_tracks[0].values]
     losses = [name for name in columns if name.endswith("loss")]
-    loss = UNITS.get(scenario.get("model", {}).get("loss") or "", "loss per sample")
-    labels = {"test_accuracy": "test accuracy (share)"}
+    loss = UNITS.get(context.scenario.get("model", {}).get("loss") or "", "loss per sample")
+    labels = {name: axis_label(name) for name in columns}
     for name in losses:
         labels[name] = f"{name.split('_')[0]} {loss}"
     if not columns:
         return [Panel((), "loss per sample", [])]
 
     if "" not in by_variation:
-        metric = scenario.get("evaluate", {}).get("metric")
-        column = metric if metric in columns else columns[0]
+        column = columns[0]
         panels = []
         for variant, variant_tracks in by_variation.items():
             variant_curves = curves(variant_tracks, [column], methods)
@@ -318,7 +306,7 @@ def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
             look["color"] = marks.line_of(TRAIN)["color"]
         _curve(axes, curve, look, several)
     axes.set_ylabel(panel.label)
-    _scales(axes, log="test_accuracy" not in panel.columns and (log or _wide([panel])))
+    _scales(axes, log=not any(map(is_share, panel.columns)) and (log or _wide([panel])))
     if shared:
         drawn = {line.get_label(): line for line in axes.lines}
         lines = []

@@ -1,5 +1,6 @@
 """Paired differences to the baseline as a forest plot."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ LINE = 0.17  # inches of a row
 BETWEEN = 0.42  # inches between two panels
 FRAME = 1.1  # inches of title, small print and axis, about
 LONGEST = 34  # letters of a method's name, at most
+LETTERS = 58  # of a line of a title
+TITLE_LINE = 0.12  # inches of a further line of a title
 
 
 def pages_of_differences(compared: Sequence[Row], context: Context) -> list["Figure"]:
@@ -68,11 +71,16 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
     for forest in drawn:
         longest = max(longest, *map(len, _names(forest.rows, context)))
     left = min(0.3 + 0.052 * longest, 1.9)
+    lines = max(-(-len(forest.title) // LETTERS) for forest in drawn)
+    gap = BETWEEN + TITLE_LINE * max(lines - 1, 0)
+    look = {"fontsize": SMALL, "pad": 2}
     with style():
-        figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=BETWEEN)
+        figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=gap)
         for axes, forest in zip(panels, drawn, strict=True):
             _draw(axes, forest.rows, context)
-            axes.set_title(literal(forest.variant, 60), loc="left", fontsize=SMALL, pad=2)
+            place = axes.get_position()  # a title begins at the left of the figure
+            title = textwrap.fill(literal(forest.title, 2 * LETTERS), LETTERS)
+            axes.set_title(title, x=(0.02 - place.x0) / place.width, loc="left", **look)
         better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure

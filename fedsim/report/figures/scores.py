@@ -17,6 +17,7 @@ from fedsim.report.pictures.scores import (
 )
 from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.study.summary import distinct, in_words, is_share, values_of, worst
+from fedsim.study.words import axis_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,16 +91,17 @@ def figure_of_scores(
     with drawing.style():
         foot = drawing.FOOT + marks.legend_inches(keys)
         figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
-        _scale(axes, sorted(distinct(rows, path)), path)
+        _scale(axes, sorted(distinct(rows, path)), axis_name(path, context.scenario))
         ends = []
         for method in methods:
             rank = context.rank_of(method)
             ends += _curve(axes, by_method[method], path, rank, crosses.get(method))
         axes.set_ylabel(axis_label(metric))
-        cut_up([axes], _numbers(by_method, methods), methods)
         if is_share(metric):
             low, high = axes.get_ylim()
             axes.set_ylim(max(low, -0.02), min(high, 1.02))
+        else:
+            cut_up([axes], _numbers(by_method, methods), methods)
         if start is not None:
             drawing.level_line(axes, start, label="untrained")
             drawing.line_text(axes, 0.01, start, "untrained", va="bottom")
@@ -138,19 +140,19 @@ def _note(rows: Sequence[Row], metric: str, variation: str, crosses: bool) -> st
     return "; ".join(notes)
 
 
-def _scale(axes: "Axes", values: Sequence[float], path: str) -> None:
+def _scale(axes: "Axes", values: Sequence[float], name: str) -> None:
     """Set the lower axis: logarithmic where its values grow by factors, with a tick at every value.
 
     Args:
       axes: to set.
       values: of the axis, rising.
-      path: of the axis.
+      name: of the axis.
     """
     from matplotlib.ticker import NullLocator
 
     low = values[0]
     high = values[-1]
-    label = drawing.literal(path, 50)
+    label = drawing.literal(name, 50)
     if is_geometric(values):
         label += ", log"
         axes.set_xscale("log")

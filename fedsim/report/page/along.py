@@ -106,7 +106,9 @@ def _picture(
         for row in method_rows:
             method_ends += _ends(row)
         ends.append(method_ends)
-    y = axis(without_outlier(ends), HEIGHT - BOTTOM, TOP, is_share(context.metric))
+    is_whole = is_share(context.metric)  # a method that fails is then no reason to cut the axis
+    numbers = [end for of_method in ends for end in of_method]
+    y = axis(numbers if is_whole else without_outlier(ends), HEIGHT - BOTTOM, TOP, is_whole)
     label = f"{name}, logarithmic" if x.log else name
 
     elements = [_grid(x, y, values, label)]

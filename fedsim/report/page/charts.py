@@ -17,7 +17,7 @@ from fedsim.report.page.opening import ROUNDS, SECONDS, TITLES
 from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.curves import Curve, curves
 from fedsim.report.series import by_variant, tracks
-from fedsim.study.summary import is_share
+from fedsim.study.summary import in_words, is_share
 
 METRICS = {
     "test_accuracy": "test accuracy",
@@ -57,7 +57,7 @@ class Panels(NamedTuple):
 
 def column_in_words(metric: str) -> str:
     """A column of `rounds.csv` in words."""
-    return METRICS.get(metric, metric.replace("_", " "))
+    return METRICS.get(metric, in_words(metric))
 
 
 def charts(
@@ -82,7 +82,7 @@ def charts(
     rounds = _with_entropy(rounds)
     tables = by_variant(rounds)
     directions = [name for name, _ in byte_axes(rounds)]
-    for metric in sorted(METRICS, key=lambda name: name != context.metric):
+    for metric in filter(None, dict.fromkeys([context.metric, *METRICS])):
         panels = _panels(tables, metric, [*classes], context)
         if panels is None:
             continue

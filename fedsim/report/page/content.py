@@ -117,11 +117,14 @@ def _first_screen(
     over = not unfinished_mark(sources[0].record)
     rounds = rounds_of_one(sources, result)
     findings = [line for section in added for line in section.lines]
-    lines = [*findings, *lines_of(sources, result)]
+    headline, *lines = [*findings, *lines_of(sources, result)]
+    statistics = ""
+    if result.baseline and lines and not findings:
+        statistics, *lines = lines
 
     variants = {row.get("variant") for row in result.runs}
     several = len(context.order) > 1 or len(variants) > 1
-    dots = None
+    dots = []
     shown = []
     if several and not by_attack(result.runs):
         dots = pictures.scores(
@@ -131,9 +134,10 @@ def _first_screen(
         shown = numbers(result.runs, rounds, over)
     records = [(source.label, source.record) for source in sources]
     return {
-        "headline": lines[0],
+        "headline": headline,
+        "statistics": statistics,
         "audited": findings_of_fields(result.runs, context.words),
-        "lines": [*lines[1:], *endings.notes(records)],
+        "lines": [*lines, *endings.notes(records)],
         "numbers": shown,
         "dots": dots,
     }
@@ -189,13 +193,13 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     sections = (
         ("result", "Result", True),
+        ("table", "All numbers", content["table"]),
         ("attacks", "Attacks", content["attacks"]),
         ("along", "Scores", content["along"]),
         *((section.anchor, section.title, section.first) for section in content["added"]),
         ("curves", "Curves", content["groups"]),
         *of_costs,
         *((section.anchor, section.title, not section.first) for section in content["added"]),
-        ("table", "All numbers", content["table"]),
         ("differences", "Differences", content["forests"].shown),
         ("clients", "Clients", content["spreads"].shown or content["left_out"]),
         ("setting", "What was run", True),

@@ -21,6 +21,8 @@ from fedsim.report.results import Row
 from fedsim.study.cost_axes import CostAxis
 from fedsim.study.summary import in_words, is_share
 
+SPACE = 16  # pixels between two numbers in a picture, at least
+
 
 class CostPart(NamedTuple):
     """The scores and costs of one variation, as the template takes them.
@@ -135,8 +137,9 @@ def _front(picture: CostPicture) -> Markup:
         corners.append(f"{x.at(spent):.1f} {y.at(shown):.1f}")
     if corners:
         elements.append(element("path", class_="front", d=f"M{'L'.join(corners)}"))
+    numbered = _numbered(picture.finite, x, y)
     for point in reversed(picture.finite):
-        elements.append(_point(picture, point, x, y))
+        elements.append(_point(picture, point, x, y, point.number in numbered))
     return element(
         "svg",
         *elements,
@@ -145,6 +148,19 @@ def _front(picture: CostPicture) -> Markup:
         role="img",
         aria_label=f"{in_words(picture.metric)} by {label}",
     )
+
+
+def _numbered(points: Sequence[Point], x: Axis, y: Axis) -> set[int]:
+    """The points whose number has space beside it, those of the front first; the table has all."""
+    placed: list[tuple[float, float]] = []
+    numbers = set()
+    for point in sorted(points, key=lambda point: (not point.front, point.rank)):
+        left = float(x.at(point.cost))
+        top = float(y.at(point.mean))
+        if all(abs(left - a) > SPACE or abs(top - b) > SPACE for a, b in placed):
+            placed.append((left, top))
+            numbers.add(point.number)
+    return numbers
 
 
 def _cost_axis(picture: CostPicture) -> Axis:
@@ -200,8 +216,8 @@ def _cut_mark(point: Point, x: float, y: Axis, number: float) -> Markup:
     )
 
 
-def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
-    """A method: its point, the interval of its mean, and its number."""
+def _point(picture: CostPicture, point: Point, x: Axis, y: Axis, numbered: bool) -> Markup:
+    """A method: its point, the interval of its mean, and its number if that has space."""
     cost = x.at(point.cost)
     mean = y.at(point.mean)
     spent = picture.axis.tick(point.cost)
@@ -221,6 +237,7 @@ def _point(picture: CostPicture, point: Point, x: Axis, y: Axis) -> Markup:
         high = y.at(min(point.high, y.high))
         elements.append(element("line", x1=cost, x2=cost, y1=low, y2=high))
     elements.append(element("circle", cx=cost, cy=mean, r="4"))
-    elements.append(element("text", str(point.number), x=cost + 6, y=mean - 5))
+    if numbered:
+        elements.append(element("text", str(point.number), x=cost + 6, y=mean - 5))
     fill = "filled" if point.front else "open"
     return element("g", *elements, class_=f"point {fill} {colour_class(point.rank)}")

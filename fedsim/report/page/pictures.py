@@ -35,6 +35,8 @@ SCORES = {
     "own": "{} on the clients' own test samples",
 }
 
+TOGETHER = 3  # variations that share a picture
+
 Standings = Mapping[str, Sequence[Standing]]
 """the standings of methods by variation"""
 
@@ -45,11 +47,12 @@ def scores(
     baseline: str | None,
     chance: Mapping[str, float],
     context: Context,
-) -> Strips | None:
-    """The dot plot of final scores: a row per method, a mark per variation.
+) -> list[tuple[str, Strips]]:
+    """The dot plots of final scores, each with its title: a row per method, a mark per variation.
 
-    The baseline is a line through all rows, and so is guessing where scores come near to it. Shapes
-    tell variations apart, colours methods.
+    Up to three variations share a picture, in which shapes tell them apart and colours methods; of
+    more, each has a picture of its own, on the same axis. The baseline is a line through all rows,
+    and so is guessing where scores come near to it.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -63,7 +66,43 @@ def scores(
     for seed_values in by_seed.values():
         finite += filter(math.isfinite, seed_values)
     if not finite:
-        return None
+        return []
+    parts: list[tuple[str, Standings]] = [("", standings)]
+    if len(standings) > TOGETHER:
+        parts = [(context.words(name), {name: group}) for name, group in standings.items()]
+    rows = [_score_rows(part, by_seed, baseline, context) for _, part in parts]
+    numbers = [strips.numbers_of(row.marks) for of_part in rows for row in of_part]
+    spanned = without_outlier(numbers)
+    lowest = min(spanned) - 0.02
+    levels = {level for level in chance.values() if level >= lowest}
+    x = strips.percent_axis([*spanned, *levels], share=is_share(context.metric))
+    evaluations = [row["k"] for row in summary if row.get("k")]
+    k = evaluations[0] if evaluations else ""
+    label = SCORES[context.score].format(column_in_words(context.metric), k=k)
+
+    guesses: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
+    pictures = []
+    for (title, part), of_part in zip(parts, rows, strict=True):
+        lines = [*guesses, *_baseline_lines(part, baseline, context)]
+        keys = _score_keys(list(part), baseline, levels, context) if not pictures else []
+        pictures.append((title, strips.marks_picture(of_part, x, label, lines, keys)))
+    return pictures
+
+
+def _score_rows(
+    standings: Standings,
+    by_seed: Mapping[tuple[str, str], Sequence[float]],
+    baseline: str | None,
+    context: Context,
+) -> list[Line]:
+    """The rows of a picture: the means of every method.
+
+    Args:
+      standings: the standings of methods under the variations of the picture.
+      by_seed: the scores of all seeds by method and variation.
+      baseline: the method that the others are compared with, if any.
+      context: what is shown.
+    """
     rows = []
     for method in context.order:
         marks = []
@@ -78,20 +117,7 @@ def scores(
             marks.append(mark)
         note = "baseline" if method == baseline else context.note_of(method)
         rows.append(Line(method, note, _colour(method, context), marks))
-
-    numbers = [strips.numbers_of(row.marks) for row in rows]
-    spanned = without_outlier(numbers)
-    lowest = min(spanned) - 0.02
-    levels = {level for level in chance.values() if level >= lowest}
-    x = strips.percent_axis([*spanned, *levels], share=is_share(context.metric))
-
-    lines: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
-    lines += _baseline_lines(standings, baseline, context)
-    evaluations = [row["k"] for row in summary if row.get("k")]
-    k = evaluations[0] if evaluations else ""
-    label = SCORES[context.score].format(column_in_words(context.metric), k=k)
-    keys = _score_keys(list(standings), baseline, levels, context)
-    return strips.marks_picture(rows, x, label, lines, keys)
+    return rows
 
 
 def _standing_of(method: str, standings: Sequence[Standing]) -> Standing | None:
@@ -122,7 +148,7 @@ def _baseline_lines(
         for standing in of_variant:
             mean = standing.mean
             if standing.method == baseline and mean is not None and math.isfinite(mean):
-                dash = f"b{index % strips.BASE_LINES}"
+                dash = f"b{index}"
                 lines.append((mean, f"base {dash} {_colour(standing.method, context)}"))
     return lines
 
@@ -138,7 +164,7 @@ def _score_keys(
     # Of an unfinished comparison the baseline may have no row yet.
     if baseline is not None and baseline in context.order:
         open_mark = strips.symbol(0, filled=False)
-        keys.append((open_mark, f"open: no significant difference from {baseline}"))
+        keys.append((open_mark, f"open: no clear difference from {baseline}"))
         line = strips.line_symbol(f"base b0 {_colour(baseline, context)}")
         keys.append((line, f"{baseline}, the baseline"))
     if levels:
@@ -169,7 +195,7 @@ def _score_mark(
     text = "diverged"
     if math.isfinite(standing.mean):
         mean = standing.mean
-        text = _brief(mean)
+        text = brief(mean)
     title = f"{variation}: {text}" if variation else text
 
     low, high = interval(np.array(seeds)) or (None, None)
@@ -205,12 +231,12 @@ def _ending(standing: Standing | None) -> str:
     return "failed"
 
 
-def _brief(value: float, sign: str = "") -> str:
+def brief(value: float, sign: str = "") -> str:
     """A number with three decimals, a large one with three digits.
 
     A difference that would be zeros has one digit.
 
-    >>> _brief(0.25), _brief(0.25, sign="+"), _brief(-0.0003, sign="+")
+    >>> brief(0.25), brief(0.25, sign="+"), brief(-0.0003, sign="+")
     ('0.250', '+0.250', '-0.0003')
     """
     form = ".3f" if abs(value) < 1000 else ".3g"
@@ -254,7 +280,7 @@ def _forest(forest: Forest, context: Context) -> Strips:
 def _difference_mark(row: Difference) -> Mark:
     if row.mean is None:
         return strips.empty_mark(f"{row.method}: no finite difference")
-    text = _brief(row.mean, sign="+")
+    text = brief(row.mean, sign="+")
     title = text
     if row.low is not None:
         title += f", 95 % {row.low:+z.4g} to {row.high:+z.4g}, p = {row.p:.2g} after Holm"

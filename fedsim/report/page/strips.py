@@ -17,15 +17,12 @@ from fedsim.report.pictures.cut import without_outlier
 # of an axis, in percent of the strip
 BEGIN = 1.5
 END = 98.5
-BASE_LINES = 4  # dashes of the baseline's lines, b0 to b3
 FEW_TICKS = 3  # that have space on any screen
 SHAPES = (
     element("circle", r="5"),
     element("rect", x="-4.5", y="-4.5", width="9", height="9"),
     element("path", d="M0-6.2L6.2 0L0 6.2L-6.2 0Z"),
     element("path", d="M0-6L5.6 4H-5.6Z"),
-    element("path", d="M0 6L5.6-4H-5.6Z"),
-    element("path", d="M-5-5L5 5M5-5L-5 5"),
 )
 
 

@@ -47,7 +47,7 @@ def table_of(
     rows = [_score_first(row) for row in rows]
     methods = [str(row["method"][1]) for row in rows]
     columns = list(rows[0])
-    titles = {"score": _score_title(runs, context), "variant": "variation", "tuned": "chosen"}
+    titles = {"score": _score_title(runs, context), "variant": "condition", "tuned": "chosen"}
     if "variant" in columns:
         _in_words(rows, "variant", context.words)
     if "tuned" in columns:
@@ -65,7 +65,7 @@ def table_of(
         numbers -= 1
     head = [titles.get(column, column) for column in columns]
     score_index = columns.index("score")
-    counted = "variations" if "variant" in columns else "rows"
+    counted = "conditions" if "variant" in columns else "rows"
 
     def title(method: str, of_method: Sequence[Sequence[Cell]]) -> str:
         """The title of a method's rows where the table is folded."""

@@ -72,7 +72,7 @@ def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], context: Co
     return Grid(
         title=title,
         methods=methods,
-        attacks=[context.words(attack).removesuffix(" on the wire") for attack in attacks],
+        attacks=[context.words(attack) for attack in attacks],
         means=means,
         shades=_shares(np.where(np.isfinite(gains), gains, np.nan)),
         worst=gains == np.fmin.reduce(gains, axis=1, keepdims=True),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from fedsim.disk.tables import Record
+from fedsim.report.page.pictures import brief
 from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, path
 from fedsim.report.page.scales import axis
 from fedsim.report.page.strips import (
@@ -112,7 +113,7 @@ def _apart(row: Record) -> Mark:
     if row["difference"] is None:
         return empty_mark(row["note"] or "no difference")
     p = row["p_adjusted"]
-    text = f"{row['difference']:+z.3f}"
+    text = brief(row["difference"], sign="+")
     title = text
     if row["ci_low"] is not None:
         title += f" ({row['ci_low']:+z.4f} to {row['ci_high']:+z.4f})"

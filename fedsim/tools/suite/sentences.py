@@ -10,7 +10,7 @@ from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.standings import OUTSIDE
 from fedsim.study.statistics import smallest_p
 from fedsim.study.summary import in_words
-from fedsim.study.words import count
+from fedsim.study.words import count, others_of
 from fedsim.tools.suite.analysis import Analysis
 from fedsim.tools.suite.statistics import Pair, seeds_needed
 from fedsim.types.client import ALONE
@@ -36,20 +36,21 @@ def headline(analysis: Analysis) -> str:
         return NOT_COMPARED
     best, mean = _best(analysis)
     tasks = count(len(analysis.common), "task")
-    start = f"Over {tasks}, {best} has the best mean {in_words(analysis.metric)}, {mean:.4g}"
+    if len(analysis.common) < len(analysis.tasks):
+        tasks = f"{len(analysis.common)} of {len(analysis.tasks)} tasks"
     few = too_few(analysis.across)
     if few:
-        return f"{start}; {few}."
+        return f"Over {tasks}, no clear difference: {few}."
 
     pairs = _pairs_of(best, analysis.across)
     apart = [pair for pair in pairs if pair.told_apart]
+    metric = in_words(analysis.metric)
     if not apart:
-        return f"{start}, but is not told apart from any other method ({_smallest(pairs)})."
-    text = f"{start}, significantly better than {_others(apart, best)} ({_largest(apart)})"
-    still_open = [pair for pair in pairs if not pair.told_apart]
-    if still_open:
-        text += f"; it is not told apart from {_others(still_open, best)}"
-    return f"{text}."
+        return f"Over {tasks}, no clear difference from {best}, the best mean: {metric} {mean:.3g}."
+    others = _others(apart, best)
+    if len(apart) > 2:
+        others = others_of(len(apart), len(pairs))
+    return f"Over {tasks}, {best} beats {others}: mean {metric} {mean:.3g}."
 
 
 def across_lines(analysis: Analysis) -> list[str]:
@@ -62,10 +63,7 @@ def across_lines(analysis: Analysis) -> list[str]:
         beaten = _beaten_by(method, analysis.across)
         if beaten and method != best:
             others = _others(beaten, method)
-            lines.append(
-                f"Over the tasks, {method} is significantly better than {others} "
-                f"({_largest(beaten)})."
-            )
+            lines.append(f"Over the tasks, {method} beats {others} ({_largest(beaten)}).")
     if not all(pair.told_apart for pair in analysis.across):
         lines.append(NOT_EQUAL)
     return lines
@@ -133,7 +131,7 @@ def _in_task(pairs: Sequence[Pair]) -> str:
         if beaten:
             parts.append(f"{method} is better than {_others(beaten, method)} ({_largest(beaten)})")
     if not parts:
-        return f"no two methods are told apart ({_smallest(pairs)})"
+        return "no clear difference"
     return "; ".join(parts)
 
 
@@ -166,10 +164,3 @@ def _largest(pairs: Sequence[Pair]) -> str:
     values = [pair.p_adjusted for pair in pairs if pair.p_adjusted is not None]
     sign = "=" if len(values) == 1 else "≤"
     return f"p {sign} {max(values):.2g} after Holm"
-
-
-def _smallest(pairs: Sequence[Pair]) -> str:
-    """The smallest p of pairs that are not significant, after Holm."""
-    values = [pair.p_adjusted for pair in pairs if pair.p_adjusted is not None]
-    sign = "=" if len(values) == 1 else "≥"
-    return f"p {sign} {min(values):.2g} after Holm"

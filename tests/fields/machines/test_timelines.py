@@ -279,17 +279,14 @@ def test_clients_are_told_apart_by_how_often_they_took_part():
     )
 
 
-def test_who_does_what_names_the_rounds_that_it_leaves_out_and_why():
+def test_who_does_what_says_once_what_is_drawn():
     rows = []
     for method, steps in (("sync", [3.0]), ("async", [1.0, 2.0])):
         for place, closes in enumerate(steps * 2):
             bar = {"place": place, "client": place, "begins": 0.0, "trains": 0.1, "sends": 0.5}
             bar |= {"ends": 0.9, "closes": closes, "outcome": "joined"}
             rows += [{"method": method, "seed": seed, **bar} for seed in (0, 1)]
-    rounds = pd.DataFrame({"method": ["sync", "async"], "round": [24, 147]})
-    shown = shown_of(pd.DataFrame(rows), ["sync", "async"], rounds)
-    about = [panel["about"] for panel in shown["panels"]]
-    assert about[0] == "2 of 2 count; rounds 2 to 24 left out"
-    assert about[1].endswith("; steps 3 to 147 of the server left out")
-    assert shown["omissions"] == [WHY, "Seed 0 is drawn, 1 of 2 seeds are left out."]
+    shown = shown_of(pd.DataFrame(rows), ["sync", "async"])
+    assert shown["panels"][0]["about"] == "2 of 2 count"
+    assert shown["omissions"] == [WHY, "Of 2 seeds, seed 0 is drawn."]
     assert "who waits for whom" in WHY

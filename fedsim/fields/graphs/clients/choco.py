@@ -21,7 +21,7 @@ def choco(codec: Codec | None = None, gamma: Annotated[float, Gt(0), Le(1)] = 1.
     x_i ← y_i + γ Σ_j W_ij (x̂_j − x̂_i), from x̂_i = 0. In rounds without mixing (`every`), nodes
     train alone, and x̂_i stays. Without a codec and with γ = 1: `sgd`.
 
-    State: x̂_i, one model a node.    Sends: what the codec makes of one model.
+    State: a second model for every client, x̂_i.    Sends: what the codec makes of one model.
     Needs: a `topology` whose links go both ways.
 
     Args:

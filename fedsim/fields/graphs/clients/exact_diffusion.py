@@ -14,7 +14,7 @@ def exact_diffusion() -> Client:
     ψ_i⁺ = x_i − η ∇f_i(x_i) ;  φ_i = ψ_i⁺ + x_i − ψ_i ;  x_i ← (φ_i + Σ_j W_ij φ_j)/2, from
     ψ_i = x_i. On a fixed graph, a constant η reaches the optimum, whatever the nodes' data.
 
-    State: ψ_i, one model a node.    Sends: one model.
+    State: a second model for every client, ψ_i.    Sends: one model.
     Needs: a `topology` whose links go both ways.
 
     References:

@@ -1,0 +1,108 @@
+"""What `worst.csv` and `breakdown.csv` say: what attacks leave, and where methods break down."""
+
+from fedsim.study.breakdown import MALICIOUS_AXIS, without_path
+from fedsim.study.claims import FALLS, WORST_CASE, Claim, Finding
+from fedsim.study.findings import Findings
+from fedsim.study.headline import with_few_seeds
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
+from fedsim.study.standings import too_few
+from fedsim.study.summary import grouped, in_words, values_of, variation_of
+from fedsim.study.words import others_of
+from fedsim.study.worst_case import split_attack
+
+WORST_OF = "Under the worst of {attacks} attacks"
+KEEPS = "{worst}, {method} keeps most: {metric} {mean}"
+NO_CLEAR_DIFFERENCE = "No clear difference under {attacks} attacks"
+EACH_KEEPS = "{metric} {mean} with {method} ({attack}), {last_mean} with {last} ({last_attack})"
+BETTER_THAN = "; p < 0.05 after Holm against {others}"
+
+HOLDS = "{methods} hold{s} longest: up to {share}"
+NONE_GAINS = "No method clearly gains from training"
+HALF_LOST = "half of the gain from training is lost, by the means: {losing}"
+FROM = "{method} from {share}"
+
+
+def worst_case_findings(findings: Findings) -> list[Finding]:
+    """Return what the best method keeps under its worst attack, where the comparison asks."""
+    asked, _ = split_attack(findings.asked)
+    groups = grouped(findings.rows("worst"), key=variation_of)
+    if len(groups.get(asked, ())) < 2:
+        return []
+    best, *others = groups[asked]
+    worst = WORST_OF.format(attacks=best["attacks"])
+    last = others[-1]
+    fields = {
+        "method": best["method"],
+        "metric": in_words(best["metric"]),
+        "mean": findings.score_text(best["mean"]),
+    }
+    numbers = EACH_KEEPS.format(
+        **fields,
+        attack=findings.words(best["attack"]),
+        last=last["method"],
+        last_mean=findings.score_text(last["mean"]),
+        last_attack=findings.words(last["attack"]),
+    )
+
+    claims = []  # one for every method that is significantly worse
+    for row in others:
+        p = row["p_adjusted"]
+        if p is not None and p < SIGNIFICANCE_LEVEL:
+            claims.append(Claim(WORST_CASE, best["method"], row["method"], asked, p))
+    if claims:
+        text = KEEPS.format(worst=worst, **fields)
+        numbers += BETTER_THAN.format(others=others_of(len(claims), len(others)))
+    else:
+        text = NO_CLEAR_DIFFERENCE.format(attacks=best["attacks"])
+        pairs = sum(len(group) * (len(group) - 1) // 2 for group in groups.values())
+        if too_few(best["seeds"], pairs):
+            text = with_few_seeds(text, best["seeds"], pairs)
+    return [Finding(text, numbers, claims, where=findings.words(asked))]
+
+
+def breakdown_findings(findings: Findings) -> list[Finding]:
+    """Return which method keeps half of its gain up to the largest share of malicious clients.
+
+    Of several attacks the worst one counts.
+    """
+    asked, _ = split_attack(without_path(findings.asked, MALICIOUS_AXIS))
+    groups = grouped(findings.rows("breakdown"), key=lambda row: split_attack(variation_of(row))[0])
+    if asked not in groups:
+        return []
+    by_method = grouped(groups[asked], key=lambda row: row["method"])
+
+    holds: dict[str, float] = {}  # up to which share, the largest first
+    losing: list[tuple[float, str]] = []
+    for method, rows in by_method.items():
+        falls = values_of(rows, "falls")
+        held = values_of(rows, "holds")
+        if len(held) == len(rows):
+            holds[method] = min(held)
+        if falls:
+            losing.append((min(falls), method))
+    attacks = max(map(len, by_method.values()))
+    where = findings.words(asked)
+    if not holds:
+        return [Finding(NONE_GAINS, where=where)]
+
+    largest = max(holds.values())
+    longest = [method for method, share in holds.items() if share == largest]
+    methods = longest[0]
+    if len(longest) > 1:
+        methods = f"{len(longest)} of {len(by_method)} methods"
+    text = HOLDS.format(
+        methods=methods,
+        s="s" if len(longest) == 1 else "",
+        share=findings.words(f"{MALICIOUS_AXIS}={largest:g}"),
+    )
+    if attacks > 1:
+        text = f"{WORST_OF.format(attacks=attacks)}, {text}"
+    lost = []
+    for share, method in sorted(losing):
+        words = findings.words(f"{MALICIOUS_AXIS}={share:g}")
+        lost.append(FROM.format(method=method, share=words))
+    numbers = HALF_LOST.format(losing=", ".join(lost) or "by no method")
+    gaining = dict.fromkeys([*holds, *(method for _, method in losing)])
+    claims = [Claim(FALLS, method, "", asked, None) for method in gaining]
+    named = attacks == 1
+    return [Finding(text, numbers, claims, begins_with_name=named, where=where)]
