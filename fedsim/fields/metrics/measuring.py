@@ -43,6 +43,8 @@ def measure(metric: Any, targets: Any, outputs: Any, weights: Any = None) -> flo
     if weights is not None:
         samples.weights = _weights(weights, len(samples.targets))
     _require_fit(made, samples)
+    if not len(samples.targets):
+        return math.nan
     if made.targets == "classes":
         for key, text in of_classes(section.kind, made, list(range(samples.classes))):
             raise argument_error(COMMAND, dotted(("metric", *key)), text)
