@@ -62,6 +62,7 @@ TITLES = {  # family -> heading, and its position in a scenario
     "link": ("Links", "`fleet.links`"),
     "availability": ("Availability", "`fleet.availability`"),
     "mechanism": ("Noise mechanisms", "`privacy.mechanism`"),
+    "metric": ("Metrics", "`evaluate.metrics`"),
     "topology": ("Topologies", "`topology:`, in place of `server:` and `cohort:`"),
     "model": ("Models", "`model:`"),
     "adapter": ("Adapters", "`model.adapter`"),

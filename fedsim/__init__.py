@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from fedsim.errors import ScenarioError as ScenarioError
     from fedsim.fields.graphs.section import mixing as mixing
     from fedsim.fields.graphs.topology import spectral_gap as spectral_gap
+    from fedsim.fields.metrics.measuring import measure as measure
+    from fedsim.fields.metrics.metric import metric as metric
     from fedsim.fields.privacy.accounting import epsilon as epsilon
     from fedsim.fields.privacy.accounting import noise_multiplier as noise_multiplier
     from fedsim.models import as_model as as_model

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedsim.engine.own_work import OwnWork
     from fedsim.engine.pipeline import Pipeline
     from fedsim.engine.program import Program
+    from fedsim.engine.scoring.rows import Measures
     from fedsim.engine.sending import Sender
     from fedsim.engine.server import Server
     from fedsim.engine.server_records import ServerState
@@ -153,6 +154,8 @@ class Field(NamedTuple):
       serves: (parts, that key, setting) -> the parts of the program.
       beside: (spec) -> name -> (server) -> variables that are scored beside the server's own, in
         columns `NAME/test_accuracy` and so on.
+      measures: (spec, names of the classes) -> what is measured of a model's outputs on a set, in
+        columns `test_NAME` and so on; None: nothing.
       cohort: (scenario, cohort, clients that can be drawn) -> the cohort that is drawn.
       planned: (facts) -> what it plans, of all seeds; None: nothing.
       conditions: (conditions, setting) -> those of a seed's plan; only where something is planned.
@@ -199,6 +202,7 @@ class Field(NamedTuple):
     server: Callable[[Any], Hashable] = nothing
     serves: Callable[[ServerParts, Any, ServerSetting], ServerParts] | None = None
     beside: Callable[[Any], dict[str, Callable[[ServerState], Shared]]] = no_sections
+    measures: Callable[[Any, Sequence[Any]], Measures | None] = nothing
     cohort: Callable[[Scenario, Cohort, int], Cohort] = lambda scenario, cohort, eligible: cohort
     planned: Callable[[Facts], Any] = nothing
     conditions: Callable[[Conditions, SeedSetting], Conditions] | None = None

@@ -245,15 +245,16 @@ def _program(
     setting = ProgramSetting(spec, server, inputs.training_inputs)
 
     # An evaluation reads the model once for every sample of the largest set to score on.
-    scored = of_first_seed(inputs.federations).scored
-    samples = max(len(x) for x, _ in scored.values())
+    federation = of_first_seed(inputs.federations)
+    samples = max(len(x) for x, _ in federation.scored.values())
     model_bytes = tree.nbytes(with_all_leaves(inputs.shapes)["params"])
     evaluation_threads = useful_threads(samples * model_bytes)
 
+    measures = first_answer(lambda field: field.measures(spec, federation.label_names))
     return Program(
         mesh=mesh(trained.lanes, lane_devices, layout.shards),
         server=server,
-        evaluate=evaluator(scoring_of(trained.task)),
+        evaluate=evaluator(scoring_of(trained.task, measures)),
         evaluation_threads=evaluation_threads,
         task=trained.task,
         width=layout.width,
@@ -267,6 +268,7 @@ def _program(
             for field in fields().values()
             for name, variables in field.beside(spec).items()
         },
+        measures=measures,
         own_work=first_answer(lambda field: field.own_work(setting)),
         trains_alone="solo" in trained.client.needs,
         tuning_mesh=tuning_mesh,

@@ -3,7 +3,7 @@
 Every function yields problems: a path, and what is wrong there and what to do.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 
@@ -14,9 +14,9 @@ from fedsim.assemble.traits import Reason, Voice
 from fedsim.fleet import Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
-from fedsim.scenario.index import METRIC, NEED, missing_field, refusal
+from fedsim.scenario.index import NEED, SCORE, missing_field, refusal
 from fedsim.scenario.reader import KeyPath
-from fedsim.scenario.sections import Malicious
+from fedsim.scenario.sections import METRICS, Malicious
 from fedsim.types.client import POOLED
 
 # What a client method may need of samples and model, besides `solo` and `no KEY`.
@@ -69,12 +69,14 @@ def foreign_metric(facts: Facts) -> Findings:
     """A metric for other labels than the samples have; one of clients without scores."""
     metric = facts.spec.evaluate.metric
     classes = facts.classes
-    if field := missing_field(METRIC, metric):
+    if field := missing_field(SCORE, metric):
         yield ("evaluate", "metric"), f"{metric}: {refusal(field)}"
     of_clients = metric.startswith(("client_", "personal_"))
     if of_clients and not facts.spec.evaluate.personal:
         text = f"{metric} is measured with evaluate.personal"
         yield ("evaluate", "metric"), f"{text}; set it to true, or write test_accuracy"
+    if metric not in get_args(METRICS):
+        return  # a kind of metric, which says by itself what it is for
     if of_clients and "accuracy" in metric and not classes:
         text = f"{metric} is for classes, and these targets are numbers"
         yield ("evaluate", "metric"), f"{text}; write {metric.replace('accuracy', 'mae')}"

@@ -33,7 +33,8 @@ TEXT = (
     "not_federated",
 )  # columns that stay text when read
 MAX_LISTED_CLIENTS = 100_000  # beyond, tables of clients list only those that took part
-REPORTED = re.compile(r"/|^malicious_kept$")  # columns that links report, `krum/malicious_kept`
+# Columns that links report, `krum/malicious_kept`, and what fields measure of any set or clients.
+REPORTED = re.compile(r"/|^malicious_kept$|^(test|validation|client|personal|global)_")
 
 # What is said of a score of all clients, behind its name.
 OF_CLIENTS = ["mean", "samples", "p10", "p50", "p90", "worst", "std"]

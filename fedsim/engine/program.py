@@ -9,7 +9,7 @@ from fedsim.engine.mesh import Mesh
 from fedsim.engine.observer import Observer
 from fedsim.engine.own_work import OwnWork
 from fedsim.engine.pack import Capacity, Packer, Width, longest_first
-from fedsim.engine.scoring.rows import Evaluate
+from fedsim.engine.scoring.rows import Evaluate, Measures
 from fedsim.engine.server import Server
 from fedsim.engine.server_records import ServerState
 from fedsim.types import Shared, Task
@@ -32,4 +32,5 @@ class Program(NamedTuple):
     own_work: OwnWork | None = None  # what the server does by itself, where the rule asks for it
     trains_alone: bool = False  # whether no other run may train side by side
     beside: Mapping[str, Callable[[ServerState], Shared]] = {}  # what is scored besides, by name
+    measures: Measures | None = None  # what is measured of outputs, besides means over samples
     tuning_mesh: Mesh | None = None  # lanes of the training before a score, where there is one

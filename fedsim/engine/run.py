@@ -119,6 +119,7 @@ class Run:
         self.server: ServerState = program.server.init(shared, plan.present)
         self.initial = self.server.shared
         self.form = form_of(program.server.client, plan, self.initial)
+        self.form.measures = program.measures
         self.scorer = Scorer(program, plan.federation, self.frozen, self.form)
 
         self.folder = options.folder

@@ -12,7 +12,8 @@ What its kinds and its keys are:
   `idle(spec)`, sections that say nothing beside its keys; `settles(values)`, keys of rules where
   nobody says otherwise; `FILES`, sections that name a file; `WITHOUT_MESSAGES`, what baselines set.
 - `METHODS`: the module that registers its methods.
-- `METRICS`: of those of `evaluate.metric`, the ones that only it measures.
+- `SCORES`: of those of `evaluate.metric`, the ones that only it measures.
+- `ENDS`: kind of a metric -> its worst and its best value; `WORDS`: part of its name -> in words.
 - `NEEDS`: of what rules need (`Rule.needs`), what only it makes.
 
 How a scenario is checked, built and played:

@@ -33,6 +33,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "link",
         "availability",
         "mechanism",
+        "metric",
         "topology",
         "method",
     )

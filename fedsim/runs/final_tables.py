@@ -45,6 +45,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     for name, columns in tables.items():
         journal.add(name, {**who, **columns})
     stacks = {name: [columns] for name, columns in {"clients": clients, **tables}.items()}
+    stacks["rounds"] = journal.records["rounds"]
     line |= columns_of_fields(stacks, spec.model_dump(mode="json"))
     journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
@@ -79,13 +80,14 @@ def _clients(run: Run, scored: int | str) -> Record:
         table |= meter.at_end(end, listed)
         table |= meter.of_clients(listed)
 
+    measures = run.program.measures
     for model, (means, label_numbers) in final_scores(end, scored).items():
-        numbers = label_numbers[listed].tolist()
         for name, values in means.items():
-            cells = []
-            for value, number in zip(values[listed].tolist(), numbers, strict=True):
-                cells.append(value if number else None)  # no score without labels
-            table[f"{model}_{name}"] = cells
+            has_score = label_numbers > 0
+            if measures is not None and name in measures.names:
+                has_score &= ~np.isnan(values)
+            cells = zip(values[listed].tolist(), has_score[listed], strict=True)
+            table[f"{model}_{name}"] = [value if has else None for value, has in cells]
     return table
 
 

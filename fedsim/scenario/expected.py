@@ -40,6 +40,7 @@ SECTIONS_OF = {
     "link": "fleet.links",
     "availability": "fleet.availability",
     "mechanism": "privacy.mechanism",
+    "metric": "evaluate.metrics",
     "topology": "topology",
     "method": "method",
 }

@@ -16,9 +16,9 @@ from fedsim.scenario.added import keys_of_fields
 FILE = ROOT / FIELDS / "index.csv"
 # In place of a family:
 KEY = "key"
-METRIC = "metric"
+SCORE = "score"
 NEED = "need"  # of a rule
-ENTRIES = {"METRICS": METRIC, "NEEDS": NEED}
+ENTRIES = {"SCORES": SCORE, "NEEDS": NEED}
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
@@ -49,8 +49,8 @@ def missing_field(family: str, name: str) -> str:
     """Return the field that has a kind, a key and so on, if it is not installed; else empty.
 
     Args:
-      family: of the kind, `key`, `metric` or `need`.
-      name: of the kind, metric or need, or the path of the key.
+      family: of the kind, `key`, `score` or `need`.
+      name: of the kind, score or need, or the path of the key.
     """
     field = known().get((family, name), "")
     return "" if field in fields() else field

@@ -4,12 +4,23 @@ The string below a key describes it, in editors and in `fedsim explain`.
 """
 
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WrapValidator,
+    model_validator,
+)
 
+from fedsim.disk.scores import score_of
+from fedsim.kinds import FAMILIES
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.added import describe, extensible
 from fedsim.scenario.expected import InWords
@@ -208,6 +219,33 @@ class Fleet:
     scored."""
 
 
+METRICS = Literal[
+    "test_accuracy",
+    "test_r2",
+    "test_mae",
+    "test_perplexity",
+    "test_loss",
+    "train_loss",
+    "attack_success",
+    "client_accuracy_mean",
+    "client_mae_mean",
+    "personal_accuracy_mean",
+    "personal_mae_mean",
+]
+# A column of a kind of metric, for editors.
+COLUMN = r"^test_|^(client|personal)_.*_mean$"
+OF_KINDS = Annotated[str, Field(pattern=COLUMN)]
+
+
+def _or_measured(value: Any, otherwise: Callable[[Any], str]) -> str:
+    """Take a column of any kind of metric as well; whether it is measured, the check says."""
+    if isinstance(value, str) and re.match(COLUMN, value):
+        score = score_of(value)
+        if any(score == kind or score.startswith(f"{kind}_") for kind in FAMILIES["metric"]):
+            return value
+    return otherwise(value)
+
+
 @extensible("evaluate")
 class Evaluate:
     """`evaluate`."""
@@ -216,18 +254,8 @@ class Evaluate:
     """Rounds from one evaluation to the next (round 0 and the last one are always evaluated)."""
     last: Count = 10
     """How many of the last evaluated rows `mean_last_k` averages."""
-    metric: Literal[
-        "test_accuracy",
-        "test_r2",
-        "test_mae",
-        "test_perplexity",
-        "test_loss",
-        "train_loss",
-        "attack_success",
-        "client_accuracy_mean",
-        "client_mae_mean",
-        "personal_accuracy_mean",
-        "personal_mae_mean",
+    metric: Annotated[
+        METRICS, WrapValidator(_or_measured, json_schema_input_type=METRICS | OF_KINDS)
     ] = "test_accuracy"
     """The metric of `summary.csv`; `test_loss` where there is no accuracy. R² and MAE are for
     regression, perplexity for samples in which every token has a label, `attack_success` for

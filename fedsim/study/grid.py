@@ -35,7 +35,7 @@ from fedsim.study.methods import (
     with_baselines,
 )
 from fedsim.study.search import demand_budget, demand_ranges, settings_of
-from fedsim.study.summary import OF_CLIENTS, SCORES
+from fedsim.study.summary import SCORES, of_clients
 
 MAX_CELLS = 10_000  # of a comparison; each of them holds a scenario
 MAX_RUNS = 100_000  # of a comparison, under all seeds
@@ -269,7 +269,7 @@ def _demand_validation(scenario: Scenario) -> None:
     Raises:
       ScenarioError: if there are none, or if the metric does not exist there.
     """
-    if scenario.spec.evaluate.metric in OF_CLIENTS:
+    if of_clients(scenario.spec.evaluate.metric):
         return  # clients keep samples for it
     if not scenario.spec.data.validation:
         raise scenario.error(("data", "validation"), NO_VALIDATION)

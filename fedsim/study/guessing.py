@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from fedsim.study.summary import Record, in_words
+from fedsim.study.summary import Record, in_words, score_of
 
 # A score is at chance level if it is above guessing by at most this much, and at most this
 # fraction of it.
@@ -24,7 +24,7 @@ def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, floa
     >>> chance_levels(table, "test_accuracy")
     {'': 0.6}
     """
-    if partition is None or not metric.endswith("accuracy"):
+    if partition is None or score_of(metric) != "accuracy":
         return {}
     if partition["label"].isna().to_numpy().any():
         return {}

@@ -11,7 +11,7 @@ from fedsim.scenario.methods import BASELINES
 from fedsim.scenario.ranges import is_range, range_of
 from fedsim.scenario.reader import scalar
 from fedsim.scenario.shorthand import split_at_commas
-from fedsim.study.summary import OF_OWN_MODELS, OF_ROUNDS, OWN
+from fedsim.study.summary import OF_ROUNDS, OWN, of_own_models
 from fedsim.study.words import call_of, path_and_value
 
 CALL = re.compile(r"([^()]*)\((.*)\)\s*", re.DOTALL)  # `name(a=1)`, whatever is in the brackets
@@ -274,7 +274,7 @@ def score_against(baseline: ComparedMethod, metric: str, score: str) -> str:
     >>> score_against(alone, "personal_accuracy_mean", "final")
     'final'
     """
-    is_scored = kind_of(baseline) != "local_only" or metric in OF_OWN_MODELS
+    is_scored = kind_of(baseline) != "local_only" or of_own_models(metric)
     if is_scored or score == OWN:
         return score
     if score != OF_ROUNDS[0]:

@@ -10,8 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.disk.scores import is_share as is_share
+from fedsim.disk.scores import larger_is_better as larger_is_better
+from fedsim.disk.scores import score_of as score_of
+from fedsim.disk.scores import worst as worst
 from fedsim.disk.tables import Record
-from fedsim.installed import modules_with, offered
+from fedsim.installed import added, modules_with, offered
 from fedsim.study.words import variation_in_words
 from fedsim.types.client import ALONE
 
@@ -27,31 +31,13 @@ WITHOUT_SCORE = ("failed", NOT_RUN)
 
 NOT_FEDERATED = "not_federated"  # the column that marks baselines, and says what they do
 
-# Metrics of all clients -> the scores of `clients.csv` that they are the means of at the end.
-OF_SHARED_MODEL = {
-    "client_accuracy_mean": ("global_accuracy",),
-    "client_mae_mean": ("global_mae",),
-}
-OF_OWN_MODELS = {
-    "personal_accuracy_mean": ("personal_accuracy", "global_accuracy"),
-    "personal_mae_mean": ("personal_mae", "global_mae"),
-}
-OF_CLIENTS = {**OF_SHARED_MODEL, **OF_OWN_MODELS}
+# Beginning of a mean over clients -> the models that they are scored by at the end.
+MODELS_OF_CLIENTS = {"client": ("global",), "personal": ("personal", "global")}
 
 WORDS = {"r2": "R²", "mae": "MAE"}  # parts of metric names that are not words themselves
+for _, words_of_field in added("WORDS"):
+    WORDS |= words_of_field
 GROWN = 1000  # a run is reported as growing if its last loss is this many times its first one
-
-
-def larger_is_better(metric: str) -> bool:
-    """Return whether a larger value of a metric is better: of accuracies and R², not of losses.
-
-    >>> [larger_is_better(name) for name in ("test_accuracy", "test_r2", "test_mae", "test_loss")]
-    [True, True, False, False]
-    >>> larger_is_better("attack_success"), larger_is_better("personal_mae_mean")
-    (False, False)
-    """
-    name = metric.removesuffix("_mean")
-    return not name.endswith(("loss", "mae", "perplexity", "attack_success"))
 
 
 def as_loss(value: float, rising: bool) -> float:
@@ -66,9 +52,23 @@ def as_loss(value: float, rising: bool) -> float:
     return value
 
 
-def is_share(metric: str) -> bool:
-    """Return whether a metric lies between 0 and 1."""
-    return metric.removesuffix("_mean").endswith(("accuracy", "attack_success"))
+def of_clients(metric: str | None) -> tuple[str, ...]:
+    """Return the scores of `clients.csv` that a mean over clients is made of at the end.
+
+    Nothing for other metrics.
+
+    >>> of_clients("client_mae_mean"), of_clients("test_mae")
+    (('global_mae',), ())
+    """
+    model, _, _ = (metric or "").partition("_")
+    if model not in MODELS_OF_CLIENTS or not str(metric).endswith("_mean"):
+        return ()
+    return tuple(f"{each}_{score_of(str(metric))}" for each in MODELS_OF_CLIENTS[model])
+
+
+def of_own_models(metric: str | None) -> bool:
+    """Return whether a metric is a mean over clients, each with its own model."""
+    return of_clients(metric)[1:] != ()
 
 
 def two_halves(metric: str) -> str:
@@ -77,7 +77,7 @@ def two_halves(metric: str) -> str:
     >>> two_halves("test_accuracy")
     ''
     """
-    if metric not in OF_CLIENTS:
+    if not of_clients(metric):
         return ""
     return (
         "The final score is on one half of the clients' test samples; the best and the mean of the "
@@ -95,19 +95,6 @@ def in_words(metric: str) -> str:
     if words[-1] == "mean":
         words = ["mean", *words[:-1]]
     return " ".join(words)
-
-
-def worst(metric: str) -> float:
-    """Return the worst value of a metric, which is the score of a run that diverged.
-
-    >>> [worst(name) for name in ("test_accuracy", "test_r2", "test_loss", "attack_success")]
-    [0.0, -inf, inf, 1.0]
-    """
-    if not larger_is_better(metric):
-        return 1.0 if is_share(metric) else math.inf
-    if metric.endswith("r2"):
-        return -math.inf
-    return 0.0
 
 
 def has_score(row: Record, score: str) -> bool:
@@ -160,7 +147,7 @@ def common_score(score: str, *runs: Iterable[Record]) -> str:
 
 def _has_only_own_scores(row: Record) -> bool:
     """Whether a run has no shared model, and its metric is that of one."""
-    return row.get(NOT_FEDERATED) == ALONE and row.get("metric") not in OF_OWN_MODELS
+    return row.get(NOT_FEDERATED) == ALONE and not of_own_models(row.get("metric"))
 
 
 def is_federated(row: Record) -> bool:
@@ -280,7 +267,7 @@ def summarise(
         row["status"] = status
     if not_federated:
         row[NOT_FEDERATED] = not_federated
-    if not_federated == ALONE and not (is_evaluated and metric in OF_OWN_MODELS):
+    if not_federated == ALONE and not (is_evaluated and of_own_models(metric)):
         # The clients' losses are not those of one model.
         row |= dict.fromkeys(("metric", *OF_ROUNDS, *TO_TARGET))
     return row
@@ -395,7 +382,7 @@ def columns_of_clients(clients: Record, status: str, metric: str) -> Record:
       metric: the scenario's metric.
     """
     columns = fairness_columns(clients, status)
-    for name in OF_CLIENTS.get(metric, ()):
+    for name in of_clients(metric):
         scores = [value for value in clients.get(name, ()) if value is not None]
         if scores and status not in ("diverged", NOT_RUN):
             return {**columns, "final": float(np.mean(scores))}
@@ -417,7 +404,7 @@ def own_score(clients: Record, status: str, metric: str) -> Record:
     >>> own_score({"global_mae": [0.5, 1.0], "global_loss": [1.0, 2.0]}, "done", "test_mae")
     {'metric': 'test_mae', 'own': 0.75}
     """
-    _, _, name = metric.removesuffix("_mean").rpartition("_")
+    name = score_of(metric)
     if name == "accuracy" and not {"personal_accuracy", "global_accuracy"} & clients.keys():
         # As the metric of a run of models that predict numbers.
         metric, name = "test_loss", "loss"

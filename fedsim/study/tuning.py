@@ -8,10 +8,11 @@ import numpy as np
 
 from fedsim.study.statistics import scored
 from fedsim.study.summary import (
-    OF_CLIENTS,
     Record,
     distinct,
     larger_is_better,
+    of_clients,
+    score_of,
     values_of,
     variation_of,
     with_score,
@@ -74,10 +75,9 @@ def validation_of(metric: str) -> str:
     >>> validation_of("test_accuracy"), validation_of("personal_accuracy_mean")
     ('validation_accuracy', 'personal_accuracy_mean')
     """
-    if metric in OF_CLIENTS:
+    if of_clients(metric):
         return metric
-    _, _, name = metric.rpartition("_")
-    return f"validation_{name}"
+    return f"validation_{score_of(metric)}"
 
 
 def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[Record]]:

@@ -33,6 +33,8 @@ REASONS = {  # why they need no bound -> the integers
         backdoor.target backdoor.size distributed_backdoor.target distributed_backdoor.size
         distributed_backdoor.gap
         augmentation: crop.padding
+        metric: auc.positive average_precision.positive f1.positive precision.positive
+        recall.positive specificity.positive top_k.k
         model: cnn.kernel resnet.groups transformer.heads transformer.width
         adapter: lora.rank dora.rank dual_lora.rank
         cohort: uniform.size cyclic.size listed.rounds power_of_choice.size
@@ -72,6 +74,7 @@ REASONS = {  # why they need no bound -> the integers
         attack: mimic.warmup
         mechanism: tree.restart
         topology: hierarchical.edge_rounds
+        metric: ece.bins
         optimizer: adafactor.min_dim_size_to_factor adafactor.decay_offset
         schedule: cosine_decay_schedule.decay_steps exponential_decay.transition_steps
         exponential_decay.transition_begin linear_schedule.transition_steps

@@ -23,7 +23,13 @@ from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of, score_against
 from fedsim.study.pairing import against
 from fedsim.study.standings import NO_OWN_SCORE, too_few
-from fedsim.study.summary import OF_CLIENTS, OF_OWN_MODELS, larger_is_better, own_score, summarise
+from fedsim.study.summary import (
+    larger_is_better,
+    of_clients,
+    of_own_models,
+    own_score,
+    summarise,
+)
 from fedsim.study.verdict import verdict
 from fedsim.study.words import difference_in_words
 
@@ -38,7 +44,7 @@ def runs(metric, has_own=True):
         final = 0.5 + 0.01 * seed
         scores = {"final": final, "best": final + 0.1, "mean_last_k": final - 0.1}
         alone = {"metric": metric, **scores}
-        if metric not in OF_OWN_MODELS:
+        if not of_own_models(metric):
             alone = {"metric": metric if has_own else None, **dict.fromkeys(scores)}
         shared = {"metric": metric, **scores}
         if has_own:
@@ -56,7 +62,7 @@ def runs(metric, has_own=True):
 @pytest.mark.parametrize("metric", METRICS)
 def test_clients_alone_have_the_same_score_everywhere(metric, baseline, score):
     (method,) = methods_of(baseline)
-    if baseline == "local_only" and metric not in OF_OWN_MODELS:
+    if baseline == "local_only" and not of_own_models(metric):
         score = score_against(method, metric, "final")
     summary = runs(metric)
     compared = against(summary, baseline, score)
@@ -78,7 +84,7 @@ def test_clients_alone_have_the_same_score_everywhere(metric, baseline, score):
     (drawn,) = forest.rows
     (other,) = [row for row in compared if row["method"] != baseline]
     assert drawn.mean == other["difference"] and drawn.mean is not None
-    on_own = score == "own" or metric not in OF_OWN_MODELS
+    on_own = score == "own" or not of_own_models(metric)
     expected = 0.1 if on_own else 0.0
     assert abs(drawn.mean) == pytest.approx(expected)
     assert any("own test samples" in line for line in verdict(findings).lines) == on_own
@@ -100,14 +106,14 @@ def test_runs_of_an_earlier_version_without_scores_on_own_samples_are_left_out()
     assert row["seeds"] == 2 and row["difference"] == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize("metric", sorted(OF_CLIENTS))
+@pytest.mark.parametrize("metric", sorted(filter(of_clients, METRICS)))
 def test_a_metric_of_clients_is_one_of_their_models(metric):
     """Its score is a mean over clients of that column; smaller errors are better."""
     assert metric in METRICS
     assert larger_is_better(metric) == ("accuracy" in metric)
     rounds = [{"round": 0, metric: 0.5, "test_loss": 1.0}]
     line = summarise(rounds, metric, 5, None, "done", "", "alone")
-    assert line["metric"] == (metric if metric in OF_OWN_MODELS else None)
+    assert line["metric"] == (metric if of_own_models(metric) else None)
     name = "accuracy" if "accuracy" in metric else "mae"
     clients = {f"personal_{name}": [0.25, None, 0.75], f"global_{name}": [0.1, 0.1, 0.1]}
     assert own_score(clients, "done", metric) == {"metric": metric, "own": 0.5}

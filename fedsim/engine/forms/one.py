@@ -11,7 +11,7 @@ from fedsim.data import Holders
 from fedsim.engine.memory import Memory
 from fedsim.engine.scoring.clients import ClientScores, shared_scores
 from fedsim.engine.scoring.personal import personal_scores, personal_variables
-from fedsim.engine.scoring.rows import Rows, Tests, columns_of_set, scores_by_row
+from fedsim.engine.scoring.rows import Measures, Rows, Tests, columns_of_set, scores_by_row
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.scoring.sets import ScoredSets
 from fedsim.engine.server_records import RoundStart, ServerState
@@ -32,10 +32,12 @@ class OneModel:
     Attributes:
       chooses: whether the clients of a round train one of several models.
       versions: models that clients were given and still train from; None: all have the newest.
+      measures: what the run's program measures of outputs.
     """
 
     chooses: bool = False
     versions: Any = None
+    measures: Measures | None = None
 
     def begin(self, run: "Run") -> None:
         """Prepare a run before its first round."""
@@ -127,7 +129,7 @@ class OneModel:
           by_model: the scores of its rows by each of `scored_models`.
         """
         del server
-        return columns_of_set(name, by_model[0], y)
+        return columns_of_set(name, by_model[0], y, self.measures)
 
     def choices(self, moment: Moment) -> np.ndarray | None:
         """Return the number of every client's model `[N]`; None where there is a single one."""

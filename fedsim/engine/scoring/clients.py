@@ -8,7 +8,15 @@ import numpy as np
 
 from fedsim.data import Federation, Holders
 from fedsim.data.partition import parts_of
-from fedsim.engine.scoring.rows import MEANS, Rows, labels_of, scores_by_row, worst_of
+from fedsim.engine.scoring.rows import (
+    MEANS,
+    OUTPUTS,
+    Measures,
+    Rows,
+    labels_of,
+    scores_by_row,
+    worst_of,
+)
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.scoring.sets import in_batches
 from fedsim.fleet.streams import Stream, generator
@@ -18,8 +26,9 @@ STACK_BATCHES = 16  # batches that go to the device at a time: all samples may n
 FEW_CALLS = 16  # calls for which no further program is compiled
 
 ClientScores = tuple[dict[str, np.ndarray], np.ndarray]
-"""Means over a client's labels by name `[N]`: `loss`, and `accuracy` or `mae`; and the number of
-its labels `[N]`. Clients that are not scored have none."""
+"""Means over a client's labels by name `[N]`: `loss`, and `accuracy` or `mae`, and what is measured
+(NaN where there is no such score); and the number of its labels `[N]`. Clients that are not scored
+have none."""
 
 Columns = dict[str, float | None]
 
@@ -61,9 +70,9 @@ def columns_of_clients(moment: Moment, wanted: int | str) -> Columns:
     columns: Columns = {}
     # A single model that clients choose from is shown as theirs alone.
     if "shared" in scores and not form.chooses:
-        columns |= _columns("client", scores["shared"])
+        columns |= _columns(moment, "client", scores["shared"])
     # A client without a model of its own has the shared one.
-    columns |= _columns("personal", scores.get("personal") or scores["shared"])
+    columns |= _columns(moment, "personal", scores.get("personal") or scores["shared"])
     return columns
 
 
@@ -118,8 +127,8 @@ def shared_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Clien
     owner = holders.owner
     is_chosen = chosen[owner]
     everything = bool(is_chosen.all())
-    (of_rows,), labels = row_scores(moment, holders.indices[is_chosen], everything)
-    return client_means(f, of_rows, owner[is_chosen], labels)
+    (of_rows,), y = row_scores(moment, holders.indices[is_chosen], everything)
+    return client_means(moment, of_rows, owner[is_chosen], y)
 
 
 def row_scores(
@@ -133,7 +142,7 @@ def row_scores(
       everything: whether nearly all samples are among them; then all are scored.
 
     Returns:
-      Scores of the rows by each model, and the number of labels of each row `[n]`.
+      Scores of the rows by each model, and their labels or targets `[n, ...]`.
     """
     f = moment.federation
     sets = [(f.train.x, moment.labels)]
@@ -149,8 +158,7 @@ def row_scores(
         for name in parts[0]:
             of_model[name] = np.concatenate([part[name] for part in parts])[rows]
         by_model.append(of_model)
-    labels = np.concatenate([labels_of(y) for _, y in sets])[rows]
-    return by_model, labels
+    return by_model, np.concatenate([y for _, y in sets])[rows]
 
 
 def scores_of_set(moment: Moment, x: np.ndarray, y: np.ndarray) -> list[Rows]:
@@ -206,18 +214,17 @@ def _selected(
     return selected, position
 
 
-def client_means(
-    f: Federation, of_rows: Rows, owner: np.ndarray, labels: np.ndarray
-) -> ClientScores:
-    """Return the means of every client.
+def client_means(moment: Moment, of_rows: Rows, owner: np.ndarray, y: np.ndarray) -> ClientScores:
+    """Return the means of every client, and what is measured of its outputs.
 
     Args:
-      f: the clients.
+      moment: the clients.
       of_rows: scores of rows by name `[n]`.
       owner: the client of each row `[n]`.
-      labels: number of labels of each row `[n]`.
+      y: labels or targets of each row `[n, ...]`.
     """
-    counts = np.bincount(owner, labels, f.N).astype(np.int64)
+    f = moment.federation
+    counts = np.bincount(owner, labels_of(y), f.N).astype(np.int64)
     if "distance" in of_rows:
         targets = max(f.train.y[0].size, 1)
         of_rows["distance"] /= targets  # a mean over targets too
@@ -227,16 +234,43 @@ def client_means(
         for name, values in of_rows.items():
             if name in MEANS:
                 means[MEANS[name]] = np.bincount(owner, values, f.N) / counts
+    measures = moment.run.program.measures
+    if measures is not None:
+        means |= _measured(measures, of_rows[OUTPUTS], owner, y, f.N)
     return means, counts
 
 
-def _columns(model: str, scores: ClientScores) -> Columns:
-    """Return how the scores of a model are distributed over clients; losses are not shown."""
+def _measured(
+    measures: Measures, outputs: np.ndarray, owner: np.ndarray, y: np.ndarray, N: int
+) -> dict[str, np.ndarray]:
+    """Return what is measured of every client's rows `[N]`, NaN where there is no such score."""
+    values = {name: np.full(N, np.nan) for name in measures.names}
+    order = np.argsort(owner, kind="stable")
+    clients, first = np.unique(owner[order], return_index=True)
+    for client, rows in zip(clients, np.split(order, first[1:]), strict=True):
+        for name, value in measures.of(outputs[rows], y[rows]).items():
+            values[name][client] = np.nan if value is None else value
+    return values
+
+
+def _columns(moment: Moment, model: str, scores: ClientScores) -> Columns:
+    """Return how the scores of a model are distributed over clients; losses are not shown.
+
+    Of what is measured also how many clients have no such score, `undefined`.
+    """
     means, labels = scores
+    measures = moment.run.program.measures
+    measured = () if measures is None else measures.names
     columns: Columns = {}
-    for metric in ("accuracy", "mae"):
-        if metric in means:
-            columns |= distribution(f"{model}_{metric}", means[metric], labels)
+    for metric in dict.fromkeys(("accuracy", "mae", *measured)):
+        if metric not in means:
+            continue
+        numbers = labels
+        if metric in measured:
+            has_none = np.isnan(means[metric])
+            numbers = np.where(has_none, 0, labels)
+            columns[f"{model}_{metric}_undefined"] = int((has_none & (labels > 0)).sum())
+        columns |= distribution(f"{model}_{metric}", means[metric], numbers)
     return columns
 
 
@@ -266,6 +300,6 @@ def distribution(name: str, values: np.ndarray, labels: np.ndarray) -> Columns:
         f"{name}_p10": p10,
         f"{name}_p50": p50,
         f"{name}_p90": p90,
-        f"{name}_worst": worst_of(name.rpartition("_")[2], values),
+        f"{name}_worst": worst_of(name, values),
         f"{name}_std": float(values.std()),
     }

@@ -17,7 +17,7 @@ from fedsim.engine.frozen import with_frozen, without_frozen
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT
 from fedsim.engine.scoring.clients import ClientScores, client_means
-from fedsim.engine.scoring.rows import MAX_CACHED, Scoring, labels_of, scoring_of
+from fedsim.engine.scoring.rows import MAX_CACHED, Scoring, scoring_of
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.threads import jit_for_threads
 from fedsim.tree import Tree
@@ -75,7 +75,8 @@ def personal_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Cli
         if client.scored.predict is None
         else Prediction(client.scored.predict, run.program.task)
     )
-    score = personal_evaluator(variables_of, scoring_of(run.program.task), predict)
+    scoring = scoring_of(run.program.task, run.program.measures)
+    score = personal_evaluator(variables_of, scoring, predict)
 
     shared = run.scorer.shown(moment.server)
     scores: dict[str, np.ndarray] = {}
@@ -84,12 +85,12 @@ def personal_scores(moment: Moment, chosen: np.ndarray, holders: Holders) -> Cli
         y = _taken(moment.labels, f.test.y, own.index[called])
         at_hand = () if predict is None else own_samples(f, own.ids[called], moment.labels)
         for name, values in score(shared, rows, x, y, at_hand).items():
-            by_batch = scores.setdefault(name, np.zeros(own.index.shape))
+            by_batch = scores.setdefault(name, np.zeros(own.index.shape + values.shape[2:]))
             by_batch[called] = values
 
     of_rows = {name: by_batch[own.batch, own.column] for name, by_batch in scores.items()}
-    labels = labels_of(_taken(moment.labels, f.test.y, own.rows))
-    return client_means(f, of_rows, own.owner, labels)
+    y = _taken(moment.labels, f.test.y, own.rows)
+    return client_means(moment, of_rows, own.owner, y)
 
 
 def personal_variables(moment: Moment, id: int) -> Tree:

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
+from fedsim.disk.scores import larger_is_better
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.scoring.sets import Stack
 from fedsim.engine.task import counted, per_label
@@ -22,22 +23,36 @@ MAX_CACHED = 64  # compiled programs of a kind
 
 MEASURED = ("test", "validation")  # sets of which there is a column for every metric
 
+OUTPUTS = "outputs"  # of rows, where a score takes those of a whole set at once
+
 # Scores of a row of which clients and nodes have means -> the names of the means.
 MEANS = {"loss": "loss", "hit": "accuracy", "distance": "mae"}
 
-LARGER_IS_BETTER = ("accuracy",)  # of the means
-
 Scores = list[dict[str, Array]]
-"""Scores of stacks of batches, `[n, E]` each: `loss`, and what `row_metrics` adds."""
+"""Scores of stacks of batches, `[n, E]` each: `loss`, and what `row_metrics` adds.
+
+Where a program `measures`, also the model's outputs `[n, E, ...]`."""
 
 Tests = dict[str, list[Scores]]
 """Scores by each of a server's models, by name of the set."""
 
 Rows = dict[str, np.ndarray]
-"""Scores of rows by name, float64 `[n]` each."""
+"""Scores of rows by name, float64 `[n]` each; outputs are `[n, ...]`."""
 
 Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
 """(shared, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`."""
+
+
+class Measures(NamedTuple):
+    """Scores that are no means over rows, but take the outputs of a whole set, or of a client's.
+
+    Attributes:
+      names: of the scores, as columns have them behind `test_`.
+      of: (outputs `[n, ...]`, y `[n, ...]`) -> the scores by name; None where there is none.
+    """
+
+    names: tuple[str, ...]
+    of: Callable[[np.ndarray, np.ndarray], dict[str, float | None]]
 
 
 class Scoring(NamedTuple):
@@ -46,6 +61,7 @@ class Scoring(NamedTuple):
     forward: Callable  # a model's `apply`
     loss: Callable[[Array, Array], Array]  # (outputs, y) -> a loss per row, or per token
     labelled: bool  # whether y are labels; else targets
+    keeps_outputs: bool = False  # whether the model's outputs are among the scores
 
     def score(self, variables: Any, x: Array, y: Array) -> dict[str, Array]:
         """Return the scores of a batch's rows `[E]`: the loss, and what `row_metrics` adds.
@@ -59,16 +75,18 @@ class Scoring(NamedTuple):
         if is_per_token(y):
             has_label = counted(jnp.ones(len(y), bool), y)
             losses = jnp.sum(jnp.where(has_label, losses, 0), axis=1)
-        return {"loss": losses, **row_metrics(outputs, y, self.labelled)}
+        kept = {OUTPUTS: outputs} if self.keeps_outputs else {}
+        return {"loss": losses, **row_metrics(outputs, y, self.labelled), **kept}
 
     def score_stack(self, variables: Any, x: Array, y: Array) -> dict[str, Array]:
         """Return the scores of a stack of batches `[n, E]`, batch after batch, as `score`."""
         return lax.map(lambda batch: self.score(variables, *batch), (x, y))
 
 
-def scoring_of(task: Task) -> Scoring:
-    """Return how a task's model is scored."""
-    return Scoring(task.apply, task.loss, labelled=task.classes > 0)
+def scoring_of(task: Task, measures: Measures | None = None) -> Scoring:
+    """Return how a task's model is scored, with what else is measured of its outputs."""
+    labelled = task.classes > 0
+    return Scoring(task.apply, task.loss, labelled, keeps_outputs=measures is not None)
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -125,7 +143,10 @@ def scores_by_row(results: Scores, n: int) -> Rows:
     """Return the scores of n rows as float64 `[n]`, without those of the filling."""
     scores = {}
     for name in results[0] if results else ():
-        by_stack = [np.asarray(stack[name], np.float64).ravel() for stack in results]
+        by_stack = []
+        for stack in results:
+            values = np.asarray(stack[name], np.float64)
+            by_stack.append(values.reshape(-1, *values.shape[2:]))
         scores[name] = np.concatenate(by_stack)[:n]
     return scores
 
@@ -137,16 +158,18 @@ def labels_of(y: np.ndarray) -> np.ndarray:
     return np.ones(len(y), np.int64)
 
 
-def columns_of_set(name: str, rows: Rows, y: np.ndarray) -> dict[str, float | None]:
+def columns_of_set(
+    name: str, rows: Rows, y: np.ndarray, measures: Measures | None = None
+) -> dict[str, float | None]:
     """Return the columns of a set: its metrics, or how often an aim is met."""
-    means = metrics(rows, y)
+    means = metrics(rows, y, measures if name.endswith(MEASURED) else None)
     if not name.endswith(MEASURED):
         return {name: means.get("accuracy")}
     return {f"{name}_{metric}": value for metric, value in means.items()}
 
 
-def metrics(rows: Rows, y: np.ndarray) -> dict[str, float | None]:
-    """Return the means of a set: `loss`, and `accuracy`, or `r2` and `mae`.
+def metrics(rows: Rows, y: np.ndarray, measures: Measures | None = None) -> dict[str, float | None]:
+    """Return the means of a set: `loss`, and `accuracy`, or `r2` and `mae`; and what is measured.
 
     Means are over rows, or over the tokens that have a label. Tokens also have a `perplexity`,
     exp(loss): among how many equally likely tokens the model is in doubt.
@@ -158,6 +181,7 @@ def metrics(rows: Rows, y: np.ndarray) -> dict[str, float | None]:
     Args:
       rows: scores as `scores_by_row` returns them, `[n]` each.
       y: labels `[n]`, those of tokens `[n, T]`, or targets `[n, ...]`.
+      measures: what is measured besides.
     """
     labels = int(labels_of(y).sum())
     loss = float(_total(rows["loss"]) / labels)
@@ -171,12 +195,12 @@ def metrics(rows: Rows, y: np.ndarray) -> dict[str, float | None]:
         targets = np.asarray(y, np.float64).reshape(len(y), -1)
         values["r2"] = _r2(rows["squares"], targets)
         values["mae"] = float(_total(rows["distance"]) / targets.size)
-    return values
+    return values if measures is None else values | measures.of(rows[OUTPUTS], y)
 
 
 def worst_of(metric: str, values: np.ndarray) -> float:
-    """Return the worst of several means of a metric."""
-    return float(values.min() if metric in LARGER_IS_BETTER else values.max())
+    """Return the worst of several values of a metric."""
+    return float(values.min() if larger_is_better(metric) else values.max())
 
 
 def _r2(squares: np.ndarray, targets: np.ndarray) -> float | None:

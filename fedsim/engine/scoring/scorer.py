@@ -84,7 +84,7 @@ class Scorer:
             for name, scored in self.sets.items():
                 (results,) = tests[f"{other}/{name}"]
                 rows = scores_by_row(results, scored.rows)
-                columns |= columns_of_set(f"{other}/{name}", rows, scored.y)
+                columns |= columns_of_set(f"{other}/{name}", rows, scored.y, self.program.measures)
         return columns
 
     def shown(self, server: ServerState) -> Shared:

@@ -17,7 +17,7 @@ from fedsim.engine.scoring.clients import (
     scores_of_set,
     shared_scores,
 )
-from fedsim.engine.scoring.rows import MEASURED, Rows, columns_of_set
+from fedsim.engine.scoring.rows import MEASURED, OUTPUTS, Rows, columns_of_set
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.server_records import ServerState
 from fedsim.engine.slots import Slots
@@ -76,13 +76,26 @@ class Several(OneModel):
         if groups is not None:
             by_model = by_model[: int(groups.clusters)]  # the first ones are in use
         means = {}
-        for score in by_model[0]:
+        for score in by_model[0].keys() - {OUTPUTS}:
             means[score] = np.mean([rows[score] for rows in by_model], axis=0)
         columns = columns_of_set(name, means, y)
+        columns |= self._measured(name, y, by_model)
 
         if self.bank.models > 1 and name in MEASURED:
             for model, rows in enumerate(by_model):
-                columns |= columns_of_set(f"model{model}/{name}", rows, y)
+                columns |= columns_of_set(f"model{model}/{name}", rows, y, self.measures)
+        return columns
+
+    def _measured(self, name: str, y: np.ndarray, by_model: Sequence[Rows]) -> dict[str, Any]:
+        """Return the means over models of what is measured; None where one has no such score."""
+        if self.measures is None or name not in MEASURED:
+            return {}
+        values = [self.measures.of(rows[OUTPUTS], y) for rows in by_model]
+        columns = {}
+        for measured in self.measures.names:
+            of_models = [each[measured] for each in values]
+            mean = None if None in of_models else float(np.mean(of_models))
+            columns[f"{name}_{measured}"] = mean
         return columns
 
     def choices(self, moment: Moment) -> np.ndarray:
@@ -126,13 +139,13 @@ class Several(OneModel):
         if not len(owner):
             return {}, np.zeros(f.N, np.int64)
 
-        by_model, labels = row_scores(moment, holders.indices[scored])
+        by_model, y = row_scores(moment, holders.indices[scored])
         model = choices[owner]
         of_rows = {}
         for name in by_model[0]:
             values = np.stack([rows[name] for rows in by_model])
             of_rows[name] = values[model, np.arange(len(model))]
-        return client_means(f, of_rows, owner, labels)
+        return client_means(moment, of_rows, owner, y)
 
     def own_variables(self, moment: Moment, id: int) -> Tree:
         """Return the variables of a client's model; ValueError without training samples."""

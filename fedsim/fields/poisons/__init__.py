@@ -3,7 +3,7 @@
 ORDER = 75
 KINDS = ("labels", "backdoors")
 KEYS = "keys"
-METRICS = ("attack_success",)
+SCORES = ("attack_success",)
 FIELD = "field"
 COLUMNS = "columns"
 SETTING = "setting"

@@ -132,7 +132,7 @@ class Coalitions:
 
         values = []
         for results in scores(program.evaluate, program.evaluation_threads, shown, stacks):
-            value = metrics(scores_by_row(results, n), y)[self.metric]
+            value = metrics(scores_by_row(results, n), y, program.measures)[self.metric]
             values.append(np.nan if value is None else value)
         return values
 

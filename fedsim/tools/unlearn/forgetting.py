@@ -11,7 +11,7 @@ from fedsim.disk.tables import Record
 from fedsim.engine.final import final_variables
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import row_scores
-from fedsim.engine.scoring.rows import metrics
+from fedsim.engine.scoring.rows import labels_of, metrics
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.server_records import ServerState
 from fedsim.study.statistics import paired
@@ -62,7 +62,7 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
     trained = np.concatenate([f.holders.of(client) for client in clients])
     tested = len(f.train.x) + np.arange(len(f.test.x))
     rows = np.concatenate([trained, tested])
-    (of_rows,), labels = row_scores(Moment(run, server, run.rounds), rows)
+    (of_rows,), targets = row_scores(Moment(run, server, run.rounds), rows)
 
     record: Record = {}
     is_forgotten = np.arange(len(rows)) < len(trained)
@@ -74,7 +74,9 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
             record |= {f"{name}_{metric}": value for metric, value in means.items()}
 
     if is_forgotten.any() and not is_forgotten.all():
-        losses = of_rows["loss"] / np.maximum(labels, 1)  # of a sequence the mean over its tokens
+        losses = of_rows["loss"] / np.maximum(
+            labels_of(targets), 1
+        )  # of a sequence the mean over its tokens
         if np.isfinite(losses).all():
             record["attack_auc"] = auc(-losses[is_forgotten], -losses[~is_forgotten])
     return record

@@ -1,0 +1,21 @@
+"""What a run's row of `summary.csv` has of its metrics: those of its last row of `rounds.csv`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedsim.disk.tables import Record
+from fedsim.fields.metrics.keys import KINDS
+from fedsim.fields.metrics.measured import names_of
+
+
+def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any]) -> Record:
+    """Return the metrics on test samples at the end of a run, as columns of `summary.csv`.
+
+    Args:
+      tables: name -> rows of the run.
+      scenario: as plain values.
+    """
+    sections = [KINDS.validate(each) for each in scenario["evaluate"].get("metrics") or ()]
+    names = [f"test_{name}" for name in names_of(sections)]
+    last = tables["rounds"][-1] if tables["rounds"] else {}
+    return {name: last[name] for name in names if name in last}

@@ -1,0 +1,22 @@
+"""`evaluate.metrics`."""
+
+from typing import Annotated, Any
+
+from annotated_types import MinLen
+
+from fedsim.scenario.added import AddedKeys
+from fedsim.scenario.schema import AllowedKinds, ByForm
+
+KINDS = AllowedKinds("metric")
+
+
+class MetricKeys:
+    """The key of `evaluate`."""
+
+    metrics: Annotated[Annotated[list[Annotated[Any, KINDS]], MinLen(1)] | None, ByForm()] = None
+    """What is measured besides, as `[auc, {kind: f1, average: macro}]`: columns `test_auc` and so
+    on, `global_auc` in `clients.csv`, and `client_auc_mean` with `personal`. A kind that is listed
+    several times has its parameters in its name, as `f1_macro`. By default nothing."""
+
+
+KEYS = [AddedKeys("evaluate", after="metric", keys=MetricKeys)]

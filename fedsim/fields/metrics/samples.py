@@ -1,0 +1,80 @@
+"""Samples that are scored, and what several metrics read of them: each is computed once."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+
+class Samples:
+    """Outputs and targets of samples, at least one.
+
+    Args:
+      outputs: of the model `[n, ...]`; a single one of classes is the logit of class 1 of two.
+      targets: classes `[n]` from 0 on, or numbers `[n, ...]`.
+      weights: how much each counts `[n]`; None: all the same.
+      names: of the classes; None: their numbers.
+    """
+
+    def __init__(
+        self,
+        outputs: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
+        names: Sequence[Any] | None = None,
+    ):
+        self.outputs = outputs
+        self.targets = targets
+        self.weights = weights
+        self.names = names
+
+    @cached_property
+    def logits(self) -> np.ndarray:
+        """Logits by class `[C, n]`."""
+        logits = self.outputs.reshape(len(self.outputs), -1).T.astype(np.float64, order="C")
+        if len(logits) == 1:
+            logits = np.concatenate([np.zeros_like(logits), logits])
+        return logits
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.logits)
+
+    def number_of(self, positive: int | str | None) -> int:
+        """Return the number of a class by its name; of None, that of the second one."""
+        if positive is None:
+            return 1
+        names = range(self.classes) if self.names is None else self.names
+        return list(names).index(positive)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """The softmax of the outputs, by class `[C, n]`."""
+        exponentials = self.logits - self.logits.max(axis=0)
+        np.exp(exponentials, out=exponentials)
+        exponentials /= exponentials.sum(axis=0)
+        return exponentials
+
+    @cached_property
+    def log_probabilities(self) -> np.ndarray:
+        """Logarithms of the probabilities of the targets `[n]`."""
+        of_target = self.logits[self.targets, np.arange(len(self.targets))]
+        return of_target - logsumexp(self.logits, axis=0)
+
+    @cached_property
+    def decisions(self) -> np.ndarray:
+        """The class of the largest output `[n]`, the first of several."""
+        return self.logits.argmax(axis=0)
+
+    @cached_property
+    def confusion(self) -> np.ndarray:
+        """Weights by class and decision `[C, C]`."""
+        cells = self.targets * self.classes + self.decisions
+        return np.bincount(cells, self.weights, self.classes**2).reshape(2 * (self.classes,))
+
+    def mean(self, values: np.ndarray) -> float:
+        """Return the mean of values `[n]`."""
+        return float(np.average(values, weights=self.weights))
