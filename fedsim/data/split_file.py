@@ -13,7 +13,8 @@ from fedsim.compose import partition
 from fedsim.data.partition import Assign, Parts, parts_of
 from fedsim.errors import DataError, PartitionError
 from fedsim.limits import require_memory
-from fedsim.sources.cells import Column, parse_ids
+from fedsim.sources.cells import parse_ids
+from fedsim.sources.columns import column_in
 from fedsim.sources.delimited import Dialect, table_of, text_in
 from fedsim.sources.faults import MAX_LISTED, Faults
 from fedsim.sources.files import Name, opened, require_few_lists
@@ -137,32 +138,19 @@ def _read(source: BinaryIO) -> Split:
 
 def _of_table(frame: Any) -> Split:
     """Return the entries of a table, one per row."""
-    names = list(frame.columns)
-    _require_columns(names)
-    faults = Faults(names)
-    columns = {}
-    for name in COLUMNS:
-        columns[name] = Column(frame[name].tolist(), frame.index, names.index(name), faults)
+    role = "the columns sample and client are needed"
+    faults = Faults(list(frame.columns))
+    column, clients = (column_in(frame, name, faults, role) for name in COLUMNS)
     samples = []
-    for row, cell in enumerate(columns["sample"].texts()):
+    for row, cell in enumerate(column.texts()):
         sample = _sample_of(cell)
         if sample is None:
             fault = f"{cell[:40]!a} is not a sample; samples are 0, 1, 2, ..."
-            columns["sample"].add(row, fault)
+            column.add(row, fault)
         samples.append(sample)
-    client_ids = parse_ids(columns["client"])
+    client_ids = parse_ids(clients)
     faults.raise_any()
     return _checked(samples, client_ids, lambda i: f"row {frame.index[i]}")
-
-
-def _require_columns(header: list[str]) -> None:
-    """Refuse a header that does not have each of the two columns exactly once."""
-    if sorted(name for name in header if name in COLUMNS) == sorted(COLUMNS):
-        return
-    listed = ", ".join(ascii(name[:40]) for name in header[:6]) or "nothing"
-    raise DataError(
-        f"expected the columns sample and client, found {listed}; write 'sample,client'"
-    )
 
 
 def _sample_of(cell: str) -> int | None:

@@ -211,6 +211,29 @@ def of_frame(
     )
 
 
+def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
+    """Return a column of a DataFrame of texts, whose index numbers the rows.
+
+    Args:
+      frame: the DataFrame.
+      name: the column's name.
+      faults: collects what is wrong with it.
+      role: what the column is for; errors begin with it.
+
+    Raises:
+      DataError: where there is no such column, or several.
+    """
+    names = list(frame.columns)
+    if names.count(name) == 1:
+        return Column(frame[name].tolist(), frame.index, names.index(name), faults)
+    title = f"{role}: " if role else ""
+    if name in names:
+        problem = f"several columns are called {name[:40]!a}; give each its own name"
+    else:
+        problem = f"no column {name[:40]!a}; {_suggestion(name, names)}"
+    raise DataError(f"{title}{problem}")
+
+
 def _require_different(names: list[str]) -> None:
     """Refuse columns that have the same name."""
     repeated = [(name, count) for name, count in Counter(names).items() if count > 1]

@@ -1,18 +1,18 @@
 """Texts for language models: a plain file, or a column of a table."""
 
 import re
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge
 
 from fedsim.compose import dataset
-from fedsim.errors import DataError, nearest
+from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
+from fedsim.sources.columns import column_in
 from fedsim.sources.delimited import Dialect, table_of, text_in
-from fedsim.sources.faults import MAX_LISTED
+from fedsim.sources.faults import Faults
 from fedsim.sources.files import Name, opened
 from fedsim.sources.tokenizer import (
     Tokenizer,
@@ -31,9 +31,9 @@ WRITE_COLUMN = "name the column of the texts with `column`"
 class Texts(NamedTuple):
     """Texts, the ids of their clients, and the answers to them."""
 
-    texts: Sequence[str]
-    client: Sequence[str] | None = None
-    answers: Sequence[str] | None = None
+    texts: Any
+    client: Any = None
+    answers: Any = None
 
 
 @dataset
@@ -110,33 +110,20 @@ def text(
 
 def _columns(frame: Any, column: str, client: str | None, answer: str | None) -> Texts:
     """The texts in a column of a table, and the ids and answers in others."""
-    names = list(frame.columns)
-    if client is None and "client" in names and "client" not in (column, answer):
+    if client is None and "client" in frame.columns and "client" not in (column, answer):
         client = "client"
-    texts = _cells(frame, "column", column)
+    faults = Faults(list(frame.columns))
+    texts = column_in(frame, column, faults, "column").cells
     ids = None
     if client is not None:
-        ids = [cell.strip() for cell in _cells(frame, "client", client)]
-        rows = [row for row, name in zip(frame.index, ids, strict=True) if not name]
-        lines = [f"row {row}, column {client[:40]!a}: no client id" for row in rows[:MAX_LISTED]]
-        if lines:
-            raise DataError(*lines)
-    answers = None if answer is None else _cells(frame, "answer", answer)
+        of_clients = column_in(frame, client, faults, "client")
+        ids = of_clients.texts()
+        for row, name in enumerate(ids):
+            if not name:
+                of_clients.add(row, "no client id")
+    answers = None if answer is None else column_in(frame, answer, faults, "answer").cells
+    faults.raise_any()
     return Texts(texts, client=ids, answers=answers)
-
-
-def _cells(frame: Any, role: str, name: str) -> list[str]:
-    """The cells of a column."""
-    names = list(frame.columns)
-    if names.count(name) == 1:
-        return frame[name].tolist()
-    if name in names:
-        raise DataError(f"{role}: several columns are called {name[:40]!a}; give each its own name")
-    near = nearest(name, set(names))
-    if near:
-        raise DataError(f"{role}: no column {name[:40]!a}; did you mean {near!a}?")
-    listed = ", ".join(ascii(column[:40]) for column in names[:8])
-    raise DataError(f"{role}: no column {name[:40]!a}; there are {listed}")
 
 
 def _sequences(texts: Texts, made: Tokenizer, length: int) -> Arrays:

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.cells import Column, parse_ids, parse_number
+from fedsim.sources.columns import column_in
 from fedsim.sources.delimited import Dialect, table_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import opened
@@ -129,22 +130,11 @@ def _columns(file: BinaryIO, columns: Sequence[str]) -> dict[str, Column]:
       DataError: for a file without these columns.
     """
     frame = table_in(file, Dialect(","), columns[0])
-    names = list(frame.columns)
-    for name in columns:
-        if names.count(name) == 1:
-            continue
-        if name in names:
-            problem = f"column {name!a} is twice in the header"
-        else:
-            listed = ", ".join(ascii(column[:40]) for column in names[:6])
-            problem = f"no column {name!a}; found {listed}"
-        raise DataError(f"{problem}; the columns {', '.join(columns)} are needed")
+    role = f"the columns {', '.join(columns)} are needed"
+    faults = Faults(list(frame.columns))
+    read = {name: column_in(frame, name, faults, role) for name in columns}
     if not len(frame):
         raise DataError("no rows below the header")
-    faults = Faults(names)
-    read = {}
-    for name in columns:
-        read[name] = Column(frame[name].tolist(), frame.index, names.index(name), faults)
     return read
 
 

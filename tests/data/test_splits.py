@@ -78,11 +78,11 @@ def test_every_client_holds_its_samples_in_the_order_of_the_file(tmp_path, name,
         ),
         (
             "index,client\n1,a\n",
-            ["expected the columns sample and client, found 'index', 'client'"],
+            ["the columns sample and client are needed: no column 'sample'; there are 'index'"],
         ),
         (
             "1,a\n2,b\n",
-            ["expected the columns sample and client, found '1', 'a'; write 'sample,client'"],
+            ["the columns sample and client are needed: no column 'sample'; there are '1', 'a'"],
         ),
         ("", ["empty: expected a header with column names"]),
         ("sample,client\n", ["no samples"]),

@@ -80,7 +80,7 @@ def test_a_run_does_not_resume_with_another_file(study):
 BAD = {
     "no header": (
         "1,2\n3,4\n",
-        "no column 'round'; found '1', '2'; the columns round, client are needed",
+        "the columns round, client are needed: no column 'round'; there are '1', '2'",
     ),
     "no rows": ("round,client\n", "no rows below the header"),
     "a fraction": ("round,client\n1,2.5\n", "row 2, column 'client': '2.5' is not a whole number"),

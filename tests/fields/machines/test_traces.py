@@ -112,12 +112,12 @@ BAD = {  # name -> (kind, content, words of the line)
     "no column": (
         "on",
         "client,start,finish\n1,0,1\n",
-        "no column 'end'; found 'client', 'start', 'finish'",
+        "no column 'end'; there are 'client', 'start', 'finish'",
     ),
     "a column twice": (
         "on",
         "client,start,end,end\n1,0,1,1\n",
-        "column 'end' is twice in the header",
+        "several columns are called 'end'",
     ),
     "nan": (
         "on",
