@@ -11,7 +11,7 @@ import numpy as np
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.check import check_scenario
 from fedsim.assemble.experiment import numerics
-from fedsim.assemble.problems import Problems
+from fedsim.assemble.problems import UNKNOWN, Problems
 from fedsim.errors import DataError, Problem, ScenarioError
 from fedsim.runs.given import Given
 from fedsim.runs.sweep import Partitioner
@@ -20,24 +20,6 @@ from fedsim.study.grid import Draft
 
 MAX_SECONDS = 30.0  # of processor time in which cells are tried
 SURVEYED = 10  # rounds whose work represents that of all
-
-
-class Cost(NamedTuple):
-    """What a cell costs.
-
-    Attributes:
-      local_steps: of all clients together.
-      bytes_up: at most.
-      bytes_down: at most.
-    """
-
-    local_steps: float
-    bytes_up: float
-    bytes_down: float
-
-    def times(self, count: int) -> "Cost":
-        """The cost of so many times the same."""
-        return Cost(count * self.local_steps, count * self.bytes_up, count * self.bytes_down)
 
 
 class Tried(NamedTuple):
@@ -93,8 +75,10 @@ def try_cells(
       known_lines: problems of its data.
     """
     end = time.thread_time() + MAX_SECONDS
-    round_costs: dict[str, Cost] = {}  # of one cell for all that differ from it only in floats
-    costs: list[Cost] = []
+    # Local steps, bytes up and bytes down: of a round of one cell for all that differ from it only
+    # in floats, and of all runs.
+    round_costs: dict[str, np.ndarray] = {}
+    costs = np.zeros(3, object)  # Python's numbers: steps mostly are integers
     refused: list[RefusedCell] = []
     tried = 0
     for cell in draft.cells:
@@ -108,30 +92,31 @@ def try_cells(
                 problems.attempt(check_scenario, cell.scenario, *given, partition)
             else:
                 round_cost = problems.attempt(_round_cost, cell, devices, partition, given)
-                if round_cost:
+                if round_cost is not UNKNOWN:
                     round_costs[key] = round_cost
 
         for problem in _problems_of_cell(problems, known_lines):
             refused.append(RefusedCell(cell.position, without_edits(problem, cell.edits)))
         if key in round_costs and not problems.errors:
             spec = cell.scenario.spec
-            costs.append(round_costs[key].times(len(spec.seeds) * spec.rounds))
+            costs += len(spec.seeds) * spec.rounds * round_costs[key]
 
     positions = [cell.position for cell in draft.cells]
+    local_steps, bytes_up, bytes_down = costs.tolist()
     return Tried(
         problems=problem_lines(refused, positions, draft.origins, known),
         cells=len(draft.cells),
         checked=tried,
         built=len(round_costs),
         runs=sum(len(cell.scenario.spec.seeds) for cell in draft.cells[:tried]),
-        local_steps=sum(cost.local_steps for cost in costs),
-        bytes_up=sum(cost.bytes_up for cost in costs),
-        bytes_down=sum(cost.bytes_down for cost in costs),
+        local_steps=local_steps,
+        bytes_up=bytes_up,
+        bytes_down=bytes_down,
     )
 
 
-def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner, given: Given) -> Cost:
-    """Build a cell -> what a round of it costs."""
+def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner, given: Given) -> np.ndarray:
+    """Build a cell -> local steps, and bytes up and down at most, of a round of it `[3]`."""
     inputs = given._asdict()
     experiment: Experiment = build(
         cell.scenario, devices=devices[:1], partition=partition, **inputs
@@ -139,13 +124,13 @@ def _round_cost(cell: Cell, devices: list[Any], partition: Partitioner, given: G
     plan = next(iter(experiment.plans.values()))
     rounds = list(itertools.islice(plan.survey.rounds(), SURVEYED))
     if not rounds:
-        return Cost(0.0, 0.0, 0.0)
+        return np.zeros(3, object)
     senders = statistics.mean(len(work.senders) for work in rounds)
     receivers = statistics.mean(len(work.receivers) for work in rounds)
     steps = statistics.mean(int(work.steps.sum()) for work in rounds)
     up = float(np.mean(plan.cost.up))
     down = float(np.mean(plan.cost.down))
-    return Cost(steps, senders * up, receivers * down)
+    return np.array([steps, senders * up, receivers * down], object)
 
 
 def _problems_of_cell(problems: Problems, known_lines: Sequence[str]) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import yaml
@@ -45,20 +45,6 @@ CLIENTS = 100
 SAMPLES_PER_CLIENT = 10
 
 MANY_TEXTS = 100  # different texts of a column that are no classes
-
-
-class Samples(NamedTuple):
-    """Samples that could be read.
-
-    Attributes:
-      scenario: the scenario that reads them.
-      arrays: the samples.
-      has_blanks: whether there are blanks among them, which are still blank.
-    """
-
-    scenario: Scenario
-    arrays: Any
-    has_blanks: bool
 
 
 def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
@@ -187,18 +173,21 @@ def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, An
     return {key: value for key, value in guessed.items() if key not in given}
 
 
-def _read_samples(section: dict[str, Any], edits: Iterable[str]) -> Samples:
-    """Read the samples; blanks stay in them, so that they can be counted."""
+def _read_samples(section: dict[str, Any], edits: Iterable[str]) -> tuple[Scenario, Any, bool]:
+    """Read the samples -> the scenario that does so, the samples, and whether there are blanks.
+
+    Blanks stay in them, so that they can be counted.
+    """
     try:
         scenario = _scenario(section, edits)
-        return Samples(scenario, _arrays(scenario), has_blanks=False)
+        return scenario, _arrays(scenario), False
     except DataError as error:
         is_about_blanks = re.search("blank|not finite", str(error)) is not None
         if section["kind"] not in WITH_MISSING or not is_about_blanks:
             raise
         with contextlib.suppress(DataError):
             scenario = _scenario({**section, "missing": "mean"}, edits)
-            return Samples(scenario, _arrays(scenario), has_blanks=True)
+            return scenario, _arrays(scenario), True
         raise
 
 

@@ -1,7 +1,6 @@
 """`fedsim data partition`: the samples of a scenario, partitioned as in a run; without training."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,25 +24,13 @@ from fedsim.study.label_skew import Heterogeneity, column_counts, heterogeneity
 MAX_VALUES = 1000  # of a column that is drawn
 
 
-class WrittenPartitions(NamedTuple):
-    """Partitions that have been written.
-
-    Attributes:
-      partitions: how far the clients differ, by seed.
-      notes: sentences about the partition of the first seed.
-    """
-
-    partitions: dict[int, Heterogeneity]
-    notes: list[str]
-
-
 def write_partition(
     scenario: Scenario,
     folder: Path,
     split: Path | None = None,
     by: str | None = None,
     force: bool = False,
-) -> WrittenPartitions:
+) -> tuple[dict[int, Heterogeneity], list[str]]:
     """Partition the samples for every seed; write `partition.csv` and a figure of the first seed.
 
     Args:
@@ -54,6 +41,9 @@ def write_partition(
       by: a column whose values the figure shows instead of labels; None: for `domains` the column
         that it names, else labels.
       force: replace files of the same names in the folder.
+
+    Returns:
+      How far the clients differ, by seed, and sentences about the partition of the first seed.
 
     Raises:
       ScenarioError: when the samples cannot be partitioned as asked.
@@ -87,7 +77,7 @@ def write_partition(
     if split is not None:
         as_json = split.suffix == ".json"
         files.write_output(split, split_text(samples.parts[first], samples.sets.rows, as_json))
-    return WrittenPartitions(partitions, partition_notes(federations[first]))
+    return partitions, partition_notes(federations[first])
 
 
 def _with_column(scenario: Scenario, by: str | None) -> tuple[Scenario, str | None]:

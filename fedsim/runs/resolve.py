@@ -1,7 +1,7 @@
 """The resolved scenario of a comparison: what samples decide is filled in, as in a single run."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,6 @@ from fedsim.runs.sweep import Partitioner, data_key
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell, Design
 from fedsim.study.summary import OWN
-
-
-class ResolvedSections(NamedTuple):
-    """The sections of a configuration in which samples decide keys."""
-
-    data: Any
-    model: Any
 
 
 def resolve_design(design: Design, partition: Partitioner, data: Any = None) -> Design:
@@ -37,12 +30,12 @@ def resolve_design(design: Design, partition: Partitioner, data: Any = None) -> 
         return design
     spec = design.scenario.spec
 
-    agreed = _agreed([sections.data for sections in resolved])
+    agreed = _agreed([section for section, _ in resolved])
     if "clients" not in agreed and "clients" not in spec.data.model_fields_set:
         agreed["clients"] = None
     filled_in = {name: value for name, value in agreed.items() if hasattr(spec.data, name)}
 
-    models = [sections.model for sections in resolved]
+    models = [model for _, model in resolved]
     model = spec.model
     if all(other == models[0] for other in models):
         model = models[0]
@@ -77,8 +70,8 @@ def has_own_samples(design: Design, partition: Partitioner, data: Any) -> bool:
 
 def _resolved_sections(
     cells: Sequence[Cell], partition: Partitioner, data: Any
-) -> list[ResolvedSections]:
-    """The resolved sections of all configurations, equal ones once.
+) -> list[tuple[Any, Any]]:
+    """The resolved sections `data` and `model` of all configurations, equal ones once.
 
     A configuration that cannot be run has none: it fails later. The first one comes last, under all
     of its seeds: then `partition` still has its federations when the runs start.
@@ -100,7 +93,7 @@ def _resolved_sections(
             model = resolved_model(scenario, model_section(scenario, federation))
         except Exception:
             continue
-        resolved.append(ResolvedSections(data_section, model))
+        resolved.append((data_section, model))
     return resolved
 
 

@@ -5,7 +5,7 @@ A cell that fails has the failure as its outcome.
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from fedsim.assemble import build
@@ -150,7 +150,7 @@ def run_sweep(
     device: str | None,
     threads: int | None,
     ask: Callable[[], bool] = lambda: False,
-    builds: "Builds | None" = None,
+    partition: Partitioner | None = None,
 ) -> dict[str, str]:
     """Execute runs into their journals: what a spawned process does.
 
@@ -160,7 +160,7 @@ def run_sweep(
       device: as `devices_of` takes it.
       threads: the threads of XLA's pool.
       ask: whether to stop.
-      builds: what this process has built for the comparison; left out: this is its only one.
+      partition: a `cached_partition` for the comparison; left out: it is this process' only one.
 
     Returns:
       Why configurations cannot be run, by label.
@@ -172,8 +172,6 @@ def run_sweep(
     def within(scenario: Scenario) -> AbstractContextManager[list]:
         return numerics(scenario, threads, device)
 
-    builds = builds or _builds_of_process()
-    builds.forget_all_but(runs)
     first, _ = runs[0]
     with within(first.scenario) as devices:
         sweep = Sweep(
@@ -181,7 +179,7 @@ def run_sweep(
             numerics=within,
             run_files=run_files,
             listen=None,
-            build=builds.build,
+            build=partial(build_cell, partition=partition or _partition_of_process()),
         )
         outcomes = sweep.execute(runs, ask)
     failed = [outcome for outcome in outcomes if outcome.result is None]
@@ -205,41 +203,10 @@ def build_cell(
     return experiment, record
 
 
-class Builds:
-    """The cells that a process has built for its latest task, as far as they have the same samples.
-
-    The next task mostly has other seeds of the same cells, and a cell is built for all its seeds.
-
-    Args:
-      partition: a `cached_partition`.
-    """
-
-    def __init__(self, partition: Partitioner):
-        self.partition = partition
-        self.built: dict[str, Built] = {}  # by the cell's label
-        self.data_key = ""
-
-    def build(self, cell: Cell, devices: list) -> Built:
-        """Build a cell, if it is not built yet."""
-        key = data_key(cell.scenario)
-        if key != self.data_key:  # few samples are to be in memory
-            self.built.clear()
-            self.data_key = key
-        label = label_of(cell.key_columns)
-        if label not in self.built:
-            self.built[label] = build_cell(cell, devices, self.partition)
-        return self.built[label]
-
-    def forget_all_but(self, runs: Runs) -> None:
-        """Forget all cells but those of some runs."""
-        labels = {label_of(cell.key_columns) for cell, _ in runs}
-        self.built = {label: built for label, built in self.built.items() if label in labels}
-
-
 @cache
-def _builds_of_process() -> Builds:
-    """Those of a process that was started for one comparison."""
-    return Builds(cached_partition())
+def _partition_of_process() -> Partitioner:
+    """That of a process that was started for one comparison: its tasks mostly have equal data."""
+    return cached_partition()
 
 
 def _same_samples(planned: PlannedExperiment, other: PlannedExperiment) -> bool:

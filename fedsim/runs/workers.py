@@ -20,7 +20,7 @@ from fedsim.engine.loop import MAX_RUNS
 from fedsim.runs.executor import Runs, next_family, tasks_by_family, with_scenarios
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.spawned import begin, compile_cache
-from fedsim.runs.sweep import Builds, Partitioner, run_sweep
+from fedsim.runs.sweep import Partitioner, run_sweep
 from fedsim.scenario.plugins import ENABLED
 from fedsim.scenario.reader import Document
 
@@ -64,7 +64,7 @@ class Workers:
         self.execute_here = partial(
             self.execute,
             ask=lambda: ask() or self.thread_stops.is_set(),
-            builds=Builds(partition),
+            partition=partition,
         )
 
         # By process: what starts a task, its latest task, and the family of that.
@@ -131,9 +131,10 @@ class Workers:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _lose(self, process: int) -> None:
-        """Continue with one process less."""
-        del self.starters[process]
-        warnings.warn("a process of the comparison is gone; continuing without it", stacklevel=2)
+        """Continue with one process less: by its latest task or its next one it is seen first."""
+        if self.starters.pop(process, None) is not None:
+            text = "a process of the comparison is gone; continuing without it"
+            warnings.warn(text, stacklevel=2)
 
 
 def _execute(task: Runs, *, document: Document, **options: Any) -> None:

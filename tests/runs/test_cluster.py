@@ -106,9 +106,8 @@ def test_without_its_certificate_a_scheduler_is_not_contacted(files, message):
         connected(f"tls://127.0.0.1:{free_port()}"),
     ):
         pass
-    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in str(refused.value) and "\n" not in str(
-        refused.value
-    )
+    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 @needs_dask

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,6 +28,7 @@ from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
 from fedsim.report.results import rows_of
 from fedsim.runs.executor import all_runs, keys_of, next_family, tasks_by_family
+from fedsim.runs.workers import Workers
 from fedsim.scenario import read
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
@@ -162,9 +165,8 @@ def test_a_configuration_that_fails_is_a_row_with_its_reason(tmp_path):
     summary = pd.read_csv(tmp_path / "out/summary.csv")
     failed = summary[summary["status"] == "failed"]
     assert comparison.status == "incomplete" and len(summary) == 12 and len(failed) == 3
-    assert failed["reason"].str.contains("needs at least").all() and set(failed["variant"]) == {
-        "cohort.size=2"
-    }
+    assert failed["reason"].str.contains("needs at least").all()
+    assert set(failed["variant"]) == {"cohort.size=2"}
     row = (
         comparison.table[comparison.table["variant"] == "cohort.size=2"]
         .set_index("method")
@@ -190,10 +192,12 @@ def test_a_diverged_run_counts_as_the_worst_and_is_not_dropped():
         written, ["fedavg", {"method": "fedavg", "label": "wild", "set": {"client.lr": 1e30}}]
     )
     row = comparison.table.set_index("method").loc["wild"]
-    assert (
-        row["diverged"] == 3 and row["seeds"] == 3 and row["mean"] == 0 and row["difference"] < -0.3
-    )
-    assert row["probability_of_improvement"] == 0 and row["verdict"] == "diverged"
+    assert row["diverged"] == 3
+    assert row["seeds"] == 3
+    assert row["mean"] == 0
+    assert row["difference"] < -0.3
+    assert row["probability_of_improvement"] == 0
+    assert row["verdict"] == "diverged"
 
 
 @pytest.mark.long
@@ -209,14 +213,13 @@ def test_the_scenario_may_contain_the_comparison(tmp_path):
         )
     )
     comparison = fedsim.compare(path)
-    assert comparison.baseline == "prox" and comparison.table["method"].tolist() == [
+    assert comparison.baseline == "prox"
+    assert comparison.table["method"].tolist() == [
         "fedavg",
         "prox",
     ]
-    assert (
-        set(comparison.table["score"]) == {"best"}
-        and comparison.summary["cohort.size"].tolist() == [3] * 6
-    )
+    assert set(comparison.table["score"]) == {"best"}
+    assert comparison.summary["cohort.size"].tolist() == [3] * 6
     assert fedsim.run(path).status == "done"  # which leaves it alone
 
 
@@ -258,10 +261,8 @@ def test_a_killed_comparison_resumes_with_the_same_bytes(tmp_path):
         process.wait()
     subprocess.run([*command, "killed", "--resume"], cwd=tmp_path, check=True)
     subprocess.run([*command, "straight"], cwd=tmp_path, check=True)
-    assert (
-        bits(tmp_path / "killed") == bits(tmp_path / "straight")
-        and leftovers(tmp_path / "killed") == []
-    )
+    assert bits(tmp_path / "killed") == bits(tmp_path / "straight")
+    assert leftovers(tmp_path / "killed") == []
 
 
 @if_whole
@@ -356,6 +357,22 @@ def test_interrupted_processes_end_and_leave_their_commits(tmp_path, root):
     assert bits(tmp_path / "one") == bits(tmp_path / "two") and leftovers(tmp_path / "two") == []
 
 
+def test_a_process_whose_loss_is_seen_by_its_next_task_first_is_lost_once():
+    read_nothing = SimpleNamespace()
+    carrier = Workers(read_nothing, read_nothing, 2, None, None, read_nothing, lambda: False)
+    broken = Future()
+    broken.set_exception(BrokenProcessPool())
+
+    def start(task):
+        raise BrokenProcessPool
+
+    carrier.starters, carrier.latest = {0: start}, {0: broken}
+    with pytest.warns(UserWarning, match="a process of the comparison is gone") as caught:
+        assert carrier.start([["a task"]]) == {}
+        assert carrier.receive(broken) == ""
+    assert len(caught) == 1
+
+
 def test_processes_get_the_runs_that_they_have_compiled():
     vary = {"fleet.malicious": [0, 0.25], "client.lr": [0.05, 0.1], "wire": [[], ["sign_flip"]]}
     cells = design_of(read({**SCENARIO, "seeds": 5}), ["fedavg", "median"], vary).cells
@@ -417,9 +434,8 @@ def test_tuning_gives_every_method_the_same_grid_and_chooses_on_validation_data(
 def test_methods_are_ranked_over_all_variations(saved):
     _, comparison = saved
     across = comparison.across.set_index("method")
-    assert across["variations"].tolist() == [2, 2, 2] and across[
-        "mean_rank"
-    ].sum() == pytest.approx(6)
+    assert across["variations"].tolist() == [2, 2, 2]
+    assert across["mean_rank"].sum() == pytest.approx(6)
     scores = comparison.summary[comparison.summary["method"] == "scaffold"]["final"]
     assert across.loc["scaffold", "iqm"] == pytest.approx(stats.trim_mean(scores, 0.25))
     assert (
@@ -432,10 +448,8 @@ def test_methods_are_ranked_over_all_variations(saved):
 def test_profiles_count_the_runs_that_are_better(saved):
     out, comparison = saved
     profiles = pd.read_csv(out / "profiles.csv")
-    assert (
-        profiles.groupby("method")["share"].is_monotonic_decreasing.all()
-        and len(profiles) == 3 * 51
-    )
+    assert profiles.groupby("method")["share"].is_monotonic_decreasing.all()
+    assert len(profiles) == 3 * 51
     assert (profiles.groupby("threshold")["share"].max().iloc[-1], profiles["share"].max()) == (
         0,
         1,

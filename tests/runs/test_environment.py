@@ -179,7 +179,8 @@ def test_a_variable_that_jax_refuses_is_named(desk):
         code,
         "",
         1,
-    ) and message in done.stderr
+    )
+    assert message in done.stderr
 
 
 DRAWN = """

@@ -92,9 +92,8 @@ def test_every_run_of_a_comparison_has_its_own_model_and_commits(jobs, tmp_path)
         for seed in (0, 1):
             saved = fedsim.load_model(run_files.model(label, seed))["params"]
             ours = comparison.model(label, seed)
-            assert saved.keys() == ours.keys() and all(
-                (saved[leaf] == ours[leaf]).all() for leaf in saved
-            )
+            assert saved.keys() == ours.keys()
+            assert all((saved[leaf] == ours[leaf]).all() for leaf in saved)
     assert fedsim.verify(out).equal
     again = fedsim.compare(TINY, [*SHARING, "median"], out=out, resume=True, pictures=False)
     assert len(list(out.glob("model.*"))) == 8 and again.status == "done"

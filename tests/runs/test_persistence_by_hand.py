@@ -77,9 +77,8 @@ def test_a_digest_depends_on_names_types_shapes_and_bits():
         {"w": np.zeros((2, 2), np.float32)},
         {"w": np.array([0, 0, 0, -0.0], np.float32)},
     ]
-    assert len({digest(tree) for tree in trees}) == len(trees) and digest(trees[0]) == digest(
-        dict(trees[0])
-    )
+    assert len({digest(tree) for tree in trees}) == len(trees)
+    assert digest(trees[0]) == digest(dict(trees[0]))
 
 
 def test_rows_are_restored_from_their_bytes():
@@ -329,9 +328,8 @@ def test_files_have_the_permissions_of_the_umask(tmp_path):
         rows.close()
     finally:
         os.umask(before)
-    assert {path.stat().st_mode & 0o7777 for path in tmp_path.iterdir()} == {0o666} and len(
-        list(tmp_path.iterdir())
-    ) == 3
+    assert {path.stat().st_mode & 0o7777 for path in tmp_path.iterdir()} == {0o666}
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_files_may_be_written_only_if_their_locked_directory_is_in_place(tmp_path, monkeypatch):
@@ -372,9 +370,8 @@ def test_client_memory_is_the_same_in_a_file_and_on_the_device(tmp_path, monkeyp
         rows = memory.rows["w"].at[:2].add(step)
         disk.save(ids, Memory({"w": rows}, jnp.array([True, True, False])))
     arrays = disk.arrays(portable=True)
-    assert arrays["memory.ids"].tolist() == [1, 4] and arrays["memory.rows"].view(
-        np.float32
-    ).tolist() == [[3, 3], [3, 3]]
+    assert arrays["memory.ids"].tolist() == [1, 4]
+    assert arrays["memory.rows"].view(np.float32).tolist() == [[3, 3], [3, 3]]
     device = store.Resident(TwoNumbers(), {}, ids, 3, 6)
     assert device.arrays()["memory.ids"].tolist() == []
     device.restore({})
@@ -393,9 +390,8 @@ def test_client_memory_is_the_same_in_a_file_and_on_the_device(tmp_path, monkeyp
         4 * (HEAD + 8),
     ]  # two rows, and two that were replaced
     monkeypatch.setattr(store, "SPARE", -1)
-    assert disk.arrays()["memory.file"].tolist() == [1, 2 * (HEAD + 8)] and disk.files() == [
-        "memory-1.rows"
-    ]
+    assert disk.arrays()["memory.file"].tolist() == [1, 2 * (HEAD + 8)]
+    assert disk.files() == ["memory-1.rows"]
     assert disk.load(ids)[0].rows["w"].tolist() == [[3, 3], [3, 3], [0, 0]]
     for one in (disk, again):
         one.file.close()

@@ -165,6 +165,5 @@ def test_a_read_only_file_system_is_one_line(big, mounted):
 def test_impossible_directories_are_one_line(name, errors, big, tmp_path):
     (tmp_path / "file").write_text("mine")
     demand_line(finished(big[0], tmp_path / name), str(tmp_path), errors)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"] and (
-        tmp_path / "file"
-    ).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"

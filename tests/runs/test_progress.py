@@ -61,14 +61,12 @@ def test_a_comparison_names_its_current_configuration():
     words = f"{label}: round 40/200  accuracy 0.5000  20.0 rounds/s"
     assert shown[-1][:3] == (40, 1200, words)
     count(other, row(10))
-    assert shown[-1][:2] == (50, 1200) and shown[-1][2].startswith(
-        "[1+3/3] fedavg fleet.malicious=0 and 1 more: round 10"
-    )
+    assert shown[-1][:2] == (50, 1200)
+    assert shown[-1][2].startswith("[1+3/3] fedavg fleet.malicious=0 and 1 more: round 10")
     count(one, row(200, "done"))
     count(other, row(20))
-    assert shown[-1][0] == 220 and shown[-1][2].startswith(
-        "[1/3] fedavg fleet.malicious=0: round 20/200"
-    )
+    assert shown[-1][0] == 220
+    assert shown[-1][2].startswith("[1/3] fedavg fleet.malicious=0: round 20/200")
 
 
 def test_runs_of_other_processes_are_counted_as_they_end():
@@ -139,12 +137,10 @@ def test_bar_count_and_time_left_are_complete_at_any_width(width):
     last = [
         line for line in re.split(r"[\r\n]+", CODES.sub("", text.getvalue())) if "1234" in line
     ][-1]
-    assert (
-        "1234/2400" in last
-        and re.search(r"0:12:3\d", last)
-        and "━" in last
-        and len(last.rstrip()) <= width
-    )
+    assert "1234/2400" in last
+    assert re.search(r"0:12:3\d", last)
+    assert "━" in last
+    assert len(last.rstrip()) <= width
     assert "[3/12] fedprox(mu=0.1)"[: width - 40] in last
 
 
@@ -180,6 +176,7 @@ def test_the_bar_fits_the_width_of_the_terminal(width, tmp_path):
     assert os.waitpid(child, 0)[1] == 0
     shown = re.split(r"[\r\n]+", CODES.sub("", text.decode()))
     lines = [line for line in shown if re.search(r"━.*\d+/800 ", line)]
-    assert lines and not [
+    assert lines
+    assert not [
         line for line in lines if len(line) > width or not re.search(r"/800 +[-\d]+:", line)
     ]

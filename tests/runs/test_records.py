@@ -180,9 +180,8 @@ def test_every_entry_that_is_read_is_required(form, kind, made):
         assert malformed(less) == [name]
         for value in ("text" if name not in ("status", "method", "baseline") else 3, None):
             assert any(entry.startswith(name) for entry in malformed({**record, name: value})), name
-    assert malformed({**record, "kind": ["run"]}) == ["kind"] and malformed(
-        {**record, "kind": "walk"}
-    ) == ["kind"]
+    assert malformed({**record, "kind": ["run"]}) == ["kind"]
+    assert malformed({**record, "kind": "walk"}) == ["kind"]
     assert malformed(changed(record, ("scenario", "evaluate", "every"), 0)) == [
         "scenario.evaluate.every"
     ]

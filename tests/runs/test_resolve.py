@@ -57,10 +57,8 @@ def words(scenario):
 
 def test_five_hospitals_are_five_clients_and_not_a_hundred(table):
     scenario_values = resolved(table("sick"))
-    assert (
-        scenario_values["data"]["clients"] == 5
-        and scenario_values["data"]["partition"]["kind"] == "natural"
-    )
+    assert scenario_values["data"]["clients"] == 5
+    assert scenario_values["data"]["partition"]["kind"] == "natural"
     assert scenario_values["model"]["kind"] == "logistic"
     assert words(scenario_values) == ("csv, 5 clients, natural", "csv, 5 clients")
 

@@ -223,9 +223,8 @@ def test_foreign_files_are_left_alone(name, option, tmp_path):
     (tmp_path / name).write_text("mine")
     with pytest.raises(DirectoryError, match="holds no fedsim run"):
         fedsim.run(SCENARIO, out=tmp_path, **{option: True})
-    assert [path.name for path in tmp_path.iterdir()] == [name] and (
-        tmp_path / name
-    ).read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "mine"
 
 
 def test_a_run_killed_before_its_first_commit_starts_over(template, tmp_path):
@@ -247,10 +246,8 @@ def test_a_run_that_was_asked_to_end_resumes_to_equal_bytes(template, tmp_path):
             break
         except Interrupted as end:
             calls += 1
-            assert (
-                "round" in str(end)
-                and json.loads((out / "run.json").read_text())["status"] == "interrupted"
-            )
+            assert "round" in str(end)
+            assert json.loads((out / "run.json").read_text())["status"] == "interrupted"
     assert calls == 3
     whole(out, template[1])
 

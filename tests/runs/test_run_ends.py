@@ -167,10 +167,8 @@ def test_a_method_that_has_not_run_is_a_row_without_a_score_and_a_sentence(tmp_p
     machines = {"speed": {"kind": "classes", "seconds": [1.0, 1.5]}}
     (tmp_path / "ends.yaml").write_text(json.dumps({**written, "fleet": machines}))
     ended = typed("compare ends.yaml --methods 'mean,krum(f=2)' --out out", tmp_path)
-    assert (
-        ended.returncode == 5
-        and "krum(f=2), seed 1: no round was aggregated: the rule needs at" in ended.stderr
-    )
+    assert ended.returncode == 5
+    assert "krum(f=2), seed 1: no round was aggregated: the rule needs at" in ended.stderr
     sentence = (
         "Not run (no round was aggregated), and so without a score: krum(f=2) (2 of 2 seeds)."
     )
@@ -265,12 +263,10 @@ def test_a_run_that_grows_without_bound_says_so(tmp_path):
 def test_growth_is_measured_against_the_first_loss_and_only_where_it_lasts():
     rows = lambda *losses: [{"round": r, "train_loss": loss} for r, loss in enumerate(losses)]
     assert growth(rows(None, 1.0, 2000.0)) and not growth(rows(1.0, 2000.0, 1999.0))
-    assert (
-        not growth(rows(1.0, 999.0))
-        and not growth(rows(0.0, 5.0))
-        and not growth(rows(1.0))
-        and not growth([])
-    )
+    assert not growth(rows(1.0, 999.0))
+    assert not growth(rows(0.0, 5.0))
+    assert not growth(rows(1.0))
+    assert not growth([])
 
 
 def test_a_run_is_said_to_guess_where_a_comparison_would_say_so():

@@ -56,11 +56,9 @@ def test_the_mark_says_how_many_rounds_are_done():
     latex = f"\\begin{{tabular}}{{ll}}\n{rows}\\end{{tabular}}\n"
     marked = in_latex(latex, "unfinished: 1 of 2")
     assert "\\midrule\n\\multicolumn{2}{l}{\\emph{unfinished: 1 of 2}} \\\\\n\\bottomrule" in marked
-    assert (
-        in_latex(latex, "") == latex
-        and in_markdown("| a |\n", "m") == "| a |\n\n*m*\n"
-        and in_markdown("x", "") == "x"
-    )
+    assert in_latex(latex, "") == latex
+    assert in_markdown("| a |\n", "m") == "| a |\n\n*m*\n"
+    assert in_markdown("x", "") == "x"
 
 
 # ---------------------------------------------------------------------------------- looking at runs
@@ -91,10 +89,8 @@ def test_everything_that_a_killed_run_has_committed_can_be_viewed(killed):
     with pytest.warns(UserWarning, match=MARK):
         assert exported(killed, None, "markdown").endswith(f"\n*{MARK}*\n".encode())
     page = page_of_runs([killed], refresh=5).decode()
-    assert (
-        f'<p class="mark"><strong>{MARK}</strong></p>' in page
-        and '<meta http-equiv="refresh" content="5">' in page
-    )
+    assert f'<p class="mark"><strong>{MARK}</strong></p>' in page
+    assert '<meta http-equiv="refresh" content="5">' in page
     assert 'http-equiv="refresh"' not in page_of_runs([killed]).decode()
     result = fedsim.verify(killed)
     assert not result.equal and not result.wrong and "has not ended" in result.checks[-1].detail
@@ -113,10 +109,8 @@ def test_a_report_of_a_killed_run_is_marked_and_does_not_affect_resuming(
     record = directory.sound_record(killed)
     assert record["status"] == "interrupted" and record["unfinished"]["mark"] == MARK
     assert pd.read_csv(killed / "rounds.csv")["round"].tolist() == [0, 2]
-    assert (
-        MARK in (killed / "report.html").read_text()
-        and MARK in (killed / "tables/summary.md").read_text()
-    )
+    assert MARK in (killed / "report.html").read_text()
+    assert MARK in (killed / "tables/summary.md").read_text()
     assert MARK.replace("_", r"\_") in (killed / "tables/summary.tex").read_text()
     fedsim.run(SCENARIO, out=killed, resume=True, pictures=False)
     assert not (killed / "report.html").exists()  # none of the state before
@@ -147,11 +141,9 @@ def test_a_run_that_was_asked_to_end_writes_its_committed_rows(tmp_path):
     with pytest.raises(Interrupted):
         fedsim.run(tiny(), out=tmp_path / "run", ask=lambda: next(asked, True))
     record = json.loads((tmp_path / "run/run.json").read_text())
-    assert (
-        record["status"] == "interrupted"
-        and record["unfinished"]["runs"]["0"][1] == 3
-        and record["wall_seconds"] > 0
-    )
+    assert record["status"] == "interrupted"
+    assert record["unfinished"]["runs"]["0"][1] == 3
+    assert record["wall_seconds"] > 0
     rows = (tmp_path / "run/rounds.csv").read_text().splitlines()
     assert 1 < len(rows) and {*rows} <= {*(tmp_path / "whole/rounds.csv").read_text().splitlines()}
     fedsim.run(tiny(), out=tmp_path / "run", resume=True)
@@ -173,7 +165,8 @@ def test_a_comparison_that_was_asked_to_end_writes_its_committed_rows(tmp_path):
         )
     record, frames = contents(tmp_path / "run")
     runs = record["unfinished"]["runs"]
-    assert len(runs) == 6 and re.fullmatch(
+    assert len(runs) == 6
+    assert re.fullmatch(
         r"unfinished: \d to 3 of 3 rounds, \d of 6 runs ended", record["unfinished"]["mark"]
     )
     over = [name for name, (done, planned) in runs.items() if done == planned]
@@ -221,9 +214,9 @@ def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_pa
     process = started(file, out)
     assert wait_for_commit(process, out, set())
     held = command("report", out)
-    assert (
-        held.returncode == 0 and "live.html" in held.stdout and "in use by process" in held.stderr
-    )
+    assert held.returncode == 0
+    assert "live.html" in held.stdout
+    assert "in use by process" in held.stderr
     assert not (out / "report.html").exists() and "unfinished: " in (out / "live.html").read_text()
     process.send_signal(number)
     process.communicate(timeout=30)
@@ -272,7 +265,5 @@ def test_a_live_page_follows_a_run_to_its_end(tmp_path):
     process.communicate()
     errors = follower.communicate(timeout=60)[1]
     assert follower.returncode == 0 and "rewritten every few seconds" in errors, errors
-    assert (
-        "url=report.html" in (out / "live.html").read_text()
-        and "unfinished: " in (out / "report.html").read_text()
-    )
+    assert "url=report.html" in (out / "live.html").read_text()
+    assert "unfinished: " in (out / "report.html").read_text()

@@ -190,9 +190,8 @@ def test_missing_files_are_reported_and_foreign_ones_are_named(mine):
     out = mine("fedavg")
     (out / "notes.txt").write_text("mine")
     result = fedsim.verify(out)
-    assert result.equal and any(
-        "not part of this run: notes.txt" in check.detail for check in result.checks
-    )
+    assert result.equal
+    assert any("not part of this run: notes.txt" in check.detail for check in result.checks)
     (out / "timing.csv").unlink()
     assert failed(fedsim.verify(out)) == {"files": "timing.csv is missing"}
     rehashed(out)
@@ -331,10 +330,8 @@ def test_a_lie_between_the_replayed_rounds_is_caught_by_a_whole_replay(mine):
     doctored(out, logged=partial(in_row, "train_loss", ("rounds", "round", 2)))
     assert fedsim.verify(out).equal
     wrong = failed(fedsim.verify(out, whole=True))
-    assert (
-        list(wrong) == ["seed 1, rounds 1 to 5"]
-        and "round 2: train_loss: " in wrong["seed 1, rounds 1 to 5"]
-    )
+    assert list(wrong) == ["seed 1, rounds 1 to 5"]
+    assert "round 2: train_loss: " in wrong["seed 1, rounds 1 to 5"]
 
 
 @pytest.mark.long
@@ -509,10 +506,8 @@ def test_diff_names_what_differs(made, tmp_path):
     assert "partition" not in lr.tables and lr.models[0].absolute > 0
 
     assert names("seeds", "scenario") == ["seeds[1]"]
-    assert (
-        result["seeds"].tables["rounds"].only_a == 4
-        and result["seeds"].tables["rounds"].differing == 0
-    )
+    assert result["seeds"].tables["rounds"].only_a == 4
+    assert result["seeds"].tables["rounds"].differing == 0
     assert result["seeds"].tables["rounds"].first == "seed 1, round 0"
     assert [model.what.split("/")[0] for model in result["seeds"].models] == ["not in ", "not in "]
     assert names("data.seed", "scenario") == ["data.seed"] and "data" in names("data.seed", "data")
@@ -573,9 +568,8 @@ def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_pa
     done = command("verify", out, "--plugin", plugin)
     assert done.returncode == 0 and done.stderr == "", done.stdout
     lines = done.stdout.splitlines()
-    assert all(line.startswith("ok   ") for line in lines[:-1]) and lines[-1].endswith(
-        "is equal to what its record says"
-    )
+    assert all(line.startswith("ok   ") for line in lines[:-1])
+    assert lines[-1].endswith("is equal to what its record says")
     assert threads and len(lines) == 9
     without = command("verify", out, "--json")
     answer = json.loads(without.stdout)
@@ -589,16 +583,12 @@ def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_pa
 @pytest.mark.long
 def test_the_diff_command_prints_differences(made):
     done = command("diff", made("fedavg"), made("scaffold"))
-    assert (
-        done.returncode == 0
-        and '  client.kind: "sgd" | "scaffold"\n' in done.stdout
-        and done.stderr == ""
-    )
+    assert done.returncode == 0
+    assert '  client.kind: "sgd" | "scaffold"\n' in done.stdout
+    assert done.stderr == ""
     assert not json.loads(json.dumps(fedsim.diff(made("fedavg"), made("scaffold")).plain()))[
         "equal"
     ]
     nowhere = command("diff", made("fedavg"), "/nowhere")
-    assert (
-        nowhere.returncode == 4
-        and nowhere.stderr == "fedsim: error: /nowhere: holds no fedsim run\n"
-    )
+    assert nowhere.returncode == 4
+    assert nowhere.stderr == "fedsim: error: /nowhere: holds no fedsim run\n"

@@ -32,7 +32,8 @@ def out(tmp_path_factory):
 
 def test_a_comparison_is_verified_by_its_files_and_its_arithmetic(out):
     result = fedsim.verify(out)
-    assert result.equal and [check.name for check in result.checks] == [
+    assert result.equal
+    assert [check.name for check in result.checks] == [
         "record",
         "files",
         "compare.csv",
@@ -54,16 +55,12 @@ def test_tables_are_read_back_bit_for_bit(out):
     """And as numbers where they are numbers."""
     for name in ("rounds", "summary", "compare", "clients"):
         table = read_table(out, name)
-        assert (
-            table is not None
-            and table.to_csv(index=False, lineterminator="\n") == (out / f"{name}.csv").read_text()
-        )
+        assert table is not None
+        assert table.to_csv(index=False, lineterminator="\n") == (out / f"{name}.csv").read_text()
     rounds = read_table(out, "rounds")
-    assert (
-        rounds is not None
-        and rounds["round"].dtype == "int64"
-        and rounds["client.lr"].dtype == "float64"
-    )
+    assert rounds is not None
+    assert rounds["round"].dtype == "int64"
+    assert rounds["client.lr"].dtype == "float64"
 
 
 @if_whole
