@@ -122,6 +122,7 @@ def test_squared_distances_keep_their_precision(kind):
     np.testing.assert_array_equal(got, got.T)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "shapes", [[(3,), (2, 2), (1,)], [(3,), (5000,), (2, 2), (4096,), (1,)], [(66_000,), (7,)]]
 )
@@ -156,6 +157,7 @@ def test_rows_with_nan_or_infinity_are_not_finite():
     assert finite({**stacked, "half": half}) == [True, False, False, False, True, False]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize("D", [1, 31, 32, 100, 5000])
 def test_a_number_that_is_not_finite_is_found_wherever_it_is(D, dtype):
@@ -200,6 +202,7 @@ def test_mismatches_are_named(call, message):
         call()
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("n", [1, 7, 1000])
 def test_draws_have_the_bits_of_jax(n):
     keys = jax.random.split(jax.random.key(3), 4)
@@ -209,6 +212,7 @@ def test_draws_have_the_bits_of_jax(n):
     assert (u == jax.vmap(lambda key: jax.random.uniform(key, (n,)))(keys)).all()
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(64, 10), (7, 13), (5, 5, 1, 32), (3,)])
 def test_start_values_have_the_bits_of_jax(shape, dtype):
