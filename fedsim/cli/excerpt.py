@@ -20,21 +20,21 @@ OF_OPTION = "(--set "  # in the text of a problem whose value stands in no file
 
 
 def print_excerpt(problem: Problem, file: str) -> None:
-    """Print the line of a problem on stderr, if that is a terminal; nothing for one of no file.
+    """Print the line of a problem on stderr; nothing for one of no file.
 
     Args:
       problem: the problem.
       file: the file that it is in, unless it names another one.
     """
-    console = Console(stderr=True)
     path = Path(problem.file or file)
-    is_in_file = problem.line and problem.column and OF_OPTION not in problem.what
-    if not console.is_terminal or not is_in_file or not path.is_file():
+    if not problem.line or not problem.column:
+        return
+    if OF_OPTION in problem.what or not path.is_file():
         return
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     if problem.line <= len(lines):
         excerpt = _excerpt(lines[problem.line - 1], problem.line, problem.column - 1)
-        console.print(excerpt, soft_wrap=True)
+        Console(stderr=True).print(excerpt, soft_wrap=True)
 
 
 def _excerpt(line: str, number: int, start: int) -> Text:

@@ -164,7 +164,7 @@ def recorded(quick: bool) -> Figure:
     text = (
         f"{len(RECORDED) - len(missing)} of {len(RECORDED)} fields in run.json{which}; "
         f"{len(results)} result files of two runs: {len(changed)} differ, "
-        f"{len(clocks)} hold a time of day; fedsim diff: {'equal' if equal else 'different'}"
+        f"{len(clocks)} hold a time of day; fedsim.diff: {'equal' if equal else 'different'}"
     )
     return Figure(text, not missing and not changed and not clocks and bool(equal))
 
