@@ -20,7 +20,7 @@ import optax
 import yaml
 
 import fedsim
-from fedsim.cli.entry import cli, headings, modes
+from fedsim.cli.entry import cli, every_command, headings
 from fedsim.compose import FAMILIES
 from fedsim.disk import tables
 from fedsim.installed import added, module_of
@@ -359,18 +359,13 @@ def cli_page() -> str:
     ]
     for heading, names in headings().items():
         sections.append(f"## {heading}")
-        for name in names:
-            shown = {name: name} | {
-                words: mode for mode, (_, words, *_) in modes().items() if words.split()[0] == name
-            }
-            for words, command_name in shown.items():
-                command = cli.get_command(click.Context(cli), command_name)
-                assert command is not None
-                sections += command_sections(words, command)
+        for words, command in every_command().items():
+            if words.split()[0] in names:
+                sections += command_section(words, command)
     return "\n\n".join(map(wrapped, sections))
 
 
-def command_sections(name: str, command: click.Command, level: str = "###") -> Iterator[str]:
+def command_section(name: str, command: click.Command) -> Iterator[str]:
     """A command: its usage, what it does, its options, examples."""
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     options = [p for p in command.params if isinstance(p, click.Option)]
@@ -384,15 +379,13 @@ def command_sections(name: str, command: click.Command, level: str = "###") -> I
         ]
     )
     prose, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:\n")
-    yield f"{level} {name}\n\n`{called}`"
+    yield f"### {name}\n\n`{called}`"
     yield prose.strip()
     yield table(
         ("option", "what it does"), [(flags(option), meaning(option)) for option in options]
     )
     if examples:
         yield "```text\n" + textwrap.dedent(examples).strip() + "\n```"
-    for below, inner in getattr(command, "commands", {}).items():
-        yield from command_sections(f"{name} {below}", inner, "####")
 
 
 def flags(option: click.Option) -> str:

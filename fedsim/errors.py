@@ -28,7 +28,7 @@ EXIT_CODES = {
     4: "file system",
     5: "stopped for numerical reasons: a run diverged, or aggregated no round",
     6: "directory in use by another process",
-    7: "checkpoint or verification; of `conform`: a law is broken that a kind must keep",
+    7: "checkpoint or verification; of `check --laws`: a law is broken that a kind must keep",
     8: "memory",
     130: "interrupted by Ctrl-C; resumable",
     143: "interrupted by SIGTERM; resumable",

@@ -31,7 +31,7 @@ with install_import_hook(["fedsim.tree", "fedsim.rules"], "beartype.beartype"):
     import fedsim.rules
     import fedsim.tree  # noqa: F401
 
-from fedsim.cli.entry import modes, modules
+from fedsim.cli.entry import every_command
 from fedsim.installed import fields, missing_requirements, present_fields
 from fedsim.kinds import FAMILIES, names
 from fedsim.machine import forget_programs
@@ -179,8 +179,7 @@ if_whole = pytest.mark.skipif(not WHOLE, reason="takes long: played with FEDSIM_
 
 # Whether all tools are there, by their commands in docs/cli.md, and all fields.
 _COMMANDS = re.findall(r"^### (.+)$", (ROOT / "docs/cli.md").read_text(), re.M)
-_INSTALLED = {*modules(), *(words for _, words, *_ in modes().values())}
-ALL_INSTALLED = _INSTALLED.issuperset(_COMMANDS) and not _MISSING
+ALL_INSTALLED = every_command().keys() >= set(_COMMANDS) and not _MISSING
 if_all_installed = pytest.mark.skipif(not ALL_INSTALLED, reason="is about all fields and tools")
 
 

@@ -19,10 +19,11 @@ def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from fedsim.cli.entry import modules
+    from fedsim.cli.entry import cli
     from fedsim.scenario.explain import names
 
-    return sorted(name for name in {*names(), *modules()} if name.startswith(incomplete))
+    known = {*names(), *cli.list_commands(ctx)}
+    return sorted(name for name in known if name.startswith(incomplete))
 
 
 @click.command("list")
@@ -264,26 +265,24 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
 
 
 def _command_entry(name: str) -> dict[str, str]:
-    """Return {name: what it does} if there is such a command, else nothing."""
-    ctx = click.get_current_context()
-    group = ctx.parent.command if ctx.parent else None
-    if not isinstance(group, click.Group) or name not in group.list_commands(ctx):
-        return {}
-    command = group.get_command(ctx, name)
-    return {name: command.get_short_help_str(200)} if command else {}
+    """Return {command in words: what it does} of what has, or had, this name; else nothing."""
+    from fedsim.cli.entry import every_command, former
+
+    entries = {}
+    for words, command in every_command().items():
+        if former().get(name) == words or words.split()[-1].lstrip("-") == name:
+            entries[f"fedsim {words}"] = command.get_short_help_str(200)
+    return entries
 
 
 def _options_named(name: str) -> dict[str, str]:
     """Return {option of commands: what it does} of the options with a name, with or without --."""
-    ctx = click.get_current_context()
-    group = ctx.parent.command if ctx.parent else None
+    from fedsim.cli.entry import every_command
+
     flag = f"--{name.lstrip('-').replace('_', '-')}"
-    if not isinstance(group, click.Group):
-        return {}
     commands: dict[str, list[str]] = {}  # what the option does -> the commands that have it
-    for command_name in group.list_commands(ctx):
-        command = group.get_command(ctx, command_name)
-        for option in command.params if command else ():
+    for words, command in every_command().items():
+        for option in command.params:
             if isinstance(option, click.Option) and flag in option.opts and option.help:
-                commands.setdefault(option.help, []).append(command_name)
+                commands.setdefault(option.help, []).append(words)
     return {f"{flag} of fedsim {', '.join(names)}": help for help, names in commands.items()}

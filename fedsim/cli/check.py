@@ -1,6 +1,5 @@
 """`fedsim check`."""
 
-import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command("check")
-@functools.partial(options.scenario, required=False)
+@options.scenario
 @options.compared
 @options.device
 @click.option(
@@ -41,8 +40,6 @@ def check_command(
       fedsim check scenarios/iid.yaml --resolved
       fedsim check scenarios/iid.yaml --methods fedavg,'krum(f=3)' --vary cohort.size=5,20
     """
-    if arguments["scenario"] is None:
-        raise click.UsageError("Missing argument 'SCENARIO'.")
     arguments["device"] = device
     scenario = options.read_scenario(arguments, all_stages=True, compares=True)
     from fedsim.assemble import build

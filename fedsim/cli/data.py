@@ -1,4 +1,4 @@
-"""`fedsim data`: commands about data files."""
+"""`fedsim data`: commands about data."""
 
 import json
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fedsim.cli import options
+from fedsim.cli.partition import partition_command
 from fedsim.errors import printable
 
 MAX_LISTED = 12  # classes, columns, features
@@ -18,12 +19,13 @@ Line = tuple[str, str]  # name, text
 @click.group("data")
 @options.debug
 def data_command() -> None:
-    """Describe data files, and how a scenario reads them.
+    """Describe data files, how a scenario reads them, and which client holds what.
 
     \b
     Examples:
       fedsim data describe wages.csv
       fedsim data describe images --json
+      fedsim data partition scenarios/dirichlet.yaml
     """
 
 
@@ -66,6 +68,9 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
         for line in table_of(description["summary"]):
             click.echo(line)
     click.echo(f"\n{description['yaml']}", nl=False)
+
+
+data_command.add_command(partition_command)
 
 
 def lines_of(description: dict[str, Any]) -> list[Line]:

@@ -5,11 +5,11 @@ import functools
 import gc
 import io
 import os
+import pkgutil
 import shlex
 import sys
 import threading
 import warnings
-from importlib import import_module
 from typing import Any
 
 import click
@@ -19,9 +19,9 @@ from fedsim.cli import streams
 from fedsim.cli.errors import leave, print_error, print_usage
 from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.options import debug
-from fedsim.cli.suggestions import meant_command
+from fedsim.cli.suggestions import OWN_WORDS, meant_command
 from fedsim.errors import FieldError, Interrupted
-from fedsim.installed import added, module_of
+from fedsim.installed import added
 
 # Heading -> command -> the module that has it.
 COMMANDS = {
@@ -40,19 +40,26 @@ COMMANDS = {
         "report": "report",
         "export": "report",
         "verify": "records",
-        "diff": "records",
     },
     "Know the machine": {"doctor": "machine"},
 }
 
-# A command that another one shows under some of its words, by the name that it had as its own ->
-# (the module that has it, the words that ask for it).
+# A command with options of its own, that some words of another ask for -> where it is. Those in
+# capitals stand for any word. `diff` is asked for by its former name alone.
 MODES = {
-    "partition": ("partition", "data partition"),
-    "schema": ("start", "new --schema"),
+    "new --schema": "start:schema_command",
+    "verify --against RUN": "records:against_command",
+    "diff": "records:diff_command",
 }
 
-# Commands that write what --resume continues.
+# Words of earlier versions -> what they are now. They work, and are not shown.
+FORMER = {
+    "partition": "data partition",
+    "schema": "new --schema",
+    "check --against": "verify --against",
+}
+
+# Commands and modes that write what --resume continues.
 RESUMABLE = {"run", "compare"}
 
 
@@ -67,64 +74,95 @@ def headings() -> dict[str, list[str]]:
 
 
 @functools.cache
-def modules() -> dict[str, str]:
-    """Return command -> the module that has it, in the order of use."""
-    homes = {
-        name: f"fedsim.cli.{module}"
-        for names in COMMANDS.values()
-        for name, module in names.items()
-    }
-    for package, commands in added("COMMANDS"):
-        for names in commands.values():
-            homes |= {name: f"{package}.{module}" for name, module in names.items()}
-    ordered = [name for names in headings().values() for name in names]
-    return {name: homes[name] for name in ordered} | {
-        name: home for name, (home, *_) in modes().items()
-    }
-
-
-@functools.cache
-def modes() -> dict[str, tuple[str, ...]]:
-    """Return the name that a mode had as a command -> (its module, the words that ask for it ...).
-
-    The first words are those that help and messages show.
-    """
+def homes() -> dict[str, str]:
+    """Return where every command and every mode, in words, is: `package.module:function`."""
     found = {}
-    for package, of_package in [("fedsim.cli", MODES), *added("MODES")]:
-        for name, (module, *forms) in of_package.items():
-            found[name] = (f"{package}.{module}", *forms)
+    for package, commands in [("fedsim.cli", COMMANDS), *added("COMMANDS")]:
+        for names in commands.values():
+            for name, module in names.items():
+                found[name] = f"{package}.{module}:{name}_command"
+    for package, modes in [("fedsim.cli", MODES), *added("MODES")]:
+        for words, home in modes.items():
+            found[words] = f"{package}.{home}"
     return found
 
 
-def mode_asked(arguments: list[str]) -> tuple[str, list[str]] | None:
-    """Return a mode's name and its own words, if a command line asks for one.
+def every_command() -> dict[str, click.Command]:
+    """Return the commands with their modes and those below them, in words, in the order of use."""
+    ctx = click.Context(cli)
+    found: dict[str, click.Command] = {}
+    for name in cli.list_commands(ctx):
+        for words in (name, *modes_of(name)):
+            command = cli.get_command(ctx, words)
+            assert command is not None
+            if command not in found.values():
+                found[words] = command
+            for below, inner in getattr(command, "commands", {}).items():
+                found[f"{words} {below}"] = inner
+    return found
 
-    >>> mode_asked(["new", "--schema", "--out", "x.json"])
-    ('schema', ['--out', 'x.json'])
+
+def modes_of(command: str) -> list[str]:
+    """Return the modes of a command, in words."""
+    return [words for words in homes() if words.startswith(f"{command} ")]
+
+
+@functools.cache
+def former() -> dict[str, str]:
+    """Return words of earlier versions -> what they are now."""
+    found = dict(FORMER)
+    for _, words in added("FORMER"):
+        found |= words
+    return found
+
+
+def in_new_words(arguments: list[str]) -> tuple[list[str], str]:
+    """Return a command line in the words of today, and which words it had; else an empty text.
+
+    >>> in_new_words(["schema", "--out", "x.json"])
+    (['new', '--schema', '--out', 'x.json'], 'schema')
     """
-    for name, (_, *forms) in modes().items():
-        for form in forms:
-            own = _own_words(form.split(), arguments)
-            if own is not None:
-                return name, own
-    return None
+    options = {word.partition("=")[0] for word in arguments}
+    for old, new in former().items():
+        command, *flags = old.split()
+        if arguments[:1] == [command] and options.issuperset(flags):
+            words = [word for word in new.split() if word not in flags]
+            return [*words, *arguments[1:]], old
+    return arguments, ""
 
 
-def _own_words(asked: list[str], arguments: list[str]) -> list[str] | None:
-    """What follows the words that ask for a mode, which may stand anywhere; None without them."""
-    command, *words = asked
-    given = arguments[1:]
-    if arguments[:1] != [command]:
-        return None
-    if words == ["FILE.py"]:
+def asked(arguments: list[str]) -> tuple[str, list[str]]:
+    """Return the command or mode that a command line asks for, and its own words.
+
+    >>> asked(["new", "--out", "x.json", "--schema"])
+    ('new --schema', ['--out', 'x.json'])
+    """
+    command, *given = arguments
+    for words in modes_of(command):
+        own = _own_words(words.split()[1:], given)
+        if own is not None:
+            return words, own
+    return command, given
+
+
+def _own_words(asking: list[str], given: list[str]) -> list[str] | None:
+    """Return the words without those that ask for a mode, wherever they are; None without these.
+
+    An option with any value is one of the mode itself, and stays.
+    """
+    if asking == ["FILE.py"]:
         return given if given and given[0].endswith(".py") else None
-    joined = "=".join(words)  # --format=zip
+    if asking[-1].isupper():
+        is_asked = any(word.partition("=")[0] == asking[0] for word in given)
+        return given if is_asked else None
+
+    joined = "=".join(asking)  # --format=zip
     if joined in given:
-        given.remove(joined)
-        return given
-    for at in range(len(given) - len(words) + 1):
-        if given[at : at + len(words)] == words:
-            return given[:at] + given[at + len(words) :]
+        asking = [joined]
+    for at in range(len(given)):
+        after = at + len(asking)
+        if given[at:after] == asking:
+            return [*given[:at], *given[after:]]
     return None
 
 
@@ -139,40 +177,30 @@ class LazyGroup(click.Group):
         return [name for names in headings().values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in modules():
+        if cmd_name not in homes():
             return None
-        command = getattr(import_module(modules()[cmd_name]), f"{cmd_name}_command")
-        for package, extended in added("EXTENDS"):
-            if cmd_name in extended:
-                module_of(package, extended[cmd_name]).extend(command)
-        if cmd_name not in modes():
-            command.epilog = self._modes_of(cmd_name)
+        command = pkgutil.resolve_name(homes()[cmd_name])
+        if modes := modes_of(cmd_name):
+            command.epilog = "\n".join(["\b", "Also:", *map(self._line_of, modes)])
         return command
 
-    def _modes_of(self, cmd_name: str) -> str | None:
-        """Lines about the modes of a command, for the end of its help."""
-        lines = []
-        for name, (_, words, *_) in modes().items():
-            if words.split()[0] == cmd_name:
-                mode = self.get_command(click.Context(self), name)
-                assert mode is not None
-                lines.append(f"  fedsim {words} --help  {mode.get_short_help_str(200)}")
-        return "\n".join(["\b", "Also:", *lines]) if lines else None
+    def _line_of(self, mode: str) -> str:
+        """Return a mode, and what it does, for the help of its command."""
+        summary = pkgutil.resolve_name(homes()[mode]).get_short_help_str(200)
+        return f"  fedsim {mode} --help  {summary}"
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
-        name = args[0]
-        if name in modes():
-            words = modes()[name][1]
-            click.echo(f"fedsim: 'fedsim {name}' is now 'fedsim {words}'", err=True)
-            return words, self.get_command(ctx, name), args[1:]
-        mode = mode_asked(args)
-        if mode is not None:
-            name, own = mode
-            return modes()[name][1], self.get_command(ctx, name), own
-        if not ctx.resilient_parsing and name not in modules() and not name.startswith("-"):
-            meant = meant_command(args, modules())
+        args, old = in_new_words(args)
+        if old:
+            line = f"fedsim: 'fedsim {old}' is now 'fedsim {former()[old]}'"
+            click.echo(line, err=True)
+        name, own = asked(args)
+        is_unknown = name not in homes() and not name.startswith("-")
+        if is_unknown and not ctx.resilient_parsing:
+            meant = meant_command(args, self.list_commands(ctx), former())
             raise click.UsageError(f"no such command '{name}'; {meant}", ctx)
-        return super().resolve_command(ctx, args)
+        ctx.meta[OWN_WORDS] = own
+        return super().resolve_command(ctx, [name, *own])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, names in headings().items():
@@ -281,8 +309,8 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 def _farewell(arguments: list[str]) -> str:
     """Return what to say of a command that is interrupted."""
     resumable = RESUMABLE.union(*(names for _, names in added("RESUMABLE")))
-    mode = mode_asked(arguments)
-    if not resumable & {*arguments[:2], mode[0] if mode else ""}:
+    words = [word for word in arguments if word != "--debug"]
+    if not words or asked(in_new_words(words)[0])[0] not in resumable:
         return "nothing was written"
     words = [word for word in arguments if word not in ("--force", "--resume")]
     return f"resume with: {shlex.join(['fedsim', *words, '--resume'])}"

@@ -8,7 +8,7 @@ import traceback
 
 import click
 
-from fedsim.cli.suggestions import edit_of, meant_options
+from fedsim.cli.suggestions import OWN_WORDS, edit_of, meant_options
 from fedsim.errors import Failure, LostError, ScenarioError, brief, exhausted, exit_code
 from fedsim.synonyms import answer, synonym
 
@@ -48,9 +48,7 @@ def _usage_lines(
     if context is None:
         return [line]
     if isinstance(error, click.NoSuchOption):
-        words = arguments
-        if context.parent:  # the options of a command follow its name
-            words = arguments[arguments.index(str(context.info_name)) + 1 :]
+        words = context.meta[OWN_WORDS] if context.parent else arguments
         return list(dict.fromkeys(meant_options(context, words))) or [line]
     meant = _meant_as_choice(error) or _meant_as_option(error, context)
     if isinstance(error, click.BadParameter) and meant:
@@ -83,11 +81,11 @@ def _meant_as_option(error: click.ClickException, context: click.Context) -> str
     if context.info_name != "compare":
         return ""
     if any("/" in word for word in words):
-        return "to compare two runs, use fedsim diff DIRECTORY DIRECTORY"
+        return "to compare two runs, use fedsim verify DIRECTORY --against DIRECTORY"
     methods = ",".join(words)
     return (
         f"write methods in one word, --methods fedavg,{methods}; "
-        "to compare two runs, use fedsim diff"
+        "to compare two runs, use fedsim verify DIRECTORY --against DIRECTORY"
     )
 
 

@@ -138,9 +138,9 @@ tune = click.option(
 )
 
 
-def scenario(command: Callable, required: bool = True) -> Callable:
+def scenario(command: Callable) -> Callable:
     """SCENARIO and the options that change or complete it; `read_scenario` takes all of them."""
-    argument = click.argument("scenario", type=click.Path(), required=required)
+    argument = click.argument("scenario", type=click.Path())
     return _with_options(command, [argument, edits, seeds, plugins, data_roots])
 
 

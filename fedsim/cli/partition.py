@@ -4,15 +4,12 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
 from fedsim.cli import options
 from fedsim.installed import modules_with
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("partition")

@@ -1,4 +1,4 @@
-"""Commands that help to write a scenario: `new` and `schema`."""
+"""`fedsim new`, with `--schema` or without."""
 
 import errno
 import json

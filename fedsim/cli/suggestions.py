@@ -3,20 +3,24 @@
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
-from fedsim.errors import near_miss
+from fedsim.errors import near_miss, nearest
 from fedsim.synonyms import ABSENT, answer, synonym
 
+# Where the context of a command line keeps what follows the command, or what asks for its mode.
+OWN_WORDS = "fedsim.own_words"
 
-def meant_command(words: list[str], commands: Iterable[str]) -> str:
+
+def meant_command(words: list[str], commands: list[str], former: Mapping[str, str]) -> str:
     """Return what a command that does not exist was meant as.
 
     Args:
       words: the name that was typed, and the words after it.
       commands: the names of all commands.
+      former: names of earlier versions -> what they are now.
     """
     from fedsim.scenario.guesses import in_words, row_of, what_is
 
@@ -26,7 +30,9 @@ def meant_command(words: list[str], commands: Iterable[str]) -> str:
     if row := row_of(name, "command"):
         rest = {"rest": shlex.join(arguments)} if arguments else {}
         return in_words(row, name, **rest)
-    return near_miss(name, commands) or what_is(name) or f"there are {', '.join(commands)}"
+    if near := nearest(name, [*commands, *former]):
+        return f"did you mean '{former.get(near, near)}'?"
+    return what_is(name) or f"there are {', '.join(commands)}"
 
 
 def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]:
@@ -61,14 +67,14 @@ def _guesses_of_option(context: click.Context, flag: str, value: str) -> Iterato
 
 def _commands_with(context: click.Context, flag: str) -> list[str]:
     """Return the other commands that have an option."""
-    group = context.parent.command if context.parent else None
-    if not isinstance(group, click.Group):
+    from fedsim.cli.entry import every_command
+
+    if context.parent is None:
         return []
     commands: list[str] = []
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if command and any(flag in parameter.opts for parameter in command.params):
-            commands.append(name)
+    for words, command in every_command().items():
+        if any(flag in parameter.opts for parameter in command.params):
+            commands.append(words)
     return commands
 
 
@@ -96,7 +102,8 @@ def _unknown_options(context: click.Context, arguments: list[str]) -> Iterator[t
 
 def _by_other_name(context: click.Context, flags: list[str], name: str, value: str) -> str:
     """Return the command's own option for a word of the field, empty if there is none."""
-    ours = synonym(name, f"option:{context.info_name}", "option")
+    words = context.command_path.removeprefix("fedsim ")
+    ours = synonym(name, f"option:{words}", "option")
     if ours is None:
         return ""
     flag = ours.ours.split()[0] if ours.ours else ""

@@ -1,7 +1,7 @@
-"""What differs of two runs, from the scenario to the models: `fedsim diff`, and whatever compares.
+"""What differs of two runs, from the scenario to the models.
 
-`fedsim verify` compares a seed with the same one played again, and `fedsim check --against` a run
-with its repetition.
+`fedsim verify` compares a seed with the same one played again, and `fedsim verify --against` a run
+with another one, perhaps its repetition.
 """
 
 import contextlib

@@ -55,7 +55,7 @@ def explanations(
       name: a kind (`median`, `rule/median`), a key or its path (`rounds`, `client.lr`, `key/seed`),
         a column or a table (`bytes_up`, `column/seed`, `rounds.csv`), an exit code (`5`, `exit`),
         a family (`attacks`), or `rules`, for advice on which of them to take.
-      commands: name -> what it does, of the commands that can be asked for.
+      commands: command line -> what it does, of the commands of this name.
       options: option and its commands -> what it does, of the options of this name.
 
     Raises:
@@ -76,7 +76,7 @@ def explanations(
         explained += _meanings_of_family(word, singular_too=not explained)
     explained += _meanings_without_parameters(family, word, commands, options or {})
     if not explained:
-        remedy = remedy_of_field(word) or _remedy(word, [*names(), *commands])
+        remedy = remedy_of_field(word) or _remedy(word, names())
         raise ScenarioError([Problem("", f"nothing is called '{name}'{remedy}")], "explain")
     return explained
 
@@ -306,9 +306,7 @@ def _meanings_without_parameters(
     """Return the meanings of a word as a column, an exit code, a command or an option."""
     columns = meanings_of_column(word)
     codes = {str(code): text for code, text in EXIT_CODES.items() if word in ("exit", str(code))}
-    asked = {f"fedsim {name}": text for name, text in commands.items() if name == word}
-
-    entries = {"column": columns, "exit": codes, "command": asked, "option": dict(options)}
+    entries = {"column": columns, "exit": codes, "command": dict(commands), "option": dict(options)}
     if family in columns and family in meanings()["tables"]:
         entries[family] = {family: columns[family]}
 

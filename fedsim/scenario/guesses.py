@@ -46,9 +46,9 @@ def in_words(row: Synonym, word: str, **values: str) -> str:
 
 def _usual_argument(command: str) -> str:
     """Return the argument of a command, for one that was typed without any."""
-    arguments = {"new": "NAME", "explain": "NAME", "data": "PATH"}
-    arguments |= dict.fromkeys(("run", "compare", "check", "partition"), "SCENARIO")
-    return arguments.get(command.partition(" ")[0], "DIRECTORY")
+    arguments = {"new": "NAME", "explain": "NAME", "data describe": "PATH"}
+    arguments |= dict.fromkeys(("run", "compare", "check", "data partition"), "SCENARIO")
+    return arguments.get(command.partition(" {rest}")[0], "DIRECTORY")
 
 
 def new_names(row: Synonym, word: str) -> list[str]:

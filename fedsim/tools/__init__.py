@@ -3,11 +3,11 @@
 A folder's `__init__` says what it adds, and imports nothing else; `fedsim.installed` reads it:
 
 - `COMMANDS`: heading of `fedsim --help` -> command -> the module that has `COMMAND_command`.
-- `MODES`: the name that a mode had as a command -> the module that has `NAME_command`, and the
-  words that ask for it, such as `fork --unlearn`: a command of another and what follows it.
-- `RESUMABLE`: those of its commands that write what `--resume` continues.
+- `MODES`: words, such as `fork --unlearn`, that ask another command for one with options of its
+  own -> where that is, `module:function`, also in place of a mode of the same words.
+- `FORMER`: words of earlier versions -> what they are now.
+- `RESUMABLE`: those of its commands and modes that write what `--resume` continues.
 - `NAMES`: module -> the public names of `fedsim` that it defines.
-- `EXTENDS`: a command of another -> the module whose `extend(command)` adds options to it.
 - `LOG`: the module whose `opener(log_to, out)` opens what gets the rows of `--log-to`.
 - `BESIDE`: files and folders in run directories that are no part of a run.
 - `TABLES`: the module whose `TABLES` has file -> columns; `files.yaml` beside it explains them.

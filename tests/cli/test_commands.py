@@ -10,12 +10,13 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+import click
 import pytest
 from click.testing import CliRunner
 from conftest import some
 
 from fedsim.cli import cli, main
-from fedsim.cli.entry import headings, modules
+from fedsim.cli.entry import every_command, former, headings
 from fedsim.errors import MAX_CHARACTERS
 from fedsim.runs import logs
 from fedsim.scenario.expected import plural_of
@@ -58,7 +59,7 @@ def invoke(*words):
 WRONG = [  # command line, exit code, what the one line says
     ("rum iid.yaml", 2, "no such command 'rum'; did you mean 'run'? see fedsim --help"),
     ("iid.yaml", 2, "did you mean 'run iid.yaml'?"),
-    ("federate", 2, "no such command 'federate'; there are run, compare, check, partition"),
+    ("federate", 2, "no such command 'federate'; there are run, compare, check, data"),
     ("run", 2, "missing argument 'SCENARIO'"),
     ("run idd.yaml", 4, "idd.yaml: No such file or directory; did you mean iid.yaml?"),
     ("run nowhere/at/all.yaml", 4, "fedsim new NAME writes one to start from"),
@@ -96,10 +97,10 @@ WRONG = [  # command line, exit code, what the one line says
     ("list ruls", 2, "did you mean 'rules'?"),
     ("verify iid.yaml", 2, "is a file"),
     ("verify nowhere", 4, "holds no fedsim run"),
-    ("diff nowhere nowhere", 4, "nowhere"),
+    ("verify nowhere --against nowhere", 4, "nowhere"),
     ("new =cmd()", 2, "is not a name"),
     ("new iid", 4, "iid.yaml: already exists"),
-    ("schema --out /proc/none/x.json", 4, "/proc/none/x.json"),
+    ("new --schema --out /proc/none/x.json", 4, "/proc/none/x.json"),
 ]
 
 
@@ -128,14 +129,35 @@ def test_rows_go_nowhere_else_without_the_tool_that_takes_them(desk, monkeypatch
 
 
 def test_every_command_has_help_with_examples_that_parse():
-    for name in modules():
-        shown = invoke(name, "--help")
+    for name in every_command():
+        shown = invoke(*name.split(), "--help")
         assert shown.exit_code == 0 and "Examples:" in shown.output
-        lines = re.findall(rf"^ +fedsim ({words.split()[0]}.*)$", shown.output, re.M)
+        examples = shown.output.partition("Examples:")[2].partition("Options:")[0]
+        lines = re.findall(rf"^ +fedsim ({name.split()[0]}.*)$", examples, re.M)
         assert lines, name
         for line in lines:
-            words = shlex.split(line)
-            assert cli.get_command(None, words[0]).make_context(words[0], words[1:]), line  # type: ignore[union-attr]
+            with click.Context(cli) as ctx:
+                called, command, words = cli.resolve_command(ctx, shlex.split(line))
+            assert command.make_context(called, words), line
+
+
+def test_the_help_of_a_command_names_its_modes():
+    for name in every_command():
+        command, *rest = name.split()
+        last = rest[-1].lstrip("-") if rest else ""
+        assert re.search(rf"\b{last}\b", invoke(command, "--help").output), name
+
+
+def test_words_of_earlier_versions_work_and_say_what_they_are_now(tmp_path):
+    """The line is on stderr: what a command prints can still be piped."""
+    for old, new in former().items():
+        if old == "check --against":  # it takes a run, see tests/tools/bundle
+            continue
+        done = fedsim(f"{old} --help", tmp_path)
+        line = f"fedsim: 'fedsim {old}' is now 'fedsim {new}'\n"
+        assert (done.returncode, done.stderr) == (0, line)
+        assert done.stdout == fedsim(f"{new} --help", tmp_path).stdout
+    assert not set(former()) & set(cli.list_commands(click.Context(cli)))
 
 
 def test_the_overview_names_every_command_once():
@@ -167,6 +189,7 @@ def test_list_explain_and_refusals_do_not_import_jax(tmp_path):
         "list": 0,
         "list scenarios": 0,
         "explain trimmed_mean": 0,
+        "new --schema": 0,
         "schema": 0,
         "new mine": 0,
         "run not.yaml": 2,
@@ -207,12 +230,13 @@ def test_output_into_a_closed_pipe_is_no_error(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "line", some(["explain fedprox", "--help", "list", "check iid.yaml", "partition iid.yaml"], 3)
+    "line",
+    some(["explain fedprox", "--help", "list", "check iid.yaml", "data partition iid.yaml"], 3),
 )
 def test_an_old_locale_and_a_narrow_terminal_lose_nothing(line, desk):
     done = fedsim(line, desk, **OLD, NO_COLOR="1")
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
-    if line.startswith(("check", "partition")):
+    if line.startswith(("check", "data")):
         assert done.stdout.isascii()
 
 
@@ -320,7 +344,8 @@ def test_the_shell_completes_commands_options_and_names(tmp_path):
         )
         return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
-    assert completed("fedsim pa") == ["partition"] and "--resume" in completed("fedsim run --r")
+    assert completed("fedsim pa") == [] and completed("fedsim data p") == ["partition"]
+    assert "--resume" in completed("fedsim run --r")
     assert "trimmed_mean" in completed("fedsim explain trim") and completed("fedsim list att") == [
         "attacks"
     ]

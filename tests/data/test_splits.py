@@ -1,4 +1,4 @@
-"""Splits in files: of other tools, of `fedsim partition`, and faults with their line."""
+"""Splits in files: of other tools, of `fedsim data partition`, and faults with their line."""
 
 import gzip
 import json

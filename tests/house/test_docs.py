@@ -19,7 +19,7 @@ from test_readme import alike, block, pages, text_of
 import fedsim
 from fedsim import errors
 from fedsim.cli import cli
-from fedsim.cli.entry import modules
+from fedsim.cli.entry import every_command, homes
 from fedsim.kinds import ALIASES
 from fedsim.scenario import read
 
@@ -275,16 +275,13 @@ def test_names_of_the_package_on_the_pages_exist(root, make):
 
 @if_all_installed
 def test_options_and_keys_on_the_pages_exist(root, make):
-    commands = [cli, *(cli.get_command(None, name) for name in modules())]  # type: ignore[arg-type]
-    commands += [
-        sub for command in commands[1:] for sub in getattr(command, "commands", {}).values()
-    ]
     options = {
         flag
-        for command in commands
+        for command in (cli, *every_command().values())
         for p in command.params
         for flag in (*p.opts, *p.secondary_opts)
     }
+    options.update(word for words in homes() for word in words.split())
     sections = r"(?:data|model|fleet|client|evaluate|numerics|checkpoint)"
     keys = set()
     for page, text in by_hand(root, make).items():

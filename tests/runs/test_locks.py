@@ -11,7 +11,7 @@ from directories import tiny, written
 
 import fedsim
 from fedsim.cli import interrupts
-from fedsim.cli.entry import cli, main, modules
+from fedsim.cli.entry import every_command, main
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
 from fedsim.runs.directory import open_run_directory
@@ -119,31 +119,25 @@ INTO_FOLDERS = {
     "compare": "compare {scenario} --methods fedavg --seeds 1 --force",
     "suite run": "suite run {task}",
     "suite report": "suite report {suite} --force",
-    "check": "check --against {run}",
-    "partition": "partition {scenario} --force",
+    "verify --against RUN": "verify --against {run}",  # takes only new folders
+    "data partition": "data partition {scenario} --force",
     "fork": "fork {run} --round 1 --force",
-    "unlearn": "unlearn {run} --client 3 --force",
-    "contributions": "contributions {run} --force",
-    "bench": "bench {scenario} --force",
+    "fork --unlearn": "fork --unlearn {run} --client 3 --force",
+    "report --contributions": "report --contributions {run} --force",
+    "doctor --bench": "doctor --bench {scenario} --force",
 }
-INTO_FOLDERS = {name: line for name, line in INTO_FOLDERS.items() if line.split()[0] in modules()}
+INTO_FOLDERS = {name: line for name, line in INTO_FOLDERS.items() if name in every_command()}
 
 # Commands whose -o FILE is replaced as a whole or not at all; nothing else is written there.
-INTO_FILES = ("report", "export", "bundle", "schema")
+INTO_FILES = ("report", "export", "export --format zip", "new --schema")
 
 
 def commands() -> dict[str, click.Command]:
     """Every command with an option --out, by name."""
-    context = click.Context(cli)
     found = {}
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
-        inner = {name: command}
-        if isinstance(command, click.Group):
-            inner = {f"{name} {part}": each for part, each in command.commands.items()}
-        for label, each in inner.items():
-            if any("--out" in option.opts for option in each.params):
-                found[label] = each
+    for words, command in every_command().items():
+        if any("--out" in option.opts for option in command.params):
+            found[words] = command
     return found
 
 
@@ -152,7 +146,7 @@ def test_every_command_that_writes_is_tried():
 
 
 # Those whose files may lie beside somebody's own.
-OF_FILES = ("contributions", "suite report", "partition", "bench")
+OF_FILES = ("report --contributions", "suite report", "data partition", "doctor --bench")
 
 
 @pytest.fixture(scope="module")
@@ -179,9 +173,11 @@ def main_ends(line: str, code: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [n for n in INTO_FOLDERS if n in commands() and n != "check"])
+@pytest.mark.parametrize(
+    "name", [n for n in INTO_FOLDERS if n in commands() and n != "verify --against RUN"]
+)
 def test_whatever_writes_into_a_folder_holds_its_lock(name, desk, tmp_path, capsys):
-    """The command ends with 6 where another holds it, and touches nothing; check takes new ones."""
+    """The command ends with 6 where another holds it, and touches nothing."""
     out = tmp_path / "out"
     with held(out):
         before = contents(out)
@@ -200,7 +196,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_files_of_somebody_are_replaced_only_by_force(name, desk, tmp_path, capsys):
     """They are said before anything is computed or written, and a run stays as it is."""
     line = INTO_FOLDERS[name].format(**desk).removesuffix(" --force")
-    file = {"suite report": "scores.csv"}.get(name, f"{name}.csv")
+    last_word = name.split()[-1].lstrip("-")
+    file = {"suite report": "scores.csv"}.get(name, f"{last_word}.csv")
     (tmp_path / file).write_text("years of work\n")
     main_ends(f"{line} -o {tmp_path}", 4)
     assert f"{file}: already exists; --force" in capsys.readouterr().err

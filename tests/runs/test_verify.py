@@ -1,4 +1,4 @@
-"""`fedsim verify` confirms only what is true; `fedsim diff` names what differs."""
+"""`fedsim verify` confirms only what is true; `fedsim.diff` names what differs."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ import pytest
 from conftest import sampled
 
 import fedsim
-from fedsim.cli.records import described
+from fedsim.cli.against import described
 from fedsim.disk import tables as frames
 from fedsim.disk.checkpoint import Snapshot, decode, encode
 from fedsim.errors import Interrupted
@@ -585,10 +585,10 @@ def test_the_diff_command_prints_differences(made):
     done = command("diff", made("fedavg"), made("scaffold"))
     assert done.returncode == 0
     assert '  client.kind: "sgd" | "scaffold"\n' in done.stdout
-    assert done.stderr == ""
+    assert done.stderr == "fedsim: 'fedsim diff A B' is now 'fedsim verify A --against B'\n"
     assert not json.loads(json.dumps(fedsim.diff(made("fedavg"), made("scaffold")).plain()))[
         "equal"
     ]
     nowhere = command("diff", made("fedavg"), "/nowhere")
     assert nowhere.returncode == 4
-    assert nowhere.stderr == "fedsim: error: /nowhere: holds no fedsim run\n"
+    assert nowhere.stderr.endswith("\nfedsim: error: /nowhere: holds no fedsim run\n")

@@ -20,7 +20,7 @@ from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
 import fedsim as package
 from fedsim.assemble.stack_inputs import checked_links
 from fedsim.cli.catalogue import NOT_KINDS
-from fedsim.cli.entry import cli, modules
+from fedsim.cli.entry import asked, every_command, former, homes
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import EXIT_CODES, ScenarioError, nearest
@@ -194,7 +194,7 @@ def ids(synonym: Synonym) -> str:
 
 
 def flags(name: str) -> set[str]:
-    command = cli.get_command(None, name)  # type: ignore[arg-type]
+    command = every_command()[name]
     return {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
 
 
@@ -224,9 +224,9 @@ def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
         elif where == "key" and of in ("", "top"):
             known = set(Spec.model_fields)
         elif where == "absent":
-            known = set(Spec.model_fields) | every_kind | set(modules())
+            known = set(Spec.model_fields) | every_kind | set(every_command())
         elif where == "command":
-            known = set(modules())
+            known = set(every_command())
         elif where == "list":
             known = {family for family in FAMILIES if family_named(synonym.typed) == family}
             assert not known, f"remove '{synonym.typed}' (list) from fedsim/synonyms.csv"
@@ -238,13 +238,14 @@ def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
 
 
 def test_the_target_of_every_synonym_exists():
-    every = set().union(*map(flags, modules()))
-    explained = {*names(), *modules()}
+    every = set().union(*map(flags, every_command()))
+    explained = {*names(), *every_command()}
     for synonym in filter(lambda s: s.ours, synonyms()):
         where, _, of = synonym.where.partition(":")
         first = synonym.ours.split()[0]
         if where in ("command", "list"):
-            assert first in modules(), synonym
+            words = asked(synonym.ours.split())[0]
+            assert words in every_command() or words == "data", synonym
             if first in ("list", "explain") and "{" not in synonym.ours:
                 assert is_answered(synonym.ours), synonym
         elif first.startswith("--"):
@@ -306,7 +307,8 @@ PYTHON = {"run", "load_model", "as_model", "savez"}
 
 
 def test_the_names_in_remarks_exist():
-    every = set().union(*map(flags, modules())) | {"--no-pictures", "--version", "--help"}
+    every = set().union(*map(flags, every_command())) | {"--no-pictures", "--version", "--help"}
+    every.update(word for words in homes() for word in words.split())
     for synonym in synonyms():
         text = synonym.remark.replace("{value}", "1").replace("{typed}", "1")
         for kind, arguments in CALLED.findall(text):
@@ -321,7 +323,7 @@ def test_the_names_in_remarks_exist():
         for page in re.findall(r"docs/[a-z_/]+\.md", text):
             assert (TESTS.parent / page).is_file(), synonym
         for command in re.findall(r"fedsim ([a-z]+)", text):
-            assert command in modules() or command in ("alone",), synonym
+            assert command in every_command() or command in ("alone",), synonym
         for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text):
             assert flag in every, synonym
         for path in re.findall(
@@ -377,10 +379,14 @@ def test_every_key_column_file_exit_code_and_command_is_explained(desk):  # noqa
             meaning["parameters"] or meaning.get("entries") or meaning.get("summary")
             for meaning in explained
         )
-    for name in modules():
-        assert (
-            f"command/{name}\n  fedsim {name}: " in fedsim(f"explain command/{name}", desk).stdout
-        )
+    for words in every_command():
+        name = words.split()[-1].lstrip("-")
+        explained = fedsim(f"explain command/{name}", desk).stdout
+        assert explained.startswith(f"command/{name}\n  fedsim ")
+        assert f"\n  fedsim {words}: " in explained
+    for name, words in former().items():
+        shown = fedsim(f"explain command/{name}", desk).stdout
+        assert " " in name or f"\n  fedsim {words}: " in shown
 
 
 def test_a_name_with_two_meanings_is_asked_for_by_family():
@@ -396,7 +402,7 @@ def test_a_name_with_two_meanings_is_asked_for_by_family():
 
 
 def test_short_options_exist_wherever_the_long_ones_do():
-    for name in modules():
+    for name in every_command():
         known = flags(name)
         assert ("--out" in known) == ("-o" in known) and ("--set" in known) == ("-s" in known), name
     assert "--device" in flags("check")

@@ -78,7 +78,7 @@ def without_optax(built: dict) -> dict:
 @if_all_installed
 def test_the_schema_in_scenarios_is_up_to_date(golden):
     built = editor_schema(plugins=False)
-    renew = "renew it: fedsim schema --out scenarios/schema.json"
+    renew = "renew it: fedsim new --schema --out scenarios/schema.json"
     if golden["$comment"] == f"optax {optax.__version__}":
         assert written(built) == GOLDEN.read_text(encoding="utf-8"), renew
     assert written(without_optax(built)) == written(without_optax(golden)), renew

@@ -310,10 +310,10 @@ def test_a_workbook_that_came_with_a_run_is_read_only_where_its_maker_is_trusted
     record = next((tmp_path / "unpacked").rglob("run.json")).parent
     roots = [str(folder) for folder in (tmp_path / "unpacked").rglob("data/*")]
     verify = ["verify", str(record), "--data-root", roots[0]]
-    for words in (("check", "--against", "x.zip"), verify):
+    for words in (("verify", "--against", "x.zip"), verify):
         code, output = told(*words)
         assert code == 2, output
         assert "t.xlsx is a workbook that came with the run; read it with" in output
-    assert told("check", "--against", "x.zip", "--trust-data")[0] == 0
+    assert told("verify", "--against", "x.zip", "--trust-data")[0] == 0
     assert told(*verify, "--trust-data")[0] == 0
     assert told("check", "--trust-data")[0] == 2

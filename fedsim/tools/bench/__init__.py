@@ -1,5 +1,6 @@
 """Rounds measured on this machine, beside plain JAX, NumPy and other libraries."""
 
-MODES = {"bench": ("commands", "doctor --bench")}
+MODES = {"doctor --bench": "commands:bench_command"}
+FORMER = {"bench": "doctor --bench"}
 TABLES = "columns"
 REQUIRES = ()

@@ -1,99 +1,78 @@
-"""`fedsim check --against`: repeat runs, and compare."""
+"""`fedsim verify --against` of bundles and scenarios: run again what has to be compared."""
 
 import contextlib
-import functools
-import inspect
-import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedsim.cli import options
+from fedsim.cli.against import print_outcomes
 from fedsim.cli.interrupts import Interrupts
 from fedsim.errors import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from fedsim.disk.tables import Record
-    from fedsim.tools.bundle.again import Again, Repeating
+    from fedsim.runs.against import Again
+    from fedsim.tools.bundle.again import Repeating
     from fedsim.tools.bundle.unpack import Opened
 
-COMPARED = ("methods", "vary", "tune", "baselines")  # options that change what is repeated
 
-
-ABOUT = """With --against it repeats runs: in the same environment all bytes have to be equal,
-elsewhere the scores of paired seeds are tested. Exit code 7 where something differs, 2 where that
-cannot be told. Opening a bundle executes nothing; code in it runs if you give it with --plugin."""
-EXAMPLES = """
-  fedsim check --against paper.zip
-  fedsim check reports/again --against reports/iid"""
-
-
-def extend(command: click.Command) -> None:
-    """Add `--against` to `fedsim check`."""
-    if any(option.name == "against" for option in command.params):
-        return
-    path = click.Path(path_type=Path)
-    against = click.Option(
-        ["--against"],
-        type=path,
-        metavar="DIR|ZIP",
-        help="Repeat the runs of a bundle, or a run directory, and compare. A SCENARIO is then "
-        "run, and a run directory in its place is only compared.",
-    )
-    out = click.Option(["-o", "--out"], type=path, help="Keep what --against repeats there.")
-    trust_data = click.Option(
-        ["--trust-data"],
-        is_flag=True,
-        help="With --against: also read HDF5 files and workbooks that came with the run.",
-    )
-    last = [option.name for option in command.params].index("as_json")
-    command.params[last].help = "Print the forecast, the scenario, or the outcome as JSON."
-    command.params[last:last] = [against, out, trust_data]
-    about, heading, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:")
-    command.help = f"{about}{ABOUT}\n\n{heading}{examples.rstrip()}{EXAMPLES}"
-    check = command.callback
-    assert check is not None
-
-    @functools.wraps(check)
-    def check_or_repeat(against: Path | None, out: Path | None, **arguments: Any) -> None:
-        if against is not None:
-            del arguments["resolved"]
-            device = arguments.pop("device")
-            as_json = arguments.pop("as_json")
-            check_against(against, out, device, as_json, arguments)
-            return
-        if out is not None or arguments.pop("trust_data"):
-            raise click.UsageError("--out and --trust-data go with --against")
-        check(**arguments)
-
-    command.callback = check_or_repeat
-
-
-def check_against(
-    bundle: Path, out: Path | None, device: str | None, as_json: bool, arguments: dict[str, Any]
+@click.command("against")
+@click.argument("source", required=False, metavar="[DIRECTORY|SCENARIO]", type=click.Path())
+@click.option(
+    "--against",
+    "bundle",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR|ZIP",
+    help="The run, or the bundle of runs, that it should be.",
+)
+@options.edits
+@options.seeds
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Keep there what is run for this."
+)
+@options.device
+@options.plugins
+@options.data_roots
+@options.trust_data
+@options.as_json("the outcome")
+@options.debug
+def against_command(
+    source: str | None,
+    bundle: Path,
+    out: Path | None,
+    device: str | None,
+    trust_data: bool,
+    as_json: bool,
+    **arguments: Any,
 ) -> None:
-    """Repeat the runs of a bundle or a run directory, and say how they compare.
+    """Compare a run with another one, or with the runs of a bundle; or repeat these.
 
-    Args:
-      bundle: the bundle, or a run directory.
-      out: where the repetitions are kept; None: nowhere.
-      device: the devices to compute on.
-      as_json: whether the outcome is printed as JSON.
-      arguments: the other arguments of `fedsim check`.
+    A DIRECTORY is compared, and nothing is run: what differs is listed, from the scenario to the
+    models. A SCENARIO is run, and then compared. Without either, the runs of the bundle are run
+    again. In the same environment all bytes have to be equal, elsewhere the scores of paired seeds
+    are tested. Exit code 7 where something differs, 2 where that cannot be told.
+
+    Opening a bundle executes nothing; code in it runs if you give it with --plugin.
+
+    \b
+    Examples:
+      fedsim verify reports/again --against reports/iid
+      fedsim verify reports/again --against reports/iid --json
+      fedsim verify --against paper.zip
+      fedsim verify mine.yaml --against paper.zip --plugin mine.py
     """
-    given = [f"--{name}" for name in COMPARED if arguments.pop(name)]
-    if given:
-        raise click.UsageError(f"--against repeats what was run; remove {', '.join(given)}")
     from fedsim.errors import DirectoryError
     from fedsim.runs.lock import held
     from fedsim.tools.bundle.again import Repeating
     from fedsim.tools.bundle.unpack import opened
 
+    if source is None and (arguments["edits"] or arguments["seeds"]):
+        raise click.UsageError("--set and --seeds change a SCENARIO; give one")
     if out is not None and out.exists():
         raise DirectoryError(f"{out}: already exists; choose another --out")
     interrupts: Interrupts = click.get_current_context().obj
@@ -110,91 +89,39 @@ def check_against(
             data_roots=arguments["data_roots"],
             device=device,
             ask=interrupts.asked,
-            trust_data=arguments.pop("trust_data"),
+            trust_data=trust_data,
             say=lambda line: click.echo(printable(line), err=as_json),
         )
-        outcomes = []
-        for outcome in _outcomes(content, repeating, arguments):
-            outcomes.append(outcome)
-            if not as_json:
-                _print(outcome)
-    if as_json:
-        click.echo(json.dumps([outcome._asdict() for outcome in outcomes]))
-    sys.exit(_exit_code(outcomes))
+        code = print_outcomes(_outcomes(source, content, repeating, arguments), as_json)
+    sys.exit(code)
 
 
-def _outcomes(content: "Opened", repeating: "Repeating", arguments: dict[str, Any]):
+def _outcomes(
+    source: str | None, content: "Opened", repeating: "Repeating", arguments: dict[str, Any]
+) -> "Iterator[Again]":
     """Yield the outcome of every run that is compared."""
-    from fedsim.runs import directory
-    from fedsim.tools.bundle.again import against, repeated, run_like
+    from fedsim.runs.against import against, two_runs
+    from fedsim.tools.bundle.again import repeated, run_like
 
-    source = arguments["scenario"]
     if source is None:
-        if arguments["edits"] or arguments["seeds"]:
-            raise click.UsageError("--set and --seeds change a SCENARIO; give one")
         options.enable(arguments["plugins"])
         yield from repeated(content, repeating)
-        return
-    path = Path(source)
-    if not path.is_dir():
-        path = _run(repeating, arguments)
-    name = run_like(content, path)
-    recorded = content.runs[name]
-    yield against(name, recorded, directory.sound_record(recorded), path)
+    elif Path(source).is_dir():
+        path = Path(source)
+        yield two_runs(path, content.runs[run_like(content, path)])
+    else:
+        path = _run(source, repeating, arguments)
+        name = run_like(content, path)
+        yield against(name, content.runs[name], path)
 
 
-def _run(repeating: "Repeating", arguments: dict[str, Any]) -> Path:
+def _run(source: str, repeating: "Repeating", arguments: dict[str, Any]) -> Path:
     """Run a scenario -> its run directory."""
     from fedsim.runs.compare import compare
     from fedsim.runs.run import run
 
-    scenario = options.read_scenario(arguments)
+    scenario = options.read_scenario({"scenario": source, **arguments})
     out = repeating.folder / scenario.spec.name
     play = compare if scenario.spec.compare.methods else run
     play(scenario, out=out, **repeating.options)
     return out
-
-
-def _print(outcome: "Again") -> None:
-    """Print how a run compares: the verdict, why, and a table of what was tested."""
-    click.echo(printable(f"{outcome.name}: {outcome.verdict}"))
-    for line in outcome.lines:
-        click.echo(printable(f"  {line}"))
-    if outcome.rows:
-        _print_rows(outcome.rows)
-
-
-def _exit_code(outcomes: "list[Again]") -> int:
-    """0 where nothing differs, 7 where something does, 2 where that could not be told."""
-    from fedsim.tools.bundle.again import DIFFERS, OPEN
-
-    verdicts = {outcome.verdict for outcome in outcomes}
-    if DIFFERS in verdicts:
-        return 7
-    return 2 if OPEN in verdicts else 0
-
-
-def _print_rows(rows: "Sequence[Record]") -> None:
-    """Print the scores of repeated runs next to the recorded ones."""
-    from fedsim.cli.console import empty_table, print_table, score_text
-
-    titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
-    view = empty_table(titles, left=("method", "variation"))
-    for row in rows:
-        has_interval = row["ci_low"] is not None and row["ci_high"] is not None
-        view.add_row(
-            row["method"],
-            row["variant"],
-            str(row["seeds"]),
-            score_text(row["recorded"]),
-            score_text(row["repeated"]),
-            _text("{difference:+z.4g}", row, row["difference"] is not None),
-            _text("{ci_low:+z.4g} to {ci_high:+z.4g}", row, has_interval),
-            _text("{p_adjusted:.3g}", row, row["p_adjusted"] is not None),
-        )
-    print_table(view, 0)
-
-
-def _text(template: str, row: "Record", has_value: bool) -> str:
-    """Values of a row in words; a dash where there are none."""
-    return template.format(**row) if has_value else "–"

@@ -1,4 +1,4 @@
-"""`fedsim bundle`: everything that repeats runs, as one zip; the same runs give the same bytes."""
+"""Everything that repeats runs, as one zip; the same runs give the same bytes."""
 
 import hashlib
 import io

@@ -27,7 +27,7 @@ This needs Python {python} and nothing else:
 ```sh
 python -m venv venv
 venv/bin/pip install -r requirements.txt
-venv/bin/fedsim check --against .{plugins}
+venv/bin/fedsim verify --against .{plugins}
 ```
 
 The command runs every scenario again and compares: bit by bit on the same kind of machine with the

@@ -1,7 +1,7 @@
 """A bundle that may come from anybody, as a folder: checked before it is unpacked, never executed.
 
-A bundle is a zip of `fedsim bundle`, or the folder that it was unpacked to; a run directory is
-taken for a bundle of one run.
+A bundle is a zip of `fedsim export --format zip`, or the folder that it was unpacked to; a run
+directory is taken for a bundle of one run.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def _unpack(path: Path, folder: Path) -> None:
     """Write the members of a zip into an empty folder.
 
     Raises:
-      CorruptError: for a zip that no `fedsim bundle` has written.
+      CorruptError: for a zip that no `fedsim export --format zip` has written.
     """
     try:
         with path.open("rb") as file:

@@ -1,5 +1,9 @@
 """Laws that a kind keeps or breaks, tried on small cases: `fedsim.conform` and its command."""
 
-MODES = {"conform": ("commands", "check FILE.py", "check --laws")}
+MODES = {
+    "check --laws": "commands:conform_command",
+    "check FILE.py": "commands:conform_command",
+}
+FORMER = {"conform": "check --laws"}
 NAMES = {"conformity": ("conform",)}
 REQUIRES = ()

@@ -1,5 +1,6 @@
 """Contributions: what every client of a finished run added to its final score."""
 
-MODES = {"contributions": ("commands", "report --contributions")}
+MODES = {"report --contributions": "commands:contributions_command"}
+FORMER = {"contributions": "report --contributions"}
 NAMES = {"analysis": ("contributions",)}
 REQUIRES = ()

@@ -1,7 +1,8 @@
 """Unlearning: models of a finished run without some of its clients, and what they forgot."""
 
-MODES = {"unlearn": ("commands", "fork --unlearn")}
-RESUMABLE = ("unlearn",)
+MODES = {"fork --unlearn": "commands:unlearn_command"}
+FORMER = {"unlearn": "fork --unlearn"}
+RESUMABLE = ("fork --unlearn",)
 NAMES = {"unlearning": ("unlearn",)}
 TABLES = "columns"
 REQUIRES = ()

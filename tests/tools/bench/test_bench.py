@@ -133,7 +133,7 @@ def test_the_command(root, tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     edits = [word for edit in SMALL for word in ("--set", edit)]
-    main(["bench", str(root / "scenarios/bench/w2.yaml"), *edits])
+    main(["doctor", "--bench", str(root / "scenarios/bench/w2.yaml"), *edits])
     assert "padded vmap" in capsys.readouterr().out
     assert len(pd.read_csv("reports/bench/bench.csv")) == 4
     assert (

@@ -1,4 +1,4 @@
-"""Other libraries' programs of `fedsim bench --peers` compute what ours do, where they are at hand.
+"""The programs of other libraries, for `fedsim doctor --bench --peers`, compute what ours do.
 
 FEDSIM_TORCH names a Python that has torch, if this one has not.
 """
@@ -254,5 +254,5 @@ def test_what_cannot_be_imported_is_named(monkeypatch):
     ],
 )
 def test_bad_peers_are_one_line(words, text):
-    done = CliRunner().invoke(cli, ["bench", *words.split()])
+    done = CliRunner().invoke(cli, ["doctor", "--bench", *words.split()])
     assert done.exit_code == 2 and text in done.output

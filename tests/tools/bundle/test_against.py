@@ -1,4 +1,4 @@
-"""`fedsim check --against`: what repeats is byte-equal, and what differs is told from noise."""
+"""`fedsim verify --against`: what repeats is byte-equal, and what differs is told from noise."""
 
 import json
 import shutil
@@ -8,10 +8,11 @@ import sys
 import pytest
 from conftest import if_whole
 from directories import tiny, written
+from test_commands import fedsim as typed
 
 import fedsim
 from fedsim.errors import DirectoryError
-from fedsim.runs import directory
+from fedsim.runs import against, directory
 from fedsim.tools.bundle import again
 from fedsim.tools.bundle.packing import bundle
 from fedsim.tools.bundle.unpack import opened
@@ -27,7 +28,7 @@ def run(tmp_path_factory):
 
 
 def outcome(run, other):
-    return again.against("run", run, directory.sound_record(run), other)
+    return against.against("run", run, other)
 
 
 def elsewhere(run, other, *tables):
@@ -58,7 +59,7 @@ def repeat(path, folder, **options):
 @pytest.mark.long
 def test_a_run_that_is_repeated_is_byte_equal(run, tmp_path):
     (found,) = repeat(run, tmp_path / "again")
-    assert (found.verdict, found.lines) == (again.BYTES, ["6 tables and models"])
+    assert (found.verdict, found.lines) == (against.BYTES, ["6 tables and models"])
 
 
 @pytest.mark.long
@@ -68,21 +69,21 @@ def test_in_the_same_environment_other_bytes_are_wrong(run, tmp_path):
     record["environment"] = json.loads((run / "run.json").read_text())["environment"]
     directory.write_record(other, record)
     found = outcome(run, other)
-    assert found.verdict == again.DIFFERS and "have other bytes" in found.lines[0]
+    assert found.verdict == against.DIFFERS and "have other bytes" in found.lines[0]
 
 
 def test_elsewhere_two_seeds_decide_nothing_and_equal_scores_do(run, tmp_path):
     other = elsewhere(run, tmp_path / "other", "rounds.csv", "summary.csv")
-    assert outcome(run, other).verdict == again.OPEN
+    assert outcome(run, other).verdict == against.OPEN
     same = elsewhere(run, tmp_path / "same", "rounds.csv")
-    assert outcome(run, same).verdict == again.SCORES
+    assert outcome(run, same).verdict == against.SCORES
 
 
 @pytest.mark.long
 def test_another_run_and_a_changed_file_are_no_repetition(run, tmp_path):
     fedsim.run(tiny(rounds=3, method="fedavg"), out=tmp_path / "longer", pictures=False)
     found = outcome(run, tmp_path / "longer")
-    assert found.verdict == again.DIFFERS
+    assert found.verdict == against.DIFFERS
     assert found.lines == ["is another run:", "scenario.rounds: 2, here 3"]
     shutil.copytree(run, tmp_path / "changed")
     (tmp_path / "changed/rounds.csv").write_text("x\n")
@@ -106,34 +107,61 @@ def test_forks_and_comparisons_are_repeated(run, tmp_path):
     )
     bundle([run, tmp_path / "fork", tmp_path / "both"], tmp_path / "b.zip")
     found = {each.name: each.verdict for each in repeat(tmp_path / "b.zip", tmp_path / "again")}
-    assert found == dict.fromkeys(("run", "fork", "both"), again.BYTES)
+    assert found == dict.fromkeys(("run", "fork", "both"), against.BYTES)
 
     bundle([tmp_path / "fork"], tmp_path / "alone.zip")
     (alone,) = repeat(tmp_path / "alone.zip", tmp_path / "nothing")
-    assert alone.verdict == again.OPEN and "bundle both" in alone.lines[0]
+    assert alone.verdict == against.OPEN and "bundle both" in alone.lines[0]
 
 
 @pytest.mark.long
 def test_the_command_runs_from_a_fresh_folder_and_says_it_in_one_code(run, tmp_path):
     bundle([run], tmp_path / "paper.zip")
-    words = ["check", "--against", "paper.zip", "--json"]
+    words = ["verify", "--against", "paper.zip", "--json"]
     done = subprocess.run([*FEDSIM, *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[0]["verdict"] == again.BYTES
+    assert json.loads(done.stdout)[0]["verdict"] == against.BYTES
 
     written(tiny(rounds=2, method="fedavg"), tmp_path / "mine.yaml")
     for extra, code in (((), 0), (("--set", "client.lr=0.2"), 7)):
-        line = [*FEDSIM, "check", "mine.yaml", "--against", "paper.zip", *extra]
+        line = [*FEDSIM, "verify", "mine.yaml", "--against", "paper.zip", *extra]
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == code, done.stdout
     for line, code in (
-        (["check"], 2),
-        (["check", "--against", "nothing.zip"], 4),
-        (["check", "--against", "mine.yaml"], 7),
-        (["check", "mine.yaml", "--out", "x"], 2),
-        (["check", "--against", "paper.zip", "--set", "rounds=3"], 2),
-        (["check", "--against", "paper.zip", "--methods", "fedavg"], 2),
+        (["verify"], 2),
+        (["verify", "--against", "nothing.zip"], 4),
+        (["verify", "--against", "mine.yaml"], 7),
+        (["verify", "mine.yaml", "--out", "x"], 2),
+        (["verify", "--against", "paper.zip", "--set", "rounds=3"], 2),
+        (["verify", "--against", "paper.zip", "--methods", "fedavg"], 2),
     ):
         done = subprocess.run([*FEDSIM, *line], cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (code, ""), line
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_two_runs_are_compared_and_what_differs_is_listed(run, tmp_path):
+    other = elsewhere(run, tmp_path / "other", "rounds.csv", "summary.csv")
+    (tmp_path / "torn").mkdir()
+    torn = json.loads((run / "run.json").read_text()) | {"status": "interrupted"}
+    directory.write_record(tmp_path / "torn", torn)
+    for path, code, verdict in (
+        (run, 0, against.BYTES),
+        (other, 2, against.OPEN),
+        (tmp_path / "torn", 2, against.OPEN),
+    ):
+        shown = typed(f"verify {path} --against {run}", tmp_path)
+        assert shown.returncode == code and f"{path.name}: {verdict}\n" in shown.stdout
+        assert "the same: scenario, " in shown.stdout
+        (found,) = json.loads(typed(f"verify --against={run} {path} --json", tmp_path).stdout)
+        assert found["verdict"] == verdict
+        assert found["difference"]["equal"] == (code == 0)
+        assert found["difference"]["tables"].keys() >= ({"rounds"} if code else set())
+
+
+def test_check_against_is_now_verify_against(run, tmp_path):
+    now = typed(f"verify {run} --against {run}", tmp_path)
+    was = typed(f"check {run} --against {run}", tmp_path)
+    line = "fedsim: 'fedsim check --against' is now 'fedsim verify --against'\n"
+    assert now.returncode == 0 and now.stderr == ""
+    assert was == now._replace(stderr=line)

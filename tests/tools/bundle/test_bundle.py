@@ -1,4 +1,4 @@
-"""`fedsim bundle`: the same runs give the same bytes, which repeat them anywhere; hostile zips."""
+"""`fedsim export --format zip`: the same bytes of the same runs, anywhere; hostile zips."""
 
 import hashlib
 import json
@@ -75,7 +75,7 @@ def test_the_same_run_gives_the_same_bytes_and_everything_is_in_it(study, packed
     assert [inside[name] for name in data] == [(study / "w.npz").read_bytes()]
     assert f"path: ../{data[0]}".encode() in inside["scenarios/run.yaml"]
     assert b"fedsim-jax==" in inside["requirements.txt"]
-    assert b"fedsim check --against ." in inside["README.md"]
+    assert b"fedsim verify --against ." in inside["README.md"]
 
     crate = json.loads(inside[CRATE])
     entities = {entity["@id"]: entity for entity in crate["@graph"]}
@@ -257,7 +257,7 @@ def test_code_in_a_bundle_runs_only_if_it_is_given(study, tmp_path):
     fresh = tmp_path / "fresh"
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         archive.extractall(fresh)
-    check = [*FEDSIM, "check", "--against", "."]
+    check = [*FEDSIM, "verify", "--against", "."]
     done = subprocess.run(check, cwd=fresh, capture_output=True, text=True)
     assert done.returncode == 2 and "flipped is not part of fedsim" in done.stdout
     assert not (fresh / "executed").exists()

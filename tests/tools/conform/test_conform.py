@@ -1,4 +1,4 @@
-"""`fedsim conform`: ours keep all laws that they must; what is broken is named and made small."""
+"""`fedsim check --laws`: ours keep the laws that they must; what is broken is made small."""
 
 import contextlib
 import io
@@ -60,7 +60,7 @@ def conform(*words):
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            main(["conform", *map(str, words)])
+            main(["check", "--laws", *map(str, words)])
         except SystemExit as end:
             code = end.code or 0
     return code, out.getvalue(), err.getvalue()

@@ -1,4 +1,4 @@
-"""`fedsim contributions`: what clients contributed to the score of a run."""
+"""`fedsim report --contributions`: what clients contributed to the score of a run."""
 
 import itertools
 import json
@@ -142,7 +142,7 @@ def test_options_say_when_gtg_stops(trained, capsys):
     """A round that gains little gives everybody 0; with one sweep there is no standard error."""
     values = []
     for words in (["--between", "9"], ["--between", "0", "--within", "0", "--most", "5"]):
-        main(["contributions", str(trained), "--how", "gtg", "--json", *words])
+        main(["report", "--contributions", str(trained), "--how", "gtg", "--json", *words])
         plain = json.loads(capsys.readouterr().out)
         values.append({row["client"]: row["value"] for row in plain["clients"]})
     assert set(values[0].values()) == {0.0}
@@ -241,14 +241,14 @@ def test_what_has_no_models_of_coalitions_is_refused(tmp_path, sections, reason)
 
 
 def test_the_command_prints_and_writes_them(trained, found, tmp_path, capsys):
-    main(["contributions", str(trained), "--out", str(tmp_path / "out")])
+    main(["report", "--contributions", str(trained), "--out", str(tmp_path / "out")])
     assert "what test loss gained" in capsys.readouterr().out
     names = {f"contributions.{ending}" for ending in ("csv", "html", "png", "svg")}
     assert {path.name for path in (tmp_path / "out").iterdir()} == names
     lines = (tmp_path / "out/contributions.csv").read_text().splitlines()
     assert lines[0] == "client,value,low,high,standard_error,samples,rounds"
     assert len(lines) == 6
-    main(["contributions", str(trained), "--json"])
+    main(["report", "--contributions", str(trained), "--json"])
     plain = json.loads(capsys.readouterr().out)
     assert plain["clients"] == found.records and plain["gain"] == found.gain
 
@@ -269,7 +269,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
     ]
     for words, code, text in cases:
         with pytest.raises(SystemExit) as ended:
-            main(["contributions", *map(str, words)])
+            main(["report", "--contributions", *map(str, words)])
         line = capsys.readouterr().err
         assert ended.value.code == code and text in line, line
         assert len(line.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""`fedsim unlearn`: retraining, rewinding and FedEraser, against plain NumPy and each other."""
+"""`fedsim fork --unlearn`: retraining, rewinding, FedEraser, against NumPy and each other."""
 
 import hashlib
 import json
@@ -312,7 +312,7 @@ def test_what_cannot_be_unlearned_is_refused(original, unlearned, tmp_path):
         fedsim.unlearn(original, clients=range(8), out=tmp_path / "out")
     with pytest.raises(DirectoryError, match="already exists"):
         fedsim.unlearn(original, clients=1, out=out)
-    with pytest.raises(DirectoryError, match="holds nothing of fedsim unlearn"):
+    with pytest.raises(DirectoryError, match="holds nothing of fedsim fork --unlearn"):
         fedsim.unlearn(original, clients=1, out=original, force=True)
     with pytest.raises(ValueError, match="ratio"):
         fedsim.unlearn(original, clients=1, out=tmp_path / "out", ratio=0)
@@ -348,7 +348,15 @@ def test_a_way_that_a_run_does_not_support_is_refused(name, tmp_path, capsys):
     scenario, reason = REFUSED[name]
     scenario = {key: value for key, value in scenario.items() if value is not None}
     fedsim.run({**scenario, "rounds": 2}, out=tmp_path / "original", pictures=False)
-    words = ["unlearn", str(tmp_path / "original"), "--client", "1", "-o", str(tmp_path / "out")]
+    words = [
+        "fork",
+        "--unlearn",
+        str(tmp_path / "original"),
+        "--client",
+        "1",
+        "-o",
+        str(tmp_path / "out"),
+    ]
     with pytest.raises(SystemExit) as ended:
         entry.main(words)
     error = capsys.readouterr().err
@@ -358,7 +366,17 @@ def test_a_way_that_a_run_does_not_support_is_refused(name, tmp_path, capsys):
 
 @pytest.mark.long
 def test_the_command_prints_the_table_and_goes_on(original, tmp_path, capsys):
-    words = ["unlearn", str(original), "--client", "2", "--client", "5", "-o", str(tmp_path / "o")]
+    words = [
+        "fork",
+        "--unlearn",
+        str(original),
+        "--client",
+        "2",
+        "--client",
+        "5",
+        "-o",
+        str(tmp_path / "o"),
+    ]
     entry.main(words)
     shown = capsys.readouterr()
     assert "federaser" in shown.out and "attack AUC" in shown.out

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedsim.study.repetition import ROUNDING, repetition
 from fedsim.study.statistics import sign_flip
-from fedsim.tools.bundle.repetition import ROUNDING, repetition
 
 
 def summary(scores, method="fedavg", metric="test_accuracy"):
