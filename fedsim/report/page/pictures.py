@@ -84,7 +84,7 @@ def scores(
     pictures = []
     for (title, part), of_part in zip(parts, rows, strict=True):
         lines = [*guesses, *_baseline_lines(part, baseline, context)]
-        keys = _score_keys(list(part), baseline, levels, context) if not pictures else []
+        keys = _score_keys(list(part), baseline, levels, context)
         pictures.append((title, strips.marks_picture(of_part, x, label, lines, keys)))
     return pictures
 
