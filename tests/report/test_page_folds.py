@@ -59,7 +59,7 @@ def test_of_many_small_plots_the_six_that_differ_are_open():
     """The differences grow from the first variation to the last."""
     variants = {f"client.lr={number}": 1 - number / 20 for number in range(1, 19)}
     text = page_text(comparison(), tables_of(varied(variants)))
-    section = text[text.index('id="curves"') : text.index('id="table"')]
+    section = text[text.index('id="curves"') : text.index('id="differences"')]
     shown = re.sub(r"<details.*?</details>", "", section, flags=re.S)
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", shown)
     assert captions == [f"client learning rate {number}" for number in range(13, 19)]
@@ -110,12 +110,12 @@ def test_a_method_without_seconds_is_named_where_curves_are_over_seconds():
 def test_a_long_table_is_folded_by_method():
     variants = {f"client.lr={number}": 1 - number / 100 for number in range(1, 41)}
     text = page_text(comparison(), tables_of(varied(variants)))
-    section = text[text.index('id="table"') : text.index('id="differences"')]
+    section = text[text.index('id="table"') : text.index('id="curves"')]
     titles = re.findall(r"<summary>(.*?)</summary>", section)
     assert titles == [
-        "base: final test accuracy 0.9 to 0.9 in 40 variations",
-        "good: final test accuracy 0.54 to 0.891 in 40 variations",
+        "base: final test accuracy 0.9 to 0.9 in 40 conditions",
+        "good: final test accuracy 0.54 to 0.891 in 40 conditions",
     ]
     assert section.count("<tbody>") == 2
     few = page_text(comparison(), tables_of(varied({"client.lr=1": 0.9, "client.lr=2": 0.8})))
-    assert "<details" not in few[few.index('id="table"') : few.index('id="differences"')]
+    assert "<details" not in few[few.index('id="table"') : few.index('id="curves"')]

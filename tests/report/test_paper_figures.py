@@ -189,7 +189,7 @@ def test_scores_stand_against_the_axis_with_their_interval():
     assert corners[:, 1].min() == pytest.approx(0.85 - half)
     (cross,) = [line for line in axes.lines if line.get_label() == "broken down"]
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.2], [0.2])
-    assert axes.get_xlabel() == "fleet.malicious" and axes.get_xscale() == "linear"
+    assert axes.get_xlabel() == "share of malicious clients" and axes.get_xscale() == "linear"
     note = " ".join(text.get_text() for text in figure.texts).replace("\n", " ")
     assert "mean and 95 % interval over 5 seeds; cross: broken down" in note
     assert legend(figure) == ["mean", "median"]
@@ -200,7 +200,7 @@ def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
     rows = table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates)
     (figure,) = scores_of(rows, varied(rates, "client.lr"))
     (axes,) = figure.axes
-    assert axes.get_xscale() == "log" and axes.get_xlabel() == "client.lr, log"
+    assert axes.get_xscale() == "log" and axes.get_xlabel() == "client learning rate, log"
     # without the score of the start no break-down point is known
     assert "broken down" not in {line.get_label() for line in axes.lines}
 

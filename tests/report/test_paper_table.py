@@ -184,7 +184,7 @@ def test_a_regression_has_r2_and_mae():
     varied = summary(["base", "good"], shares(2), metric="test_loss")
     errors = {("fleet.malicious=0", "base"): {"R²": 0.5, "MAE": 1.0}}
     tex = made(varied, ["fleet.malicious"], errors=errors)
-    assert "% R² and MAE by variation: fedsim export DIR --format csv." in tex
+    assert "% R² and MAE by condition: fedsim export DIR --format csv." in tex
 
 
 def test_variations_are_columns_each_with_its_value():

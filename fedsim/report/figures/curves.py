@@ -205,7 +205,10 @@ def _abreast(panels: int) -> tuple[int, float]:
 def _title(variation: str, axes: "Axes") -> str:
     """The variation above a panel, in as many lines as it needs."""
     letters = int(axes.get_position().width * drawing.WIDE / LETTER)
-    return textwrap.fill(drawing.literal(variation, 200), max(letters, 8))
+    together = drawing.literal(variation, 200).replace(
+        " = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+    )
+    return textwrap.fill(together, max(letters, 8))
 
 
 def _share_limits(all_axes: Sequence["Axes"]) -> None:

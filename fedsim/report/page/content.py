@@ -124,7 +124,7 @@ def _first_screen(
 
     variants = {row.get("variant") for row in result.runs}
     several = len(context.order) > 1 or len(variants) > 1
-    dots = []
+    dots = None
     shown = []
     if several and not by_attack(result.runs):
         dots = pictures.scores(

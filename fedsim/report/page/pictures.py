@@ -47,12 +47,12 @@ def scores(
     baseline: str | None,
     chance: Mapping[str, float],
     context: Context,
-) -> list[tuple[str, Strips]]:
+) -> Split:
     """The dot plots of final scores, each with its title: a row per method, a mark per variation.
 
     Up to three variations share a picture, in which shapes tell them apart and colours methods; of
-    more, each has a picture of its own, on the same axis. The baseline is a line through all rows,
-    and so is guessing where scores come near to it.
+    more, each has a picture of its own, on the same axis, of many those that differ most. The
+    baseline is a line through all rows, and so is guessing where scores come near to it.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -66,7 +66,7 @@ def scores(
     for seed_values in by_seed.values():
         finite += filter(math.isfinite, seed_values)
     if not finite:
-        return []
+        return Split([], [])
     parts: list[tuple[str, Standings]] = [("", standings)]
     if len(standings) > TOGETHER:
         parts = [(context.words(name), {name: group}) for name, group in standings.items()]
@@ -84,9 +84,16 @@ def scores(
     pictures = []
     for (title, part), of_part in zip(parts, rows, strict=True):
         lines = [*guesses, *_baseline_lines(part, baseline, context)]
-        keys = _score_keys(list(part), baseline, levels, context) if not pictures else []
+        keys = _score_keys(list(part), baseline, levels, context)
         pictures.append((title, strips.marks_picture(of_part, x, label, lines, keys)))
-    return pictures
+    return those_that_differ(pictures, [_range_of_means(part) for _, part in parts])
+
+
+def _range_of_means(standings: Standings) -> float:
+    """How far apart the mean scores of methods are."""
+    means = [one.mean for group in standings.values() for one in group if one.mean is not None]
+    finite = list(filter(math.isfinite, means))
+    return max(finite) - min(finite) if finite else 0.0
 
 
 def _score_rows(
