@@ -1,0 +1,234 @@
+"""What runs measure: columns of the tables, means over clients, and what is ranked by."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim import ScenarioError
+from fedsim.disk.scores import is_share, larger_is_better, worst
+from fedsim.engine.scoring.scorer import end_of
+from fedsim.runs.result import Result
+from fedsim.scenario import read
+from fedsim.scenario.reader import parse
+
+BLOBS = {"kind": "gaussian_blobs", "samples": 200, "classes": 3, "clients": 6, "client_test": 0.5}
+NUMBERS = {"kind": "linear_regression", "clients": 6, "samples": 30, "client_test": 0.5}
+F1 = {"kind": "f1", "average": "macro"}
+
+
+def run(**sections) -> Result:
+    scenario = {"name": "measured", "rounds": 2, "data": BLOBS, **sections}
+    return fedsim.run(scenario)
+
+
+def test_metrics_are_columns_and_change_no_other_bit():
+    plain = run()
+    measured = run(evaluate={"metrics": ["auc", F1, "top_k(k=2)"], "metric": "test_auc"})
+    names = ["test_auc", "test_f1", "test_top_k"]
+    assert list(measured.rounds)[-3:] == names
+    pd.testing.assert_frame_equal(measured.rounds.drop(columns=names), plain.rounds)
+    last = measured.rounds.iloc[-1]
+    summary = measured.summary.iloc[0]
+    assert summary["metric"] == "test_auc" and summary["final"] == last["test_auc"]
+    assert [summary[name] for name in names] == [last[name] for name in names]
+    assert summary["best"] == measured.rounds["test_auc"].max()
+    assert {"global_auc", "global_f1"} <= set(measured.clients)
+
+
+def test_a_kind_that_is_listed_twice_has_its_parameters_in_its_name():
+    metrics = ["auc", "f1(average=micro)", "f1(average=weighted)"]
+    table = run(evaluate={"metrics": metrics, "metric": "test_f1_micro"}).rounds
+    np.testing.assert_allclose(table["test_f1_micro"], table["test_accuracy"])
+    assert "test_f1_weighted" in table and "test_f1" not in table
+
+
+def test_clients_without_a_score_are_left_out_of_means_and_counted():
+    data = {**BLOBS, "partition": "pathological(classes=1)", "clients": 4}
+    evaluate = {"metrics": ["auc", "brier"], "personal": True, "metric": "client_brier_mean"}
+    alone = run(data=data, evaluate=evaluate)
+    last = alone.rounds.iloc[-1]
+    assert last["client_auc_undefined"] == 4 and last["client_brier_undefined"] == 0
+    assert "client_auc_mean" not in alone.rounds and last["client_brier_mean"] >= 0
+    assert alone.clients["global_auc"].isna().all()
+    assert alone.summary["final"][0] == pytest.approx(alone.clients["global_brier"].mean())
+    assert last["client_brier_worst"] >= last["client_brier_p90"]
+
+    data = {**BLOBS, "samples": 40, "partition": "dirichlet(alpha=0.3, min_samples=2)"}
+    some = run(data=data, evaluate=evaluate, seeds=[1])
+    row = some.rounds.iloc[-1]
+    assert 0 < row["client_auc_undefined"] < BLOBS["clients"]
+    assert row["client_auc_worst"] <= row["client_auc_mean"] <= 1
+    assert 0 < row["client_auc_samples"] <= 1
+
+
+@pytest.mark.parametrize("method", ("ditto", "fine_tune", "knn_per", "ifca(clusters=2)"))
+def test_personal_models_are_measured(method):
+    evaluate = {"metrics": ["auc"], "personal": True, "metric": "personal_auc_mean"}
+    result = run(method=method, model="mlp", evaluate=evaluate)
+    assert result.rounds["personal_auc_mean"].between(0, 1).all()
+    final = result.clients["personal_auc"].dropna().mean()
+    assert result.summary["final"][0] == pytest.approx(final)
+
+
+def test_scores_of_several_models_are_means_over_them():
+    result = run(method="ifca(clusters=2)", evaluate={"metrics": ["auc"]})
+    last = result.rounds.iloc[-1]
+    of_models = [last["model0/test_auc"], last["model1/test_auc"]]
+    assert last["test_auc"] == pytest.approx(np.mean(of_models))
+
+
+@pytest.mark.parametrize("method", ("local_only", "centralised", "dfedavg"))
+def test_baselines_and_graphs_are_measured(method):
+    edits = {"topology": "ring", "client": {"kind": "dfedavg"}} if method == "dfedavg" else {}
+    if not edits:
+        edits = {"method": method}
+    result = run(evaluate={"metrics": ["auc"]}, **edits)
+    has_shared = method != "local_only"
+    assert ("test_auc" in result.rounds) == has_shared
+    assert method == "dfedavg" or result.clients.filter(like="auc").notna().to_numpy().any()
+
+
+def test_numbers_are_measured():
+    evaluate = {"metrics": ["rmse", "pinball(q=0.9)", "r2"], "metric": "test_rmse"}
+    result = run(data=NUMBERS, evaluate=evaluate)
+    rounds = result.rounds
+    assert rounds["test_rmse"].iloc[-1] < rounds["test_rmse"].iloc[0]
+    assert result.summary["best"][0] == rounds["test_rmse"].min()
+    plain = run(data=NUMBERS).rounds
+    np.testing.assert_allclose(rounds["test_r2"], plain["test_r2"], rtol=1e-5)
+
+
+def test_the_better_method_has_the_smaller_brier_score(tmp_path):
+    scenario = {
+        "name": "ranked",
+        "rounds": 5,
+        "seeds": 3,
+        "data": {**BLOBS, "validation": 0.2},
+        "evaluate": {"metrics": ["brier"], "metric": "test_brier"},
+        "compare": {"methods": ["fedavg", "fedprox"]},
+    }
+    tune = {"client.lr": [1e-4, 0.1]}
+    result = fedsim.compare(scenario, tune=tune)
+    chosen = result.tuning[result.tuning["chosen"] == 1]
+    assert set(chosen["client.lr"]) == {0.1} and set(chosen["metric"]) == {"validation_brier"}
+
+
+def test_measures_are_those_of_the_outputs():
+    """The same scores from the model of the run and its test set, through `fedsim.measure`."""
+    from fedsim.assemble.experiment import build, numerics
+
+    scenario = read(
+        parse(
+            "name: m\nrounds: 0\ndata: {kind: gaussian_blobs, clients: 4}\n"
+            "evaluate: {metrics: [auc, log_loss, ece]}",
+            "m.yaml",
+        )
+    )
+    with numerics(scenario):
+        experiment = build(scenario)
+        played = experiment.run(0)
+        moment = end_of(played)
+        f = moment.federation
+        shown = played.scorer.shown(played.server)
+        outputs, _ = experiment.model.apply(shown, f.test.x)
+        tests = played.evaluate(played.server)
+        columns = played.form.columns(played.server, played.scorer.sets, tests)
+    for kind in ("auc", "log_loss", "ece"):
+        expected = fedsim.measure(kind, f.test.y, outputs)
+        assert columns[f"test_{kind}"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.fixture
+def missed_error(own_kinds):
+    @fedsim.metric
+    def missed_error(outputs, targets, weights, price: float = 5.0):
+        missed = (targets == 1) & (outputs.argmax(axis=1) != 1)
+        return price * np.average(missed, weights=weights)
+
+    @fedsim.metric
+    def answered(label: int = 0):
+        def share(outputs, targets, weights):
+            of_label = targets == label
+            return (outputs.argmax(axis=1)[of_label] == label).mean() if of_label.any() else np.nan
+
+        return share
+
+    return missed_error
+
+
+def test_a_metric_of_the_users_is_measured(missed_error):
+    evaluate = {
+        "metrics": ["missed_error(price=2)", "answered(label=1)", "recall(positive=1)"],
+        "metric": "test_missed_error",
+    }
+    result = run(evaluate=evaluate)
+    last = result.rounds.iloc[-1]
+    assert last["test_answered"] == pytest.approx(last["test_recall"])
+    assert result.summary["best"][0] == result.rounds["test_missed_error"].min()
+    assert fedsim.measure("missed_error", [1, 1], [[1, 0], [0, 1]]) == 2.5
+    assert fedsim.measure("missed_error", [1, 1], [[1, 0], [0, 1]], [0, 1]) == 0
+    assert np.isnan(fedsim.measure("answered", [1, 1], [[1, 0], [0, 1]]))
+
+
+def test_every_kind_has_a_direction():
+    smaller = {"brier", "ece", "log_loss", "mae", "rmse", "pinball"}
+    for kind in (*fedsim.kinds.FAMILIES["metric"], "f1_macro", "pinball_0.9"):
+        if kind in ("missed_error", "answered"):
+            continue
+        for column in (f"test_{kind}", f"client_{kind}_mean", f"personal_{kind}_mean"):
+            assert larger_is_better(column) == (kind.partition("_0")[0] not in smaller)
+    assert is_share("test_top_k") and is_share("client_ece_mean") and not is_share("test_kappa")
+    assert worst("test_matthews") == -1 and worst("test_brier") == 2 and worst("test_ece") == 1
+    assert larger_is_better("test_gain") and not larger_is_better("test_missed_error")
+    assert worst("test_gain") == -np.inf
+
+
+REFUSED = {
+    "for numbers": ({"metrics": ["auc", "rmse"]}, "evaluate.metrics[1]: rmse is for targets that"),
+    "an unknown kind": ({"metrics": ["aucc"]}, "evaluate.metrics[0]: no metric 'aucc'"),
+    "no list": ({"metrics": "auc"}, "write [auc]"),
+    "an empty list": ({"metrics": []}, "evaluate.metrics"),
+    "an unknown average": (
+        {"metrics": ["f1(average=mean)"]},
+        "should be binary, macro, micro or weighted",
+    ),
+    "no micro average": ({"metrics": ["auc(average=micro)"]}, "binary, macro or weighted"),
+    "binary of three": ({"metrics": ["auc(average=binary)"]}, "one of 3 classes"),
+    "an unknown class": ({"metrics": ["f1(positive=9)"]}, "no class is called 9; write 0, 1 or 2"),
+    "a class of a mean": (
+        {"metrics": ["f1(positive=1, average=macro)"]},
+        "all classes under average macro",
+    ),
+    "k of all classes": ({"metrics": ["top_k"]}, "all of 3 classes would be a hit"),
+    "twice": ({"metrics": ["auc", "auc"]}, "auc is measured already"),
+    "not measured": ({"metric": "test_auc"}, "write evaluate.metrics: [auc]"),
+    "another one measured": (
+        {"metrics": ["f1(average=macro)", "f1(average=micro)"], "metric": "test_f1"},
+        "write test_f1_macro",
+    ),
+    "clients that are not scored": (
+        {"metrics": ["auc"], "metric": "client_auc_mean"},
+        "measured with evaluate.personal",
+    ),
+    "no bins": ({"metrics": ["ece(bins=0)"]}, "at least 1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_measured_is_refused_in_one_line(case):
+    evaluate, told = REFUSED[case]
+    with pytest.raises(ScenarioError) as refused:
+        run(evaluate=evaluate)
+    (line,) = str(refused.value).splitlines()
+    assert told in line
+
+
+def test_numbers_and_tokens_have_no_auc():
+    with pytest.raises(ScenarioError, match="auc is for classes, and these targets are numbers"):
+        run(data=NUMBERS, evaluate={"metrics": ["auc"]})
+    with pytest.raises(ScenarioError, match="above 0 and below 1, found 1"):
+        run(data=NUMBERS, evaluate={"metrics": ["pinball(q=1)"]})
+    tokens = {"kind": "shakespeare_shaped", "clients": 4}
+    with pytest.raises(ScenarioError, match="every token has a label"):
+        run(data=tokens, model="char_gru", evaluate={"metrics": ["auc"]})
