@@ -94,8 +94,9 @@ class Several(OneModel):
         columns = {}
         for measured in self.measures.names:
             of_models = [each[measured] for each in values]
-            mean = None if None in of_models else float(np.mean(of_models))
-            columns[f"{name}_{measured}"] = mean
+            known = [value for value in of_models if value is not None]
+            complete = len(known) == len(of_models)
+            columns[f"{name}_{measured}"] = float(np.mean(known)) if complete else None
         return columns
 
     def choices(self, moment: Moment) -> np.ndarray:

@@ -47,8 +47,8 @@ class Samples:
         """Return the number of a class by its name; of None, that of the second one."""
         if positive is None:
             return 1
-        names = range(self.classes) if self.names is None else self.names
-        return list(names).index(positive)
+        names: Sequence[Any] = range(self.classes) if self.names is None else self.names
+        return names.index(positive)
 
     @cached_property
     def probabilities(self) -> np.ndarray:
