@@ -76,9 +76,7 @@ class Several(OneModel):
         if groups is not None:
             by_model = by_model[: int(groups.clusters)]  # the first ones are in use
         means = {}
-        for score in by_model[0]:
-            if score == OUTPUTS:
-                continue
+        for score in by_model[0].keys() - {OUTPUTS}:
             means[score] = np.mean([rows[score] for rows in by_model], axis=0)
         columns = columns_of_set(name, means, y)
         columns |= self._measured(name, y, by_model)
@@ -97,8 +95,8 @@ class Several(OneModel):
         for measured in self.measures.names:
             of_models = [each[measured] for each in values]
             known = [value for value in of_models if value is not None]
-            is_known = len(known) == len(of_models)
-            columns[f"{name}_{measured}"] = float(np.mean(known)) if is_known else None
+            complete = len(known) == len(of_models)
+            columns[f"{name}_{measured}"] = float(np.mean(known)) if complete else None
         return columns
 
     def choices(self, moment: Moment) -> np.ndarray:

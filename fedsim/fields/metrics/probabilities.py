@@ -31,7 +31,7 @@ def brier() -> Metric:
 
 @metric
 def ece(bins: Annotated[int, Ge(1)] = 15) -> Metric:
-    """Expected calibration error, Σ_b |B_b|/n |acc_b − conf_b|: how far confidence is off.
+    """Expected calibration error, Σ_b |B_b|/n |acc_b − conf_b|, of confidence and accuracy.
 
     The bins B_b are of equal width in the largest probability of a sample.
 

@@ -47,7 +47,7 @@ class Samples:
         """Return the number of a class by its name; of None, that of the second one."""
         if positive is None:
             return 1
-        names: list[int | str] = list(range(self.classes) if self.names is None else self.names)
+        names: Sequence[Any] = range(self.classes) if self.names is None else self.names
         return names.index(positive)
 
     @cached_property

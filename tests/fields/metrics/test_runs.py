@@ -1,8 +1,11 @@
 """What runs measure: columns of the tables, means over clients, and what is ranked by."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 import fedsim
 from fedsim import ScenarioError
@@ -232,3 +235,13 @@ def test_numbers_and_tokens_have_no_auc():
     tokens = {"kind": "shakespeare_shaped", "clients": 4}
     with pytest.raises(ScenarioError, match="every token has a label"):
         run(data=tokens, model="char_gru", evaluate={"metrics": ["auc"]})
+
+
+def test_the_page_says_what_happens(root, capsys, own_kinds):
+    page = (root / "docs/scenarios.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
+    result = fedsim.run(yaml.safe_load(blocks["measured"]))
+    assert result.summary["final"][0] == result.rounds["test_auc"].iloc[-1] > 0.9
+    assert {"test_recall", "test_brier", "client_auc_undefined"} <= set(result.rounds)
+    exec(compile(blocks["own_metric"], "docs/scenarios.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.endswith(blocks["printed by own_metric"])
