@@ -76,7 +76,9 @@ class Several(OneModel):
         if groups is not None:
             by_model = by_model[: int(groups.clusters)]  # the first ones are in use
         means = {}
-        for score in by_model[0].keys() - {OUTPUTS}:
+        for score in by_model[0]:
+            if score == OUTPUTS:
+                continue
             means[score] = np.mean([rows[score] for rows in by_model], axis=0)
         columns = columns_of_set(name, means, y)
         columns |= self._measured(name, y, by_model)
