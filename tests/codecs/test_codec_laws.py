@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import sampled
 from numpy.testing import assert_array_equal
 
 import fedsim
@@ -60,8 +59,7 @@ def made(kind: str):
     return FAMILIES["codec"][kind](**{**arguments, **inner})
 
 
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("kind", sampled(KINDS, 5))
+@pytest.mark.parametrize("kind", KINDS)
 def test_extreme_rows_arrive_as_numbers(kind):
     """In float32, at any magnitude: no overflow, no division by a zero norm, no large growth."""
     rows = np.stack([*ROWS.values()]).astype(np.float32)

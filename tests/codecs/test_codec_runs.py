@@ -149,8 +149,13 @@ CASES = {
 }
 
 
-@pytest.mark.quick(4)
-@pytest.mark.parametrize("name", CASES)
+AT_ONCE = ("threshold", "diana", "lazy")
+IN_PARTS = [
+    name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in CASES
+]
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
 def test_a_run_is_that_of_plain_numpy(name):
     link, remembering, compress, state = CASES[name]
     known = np.zeros((len(SIZES), D))

@@ -34,7 +34,6 @@ def best(M: np.ndarray, rank: int) -> np.ndarray:
     return u[:, :rank] * s[:rank] @ v[:rank]
 
 
-@pytest.mark.long
 def test_outputs_are_rows_and_other_leaves_travel_whole():
     """A kernel [3, 3, in, out] is a matrix out × rest; vectors and small matrices are unchanged."""
     rng = np.random.default_rng(0)

@@ -232,7 +232,6 @@ def numpy_k_means(x, block, start, iterations):
     return words[codes].reshape(-1)[: len(x)]
 
 
-@pytest.mark.long
 def test_product_quantisation_is_that_of_plain_numpy():
     x = np.random.default_rng(2).normal(size=203)
     with jax.enable_x64(True):
