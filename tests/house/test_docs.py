@@ -35,8 +35,9 @@ EXECUTED = {
     "bytes",
     "updates",
     "field_init",
+    "own_metric",
     "field",
-}  # blocks of Python, here by test_readme.py and by test_field_page.py
+}  # blocks of Python, here, by test_readme.py, test_field_page.py and those of metrics
 STEPS = ["plan", "train", "receive", "aggregate", "save"]
 
 

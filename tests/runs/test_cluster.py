@@ -36,7 +36,7 @@ needs_dask = pytest.mark.skipif(
 )
 METHODS = "scaffold,krum(f=3),fragile"  # Krum's cohort is too small
 LINES = block(
-    (ROOT / "README.md").read_text(), "cluster"
+    (ROOT / "docs/comparing.md").read_text(), "cluster"
 ).splitlines()  # scheduler, worker, comparison
 ON = LINES[2].split()[-2:]
 PLUGIN = TESTS / "plugins" / "fragile.py"
