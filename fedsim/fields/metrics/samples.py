@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 
 class Samples:
@@ -38,6 +37,11 @@ class Samples:
             logits = np.concatenate([np.zeros_like(logits), logits])
         return logits
 
+    @cached_property
+    def _shifted(self) -> np.ndarray:
+        """Logits less the largest of their sample `[C, n]`."""
+        return self.logits - self.logits.max(axis=0)
+
     @property
     def classes(self) -> int:
         """Number of classes."""
@@ -53,16 +57,15 @@ class Samples:
     @cached_property
     def probabilities(self) -> np.ndarray:
         """The softmax of the outputs, by class `[C, n]`."""
-        exponentials = self.logits - self.logits.max(axis=0)
-        np.exp(exponentials, out=exponentials)
+        exponentials = np.exp(self._shifted)
         exponentials /= exponentials.sum(axis=0)
         return exponentials
 
     @cached_property
     def log_probabilities(self) -> np.ndarray:
         """Logarithms of the probabilities of the targets `[n]`."""
-        of_target = self.logits[self.targets, np.arange(len(self.targets))]
-        return of_target - logsumexp(self.logits, axis=0)
+        of_target = self._shifted[self.targets, np.arange(len(self.targets))]
+        return of_target - np.log(np.exp(self._shifted).sum(axis=0))
 
     @cached_property
     def decisions(self) -> np.ndarray:
@@ -72,7 +75,7 @@ class Samples:
     @cached_property
     def confusion(self) -> np.ndarray:
         """Weights by class and decision `[C, C]`."""
-        cells = self.targets * self.classes + self.decisions
+        cells = self.targets.astype(np.int64) * self.classes + self.decisions
         return np.bincount(cells, self.weights, self.classes**2).reshape(2 * (self.classes,))
 
     def mean(self, values: np.ndarray) -> float:
