@@ -60,7 +60,7 @@ def check(method: Method, condition: Condition) -> None:
     )
 
 
-@pytest.mark.quick(9)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", METHODS)
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     method = METHODS[name]
