@@ -223,6 +223,21 @@ def test_fang_on_krum_is_what_asking_krum_again_and_again_finds(knowledge):
     assert any(found) and not all(found)
 
 
+@pytest.mark.parametrize(
+    ("knowledge", "rows", "malicious", "want"),
+    [
+        # Krum looks at one neighbour. λ₀ = 2/1 + 7: the nearest is 2 away, h - c - 1 is taken as 1
+        ("cohort", [3, 5, 7, 1, 1], [3, 4], -9),
+        # λ₀ = (4 + 4)/2 + 9 = 13, and three halvings: -1.625 is 1.375 and 2.625 from two of them
+        ("own", [-3, 1, 5, 9, 99], [0, 1, 2, 3], -1.625),
+    ],
+)
+def test_fang_sends_what_krum_would_choose(knowledge, rows, malicious, want):
+    link = {"kind": "fang", "against": "krum", "knowledge": knowledge}
+    got, _ = fedsim.transmit(link, np.array(rows, float)[:, None], malicious=malicious)
+    np.testing.assert_allclose(got[malicious, 0], want)
+
+
 def spied(attack, rounds=3, warmup=None):
     """What malicious clients send in a few rounds of one stage, whose params are those given."""
     rng, params = np.random.default_rng(1), np.zeros(D)

@@ -9,7 +9,7 @@ import fedsim
 from fedsim.rules.single_linkage import single_linkage
 from fedsim.tree import cosines
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 
 def angles(seed: int, m: int, near: float):
@@ -23,6 +23,7 @@ def angles(seed: int, m: int, near: float):
     return rows, present
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_single_linkage_is_that_of_scipy(seed):
     hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
