@@ -51,7 +51,7 @@ class Samples:
         """Return the number of a class by its name; of None, that of the second one."""
         if positive is None:
             return 1
-        names: Sequence[Any] = self.names or range(self.classes)
+        names: list[Any] = [*(self.names or range(self.classes))]
         return names.index(positive)
 
     @cached_property
