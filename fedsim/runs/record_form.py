@@ -182,6 +182,8 @@ class _ComparisonHashes(TypedDict):
 
 class _Cell(TypedDict):
     method: str
+    variant: NotRequired[str]
+    tuned: NotRequired[str]
 
 
 class _Planned(TypedDict):

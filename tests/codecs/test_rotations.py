@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from test_codec_oracles import cases
 from test_quantisers import made
 
 from fedsim.codecs.hadamard import rotate, signs, transform

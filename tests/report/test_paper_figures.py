@@ -14,6 +14,7 @@ from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
 from fedsim.report.pictures.scores import axis_of
 from fedsim.study.breakdown import breakdown_point
+from fedsim.study.words import variation_in_words
 
 SCENARIO = {
     "name": "small",
@@ -161,7 +162,7 @@ def test_panels_share_their_axes_and_fit_a_page(count, across, pages):
         assert len(rows) == -(-len(figure.axes) // across)
         assert [text.get_text() for text in figure.texts].count("test accuracy (share)") == 1
     titles = [axes.get_title(loc="left") for figure in drawn for axes in figure.axes]
-    assert titles == [name if across == 1 else name.removeprefix("fleet.") for name in variants]
+    assert titles == [variation_in_words(name) for name in variants]
 
 
 def test_differences_of_many_variations_fit_pages():
