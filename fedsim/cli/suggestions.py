@@ -92,9 +92,11 @@ def _unknown_options(context: click.Context, arguments: list[str]) -> Iterator[t
     words = list(itertools.takewhile(has_options, arguments))
     _, left, _ = parser.parse_args(list(words))
     for word in left:
-        if word in words and re.match(r"--?[A-Za-z]", word):
-            flag, equals, value = word.partition("=")
-            next_word = [*words[words.index(word) + 1 :], ""][0]
+        # Of letters behind one dash, only those that are no options are left.
+        typed = word if word in words else next(w for w in words if w.startswith(word))
+        if re.match(r"--?[A-Za-z]", typed):
+            flag, equals, value = typed.partition("=")
+            next_word = [*words[words.index(typed) + 1 :], ""][0]
             if not equals and not next_word.startswith("-"):
                 value = next_word
             yield flag, value
