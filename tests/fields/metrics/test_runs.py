@@ -227,14 +227,16 @@ def test_what_cannot_be_measured_is_refused_in_one_line(case):
     assert told in line
 
 
-def test_numbers_and_tokens_have_no_auc():
+def test_numbers_and_tokens_have_no_auc(root):
     with pytest.raises(ScenarioError, match="auc is for classes, and these targets are numbers"):
         run(data=NUMBERS, evaluate={"metrics": ["auc"]})
     with pytest.raises(ScenarioError, match="above 0 and below 1, found 1"):
         run(data=NUMBERS, evaluate={"metrics": ["pinball(q=1)"]})
-    tokens = {"kind": "shakespeare_shaped", "clients": 4}
+    verse = str(root / "tests/fits/verse.txt")
+    tokens = {"kind": "text", "path": verse, "length": 8, "clients": 8}
+    model = {"kind": "transformer", "layers": 1, "heads": 1, "width": 4}
     with pytest.raises(ScenarioError, match="every token has a label"):
-        run(data=tokens, model="char_gru", evaluate={"metrics": ["auc"]})
+        run(data=tokens, model=model, evaluate={"metrics": ["auc"]})
 
 
 def test_the_page_says_what_happens(root, capsys, own_kinds):
