@@ -93,7 +93,7 @@ def _unknown_options(context: click.Context, arguments: list[str]) -> Iterator[t
     _, left, _ = parser.parse_args(list(words))
     for word in left:
         # Of letters behind one dash, only those that are no options are left.
-        typed = word if word in words else next(w for w in words if w.startswith(word))
+        typed = word if word in words else next((w for w in words if w.startswith(word)), "")
         if re.match(r"--?[A-Za-z]", typed):
             flag, equals, value = typed.partition("=")
             next_word = [*words[words.index(typed) + 1 :], ""][0]

@@ -162,8 +162,8 @@ def balanced_accuracy() -> Metric:
 
     def of(samples: Samples) -> float:
         counts = Counts(samples)
-        there = counts.actual > 0
-        return float(np.mean(counts.hits[there] / counts.actual[there]))
+        occurs = counts.actual > 0
+        return float(np.mean(counts.hits[occurs] / counts.actual[occurs]))
 
     return Metric(of)
 
@@ -183,9 +183,9 @@ def top_k(k: Annotated[int, Ge(1)] = 5) -> Metric:
     """
 
     def of(samples: Samples) -> float:
-        own = samples.logits[samples.targets, np.arange(len(samples.targets))]
+        of_target = samples.logits[samples.targets, np.arange(len(samples.targets))]
         later = np.arange(samples.classes)[:, None] > samples.targets
-        before = (samples.logits > own) | (samples.logits == own) & later
+        before = (samples.logits > of_target) | (samples.logits == of_target) & later
         return samples.mean(before.sum(axis=0) < k)
 
     return Metric(of, more_than=k)

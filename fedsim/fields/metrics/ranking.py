@@ -66,9 +66,9 @@ def average_precision(
         total = positives.sum()
         if not total:
             return None
-        found = np.cumsum(positives[::-1])
-        chosen = found + np.cumsum(negatives[::-1])
-        precision = np.divide(found, chosen, out=np.zeros_like(chosen), where=chosen > 0)
+        hits = np.cumsum(positives[::-1])
+        chosen = hits + np.cumsum(negatives[::-1])
+        precision = np.divide(hits, chosen, out=np.zeros_like(chosen), where=chosen > 0)
         return float(positives[::-1] @ precision / total)
 
     return _one_against_others(of_class, average, positive)
