@@ -103,7 +103,7 @@ def _unfit_matrices(scenario: Scenario, gossip: Gossip, graphs: Network) -> Find
     if graphs.settings.symmetric:
         return
     if "symmetric" in gossip.needs:
-        text = f"{kind} needs links that go both ways"
+        text = f"{kind} needs undirected edges"
         yield path, f"{text}; use an undirected graph, or push_sum"
         return
     if "rows" not in gossip.needs:
@@ -114,9 +114,9 @@ def _unfit_matrices(scenario: Scenario, gossip: Gossip, graphs: Network) -> Find
     if not graphs.balanced:
         missing = "do not"
     elif graphs.settings.fail or may_be_away:
-        missing = "do not where links or nodes may fail"
+        missing = "do not where edges or nodes may fail"
     if missing:
-        text = f"{kind} needs rows of W that add up to one, and those of one-way links {missing}"
+        text = f"{kind} needs rows of W that add up to one, and those of directed edges {missing}"
         yield path, f"{text}; use client: push_sum, or an undirected graph"
 
 

@@ -110,8 +110,8 @@ def _forecast(experiment: Any, rounds: Sequence[RoundPlan]) -> dict[str, Any]:
     if not isinstance(network, Network):
         return {}
     message = np.max(plan.cost.up / np.maximum(network.hearers, 1))
-    links = [len(network.traffic(work.round, active_nodes(plan, work))) for work in rounds]
-    exchanged = int(mean_of(links) * message)
+    edges = [len(network.traffic(work.round, active_nodes(plan, work))) for work in rounds]
+    exchanged = int(mean_of(edges) * message)
     return {
         "bytes_up_a_round": exchanged,
         "bytes_down_a_round": exchanged,

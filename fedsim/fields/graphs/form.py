@@ -54,12 +54,12 @@ class Graph(OneModel):
         return members, memory, rows[run_cohort.cohort.ids]
 
     def start(self, run: "Run", run_cohort: RunCohort, start: RoundStart) -> RoundStart:
-        """Return the start of a round with its links."""
+        """Return the start of a round with its edges."""
         plan = run_cohort.plan
         work = run_cohort.cohort
         assert plan.network is not None
-        links = plan.network.table(work.round, active_nodes(plan, work), run.program.dtype)
-        return start._replace(edges=links)
+        edges = plan.network.table(work.round, active_nodes(plan, work), run.program.dtype)
+        return start._replace(edges=edges)
 
     def evaluate(self, run: "Run", server: ServerState) -> Tests:
         """Dispatch the evaluation of every node's own model on the test set.

@@ -15,9 +15,9 @@ class TopologyCommon(Section):
     weights: Literal["metropolis", "max_degree", "uniform"] | None = None
     """How much a neighbour counts: 1/(1 + the larger of both degrees) (`metropolis`, the default),
     1/(1 + the largest degree) (`max_degree`), or 1/(1 + the degree) on regular graphs (`uniform`).
-    One-way links hand out equal parts."""
+    Directed edges hand out equal parts."""
     directed: bool = False
-    """Whether links are one-way (`ring`, `erdos_renyi`, `listed`) and weights are equal parts of
+    """Whether edges are directed (`ring`, `erdos_renyi`, `listed`) and weights are equal parts of
     what a node hands out: then W's columns add up to one, not its rows."""
     mix: Literal["after", "before"] = "after"
     """Whether a node trains and then mixes what was trained (`after`), or its step is added to the
@@ -27,7 +27,7 @@ class TopologyCommon(Section):
     redraw: Count | None = None
     """Rounds after which a random graph is drawn again; by default never."""
     fail: ShareBelowOne = 0.0
-    """Probability that a link is down in a round; its weight stays with its ends."""
+    """Probability that an edge is down in a round; its weight stays with its ends."""
     mix_rule: MIX_RULE = None  # pyright: ignore[reportInvalidTypeForm] (a function made it)
     """A rule in place of the weighted sum, over what a node hears and its own model: a kind, or a
     list of stages and a rule. `[clip(norm=1), mean]` is clipped gossip. By default none."""

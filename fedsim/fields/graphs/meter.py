@@ -9,7 +9,7 @@ from fedsim.fields.graphs.network import Network, active_nodes
 
 
 class Exchanges(Traffic):
-    """Counts messages between the nodes of a graph: one for every link of a round."""
+    """Counts messages between the nodes of a graph: one for every edge of a round."""
 
     def count_messages(self, dispatched: DispatchedRound) -> None:
         """Count the messages of a round; nodes that are away send and receive nothing."""
@@ -17,7 +17,7 @@ class Exchanges(Traffic):
         assert isinstance(network, Network)
         cohort = dispatched.cohort
         source, target = network.traffic(cohort.round, active_nodes(self.plan, cohort)).T
-        size = np.asarray(dispatched.report.bytes, np.int64)[source]  # of each link's message
+        size = np.asarray(dispatched.report.bytes, np.int64)[source]  # of each edge's message
         np.add.at(self.sent, source, size)
         np.add.at(self.downlink.received, target, size)
         self.totals["bytes_up"] += int(size.sum())

@@ -15,7 +15,7 @@ def gradient_tracking() -> None:
 
 @composed(UNIFORM, client="push_sum")
 def push_sum() -> None:
-    """Plain local training, and parts of model and weight over one-way links."""
+    """Plain local training, and parts of model and weight over directed edges."""
 
 
 @composed(UNIFORM, client="exact_diffusion")

@@ -47,7 +47,7 @@ class NodeMixing(Stacking):
           gathered: the messages of all nodes that trained.
           memory: the nodes' rows before the round.
           slots: not used, as in `Stacking.aggregate`.
-          start: the round's start, with the round's links.
+          start: the round's start, with the round's edges.
         """
         del slots
         pipeline = self.pipeline
@@ -112,7 +112,7 @@ class NodeMixing(Stacking):
           before: the nodes' rows before the round.
           gathered: the messages of all nodes that trained.
           heard: these messages behind the wire, as neighbours hear of them.
-          edges: the round's links.
+          edges: the round's edges.
           contexts: the round's contexts.
         """
         pipeline = self.pipeline
@@ -149,11 +149,11 @@ class NodeMixing(Stacking):
 def mix(edges: EdgeTable, own: Tree, sent: Tree) -> Tree:
     """Return Σ_j W_ij sent_j of every node, where the node itself counts with `own`.
 
-    Links are added in the order of the senders' ids. Cost: O(ED), and as many steps as a node has
+    Edges are added in the order of the senders' ids. Cost: O(ED), and as many steps as a node has
     neighbours at most.
 
     Args:
-      edges: the round's links.
+      edges: the round's edges.
       own: what each node holds `[n, ...]`.
       sent: what its neighbours hear of it `[n, ...]`.
     """

@@ -20,7 +20,7 @@ from fedsim.fields.graphs.topology import (
     table_of,
     without,
 )
-from fedsim.fields.graphs.topology.graphs import Links
+from fedsim.fields.graphs.topology.graphs import Edges
 from fedsim.fleet import Plan, RoundPlan
 from fedsim.fleet.streams import Stream, generator
 
@@ -32,10 +32,10 @@ class NetworkSettings(NamedTuple):
 
     Attributes:
       topology: its kind.
-      weights: of a graph whose links go both ways; None: links are one-way.
+      weights: of a graph whose edges are undirected; None: edges are directed.
       every: rounds from one mixing to the next.
       redraw: rounds after which a random graph is drawn again; None: never.
-      fail: probability that a link is down in a round.
+      fail: probability that an edge is down in a round.
       by_rule: whether a rule looks at what a node hears.
     """
 
@@ -48,7 +48,7 @@ class NetworkSettings(NamedTuple):
 
     @property
     def symmetric(self) -> bool:
-        """Whether links go both ways."""
+        """Whether edges are undirected."""
         return self.weights is not None
 
 
@@ -79,8 +79,8 @@ class Network:
         if settings.redraw is not None and not settings.topology.random:
             text = "draws random graphs again, and this kind has one graph"
             raise TopologyError("redraw", f"{text}; remove it, or use erdos_renyi or regular")
-        links = np.concatenate([self._links(number) for number in self._numbers()])
-        require_connected(links, self.nodes)
+        edges = np.concatenate([self._edges(number) for number in self._numbers()])
+        require_connected(edges, self.nodes)
         self._matrix(0)
 
     @cached_property
@@ -95,7 +95,7 @@ class Network:
         return r % self.settings.every == 0
 
     def mixing(self, r: int, active: Bool[np.ndarray, " n"] | None = None) -> MixingMatrix:
-        """Return the mixing matrix of a round, with links that are down and nodes that are away.
+        """Return the mixing matrix of a round, with edges that are down and nodes that are away.
 
         Args:
           r: the round, from 1.
@@ -118,14 +118,14 @@ class Network:
         return table
 
     def traffic(self, r: int, active: Bool[np.ndarray, " n"]) -> np.ndarray:
-        """Return the links over which nodes send in a round `[E, 2]`; arguments as of `mixing`."""
+        """Return the edges over which nodes send in a round `[E, 2]`; arguments as of `mixing`."""
         matrix = self.mixing(r, active)
         used = matrix.weight > 0
         return np.stack([matrix.source[used], matrix.target[used]], axis=1)
 
     @property
     def first(self) -> MixingMatrix:
-        """The mixing matrix of the first graph, whose links all work."""
+        """The mixing matrix of the first graph, whose edges all work."""
         return self._matrix(0)
 
     @property
@@ -179,21 +179,21 @@ class Network:
             return range(period(self.nodes))
         return range(self._number(max(self.rounds, 1)) + 1)
 
-    def _links(self, number: int) -> Links:
-        """Return the links of a graph."""
+    def _edges(self, number: int) -> Edges:
+        """Return the edges of a graph."""
         draw = Draw(
             nodes=self.nodes,
             directed=self.settings.weights is None,
             round=number,
             rng=generator(self.seed, Stream.TOPOLOGY, number),
         )
-        return self.settings.topology.links(draw)
+        return self.settings.topology.edges(draw)
 
     def _matrix_of_graph(self, number: int) -> MixingMatrix:
-        return mixing_of(self._links(number), self.nodes, self.settings.weights)
+        return mixing_of(self._edges(number), self.nodes, self.settings.weights)
 
     def _down(self, r: int, matrix: MixingMatrix) -> Bool[np.ndarray, " E"]:
-        """Return which links are down in a round; those of an edge are down together."""
+        """Return which edges are down in a round, undirected ones in both directions."""
         if not self.settings.fail:
             return np.zeros(len(matrix.source), bool)
         ends = np.stack([matrix.source, matrix.target], axis=1)

@@ -28,7 +28,7 @@ def network_settings(section: Any, **file: str) -> NetworkSettings:
       **file: `path`, where the section names a file.
 
     Raises:
-      TopologyError: for weights that one-way links do not have, and for a kind without a graph.
+      TopologyError: for weights that directed edges do not have, and for a kind without a graph.
     """
     topology = factory_of(section)(**file)
     if not isinstance(topology, Topology):
@@ -36,9 +36,7 @@ def network_settings(section: Any, **file: str) -> NetworkSettings:
         raise TopologyError("kind", f"{text}; use another kind, such as ring")
     is_directed = section.directed or topology.one_way
     if is_directed and section.weights not in (None, "uniform"):
-        text = (
-            f"{section.weights} is for links that go both ways; one-way ones hand out equal parts"
-        )
+        text = f"{section.weights} is for undirected edges; directed ones hand out equal parts"
         raise TopologyError("weights", f"{text}; remove weights, or directed")
     return NetworkSettings(
         topology=topology,
@@ -76,11 +74,11 @@ def network_of(scenario: Scenario) -> NetworkSettings:
 
 
 def graph_in_numbers(network: Network) -> dict[str, Any]:
-    """Return links, degrees and gap of a run's first graph."""
+    """Return edges, degrees and gap of a run's first graph."""
     matrix = network.first
     heard = network.heard
     return {
-        "links": len(matrix.target),
+        "edges": len(matrix.target),
         "degree_min": int(heard.min()),
         "degree_max": int(heard.max()),
         "gap": gap_of(matrix),
@@ -108,7 +106,7 @@ def node_message_bytes(scenario: Scenario, client: Client, shapes: Any) -> int:
 def mixing(topology: Any, nodes: int, seed: int = 0) -> np.ndarray:
     """Return the mixing matrix W of a topology, by which nodes do x_i ← Σ_j W_ij x_j.
 
-    It is that of the first graph, whose links all work.
+    It is that of the first graph, whose edges all work.
 
     Args:
       topology: the section `topology` of a scenario: a kind, `"torus(rows=4)"`, or a mapping.

@@ -25,5 +25,5 @@ def topology_call(topology: Mapping[str, Any]) -> str:
 
 
 def _is_chain(value: Any) -> bool:
-    """Whether a value is a list of links."""
+    """Whether a value is a list of edges."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)

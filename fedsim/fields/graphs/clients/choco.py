@@ -22,7 +22,7 @@ def choco(codec: Codec | None = None, gamma: Annotated[float, Gt(0), Le(1)] = 1.
     train alone, and x̂_i stays. Without a codec and with γ = 1: `sgd`.
 
     State: a second model for every client, x̂_i.    Sends: what the codec makes of one model.
-    Needs: a `topology` whose links go both ways.
+    Needs: a `topology` whose edges are undirected.
 
     Args:
       codec: Q, any codec without a memory; by default none.

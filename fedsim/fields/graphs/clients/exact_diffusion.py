@@ -1,4 +1,4 @@
-"""Exact diffusion: no bias of heterogeneous data, for one model a link."""
+"""Exact diffusion: no bias of heterogeneous data, for one model an edge."""
 
 from fedsim import tree
 from fedsim.clients.sgd import sgd
@@ -15,7 +15,7 @@ def exact_diffusion() -> Client:
     ψ_i = x_i. On a fixed graph, a constant η reaches the optimum, whatever the nodes' data.
 
     State: a second model for every client, ψ_i.    Sends: one model.
-    Needs: a `topology` whose links go both ways.
+    Needs: a `topology` whose edges are undirected.
 
     References:
       Yuan, Ying, Zhao, Sayed 2019, Exact Diffusion for Distributed Optimization and Learning,

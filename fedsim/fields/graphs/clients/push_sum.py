@@ -1,4 +1,4 @@
-"""Stochastic gradient push: one-way links."""
+"""Stochastic gradient push: directed edges."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from fedsim.types import Client, Gossip
 
 @client
 def push_sum() -> Client:
-    """Nodes of a graph with one-way links hand out parts of their model, and of a weight.
+    """Nodes of a graph with directed edges hand out parts of their model, and of a weight.
 
     x_i ← Σ_j W_ij (x_j − Σ η_l ∇f_j(z)) ;  w_i ← Σ_j W_ij w_j ;  z_i = x_i / w_i, from w_i = 1;
     gradients are taken at z_i, from which the local steps begin. Columns of W add up to one, its

@@ -8,7 +8,7 @@ from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import topology
 from fedsim.errors import TopologyError
-from fedsim.fields.graphs.topology.graphs import Draw, Links, Topology, both_ways, one_way
+from fedsim.fields.graphs.topology.graphs import Draw, Edges, Topology, both_ways, one_way
 
 Probability = Annotated[float, Ge(0), Le(1)]
 
@@ -27,13 +27,13 @@ def erdos_renyi(p: Annotated[float, Gt(0), Le(1)]) -> Topology:
       Erdős and Rényi 1959, On Random Graphs I.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         graph = _networkx().gnp_random_graph(
             draw.nodes, p, seed=_seed(draw), directed=draw.directed
         )
         return one_way(_edges(graph)) if draw.directed else both_ways(_edges(graph))
 
-    return Topology(links, random=True)
+    return Topology(edges, random=True)
 
 
 @topology

@@ -8,7 +8,7 @@ from annotated_types import Ge
 
 from fedsim.compose import topology
 from fedsim.errors import TopologyError
-from fedsim.fields.graphs.topology.graphs import Draw, Links, Topology, both_ways, one_way
+from fedsim.fields.graphs.topology.graphs import Draw, Edges, Topology, both_ways, one_way
 
 # Nodes at least: a ring of two would be one edge.
 LEAST = 2
@@ -25,13 +25,13 @@ def ring() -> Topology:
       arXiv:1705.09056, Section 5 (their nodes are a ring).
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         nodes = _at_least(draw.nodes, LEAST)
         node = np.arange(nodes)
         cycle = np.stack([node, (node + 1) % nodes], axis=1)
         return one_way(cycle) if draw.directed else both_ways(cycle)
 
-    return Topology(links)
+    return Topology(edges)
 
 
 @topology
@@ -45,11 +45,11 @@ def path() -> Topology:
       Decentralized Optimization, arXiv:1709.08765, Table 1.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         node = np.arange(_at_least(draw.nodes, LEAST) - 1)
         return both_ways(np.stack([node, node + 1], axis=1))
 
-    return Topology(links)
+    return Topology(edges)
 
 
 @topology
@@ -65,11 +65,11 @@ def grid(rows: Annotated[int, Ge(1)]) -> Topology:
       Nedić, Olshevsky, Rabbat 2018, arXiv:1709.08765, Table 1.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         index = _rectangle(draw.nodes, rows)
         return both_ways(np.concatenate([_pairs(index), _pairs(index.T)]))
 
-    return Topology(links)
+    return Topology(edges)
 
 
 @topology
@@ -85,13 +85,13 @@ def torus(rows: Annotated[int, Ge(1)]) -> Topology:
       Nedić, Olshevsky, Rabbat 2018, arXiv:1709.08765, Table 1.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         index = _rectangle(draw.nodes, rows)
         below = np.concatenate([index, index[:1]])
         beside = np.concatenate([index, index[:, :1]], axis=1)
         return both_ways(np.concatenate([_pairs(beside), _pairs(below.T)]))
 
-    return Topology(links)
+    return Topology(edges)
 
 
 @topology
@@ -104,11 +104,11 @@ def star() -> Topology:
       Nedić, Olshevsky, Rabbat 2018, arXiv:1709.08765, Table 1.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         others = np.arange(1, _at_least(draw.nodes, LEAST))
         return both_ways(np.stack([np.zeros_like(others), others], axis=1))
 
-    return Topology(links)
+    return Topology(edges)
 
 
 @topology
@@ -121,11 +121,11 @@ def complete() -> Topology:
       Nedić, Olshevsky, Rabbat 2018, arXiv:1709.08765, Table 1.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         nodes = _at_least(draw.nodes, LEAST)
         return both_ways(np.stack(np.triu_indices(nodes, k=1), axis=1))
 
-    return Topology(links)
+    return Topology(edges)
 
 
 @topology
@@ -138,7 +138,7 @@ def hypercube() -> Topology:
       Nedić, Olshevsky, Rabbat 2018, arXiv:1709.08765, Table 1.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         nodes = _at_least(draw.nodes, LEAST)
         if nodes & (nodes - 1):
             text = f"hypercube needs 2, 4, 8, ... nodes, and there are {nodes}"
@@ -147,7 +147,7 @@ def hypercube() -> Topology:
         edges = [np.stack([node, node ^ (1 << k)], axis=1) for k in range(_hops(nodes))]
         return both_ways(np.concatenate(edges))
 
-    return Topology(links)
+    return Topology(edges)
 
 
 @topology
@@ -166,7 +166,7 @@ def exponential(peers: Literal["all", "one"] = "all") -> Topology:
       arXiv:2110.13363.
     """
 
-    def links(draw: Draw) -> Links:
+    def edges(draw: Draw) -> Edges:
         nodes = _at_least(draw.nodes, LEAST)
         hops = range(_hops(nodes))
         if peers == "one":
@@ -175,7 +175,7 @@ def exponential(peers: Literal["all", "one"] = "all") -> Topology:
         heard = [np.stack([(node + 2**k) % nodes, node], axis=1) for k in hops]
         return one_way(np.concatenate(heard))
 
-    return Topology(links, period=_hops if peers == "one" else None, one_way=True)
+    return Topology(edges, period=_hops if peers == "one" else None, one_way=True)
 
 
 def _hops(nodes: int) -> int:

@@ -1,4 +1,4 @@
-"""Graphs: who hears whom, as an array of links."""
+"""Graphs: who hears whom, as an array of edges."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from jaxtyping import Int
 
 from fedsim.errors import TopologyError
 
-Links = Int[np.ndarray, "E 2"]
+Edges = Int[np.ndarray, "E 2"]
 """(from, to): node `to` hears node `from`; rising by `to`, then by `from`."""
 
 SHOWN = 8  # nodes of a part that a message names
@@ -19,7 +19,7 @@ class Draw(NamedTuple):
 
     Attributes:
       nodes: n; nodes are 0 … n − 1.
-      directed: whether links are one-way, where the kind has one-way links.
+      directed: whether edges are directed, where the kind has directed edges.
       round: the round, from 0.
       rng: of the seed, and of the graph where it is drawn again and again.
     """
@@ -34,39 +34,39 @@ class Topology(NamedTuple):
     """A way to draw a graph.
 
     Attributes:
-      links: draw -> its links.
-      random: whether the links depend on `Draw.rng`.
-      period: rounds after which the links are those of `Draw.round` 0 again, by the number of
+      edges: draw -> its edges.
+      random: whether the edges depend on `Draw.rng`.
+      period: rounds after which the edges are those of `Draw.round` 0 again, by the number of
         nodes; None: they do not depend on the round.
-      one_way: whether links are always one-way.
+      one_way: whether edges are always directed.
     """
 
-    links: Callable[[Draw], Links]
+    edges: Callable[[Draw], Edges]
     random: bool = False
     period: Callable[[int], int] | None = None
     one_way: bool = False
 
 
-def both_ways(edges: np.ndarray) -> Links:
-    """Return the links of undirected edges `[E, 2]`."""
+def both_ways(edges: np.ndarray) -> Edges:
+    """Return undirected edges `[E, 2]` in both directions."""
     return one_way(np.concatenate([edges, edges[:, ::-1]]))
 
 
-def one_way(links: np.ndarray) -> Links:
-    """Return links in order, each once, without those from a node to itself."""
-    links = np.asarray(links, np.int64).reshape(-1, 2)
-    links = links[links[:, 0] != links[:, 1]]
-    by_target = np.unique(links[:, ::-1], axis=0)
+def one_way(edges: np.ndarray) -> Edges:
+    """Return edges in order, each once, without those from a node to itself."""
+    edges = np.asarray(edges, np.int64).reshape(-1, 2)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    by_target = np.unique(edges[:, ::-1], axis=0)
     return by_target[:, ::-1]
 
 
-def require_connected(links: Links, nodes: int, where: str = "kind") -> None:
+def require_connected(edges: Edges, nodes: int, where: str = "kind") -> None:
     """Refuse a graph in which some node never hears of another.
 
     Args:
-      links: of the graph, or of all graphs of a run together.
+      edges: of the graph, or of all graphs of a run together.
       nodes: n.
-      where: the key that decides the links.
+      where: the key that decides the edges.
 
     Raises:
       TopologyError: naming the nodes of the smallest part.
@@ -74,8 +74,8 @@ def require_connected(links: Links, nodes: int, where: str = "kind") -> None:
     from scipy.sparse import coo_array  # takes a tenth of a second to import
     from scipy.sparse.csgraph import connected_components
 
-    ones = np.ones(len(links), bool)
-    adjacency = coo_array((ones, (links[:, 0], links[:, 1])), shape=(nodes, nodes))
+    ones = np.ones(len(edges), bool)
+    adjacency = coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(nodes, nodes))
     parts, part_of = connected_components(adjacency.tocsr(), connection="strong")
     if parts == 1:
         return

@@ -7,17 +7,17 @@ from annotated_types import MaxLen, MinLen
 
 from fedsim.compose import topology
 from fedsim.errors import TopologyError
-from fedsim.fields.graphs.topology.graphs import Draw, Links, Topology, both_ways, one_way
+from fedsim.fields.graphs.topology.graphs import Draw, Edges, Topology, both_ways, one_way
 from fedsim.sources.files import Name
 from fedsim.sources.traces import edges_of
 
-Edge = Annotated[list[int], MinLen(2), MaxLen(2)]
-Edges = Annotated[list[Edge], MinLen(1)]
+Pair = Annotated[list[int], MinLen(2), MaxLen(2)]
+Pairs = Annotated[list[Pair], MinLen(1)]
 
 
 @topology
 def listed(
-    edges: Edges | None = None, path: Name | None = None, sha256: str | None = None
+    edges: Pairs | None = None, path: Name | None = None, sha256: str | None = None
 ) -> Topology:
     """The edges of a list, in the scenario or in a file.
 
@@ -45,7 +45,7 @@ def listed(
         pairs = np.asarray(edges, np.int64)
     where = "edges" if path is None else "path"
 
-    def links(draw: Draw) -> Links:
+    def listed_edges(draw: Draw) -> Edges:
         beyond = ((pairs < 0) | (pairs >= draw.nodes)).any(axis=1)
         if beyond.any():
             a, b = pairs[beyond][0].tolist()
@@ -59,4 +59,4 @@ def listed(
             raise TopologyError(where, f"{text}; remove it")
         return one_way(pairs) if draw.directed else both_ways(pairs)
 
-    return Topology(links)
+    return Topology(listed_edges)

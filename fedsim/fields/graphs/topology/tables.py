@@ -1,4 +1,4 @@
-"""A mixing as a table that a device works through, one row of links after another."""
+"""A mixing as a table that a device works through, one row of edges after another."""
 
 from typing import Any, NamedTuple
 
@@ -16,9 +16,9 @@ class Neighbourhoods(NamedTuple):
 
 
 class EdgeTable(NamedTuple):
-    """Links in rows: no row has two links to the same node, so that its order makes no difference.
+    """Edges in rows: no row has two edges to the same node, so that its order makes no difference.
 
-    Every node hears its neighbours in the order of their ids. A place without a link has the
+    Every node hears its neighbours in the order of their ids. A place without an edge has the
     target n.
     """
 
@@ -47,11 +47,11 @@ def table_of(
 ) -> EdgeTable:
     """Return a mixing as a table.
 
-    The links are laid column by column, those to a node one after another: they are in different
-    rows, because a column is at least as long as there are links to any node.
+    The edges are laid column by column, those to a node one after another: they are in different
+    rows, because a column is at least as long as there are edges to any node.
 
     Args:
-      mixing: whose links are in the order of their targets.
+      mixing: whose edges are in the order of their targets.
       active: whether each node takes part `[n]`.
       shape: rows and columns, at least those of `shape_of`.
       dtype: dtype of the weights.
@@ -62,7 +62,7 @@ def table_of(
     column = place // rows
     row = place % rows
 
-    # The links of a node that go on in the next column would come first there: in the order of
+    # The edges of a node that go on in the next column would come first there: in the order of
     # rows, its neighbours are given out anew.
     in_order = np.lexsort([row, mixing.target])
     row = row[in_order]
@@ -88,7 +88,7 @@ def neighbourhoods_of(mixing: MixingMatrix, most: int, dtype: np.dtype) -> Neigh
     """Return whom each node hears.
 
     Args:
-      mixing: whose links are in the order of their targets.
+      mixing: whose edges are in the order of their targets.
       most: neighbours that any node hears, at most.
       dtype: dtype of the weights.
     """

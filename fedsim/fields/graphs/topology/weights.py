@@ -1,4 +1,4 @@
-"""The mixing matrix of a graph, by its links: x_i ← Σ_j W_ij x_j."""
+"""The mixing matrix of a graph, by its edges: x_i ← Σ_j W_ij x_j."""
 
 from typing import Literal, NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from fedsim.errors import TopologyError
-from fedsim.fields.graphs.topology.graphs import Links
+from fedsim.fields.graphs.topology.graphs import Edges
 
 Weights = Literal["metropolis", "max_degree", "uniform"]
 
@@ -15,7 +15,7 @@ class MixingMatrix(NamedTuple):
     """A mixing matrix W in float64; entries beside these are 0.
 
     Attributes:
-      source: j of every link `[E]`.
+      source: j of every edge `[E]`.
       target: i, likewise; rising, and by `source` where equal.
       weight: W_ij, likewise.
       own: W_ii `[n]`.
@@ -32,23 +32,23 @@ class MixingMatrix(NamedTuple):
         return len(self.own)
 
 
-def mixing_of(links: Links, nodes: int, weights: Weights | None) -> MixingMatrix:
+def mixing_of(edges: Edges, nodes: int, weights: Weights | None) -> MixingMatrix:
     """Return the mixing matrix of a graph.
 
     `metropolis` is W_ij = 1/(1 + max(d_i, d_j)), `max_degree` I − L/(d_max + 1), `uniform`
-    1/(d_i + 1), where d counts a node's neighbours. One-way links have W_ij = 1/(d_j + 1), where d
+    1/(d_i + 1), where d counts a node's neighbours. Directed edges have W_ij = 1/(d_j + 1), where d
     counts the nodes that hear j: a node hands out equal parts to them and to itself.
 
     Args:
-      links: of the graph.
+      edges: of the graph.
       nodes: n.
-      weights: of a graph whose links go both ways, rows and columns of which add up to one; None:
-        of one-way links, whose columns do.
+      weights: of a graph whose edges are undirected, rows and columns of which add up to one; None:
+        of directed edges, whose columns do.
 
     Raises:
       TopologyError: for `uniform` where degrees differ.
     """
-    source, target = links.T
+    source, target = edges.T
     heard_by = np.bincount(source, minlength=nodes)
     if weights is None:
         parts = 1.0 / (heard_by + 1)
@@ -61,15 +61,15 @@ def mixing_of(links: Links, nodes: int, weights: Weights | None) -> MixingMatrix
     if weights == "metropolis":
         weight = 1.0 / (1 + np.maximum(degree[source], degree[target]))
     else:
-        weight = np.full(len(links), 1.0 / (1 + degree.max()))
+        weight = np.full(len(edges), 1.0 / (1 + degree.max()))
     own = 1.0 - np.bincount(target, weight, minlength=nodes)
     return MixingMatrix(source, target, weight, own)
 
 
 def without(mixing: MixingMatrix, lost: Bool[np.ndarray, " E"]) -> MixingMatrix:
-    """Return a mixing without some of its links, whose weights stay with those who would send.
+    """Return a mixing without some of its edges, whose weights stay with those who would send.
 
-    Columns still add up to one, and so do rows where links are lost in both directions.
+    Columns still add up to one, and so do rows where edges are lost in both directions.
     """
     kept_at = mixing.source[lost]
     own = mixing.own + np.bincount(kept_at, mixing.weight[lost], minlength=mixing.nodes)
