@@ -77,8 +77,8 @@ def names_of(labels: Iterable[str], earlier: Mapping[str, str] | None = None) ->
 
 
 def names_in(record: Mapping[str, Any]) -> dict[str, str]:
-    """The names in a run directory, by its record; kept reports of 0.3.0 have none in theirs."""
-    return names_of(labels_of(record), record.get("names"))
+    """The names in a run directory, by its record."""
+    return names_of(labels_of(record), record["names"])
 
 
 def labels_of(record: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -16,8 +15,7 @@ SUFFIX = ".npz"  # of a set
 UNFINISHED = ".writing-"  # begins the name of a set that is being written
 ABANDONED_SECONDS = 86_400  # after which the process that wrote a set must have been killed
 
-# Sets of earlier versions are folders, without the suffix.
-SET_NAME = re.compile(rf"\d+-[a-z0-9_]+-[0-9a-f]{{64}}[-\w]*({re.escape(SUFFIX)})?", re.ASCII)
+SET_NAME = re.compile(rf"\d+-[a-z0-9_]+-[0-9a-f]{{64}}[-\w]*{re.escape(SUFFIX)}", re.ASCII)
 UNFINISHED_NAME = re.compile(rf"{re.escape(UNFINISHED)}\w+", re.ASCII)
 
 
@@ -103,7 +101,4 @@ def clear() -> list[CachedSet]:
 def remove_set(path: Path) -> None:
     """Delete a set."""
     with contextlib.suppress(OSError):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)

@@ -102,7 +102,7 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
             "metric": column,
             **_mean_and_sd("validation", validation[index]),
             **_mean_and_sd("test", _test_scores(trial, score, worst_score)),
-            "local_steps": _total([row.get("local_steps") for row in trial.timing]),
+            "local_steps": sum(row["local_steps"] for row in trial.timing),
             "best_seeds": best_seeds[index],
             "chosen": int(index == best),
         }
@@ -155,12 +155,6 @@ def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     return scored(values, diverged, worst_score)
 
 
-def _total(counts: Sequence[int | None]) -> int | None:
-    """The sum of counts; None if one is unknown: kept reports may be older than the count."""
-    known = [int(count) for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
 def _mean_and_sd(name: str, values: np.ndarray) -> Record:
     """The columns `NAME_mean` and `NAME_sd` of some scores."""
     mean = None
@@ -190,7 +184,7 @@ def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
     return {
         "tuned": chosen,
         "trials": len(tried),
-        "tuning_steps": _total([trial.get("local_steps") for trial in tried]),
+        "tuning_steps": sum(trial["local_steps"] for trial in tried),
         "sensitivity_low": min(means),
         "sensitivity_high": max(means),
     }

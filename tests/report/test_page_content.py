@@ -59,6 +59,7 @@ def record(**more):
     """The content of a `run.json`."""
     return {
         "status": "done",
+        "started": "2026-11-29T12:00:00Z",
         "scenario": dict(SCENARIO),
         "method": "base",
         "names": {"base": "base"},

@@ -114,7 +114,8 @@ def cut_off(name, path):
     path.mkdir()
     names = names_of(label_of(cell.key_columns) for cell in design.cells)
     record = record_of_comparison(design, jax.devices(), supplied=[])
-    directory.write_record(path, {**record, "names": names})
+    record = {**record, "names": names, "started": "2026-11-29T12:00:00Z"}
+    directory.write_record(path, record)
     return [(cell.key_columns, seed) for cell in design.cells for seed in cell.scenario.spec.seeds]
 
 

@@ -87,7 +87,7 @@ def card_of(entry: Entry, number: int) -> dict[str, Any]:
     sources = [entry.source]
     result = result_of(sources)
     score = _best(result)
-    started = str(record.get("started", ""))
+    started = record["started"]
     return {
         "name": entry.name,
         "link": entry.link,
