@@ -130,9 +130,9 @@ def plans_of(
         )
         for name, planned in inputs.of_fields.items():
             change = fields()[name].conditions
-            assert change is not None
-            setting = SeedSetting(scenario, federation, seed, planned, bytes_down, bytes_up)
-            conditions = change(conditions, setting)
+            if change is not None:
+                setting = SeedSetting(scenario, federation, seed, planned, bytes_down, bytes_up)
+                conditions = change(conditions, setting)
         plans[seed] = Plan(
             federation=federation,
             cohort=inputs.cohort,

@@ -39,7 +39,7 @@ def final_variables(run: "Run", client: int | None = None) -> Shared:
       ValueError: for a client that has no model of its own.
     """
     if client is None:
-        variables = with_frozen(run.server.shared, run.frozen)
+        variables = with_frozen(run.result.shared, run.frozen)
     else:
         variables = run.form.own_variables(end_of(run), client)
     return jax.tree.map(np.asarray, with_all_leaves(variables))
@@ -50,7 +50,7 @@ def final_state(run: "Run") -> dict[str, dict[str, Any]]:
 
     Rows of clients are `[N, ...]`, in the order of ids.
     """
-    server = run.server
+    server = run.result
     rows = remembered(run, np.arange(run.plan.federation.N, dtype=np.int32))
     client = rows.pop(CLIENT) or {}
 

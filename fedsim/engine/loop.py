@@ -204,7 +204,7 @@ class Loop:
     def must_wait(self, number: int) -> bool:
         """Return whether the host must read a round before it can dispatch the next one."""
         for run in self.runs:
-            if run.may_end or not run.planner.ready(number + 1):
+            if run.may_end_with(number) or not run.planner.ready(number + 1):
                 return True
         return False
 

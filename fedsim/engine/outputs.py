@@ -45,7 +45,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     elif server.client.bank is not None:
         raise ValueError("the server has several models; name the client whose model is meant")
     else:
-        variables = with_frozen(run.server.shared, run.frozen)
+        variables = with_frozen(run.result.shared, run.frozen)
 
     x = like_training(x, run.plan.federation)
     parts = []

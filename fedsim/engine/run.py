@@ -34,6 +34,8 @@ from fedsim.types import Client, Shared
 
 # A run that ended so has done all its rounds; with more of them it can be prolonged.
 COMPLETED = ("done", "not_run")
+# A run that ended so has a result: after its last round, or earlier, as the scenario asks.
+WITH_RESULT = ("done", "ended")
 
 # Attributes of a run that a checkpoint stores by these names.
 STORED_ATTRIBUTES = ("round", "status", "reason", "first")
@@ -47,7 +49,7 @@ class Row(NamedTuple):
     values: dict[str, Any]
     timing: dict[str, float]
     server: ServerState  # after the round
-    status: str  # running | done | not_run | diverged | stopped
+    status: str  # as that of the run
     extra: bool = False  # the last round, which a longer run would not have evaluated
 
 
@@ -83,12 +85,13 @@ class Run:
 
     Attributes:
       server: after the last round that is over.
+      chosen: the server that a meter chose as the run's result; None: that of the last round.
       initial: its variables at the start of the run, with which client memory begins.
       frozen: leaves of the model that nobody trains.
       own_training: the server's own training, where the rule asks for its update.
       feedback_names: what the cohorts ask about every update.
       round: the last round that is over; −1: the run has not begun.
-      status: running | done | not_run | diverged | stopped.
+      status: running | done | ended (early, as the scenario asks) | not_run | diverged | stopped.
       reason: why it ended, where it is not done.
       first: digest of the server after round 1.
       since: counts since the last evaluated round.
@@ -117,6 +120,7 @@ class Run:
 
         shared, self.frozen = without_frozen(shared)
         self.server: ServerState = program.server.init(shared, plan.present)
+        self.chosen: ServerState | None = None
         self.initial = self.server.shared
         self.form = form_of(program.server.client, plan, self.initial)
         self.form.measures = program.measures
@@ -235,10 +239,15 @@ class Run:
         if tests is not None:
             yield self._row(tests, own)
 
+    def may_end_with(self, round: int) -> bool:
+        """Return whether a round may end the run, so that the host must read it first."""
+        evaluated = self.evaluates(round)
+        return any(meter.may_end or (evaluated and meter.reads_rows) for meter in self.meters)
+
     @property
-    def may_end(self) -> bool:
-        """Whether the next round may end the run, so that the host must read it first."""
-        return any(meter.may_end for meter in self.meters)
+    def result(self) -> ServerState:
+        """The server that the run results in."""
+        return self.server if self.chosen is None else self.chosen
 
     def _end_if_due(self, dispatched: DispatchedRound) -> None:
         """End the run if a meter says so, or the round was the last."""
@@ -292,9 +301,11 @@ class Run:
         scores = self.form.columns(self.server, self.scorer.sets, tests)
         scores |= self.scorer.columns_beside(tests)
         values |= {**since.columns, **scores, **own}
+        if self.round % self.every == 0:  # a longer run has no other rows
+            self._consider(values)
         if self.round > 0 and not self.reason:
             self.reason = _unusable_loss(self.round, values, self.program.dtype)
-        if self.status == "done" and self.reason:
+        if self.status in WITH_RESULT and self.reason:
             self.status = "diverged"
 
         extra = self.status in COMPLETED and self.round % self.every > 0
@@ -302,6 +313,20 @@ class Run:
         self.open_since = since if extra else Since()
         self.since = Since()
         return Row(values, timing, self.server, status=self.status, extra=extra)
+
+    def _consider(self, row: dict[str, Any]) -> None:
+        """Let the meters choose the server after an evaluated round, and end the run with it."""
+        for meter in self.meters:
+            is_last = meter.ends_with(row)
+            if meter.chooses(row):
+                self.chosen = self.server
+            if is_last and self.status == "running":
+                self.status = "ended"
+
+    def reopen(self) -> None:
+        """Go on with a run that had ended early, as another one that may end later."""
+        if self.status == "ended":
+            self.status = "running"
 
     def release(self) -> None:
         """Free the samples of a run that has ended; there may be many such runs."""
@@ -321,6 +346,8 @@ class Run:
         values["before"] = self.stopwatch.total()
 
         arrays = leaves_by_name("server", self.server)
+        if self.chosen is not None:
+            arrays |= leaves_by_name("chosen", self.chosen)
         for meter in self.meters:
             counted = meter.snapshot()
             values |= counted.values
@@ -345,6 +372,9 @@ class Run:
         self.store.restore(arrays)
         for name in STORED_ATTRIBUTES:
             setattr(self, name, values[name])
+        chooses = any(meter.reads_rows for meter in self.meters)
+        if chooses and any(name.startswith("chosen") for name in arrays):
+            self.chosen = jax.device_put(restore_tree("chosen", arrays, self.server))
 
         self.planner.restore(arrays, self.round)
         self.form.restore(arrays, self.planner, self.server.shared)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedsim.disk import files, tables
 from fedsim.disk.tables import read_table, reporting_table_errors
-from fedsim.engine.run import COMPLETED
+from fedsim.engine.run import COMPLETED, WITH_RESULT
 from fedsim.errors import DirectoryError
 from fedsim.report.results import rows_of
 from fedsim.runs import directory
@@ -24,7 +24,7 @@ from fedsim.runs.unfinished import axes_of, is_comparison
 from fedsim.scenario.named_files import without_paths
 from fedsim.study.conclusions import conclusions
 
-ENDED = (*COMPLETED, "diverged", "stopped", "incomplete")
+ENDED = (*COMPLETED, *WITH_RESULT, "diverged", "stopped", "incomplete")
 CLOUD_BYTES = ("cloud_bytes_up", "cloud_bytes_down")
 CUMULATIVE = ("virtual_seconds", "bytes_up", "bytes_down", "epsilon", *CLOUD_BYTES)
 MAX_LISTED = 5  # files that are missing, or not part of the run, by name
@@ -197,7 +197,7 @@ def _of_ends(record: dict[str, Any], seeds: list[RecordedSeed]) -> list[str]:
     status = "done"
     reasons = {}
     for seed in seeds:
-        if seed.end["status"] != "done":
+        if seed.end["status"] not in WITH_RESULT:
             status = seed.end["status"]
             reasons[str(seed.who["seed"])] = seed.end["reason"]
     if record["reasons"] != reasons or record["status"] != status:

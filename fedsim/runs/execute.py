@@ -209,6 +209,7 @@ def commit_beginning(
     """Commit the state that the run of a seed begins with, and the rows before it."""
     run, journal, who, *_ = _journaled(planned, run_files, seed)
     run.restore(beginning.snapshot)
+    run.reopen()
     for table, rows in beginning.rows.items():
         journal.add(table, *({**row, **who} for row in rows))
     journal.mark()

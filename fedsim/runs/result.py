@@ -18,7 +18,7 @@ from fedsim.disk import files, tables
 from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.outputs import outputs
-from fedsim.engine.run import Run
+from fedsim.engine.run import WITH_RESULT, Run
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
@@ -368,7 +368,7 @@ class Result(Tables):
           run: its final server and memory.
           numerics: the context in which its state is computed, when it is asked for.
         """
-        if run.status != "done":
+        if run.status not in WITH_RESULT:
             self.status = run.status
             self.reasons[seed] = run.reason
         for name in TABLE_COLUMNS:

@@ -69,10 +69,12 @@ class Meter:
     Attributes:
       stored: attributes that a checkpoint stores by these names, plain values or arrays.
       may_end: whether it may end the run with a round that the host has not read.
+      reads_rows: whether it may do so with an evaluated round alone.
     """
 
     stored: tuple[str, ...] = ()
     may_end: bool = False
+    reads_rows: bool = False
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
         """Count a round that is over."""
@@ -80,6 +82,14 @@ class Meter:
     def ending(self, dispatched: DispatchedRound) -> tuple[str, str] | None:
         """Return the status with which a round ends the run, and the reason; None: it goes on."""
         return None
+
+    def ends_with(self, row: Columns) -> bool:
+        """Return whether an evaluated round is the last one, as if `rounds` had said so."""
+        return False
+
+    def chooses(self, row: Columns) -> bool:
+        """Return whether the server after an evaluated round is the run's result until further."""
+        return False
 
     def verdict(self, round: int) -> tuple[str, str] | None:
         """Return status and reason of a run whose last round is over; None: it is done."""

@@ -124,4 +124,4 @@ class Moment:
 
 def end_of(run: "Run") -> Moment:
     """Return the end of a run, or how far it has come."""
-    return Moment(run, run.server, run.round)
+    return Moment(run, run.result, run.round)

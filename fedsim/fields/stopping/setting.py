@@ -1,0 +1,31 @@
+"""When runs end early, in the setting of a page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedsim.fields.stopping.meter import default_metric
+from fedsim.report.page.setting import Step
+from fedsim.study.summary import in_words
+
+
+def after_server(scenario: Mapping[str, Any]) -> list[Step]:
+    """Return when a run ends early; nothing where it plays all its rounds."""
+    stop = scenario.get("stop")
+    if stop is None:
+        return []
+    metric = in_words(stop.get("metric") or default_metric(scenario["evaluate"]["metric"]))
+    texts = []
+    if stop.get("patience") is not None:
+        rounds = (
+            "1 evaluated round"
+            if stop["patience"] == 1
+            else (f"{stop['patience']} evaluated rounds")
+        )
+        texts.append(f"after {rounds} without better {metric}")
+    if stop.get("target") is not None:
+        texts.append(f"at {metric} {stop['target']:g}")
+    limits = stop.get("at_most") or {}
+    texts += [f"at {limit:g} {name}" for name, limit in limits.items() if limit is not None]
+    if stop.get("restore") == "best":
+        texts.append("result: the best model")
+    return [("ends early", ", ".join(texts))]

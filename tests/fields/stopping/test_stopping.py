@@ -1,0 +1,129 @@
+"""Runs that end early: when, and that nothing else of them differs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim import ScenarioError
+from fedsim.fields.stopping.keys import Stop
+from fedsim.fields.stopping.meter import Stopping
+
+BLOBS = {"kind": "gaussian_blobs", "samples": 240, "classes": 3, "clients": 6, "validation": 0.2}
+OWN = {**BLOBS, "client_test": 0.3}
+BASE = {
+    "name": "stopped",
+    "data": BLOBS,
+    "rounds": 9,
+    "cohort": {"kind": "uniform", "size": 3},
+    "client": {"lr": 0.1, "batch": 16},
+    "evaluate": {"every": 2},
+}
+AT_4 = {"metric": "test_accuracy", "target": 0.0, "after": 3}
+
+
+def rows_of(values):
+    return [
+        {"round": 2 * i, "validation_loss": value, "bytes_up": 10 * i, "bytes_down": 5 * i}
+        for i, value in enumerate(values)
+    ]
+
+
+# losses by round 0, 2, 4 ... ; the section; the round that is the last one
+ENDS = [
+    ("two rows in a row without a lower loss", [3, 2, 2, 2, 1], {"patience": 2}, 6),
+    ("a lower loss starts the count again", [3, 2, 2, 1, 1, 1], {"patience": 2}, 10),
+    ("gains below delta add up", [3, 2.5, 2.2, 1.9, 1.9, 1.9], {"patience": 2, "delta": 1}, 4),
+    ("none before `after`", [3, 3, 3, 3, 3], {"patience": 1, "after": 5}, 6),
+    ("round 0 is never the last one", [0.5, 0.4], {"target": 1.0}, 2),
+    ("a target is reached by a smaller loss", [3, 2, 0.9], {"target": 1.0}, 4),
+    ("bytes are those of both ways", [3, 3, 3], {"at_most": {"bytes": 30}}, 4),
+    ("a loss that is no number is no progress", [3, np.nan, np.nan], {"patience": 2}, 4),
+    ("never", [3, 2, 1], {"patience": 1}, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("losses", "section", "last"), [case[1:] for case in ENDS], ids=[case[0] for case in ENDS]
+)
+def test_a_run_ends_at_the_first_row_where_a_condition_holds(losses, section, last):
+    stopping = Stopping(Stop.model_validate(section), "validation_loss")
+    ends = [row["round"] for row in rows_of(losses) if stopping.ends_with(row)]
+    assert (ends or [None])[0] == last
+
+
+LIKE = {
+    "plain": {},
+    "server momentum": {"method": "fedadam"},
+    "client memory": {"method": "scaffold"},
+    "noise of a fixed multiplier": {
+        "privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5},
+        "cohort": {"kind": "poisson", "rate": 0.5},
+    },
+    "asynchronous": {"schedule": {"kind": "fedbuff", "concurrency": 3, "buffer": 2}},
+    "graph": {"topology": "ring", "cohort": None},
+    "several models": {"method": "ifca", "data": OWN, "evaluate": {"every": 2, "personal": True}},
+    "residuals of a codec": {"wire": [{"kind": "error_feedback", "codec": "top_k(density=0.1)"}]},
+    "personal models": {"method": "ditto", "data": OWN, "evaluate": {"every": 2, "personal": True}},
+    "poisoned": {"fleet": {"malicious": 0.3}, "wire": ["sign_flip"], "server": ["median"]},
+}
+QUICK = ("plain", "client memory", "noise of a fixed multiplier")
+KINDS = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in LIKE]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_run_that_stops_equals_one_with_as_many_rounds(name):
+    scenario = {key: value for key, value in {**BASE, **LIKE[name]}.items() if value is not None}
+    stopped = fedsim.run({**scenario, "stop": AT_4})
+    planned = fedsim.run({**scenario, "rounds": 4})
+    pd.testing.assert_frame_equal(stopped.rounds, planned.rounds)
+    pd.testing.assert_frame_equal(stopped.clients, planned.clients)
+    assert stopped.summary["stopped"].tolist() == [4] and stopped.status == "done"
+    pd.testing.assert_frame_equal(stopped.summary.drop(columns="stopped"), planned.summary)
+    if stopped.summary["metric"][0] is not None:
+        np.testing.assert_equal(stopped.model(), planned.model())
+
+
+def test_a_run_that_was_interrupted_stops_where_it_would_have(tmp_path):
+    scenario = {**BASE, "rounds": 12, "seeds": [0, 1], "stop": {"patience": 2, "delta": 0.02}}
+    direct = fedsim.run(scenario)
+    assert direct.summary["stopped"].notna().any()
+    fedsim.run({**scenario, "rounds": 3}, out=tmp_path / "run")
+    resumed = fedsim.run(scenario, out=tmp_path / "run", resume=True)
+    pd.testing.assert_frame_equal(resumed.rounds, direct.rounds)
+    again = fedsim.run({**scenario, "rounds": 20}, out=tmp_path / "run", resume=True)
+    stopped = direct.summary["stopped"].dropna()
+    assert again.summary["stopped"][stopped.index].tolist() == stopped.tolist()
+
+
+def test_the_best_model_is_the_result():
+    scenario = {**BASE, "client": {"lr": 2.0, "batch": 16}, "rounds": 12, "evaluate": {"every": 1}}
+    best = fedsim.run({**scenario, "stop": {"patience": 4, "restore": "best"}})
+    row = best.summary.iloc[0]
+    scores = best.rounds.set_index("round")["validation_accuracy"]
+    assert row["restored"] == scores.idxmax()
+    then = fedsim.run({**scenario, "rounds": int(row["restored"])})
+    np.testing.assert_equal(best.model(), then.model())
+    assert row["final"] == then.summary["final"][0]
+
+
+# a section; what is refused, in one line
+WRONG = [
+    ({"patience": 3, "metric": "validation_acuracy"}, "stop.metric: validation_acuracy is no"),
+    ({"metric": "test_loss"}, "never ends a run; write patience, target or at_most"),
+    ({"at_most": {}}, "has no limit; write bytes, virtual_seconds or epsilon"),
+    ({"at_most": {"epsilon": 1.0}}, "needs privacy, and there is none"),
+    ({"patience": 0}, "stop.patience"),
+]
+
+
+@pytest.mark.parametrize(("section", "told"), WRONG)
+def test_a_section_that_cannot_end_a_run_is_refused(section, told):
+    with pytest.raises(ScenarioError, match=told):
+        fedsim.run({**BASE, "rounds": 2, "stop": section})
+
+
+def test_validation_samples_are_asked_for():
+    data = {**BLOBS, "validation": 0.0}
+    with pytest.raises(ScenarioError, match=r"write data.validation: 0.1, or stop.metric: test_ac"):
+        fedsim.run({**BASE, "data": data, "stop": {"patience": 3}})
