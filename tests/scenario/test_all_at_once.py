@@ -112,7 +112,8 @@ def test_every_mistake_has_one_line(name, alone):
     assert len(alone(name)) == 1
 
 
-@pytest.mark.parametrize(("one", "two"), sampled(PAIRS, every=51))
+@pytest.mark.long
+@pytest.mark.parametrize(("one", "two"), PAIRS)
 def test_two_mistakes_have_the_lines_of_each(one, two, alone):
     assert lines(planted(one, two)) == alone(one) | alone(two)
 
