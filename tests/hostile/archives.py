@@ -1,10 +1,9 @@
-"""Archives of a stranger's: pickles, bombs, and headers that lie."""
+"""Archives of a stranger's: pickles, code, and members that lie."""
 
 import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from hostile.registry import Attack, Payload, attacks, canary, opened, pickled
@@ -13,13 +12,10 @@ X = np.arange(24, dtype=np.float32).reshape(12, 2)
 Y = np.arange(12) % 3
 
 
-def array(values: Any, **header: Any) -> bytes:
-    """An array as a member of an archive; `header` replaces what its header says."""
+def array(values: np.ndarray) -> bytes:
+    """An array as a member of an archive."""
     file = io.BytesIO()
-    values = np.asarray(values)
-    honest = {"descr": values.dtype.str, "fortran_order": False, "shape": values.shape}
-    np.lib.format.write_array_header_1_0(file, {**honest, **header})
-    file.write(values.tobytes())
+    np.save(file, values)
     return file.getvalue()
 
 
@@ -58,15 +54,9 @@ ARCHIVES: dict[str, Callable[[Path], bytes]] = {
     "a pickle in place of an array": lambda f: packed(x=pickled(f)),
     "an array of objects": lambda f: packed(y=objects(f)),
     "ids that are objects": lambda f: packed(client=objects(f)),
-    "a shape of petabytes": lambda f: packed(x=array(X, shape=(2**50, 2))),
-    "a negative shape": lambda f: packed(x=array(X, shape=(-12, -2))),
     "a shape of code": lambda f: packed(x=of_code(f)),
-    "a type of text": lambda f: packed(x=array(X, descr="<U1000000")),
     "a member twice": lambda f: packed(z=array(X)).replace(b"z.npy", b"x.npy"),
-    "a bomb of zeros": lambda f: packed(x=array(np.zeros((1_000_000, 40), np.float32))),
     "an encrypted member": encrypted,
-    "an archive that is cut off": lambda f: packed()[:200],
-    "an empty file": lambda f: b"",
 }
 
 
