@@ -66,12 +66,6 @@ def table(*images: bytes, **columns: Any) -> pa.Table:
     return typed(pa.table({"image": image_column(list(images)), **labels}), {"image": FORM})
 
 
-def damaged(folder: Path, old: bytes, new: bytes) -> None:
-    saved(table(GREY, GREY), folder)
-    file = folder / "data-00000-of-00001.arrow"
-    file.write_bytes(file.read_bytes().replace(old, new))
-
-
 def parquet(folder: Path, content: bytes | pa.Table) -> None:
     if isinstance(content, bytes):
         (folder / "train.parquet").write_bytes(content)
@@ -85,12 +79,9 @@ def linked(folder: Path) -> None:
     (folder / "train.parquet").symlink_to("../../secret.parquet")
 
 
-LENGTH = len(GREY).to_bytes(4, "little")
 SETS: dict[str, Callable[[Path], Any]] = {
     "a pickle for a table": lambda f: parquet(f, pickled(f.parent)),
     "images that are pickles": lambda f: saved(table(pickled(f.parent)), f),
-    "offsets beyond the file": lambda f: damaged(f, LENGTH, b"\xff\xff\xff\x7f"),
-    "offsets that go back": lambda f: damaged(f, LENGTH, b"\0\0\0\x80"),
     "a packed stream": lambda f: saved(table(*[bytes(1 << 20)] * 4), f, compression="zstd"),
     "a bomb in a table": lambda f: saved(table(png_of(60_000, 60_000)), f),
     "a thousand rows of one bomb": lambda f: parquet(f, table(*[png_of(9000, 9000)] * 1000)),
@@ -102,17 +93,6 @@ SETS: dict[str, Callable[[Path], Any]] = {
         saved(table(GREY, GREY), f),
         (f / "state.json").write_text('{"_data_files": [{"filename": "../../secret.arrow"}]}'),
     ),
-    "a type that is a pickle": lambda f: saved(
-        pa.table({"image": pa.array([b"x"]), "label": [0]})
-        .replace_schema_metadata({"huggingface": "{}"})
-        .cast(
-            pa.schema([
-                pa.field("image", pa.binary(), metadata={
-                    "ARROW:extension:name": "arrow.py_extension_type",
-                    "ARROW:extension:metadata": pickled(f.parent),
-                }),
-                pa.field("label", pa.int64()),
-            ], metadata={"huggingface": '{"info": {"features": {}}}'})), f),
 }  # fmt: skip
 
 

@@ -3,39 +3,16 @@
 import re
 from collections.abc import Callable
 
+
+def words(text: str) -> list[str]:
+    """What stands between spaces."""
+    return text.split()
+
+
 SNIPPETS = (
-    *(
-        "{",
-        "}",
-        "[",
-        "]",
-        ": ",
-        ":",
-        "- ",
-        "? ",
-        ",",
-        "#",
-        " #",
-        "'",
-        '"',
-        "\n",
-        "\t",
-        "  ",
-        "|",
-        ">",
-        "!",
-        "&a ",
-        "*a",
-    ),
-    *(
-        "<<: ",
-        "---\n",
-        "...\n",
-        "%YAML 1.2\n",
-        "!!python/object/apply:os.system [id]",
-        "!!float x",
-        "!!bool maybe",
-    ),
+    *words("{ } [ ] : , # ' \" | > ! @ ` \\ {a: [1 '\\n --- ... é"),
+    *(": ", "- ", "? ", " #", "\n", "\t", "  ", "&a ", "*a", "<<: ", "---\n", "%YAML 1.2\n"),
+    *("!!python/object/apply:os.system [id]", "!!float x", "!!bool maybe", '"\\x00"', '"\\q"'),
     *(
         "\ufeff",
         "\x00",
@@ -43,119 +20,25 @@ SNIPPETS = (
         "\x85",
         "\u2028",
         "\u202e",
-        "é",
         "\U0001f600",
         "\udc80",
         "\r",
         "\r\n",
-        "\\",
-        "@",
-        "`",
     ),
-    *(
-        "{a: 1}",
-        "[1, 2",
-        "[" * 25,
-        "{a: " * 25,
-        "'\n",
-        '"\\x00"',
-        '"\\q"',
-        "a" * 5000,
-        "9" * 5000,
-        "\n" * 200,
-    ),
+    *("{a: 1}", "[1, 2", "[" * 25, "{a: " * 25, "a" * 5000, "9" * 5000, "\n" * 200),
 )
-SCALARS = (
-    *(
-        "1e-3",
-        "no",
-        "yes",
-        "on",
-        "010",
-        "1:30",
-        "0x1F",
-        "0o7",
-        "1_000",
-        ".nan",
-        ".inf",
-        "-.inf",
-        "~",
-        "null",
-        "true",
-        "",
-    ),
-    *(
-        "2026-01-01",
-        "12:30:45",
-        "1e999",
-        "-1",
-        "0",
-        "0.0",
-        "-0.0",
-        "1.5",
-        "9" * 17,
-        "9" * 30,
-        "1.",
-        ".5",
-        "1e5",
-        "1,5",
-    ),
-    *(
-        "[]",
-        "{}",
-        "[1]",
-        "[[0]]",
-        "{kind: mean}",
-        "{kind: digits}",
-        "{kind: 5}",
-        "mean",
-        "digits",
-        "sgd",
-        "krum(f=1)",
-    ),
-    *(
-        "fedprox(mu=0.1)",
-        "krum(f=[",
-        "scaffold",
-        "os.system",
-        "../../etc/passwd",
-        "'<script>'",
-        '"\\x1b[31m"',
-        "=cmd()",
-    ),
-)
-KEYS = (
-    *(
-        "name",
-        "rounds",
-        "seeds",
-        "method",
-        "data",
-        "model",
-        "fleet",
-        "cohort",
-        "client",
-        "wire",
-        "server",
-        "evaluate",
-    ),
-    *(
-        "kind",
-        "partition",
-        "lr",
-        "steps",
-        "epochs",
-        "alpha",
-        "size",
-        "norm",
-        "trim",
-        "f",
-        "weights",
-        "1",
-        "'a b'",
-        "rouns",
-    ),
-)
+SCALARS = words("""
+    1e-3 no yes on 010 1:30 0x1F 0o7 1_000 .nan .inf -.inf ~ null true 2026-01-01 12:30:45
+    1e999 -1 0 0.0 -0.0 1.5 99999999999999999 999999999999999999999999999999 1. .5 1e5 1,5
+    [] {} [1] [[0]] {kind:mean} mean digits sgd krum(f=1) fedprox(mu=0.1) krum(f=[ scaffold
+    os.system ../../etc/passwd '<script>' "\\x1b[31m" =cmd()
+""")
+SCALARS += ["", "{kind: mean}", "{kind: digits}", "{kind: 5}"]
+KEYS = words("""
+    name rounds seeds method data model fleet cohort client wire server evaluate kind partition
+    lr steps epochs alpha size norm trim f weights 1 rouns
+""")
+KEYS += ["'a b'"]
 Mutation = Callable[[str, int, int], str]
 
 

@@ -5,12 +5,9 @@ under a limit of address space. It prints a line of JSON for each that went wron
 with the outcomes of the others.
 """
 
-import contextlib
 import inspect
 import json
-import re
 import resource
-import signal
 import sys
 import traceback
 import types
@@ -19,10 +16,10 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Union
 
 import jax
+from hostile.confinement import forget_peak, peak, within
 from pydantic import BaseModel
 
 import fedsim
@@ -268,43 +265,6 @@ def _played(case: Case) -> str:
     with numerics(scenario) as devices:
         build(scenario, devices=devices[:1])
     return fedsim.run(scenario).status if case.plays else "admitted"
-
-
-@contextlib.contextmanager
-def confined(space: int) -> Iterator[None]:
-    """Limit the address space beyond what is mapped now, so that a bad allocation is an error."""
-    mapped = int(re.search(r"VmSize:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (mapped + space, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-@contextlib.contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """What hangs is ended."""
-
-    def end(*_):
-        raise TimeoutError(f"not done in {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def peak() -> int:
-    """The most bytes held since `forget_peak`."""
-    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
-
-
-def forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def main(family: str, every: int = 1) -> None:

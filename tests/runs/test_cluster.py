@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import pickle
 import shutil
 import signal
 import socket
@@ -24,12 +23,9 @@ from test_readme import block
 import fedsim
 from fedsim.cli import cli
 from fedsim.errors import LostError, ProcessError
-from fedsim.machine import threads_in_force
-from fedsim.runs import remote
 from fedsim.runs.cluster import Cluster, connected
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.terms import Terms, differing, environment_of
-from fedsim.scenario import read
 
 needs_dask = pytest.mark.skipif(
     not importlib.util.find_spec("distributed"), reason="needs dask: the extra `cluster`"
@@ -143,42 +139,6 @@ def test_differences_between_machines_are_named(tmp_path):
     assert link == f"rule mine is not known there; {ways}"
     put = "there; put them where every worker reads them"
     assert data == [f"data '{missing}' are missing {put}", f"data '{other}' differ {put}"]
-
-
-@pytest.mark.long
-def test_orders_of_a_comparison_share_a_process_that_ends_when_there_are_no_more(monkeypatch):
-    document = read(SCENARIO).document
-    environment = environment_of(jax.devices(), [])
-    terms = Terms(document, os.getcwd(), threads_in_force(), None, (), environment, {})
-    order = pickle.dumps(remote.Order(terms, [], {}))
-
-    assert remote.execute_order(order, "first", lambda: True) == ({}, {})
-    (first,) = remote._idle
-    assert remote.execute_order(order, "first", lambda: True) == ({}, {})
-    assert remote._idle == [first] and first.process.poll() is None
-
-    monkeypatch.setattr(remote, "IDLE_SECONDS", 0.1)
-    assert remote.execute_order(order, "second", lambda: True) == ({}, {})
-    (second,) = remote._idle
-    assert second is not first and first.process.returncode == -signal.SIGKILL
-    until(lambda: second.process.poll() == 0, 20)
-    assert not second.output.parent.exists()
-
-
-@pytest.mark.long
-def test_a_process_that_dies_between_orders_is_replaced_and_one_that_dies_in_an_order_named():
-    terms = Terms(None, "", None, None, (), {}, {})  # no scenario: the process fails
-    order = pickle.dumps(remote.Order(terms, [], {}))
-    with pytest.raises(RuntimeError, match=r"the process ended with code 1: \w*Error"):
-        remote.execute_order(order, "third", lambda: True)
-    with pytest.raises(RuntimeError, match="cancelled"):
-        remote.execute_order(order, "third", lambda: False)
-
-    gone = remote.OrderProcess("third")
-    gone.process.kill()
-    gone.process.wait()
-    remote._idle.append(gone)
-    assert remote._idle_process("third") is None and not gone.output.parent.exists()
 
 
 # ----------------------------------------------------------------------------------- a real cluster

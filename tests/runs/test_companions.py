@@ -20,16 +20,6 @@ def same_models(one, two):
     jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
-@pytest.mark.long
-def test_a_batch_is_not_padded_for_a_companion():
-    scenario = {**SCENARIO, "model": "logistic", "seeds": 1, "evaluate": {"every": 2}}
-    models = []
-    for batches in ([16], [16, "full"]):
-        comparison = fedsim.compare(scenario, "fedavg", vary={"client.batch": batches})
-        models.append(comparison.model("fedavg", 0, "client.batch=16"))
-    same_models(*models)
-
-
 @pytest.mark.parametrize("batch", ["full", 200])
 def test_no_width_depends_on_further_seeds(batch):
     """Clients differ in size from seed to seed, and a larger model trains on fewer lanes."""

@@ -3,21 +3,15 @@
 import json
 import random
 import warnings
-from functools import partial
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import if_whole
 from directories import tiny
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import fedsim
 from fedsim.disk.checkpoint import Snapshot
-from fedsim.errors import Interrupted
-from fedsim.report.figures import QUICK
 from fedsim.runs import derive, directory
 from fedsim.runs.commits import LOG
 from fedsim.runs.derive import rebuild
@@ -180,26 +174,6 @@ def test_any_committed_prefix_has_tables_and_a_page(name, number, tmp_path, draw
     demand_tables_and_page(tmp_path / "run", runs, cuts)
 
 
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("name", DESIGNS)
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(data=st.data())
-def test_any_prefix_of_any_log_has_pictures_as_well(name, data, tmp_path_factory, draw):
-    path = tmp_path_factory.mktemp("cut") / "run"
-    runs = cut_off(name, path)
-    cuts = data.draw(st.lists(st.integers(0, ENDED), min_size=len(runs), max_size=len(runs)))
-    for (who, seed), entries in zip(runs, cuts, strict=True):
-        write_log(path, who, seed, entries)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            derive, "derived_files", lambda frames, record, drawn=(): draw(frames, record, QUICK)
-        )
-        demand_tables_and_page(path, runs, cuts)
-
-
 def test_tables_remain_when_a_page_cannot_be_made(tmp_path, monkeypatch):
     (who, seed), *_ = cut_off("methods", tmp_path / "run")
     write_log(tmp_path / "run", who, seed, 2)
@@ -237,40 +211,3 @@ def test_axes_are_those_of_all_configurations():
 
 
 # ---------------------------------------------------------------------------------- the whole of it
-
-
-def interrupted(compare, path, questions):
-    """Ask a comparison to end after so many questions -> whether it ended by itself."""
-    left = iter(range(questions))
-    try:
-        compare(out=path, resume=path.exists(), ask=lambda: next(left, None) is None)
-    except Interrupted:
-        return False
-    return True
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["methods", "tuned", "one of them tuned", "varied"])
-def test_repeated_interruptions_and_reports_change_no_byte(name, tmp_path, pictures):
-    """There are tables and a page each time, and the bytes of an uninterrupted run in the end."""
-    methods, vary, tune = DESIGNS[name]
-    compare = partial(fedsim.compare, base(numerics={"lanes": 2}), methods, vary=vary, tune=tune)
-    compare(out=tmp_path / "whole")
-    questions = 0
-    while not interrupted(compare, tmp_path / "run", questions):
-        assert TABLES | {"report.html"} <= {*rebuild(tmp_path / "run")}
-        questions += 1
-    apart = ("timing.csv", "run.json", "report.html", "checkpoints")
-    contents = []
-    for folder in (tmp_path / "whole", tmp_path / "run"):
-        files = {
-            str(path.relative_to(folder)): path
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
-        contents.append(
-            {n: p.read_bytes() for n, p in files.items() if n.partition("/")[0] not in apart}
-        )
-    assert contents[0].keys() == contents[1].keys()
-    assert [n for n in contents[0] if contents[0][n] != contents[1][n]] == []

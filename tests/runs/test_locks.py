@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 from pathlib import Path
 
 import click
@@ -10,7 +9,6 @@ import pytest
 from directories import tiny, written
 
 import fedsim
-from fedsim.cli import interrupts
 from fedsim.cli.entry import every_command, main
 from fedsim.disk import files
 from fedsim.errors import DirectoryError, LockedError
@@ -50,22 +48,6 @@ def test_a_lock_of_another_process_stays(tmp_path):
         (tmp_path / "x" / LOCK).unlink()
         (tmp_path / "x" / LOCK).write_text("of somebody else")
     assert (tmp_path / "x" / LOCK).read_text() == "of somebody else"
-
-
-def test_an_interrupt_frees_the_lock_in_a_renamed_directory(tmp_path, monkeypatch):
-    """The second signal, which ends the process at once, frees it as well."""
-    x, y = tmp_path / "x", tmp_path / "y"
-    ended = []
-    monkeypatch.setattr(interrupts.os, "_exit", ended.append)
-    monkeypatch.setattr(interrupts, "WRITING", threading.RLock())  # whose owner would be gone
-    with open_run_directory(x, False, False):
-        x.rename(y)
-        x.mkdir()
-        (x / LOCK).write_text("of somebody else")
-        assert (y / LOCK).exists()
-        interrupts.Interrupts("bye")._end(15)
-        assert ended == [143] and not (y / LOCK).exists()
-    assert (x / LOCK).read_text() == "of somebody else"
 
 
 @pytest.mark.parametrize(

@@ -140,22 +140,6 @@ def test_a_failed_operation_is_one_line_and_resumes_to_equal_bytes(
     assert n > 100
 
 
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_without_free_descriptors_resumes_to_equal_bytes(kind, undisturbed, tmp_path):
-    expected, scenario = undisturbed(kind, (0,)), tiny(KINDS[kind], seeds=[0])
-    for n in itertools.count(1, 2 if EVERY > 1 else 1):
-        out = tmp_path / str(n)
-        disk = Disk(out, at=n, error=errno.EMFILE, only=("open",))
-        end = struck(scenario, out, disk)
-        if not disk.struck:
-            break
-        assert told_well(end, out)
-        resumed(scenario, out, expected)
-    assert n > 20
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_writes_change_no_byte(kind, undisturbed, tmp_path):
@@ -211,19 +195,6 @@ def test_a_run_killed_while_it_replaces_another_is_never_mistaken_for_it(
         if sum(step.name == "replace" for step in disk.trace) > 2:
             break
     assert n > 25
-
-
-@if_whole
-@pytest.mark.long
-def test_a_failed_replacement_is_one_line_and_can_be_repeated(undisturbed, tmp_path):
-    older, scenario = tmp_path / "older", tiny(0.0, seeds=[0])
-    fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)
-    for n in range(2, 40):  # the first makes a folder that is there
-        out, disk = tmp_path / str(n), Disk(tmp_path / str(n), at=n, error=errno.EIO)
-        shutil.copytree(older, out)
-        assert told_well(struck(scenario, out, disk, force=True), out), disk.trace[-1]
-        fedsim.run(scenario, out=out, force=True)
-        whole(out, undisturbed("disk", (0,)))
 
 
 @pytest.mark.long

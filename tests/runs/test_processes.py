@@ -1,7 +1,6 @@
 """Run directories under real processes: killed, racing, and on disks that are full or gone."""
 
 import random
-import resource
 import shutil
 import subprocess
 import sys
@@ -116,26 +115,6 @@ def test_a_full_disk_is_one_line_and_the_run_resumes_later(big, mounted):
     whole(out, big[1])
 
 
-@if_whole
-def test_too_little_space_is_refused_before_anything_is_written(big, mounted):
-    place = mounted("size=128k")
-    demand_line(finished(big[0], place / "run"), str(place), "free, this run may need")
-    assert list(place.iterdir()) == []
-
-
-@if_whole
-@pytest.mark.long
-def test_a_limit_on_file_sizes_is_one_line_and_the_run_resumes_later(big, tmp_path):
-    limit = 300_000
-    bounded = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))}
-    demand_line(
-        finished(big[0], tmp_path / "run", **bounded), str(tmp_path / "run"), "File too large"
-    )
-    assert leftovers(tmp_path / "run") == []
-    assert finished(big[0], tmp_path / "run", "--resume").returncode == 0
-    whole(tmp_path / "run", big[1])
-
-
 @pytest.mark.long
 def test_a_run_whose_directory_is_removed_ends_with_one_line(tmp_path):
     out = tmp_path / "run"
@@ -150,20 +129,3 @@ def test_a_run_whose_directory_is_removed_ends_with_one_line(tmp_path):
         "was renamed or replaced while this run wrote there" in errors
         or "No such file or directory" in errors
     )
-
-
-def test_a_read_only_file_system_is_one_line(big, mounted):
-    place = mounted("ro")
-    demand_line(finished(big[0], place / "run"), str(place), "Read-only file system")
-
-
-@pytest.mark.parametrize(
-    ("name", "errors"),
-    [("file/run", "Not a directory"), ("x" * 300, "File name too long")],
-    ids=["below a file", "long"],
-)
-def test_impossible_directories_are_one_line(name, errors, big, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    demand_line(finished(big[0], tmp_path / name), str(tmp_path), errors)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    assert (tmp_path / "file").read_text() == "mine"

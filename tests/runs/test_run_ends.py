@@ -23,12 +23,13 @@ X = RNG.normal(size=(90, 4)).astype(np.float32)
 
 def run(rounds=3, data=None, out=None, **sections):
     written = {"name": "ends", "rounds": rounds, "client": CLIENT, **sections}
-    return fedsim.run(written, data=ragged(clients=6) if data is None else data, out=out)
+    return fedsim.run(written, data=arrays(X) if data is None else data, out=out)
 
 
 def arrays(x, y=None) -> fedsim.Arrays:
     labels = (X[:, 0] > 0).astype(int) if y is None else y
-    return fedsim.Arrays(x, labels, client=np.arange(90) % 6, x_test=X[:9], y_test=labels[:9])
+    test = slice(9, 19)
+    return fedsim.Arrays(x, labels, np.arange(90) % 6, x_test=X[test], y_test=labels[test])
 
 
 NEVER_MOVED = {
@@ -117,7 +118,7 @@ QUICK = ("all leave", "windows that end before the first message")
 )
 def test_a_run_in_which_no_round_was_aggregated_has_not_run(case):
     sections, reason = NOT_RUN[case]
-    result = run(data=arrays(X), **sections)
+    result = run(**sections)
     assert (result.status, result.reasons) == ("not_run", {0: f"no round was aggregated: {reason}"})
     row = result.summary.iloc[0]
     assert (row["diverged"], row["status"], row["reason"]) == (0, "not_run", result.reasons[0])
@@ -125,7 +126,7 @@ def test_a_run_in_which_no_round_was_aggregated_has_not_run(case):
 
 
 def test_a_run_of_0_rounds_is_done():
-    result = run(rounds=0, data=arrays(X), fleet={"dropout": 1.0})
+    result = run(rounds=0, fleet={"dropout": 1.0})
     assert result.status == "done" and np.isfinite(result.summary["final"].iloc[0])
 
 
@@ -230,10 +231,8 @@ def test_a_dropped_client_s_loss_is_not_part_of_the_mean():
 def test_counts_of_usable_updates_resume_after_a_commit(tmp_path):
     """A model that moved in the first rounds has moved, whatever happens later."""
     written = {"name": "ends", "rounds": 2, "client": CLIENT, "checkpoint": {"rounds": 1}}
-    once = fedsim.run(written, data=ragged(clients=6), out=tmp_path / "run")
-    more = fedsim.run(
-        {**written, "rounds": 4}, data=ragged(clients=6), out=tmp_path / "run", resume=True
-    )
+    once = fedsim.run(written, data=arrays(X), out=tmp_path / "run")
+    more = fedsim.run({**written, "rounds": 4}, data=arrays(X), out=tmp_path / "run", resume=True)
     assert once.status == more.status == "done" and more.experiment.scenario.spec.rounds == 4
 
 
@@ -270,9 +269,7 @@ def test_growth_is_measured_against_the_first_loss_and_only_where_it_lasts():
 def test_a_run_is_said_to_guess_where_a_comparison_would_say_so():
     """Labels that nothing predicts, nine tenths of which are the same."""
     y = (np.arange(90) % 10 == 9).astype(int)
-    result = run(
-        rounds=1, data=fedsim.Arrays(0 * X, y, client=np.arange(90) % 3, x_test=0 * X, y_test=y)
-    )
+    result = run(rounds=1, data=arrays(0 * X, y))
     level = chance_levels(result.partition, "test_accuracy")[""]
     assert is_at_chance(result.summary["final"].item(), result.records["summary"], level)
     said = "final test accuracy 0.9 is at chance level: always answering '0' would score about 0.9"

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 import fedsim.clients
 import fedsim.models  # noqa: F401 (importing them registers the kinds)
@@ -16,7 +15,6 @@ from fedsim.compose import FAMILIES
 pytestmark = pytest.mark.long
 
 SERVER = "yaml-language-server@1.25.0"
-SCENARIOS = sorted((ROOT / "scenarios").rglob("*.yaml"))
 MODELINE = "# yaml-language-server: $schema=schema.json\n"
 SETTINGS = {
     "yaml": {"validate": True, "hover": True, "completion": True, "schemaStore": {"enable": False}}
@@ -156,46 +154,24 @@ def editor(tmp_path_factory, root):
     made.close()
 
 
-@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_nothing_is_wrong_with_the_shipped_scenarios(editor, path):
-    assert editor.diagnose(path.read_text(encoding="utf-8")) == []
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rouns: 3", "3:1 Property rouns is not allowed."),
-        ("rounds: x", '3:9 Incorrect type. Expected "integer".'),
         ("rounds: -1", "3:9 Value is below the minimum of 0."),
-        ("seeds: x", '3:8 Incorrect type. Expected "integer | array".'),
         ("model: {kind: mlp, hiden: [3]}", "3:20 Property hiden is not allowed."),
-        ("model: {kind: mlp, hidden: [0]}", "3:29 Value is below the minimum of 1."),
-        (
-            "model: mpl",
-            "3:8 Value is not accepted. Valid values: "
-            + ", ".join(f'"{name}"' for name in FAMILIES["model"])
-            + ".",
-        ),
         (
             "client: {kind: fedpox}",
             "3:16 Value is not accepted. Valid values: "
             + ", ".join(f'"{name}"' for name in FAMILIES["client"])
             + ".",
         ),
-        ("client: {speed: 1}", "3:10 Property speed is not allowed."),
         ("client: {lr: x}", "3:14 this is not a kind: write {kind: NAME, ...} or NAME(a=1)"),
-        ("client: {batch: 0}", "3:17 Value is below the minimum of 1."),
-        ("client: {batch: ful}", '3:17 Incorrect type. Expected "integer".'),
         ("client: {steps: 1, epochs: 1}", "3:28 steps is given as well: remove one of them"),
-        ("server: [{kind: krum, f: 1, g: 1}]", "3:29 Property g is not allowed."),
         ("server: [{kind: krum}]", '3:10 Missing property "f".'),
         (
             "server: [krum]",
             "3:10 this kind has parameters that must be given: write {kind: NAME, ...}",
         ),
-        ("server: [{f: 1}]", '3:10 Missing property "kind".'),
-        ("server: median", '3:9 Incorrect type. Expected "array".'),
-        ("method: {kind: fedprox, mu: -1}", "3:29 Value is below the minimum of 0."),
         ("fleet: {malicious: 2}", "3:20 Value is above the maximum of 1."),
     ],
 )

@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import warnings
@@ -19,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import if_all_installed, some
 from hostile.book import Mistake, mistakes
+from hostile.confinement import forget_peak, peak, within
 from hostile.planted import PLANTED, SCENARIO
 from hostile.registry import ATTACKS, canary
 
@@ -90,31 +90,6 @@ def contents(folder: Path, but: Path) -> dict[str, object]:
     return files
 
 
-@contextlib.contextmanager
-def within(seconds: int):
-    """End what hangs."""
-
-    def end(*_):
-        raise TimeoutError(f"not done in {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def peak() -> int:
-    """The most bytes held since `forget_peak`."""
-    return int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
-
-
-def forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
-
-
 def refused(act, folder: Path) -> str:
     """The error of an act that has no other effect."""
     before, held = contents(folder.parent, folder), memory_now()
@@ -127,7 +102,7 @@ def refused(act, folder: Path) -> str:
     return str(error.value)
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_hostile_scenario_or_data_file_is_refused(name, tmp_path, monkeypatch):
     folder = tmp_path / "study"
@@ -168,7 +143,7 @@ def sound(tmp_path_factory):
     return out
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_hostile_run_directory_is_refused(name, sound, tmp_path, monkeypatch):
     out = shutil.copytree(sound, tmp_path / "run")

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from conftest import TESTS, WHOLE
-from hostile.numbers import FAMILIES, SPACE, TINY, Case, confined, outcome
+from hostile.confinement import confined
+from hostile.numbers import FAMILIES, SPACE, TINY, Case, outcome
 
 import fedsim
 from fedsim import limits
@@ -199,11 +200,8 @@ def test_a_grid_is_counted_before_it_is_expanded():
         pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MAX_CELLS}"),
     ):
         combinations_of(many)
-    for options in ({"vary": many}, {"tune": many}):
-        with confined(1 << 30), pytest.raises(ScenarioError, match="500246412961"):
-            fedsim.compare(
-                {**TINY, "data": {**TINY["data"], "validation": 0.1}}, ["fedavg"], **options
-            )
+    with confined(1 << 30), pytest.raises(ScenarioError, match="500246412961"):
+        fedsim.compare(TINY, ["fedavg"], vary=many)
     with pytest.raises(ScenarioError, match=r"10000 x 20 x 1 x 1 = 200000 combinations"):
         fedsim.compare(TINY, ["fedavg"], vary={"client.lr": list(range(20))}, seeds=10_000)
     assert len(combinations_of({"a": list(range(100)), "b": list(range(100))})) == MAX_CELLS

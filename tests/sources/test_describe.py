@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from click.testing import CliRunner
 from encoded import FORM, classes, encoded, image_column, parquets, saved_splits, typed
 from hypothesis import given
 from hypothesis import strategies as st
-from leaf_sets import written as leaf_written
 from test_image_files import as_idx, binary, records
 
 from fedsim.assemble.federation import federations_of
@@ -281,19 +279,10 @@ def test_a_named_index_of_a_frame_is_a_column(tmp_path):
 
 
 UNSOUND = {
-    "text among numbers": (
-        b"a,y\n1,0\nx,1\nz,1\n4,0\n5,0\n",
-        ["row 3, column 'a': 'x' is not a number (and 1 more)"],
-    ),
-    "short rows": (
-        b"a,y\n1,0\n2\n3\n",
-        ["row 3, column 'y': a sample without a label; write missing: drop "],
-    ),
     "two columns": (
         b"a,b,y\nx,1,0\n1,x,0\n2,2,1\n3,3,1\n",
         ["row 2, column 'a': 'x' is not a number", "row 3, column 'b': 'x' is not a number"],
     ),
-    "the same name twice": (b"a,a,y\n1,2,0\n", ["two columns are called 'a'"]),
     "huge numbers": (
         b"a,y\n" + b"9" * 400 + b",0\n1,1\n",
         ["row 2, column 'a': inf cannot be a feature"],
@@ -385,64 +374,6 @@ def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
     assert summary(tmp_path / "t.csv", "decimal=.")[0]["problems"][0].startswith(
         "column 'a': '1,5' has a decimal comma; write decimal: ','"
     )
-
-
-def hub(folder, labels, **types):
-    table = pa.table(
-        {
-            "image": image_column([encoded(image) for image in PIXELS[: len(labels)]]),
-            "label": labels,
-        }
-    )
-    saved_splits({"train": typed(table, {"image": FORM, **types})}, folder)
-    return folder
-
-
-def medical(folder, labels):
-    arrays = {f"{part}_images": PIXELS[: len(labels)] for part in ("train", "val", "test")}
-    np.savez(
-        folder / "m.npz",
-        **arrays,
-        **{f"{part}_labels": np.array(labels)[:, None] for part in ("train", "val", "test")},
-    )
-    return folder / "m.npz"
-
-
-def archive(folder, y, **others):
-    np.savez(folder / "w.npz", x=np.eye(len(y)), y=np.array(y), **others)
-    return folder / "w.npz"
-
-
-def users(folder, labels):
-    leaf_written(folder, "train", {"a": ([[0.5, 1.0]] * len(labels), labels)})
-    return folder
-
-
-LARGE = {
-    "npz": archive,
-    "npz, names": lambda folder, labels: archive(folder, labels, labels=np.array(["a", "b"])),
-    "npz, tokens": lambda folder, labels: archive(folder, [labels] * 2),
-    "huggingface": hub,
-    "huggingface, names": lambda folder, labels: hub(folder, labels, label=classes("a", "b")),
-    "medmnist": medical,
-    "leaf": users,
-}
-
-
-@pytest.mark.parametrize("form", LARGE)
-@pytest.mark.parametrize("labels", [[1_700_000_000, 1_700_000_001], [0, 10**14]])
-def test_few_samples_never_take_much_memory(tmp_path, monkeypatch, form, labels):
-    """Whatever numbers their labels are, and whatever reads them."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    (tmp_path / "set").mkdir()
-    path = LARGE[form](tmp_path / "set", labels)
-    tracemalloc.start()
-    with pytest.raises(
-        DataError, match=r"y: row|y: 2 different|classes are 0 to 1|y: .* classes; at most"
-    ):
-        describe(str(path))
-    assert tracemalloc.get_traced_memory()[1] < 100 << 20
-    tracemalloc.stop()
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=150))
@@ -584,14 +515,3 @@ def test_other_folders_get_a_line(tmp_path):
         describe(str(tmp_path / "pipe.csv"))
     with pytest.raises(FileNotFoundError):
         describe(str(tmp_path / "nothing"))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("form", FORMS)
-def test_a_scenario_with_the_section_is_checked(tmp_path, monkeypatch, form):
-    (tmp_path / "set").mkdir()
-    path = os.path.relpath(made(form, tmp_path / "set"), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.yaml").write_text(f"name: x\n{describe(path)['yaml']}")
-    done = CliRunner().invoke(cli, ["check", "s.yaml"])
-    assert done.exit_code == 0, done.output

@@ -132,6 +132,7 @@ def test_a_network_of_the_user_sees_images_as_they_came():
         built((FIRST, LABELS), network=flat)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [

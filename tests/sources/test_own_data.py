@@ -142,21 +142,3 @@ def test_their_files_are_scikit_learn_s(root):
     assert len(ours) == 6 and all(
         path.read_bytes() == (theirs / path.name).read_bytes() for path in ours
     )
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("kind", "metric", "least"),
-    [
-        ("breast_cancer", "test_accuracy", 0.95),
-        ("wine", "test_accuracy", 0.9),
-        ("iris", "test_accuracy", 0.85),
-        ("diabetes", "test_r2", 0.35),
-    ],
-)
-def test_they_are_learned_by_name(kind, metric, least):
-    rate = {"lr": 0.03 if kind == "diabetes" else 0.1, "epochs": 2}
-    result = fedsim.run(
-        {"name": kind, "rounds": 40, "data": {"kind": kind, "clients": 5}, "client": rate}
-    )
-    assert result.rounds[metric].iloc[-1] >= least
