@@ -206,18 +206,6 @@ def test_sentences_state_both_bounds_and_claim_no_more():
     assert findings([{"method": "fedavg", "epsilon": 4.0}]) == []
 
 
-def test_samples_of_a_fixed_size_are_refused():
-    cohort = {"kind": "uniform", "size": 8}
-    with pytest.raises(ScenarioError, match=r"privacy\.audit: a sample of fixed"):
-        run(cohort=cohort, privacy={"accountant": "rdp"})
-
-
-def test_noise_that_clients_add_is_not_audited():
-    wanted = r"privacy.audit: canaries send .* use the mechanism gaussian, or remove audit"
-    with pytest.raises(ScenarioError, match=wanted):
-        run(cohort="all", privacy={"mechanism": "distributed_skellam", "accountant": "rdp"})
-
-
 def test_more_canaries_than_clients_are_refused():
     wanted = r"privacy.audit.canaries: is 81, and 80 clients can take part; write at most 80"
     with pytest.raises(ScenarioError, match=wanted):

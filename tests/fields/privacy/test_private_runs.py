@@ -8,10 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import fedsim
-from fedsim.errors import CheckpointError
+from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.private_mean import Bound, private_mean
 from fedsim.types import Context, Updates
+from tests.fields.unchanged import run_of_same_bytes
 
 SCENARIO = {
     "name": "private",
@@ -83,14 +84,6 @@ def test_clients_that_stay_where_they_are_move_the_model_by_noise_alone():
     assert len(drawn) > 1900
     assert stats.kstest(drawn, "norm").pvalue > 1e-3
     assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2 * len(drawn)))
-
-
-@pytest.mark.long
-def test_noise_is_normal_in_ten_million_draws():
-    noise, _ = gaussian().draw(np.zeros(10**7, np.float32), (), context(()))
-    drawn = np.asarray(noise, np.float64)
-    assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2e7))
-    assert stats.kstest(drawn, "norm").pvalue > 1e-3
 
 
 @pytest.mark.long
@@ -192,22 +185,8 @@ def test_more_rounds_under_an_epsilon_are_refused(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("clip", [0.2, ADAPTIVE])
-def test_a_private_run_goes_on_as_if_undisturbed(clip, tmp_path):
-    setting = {**SCENARIO, "privacy": privacy(clip=clip), "checkpoint": {"rounds": 1}}
-    fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
-    fedsim.run(setting, out=tmp_path / "left", resume=True)
-    for name in ("rounds.csv", "model.fedavg.0.safetensors"):
-        whole = (tmp_path / "whole" / name).read_bytes()
-        assert (tmp_path / "left" / name).read_bytes() == whole
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("edit", ["numerics.block=3", "numerics.block=16", "fleet.dropout=0.0"])
-def test_blocks_change_no_byte(edit):
-    setting = {**SCENARIO, "privacy": privacy(clip=ADAPTIVE), "numerics": {"lanes": 3}}
-    assert rows_of(fedsim.run(setting, edits=[edit])) == rows_of(fedsim.run(setting))
+def test_kills_and_blocks_change_no_byte_of_a_bound_that_learns(tmp_path):
+    run_of_same_bytes({**SCENARIO, "privacy": privacy(clip=ADAPTIVE)}, tmp_path, cut=2)
 
 
 @pytest.mark.long
@@ -222,16 +201,97 @@ def test_dropout_costs_no_epsilon_and_leaves_the_denominator():
 
 
 @pytest.mark.long
-def test_methods_are_compared_under_one_epsilon():
-    compared = fedsim.compare(SCENARIO, methods=["fedavg", "fedprox(mu=0.1)", "fedadam"])
-    last = compared.rounds[compared.rounds["round"] == 4]
-    assert len(last) == 3
-    assert last["epsilon"].nunique() == 1
-
-
-@pytest.mark.long
 def test_a_resolved_scenario_with_a_method_can_be_read_again():
     """It names the method, and the mean that `privacy` makes of the method's rule."""
     result = run(method="fedavg", rounds=1)
     assert result.scenario["server"] == [MEAN]
     assert fedsim.run(result.scenario).rounds.equals(result.rounds)
+
+
+UNIFORM = {"cohort": {"kind": "uniform", "size": 3}}
+LOCAL = {"kind": "local_gaussian", "norm": 1.0, "epsilon": 1.0, "delta": 1e-5}
+REFUSED = {
+    "both": (
+        {"privacy": {**SCENARIO["privacy"], "epsilon": 3.0}},
+        "privacy.noise_multiplier: is 1, and epsilon 3 asks for another over 4 rounds; "
+        "remove one of the two",
+    ),
+    "no delta": (
+        {"privacy": {"clip": 0.2, "noise_multiplier": 1.0}},
+        "privacy.delta: is missing; write delta:",
+    ),
+    "a delta of 1": (
+        {"privacy": {**SCENARIO["privacy"], "delta": 1.0}},
+        "privacy.delta: should be a number from 1e-12 to 0.5",
+    ),
+    "no clip": (
+        {"privacy": {"noise_multiplier": 1.0, "delta": 1e-5}},
+        "privacy.clip: is missing",
+    ),
+    "weights by samples": (
+        {"server": [{"kind": "mean", "weights": "samples"}]},
+        "server[0].weights: is samples, and a client's weight would depend on its data; "
+        "write uniform",
+    ),
+    "a denominator of who came": (
+        {"server": [{"kind": "mean", "denominator": "actual"}]},
+        "server[0].denominator: is actual",
+    ),
+    "statistics": (
+        {
+            "data": {"kind": "digits", "clients": 20},
+            "model": {"kind": "resnet", "depth": 8, "norm": "batch"},
+        },
+        "model: clients send batch statistics of resnet as well, and privacy adds noise to",
+    ),
+    "uniform by pld": (UNIFORM, "privacy.accountant: pld knows no samples of a fixed size"),
+    "a count that spends all": (
+        {"privacy": {**SCENARIO["privacy"], "clip": {"kind": "adaptive"}}},
+        "privacy.clip.count_std: the count of clipped updates with noise 0.3 alone spends more",
+    ),
+    "an unknown mechanism": (
+        {"privacy": {**SCENARIO["privacy"], "mechanism": "laplace"}},
+        "privacy.mechanism: no mechanism 'laplace'",
+    ),
+    "losses beside local noise": (
+        {"privacy": None, "wire": [LOCAL], "method": "qfedavg"},
+        "wire[0]: local_gaussian noises the update alone, and clients send q_fair their loss",
+    ),
+    "the classic noise above epsilon 1": (
+        {"privacy": None, "wire": [{**LOCAL, "epsilon": 3.0, "calibration": "classic"}]},
+        "wire[0]: local_gaussian: classic holds up to epsilon 1, and epsilon is 3",
+    ),
+}
+QUICK = ("both", "weights by samples", "a count that spends all")
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.long) for c in REFUSED]
+)
+def test_what_epsilon_does_not_cover_is_refused_with_its_remedy(case):
+    """Which other sections are refused beside `privacy` is in tests/fits/checks.yaml."""
+    changes, text = REFUSED[case]
+    with pytest.raises(ScenarioError) as error:
+        run(**changes)
+    assert text in str(error.value)
+
+
+ALLOWED = {
+    "a codec by row": {"wire": [{"kind": "top_k", "k": 3}]},
+    "an attack by row": {"wire": ["sign_flip"], "fleet": {"malicious": 0.2}},
+    "a stage by row": {"server": [{"kind": "clip", "norm": 0.1}, "mean"]},
+    "steps and optimisers behind the noise": {
+        "server": ["mean", {"kind": "aggregate_noise", "std": 0.1}, {"kind": "adam", "lr": 0.1}]
+    },
+    "availability of chance": {"fleet": {"availability": "markov", "dropout": 0.2}},
+    "uniform by rdp": {**UNIFORM, "privacy": privacy(accountant="rdp")},
+    "a proximal term": {"method": "fedprox"},
+    "everybody": {"cohort": "all"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ALLOWED)
+def test_what_is_one_row_or_comes_behind_the_noise_is_allowed(case):
+    result = run(**ALLOWED[case])
+    assert result.rounds["epsilon"].iloc[-1] > 0
