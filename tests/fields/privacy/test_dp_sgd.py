@@ -23,6 +23,8 @@ from fedsim.scenario import read
 from fedsim.types import Batch, Work
 from tests.fields.unchanged import run_of_same_bytes
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SIZES = (5, 0, 9, 1)
 PRIVATE = {"clip": 1.5, "noise_multiplier": 0.0, "cap": 3, "microbatch": 2}
 SCENARIO = {
@@ -53,8 +55,6 @@ def dp_sgd(**changes) -> dict:
 
 def run(**changes) -> fedsim.Result:
     return fedsim.run({**SCENARIO, **changes}, data=samples(), partition=consecutive(SIZES))
-
-
 
 
 def gradients(weights, bias, x, y):

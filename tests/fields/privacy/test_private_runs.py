@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cohorts import cohort_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
@@ -11,8 +12,10 @@ import fedsim
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.private_mean import Bound, private_mean
-from fedsim.types import Context, Updates
+from fedsim.types import Context
 from tests.fields.unchanged import run_of_same_bytes
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 SCENARIO = {
     "name": "private",
@@ -111,30 +114,12 @@ def context(clip, key: int = 0, m: float = 4.0) -> Context:
     )
 
 
-def updates(rows, arrived) -> Updates:
-    ones = jnp.ones(len(rows))
-    return Updates(
-        delta=jnp.asarray(rows),
-        stats={},
-        aux={},
-        arrived=jnp.asarray(arrived),
-        samples=ones,
-        count=ones,
-        loss=ones,
-        steps=ones,
-        effort=ones,
-        memory=(),
-        bytes=jnp.zeros(len(rows), jnp.int32),
-        age=jnp.zeros(len(rows), jnp.int32),
-    )
-
-
 def test_the_bound_follows_the_noised_count_by_hand():
     """Of lengths 1, 5, 2 and a bound of 2, two of three are within: b̄ = ½ + (½ + N)/4."""
     rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1e-9), 0.0, gaussian())
     state = rule.init(jnp.zeros(2), None)
-    stack = updates([[1.0, 0], [3, 4], [0, 2]], [True] * 3)
-    aggregate, after, info = rule.apply(stack, state, context(()))
+    stack = cohort_of(np.float32([[1, 0], [3, 4], [0, 2]]))
+    aggregate, after, info = jax.jit(rule.apply)(stack, state, context(()))
     assert_allclose(aggregate, [(1 + 1.2) / 4, (1.6 + 2) / 4], rtol=1e-6)
     assert_allclose(after.clip, 2 * np.exp(-0.5 * (0.5 + 0.5 / 4 - 0.25)), rtol=1e-6)
     assert info["clip"] == 2
@@ -142,7 +127,7 @@ def test_the_bound_follows_the_noised_count_by_hand():
 
 def test_the_bound_of_an_empty_round_follows_one_half_and_noise():
     rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1.0), 0.0, gaussian())
-    stack = updates([[9.0, 0]] * 3, [False] * 3)
+    stack = cohort_of(np.float32([[9, 0]] * 3), jnp.zeros(3, bool))
     state = rule.init(jnp.zeros(2), None)
 
     @jax.jit
@@ -159,8 +144,8 @@ def test_updates_get_the_noise_that_the_count_leaves():
     """z = 1 and σ_b = 1: z_Δ = (1 − 1/4)^(−½), on the sum of 4 expected clients with C = 2."""
     rule = private_mean(Bound(2.0, lr=0.2, count_std=1.0), 1.0, gaussian())
     state = rule.init(jnp.zeros(20_000), None)
-    stack = updates(np.zeros((3, 20_000), np.float32), [True] * 3)
-    drawn = np.asarray(rule.apply(stack, state, context(()))[0])
+    stack = cohort_of(np.zeros((3, 20_000), np.float32))
+    drawn = np.asarray(jax.jit(rule.apply)(stack, state, context(()))[0])
     assert_allclose(drawn.std(), 0.75**-0.5 * 2 / 4, rtol=0.03)
 
 
