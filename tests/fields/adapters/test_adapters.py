@@ -1,4 +1,4 @@
-"""Adapters besides LoRA: what they compute, where they start, what they send."""
+"""Adapters: what they compute, where they start, what they send."""
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,7 @@ MADE = {
     "dora": dora(2),
     "dual_lora": dual_lora(2),
     "ia3": ia3(),
+    "lora": lora(2, 6.0),
     "vera": vera(5),
 }
 PLACES = [
@@ -52,15 +53,8 @@ PLACES = [
 ]
 
 
-def long_but(first: int, cases: list) -> list:
-    return [
-        *cases[:first],
-        *(pytest.param(*case, marks=pytest.mark.long) for case in cases[first:]),
-    ]
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "name"), long_but(1, PLACES))
+@pytest.mark.parametrize(("kind", "name"), PLACES)
 def test_the_adapted_model_starts_as_the_model(kind, name):
     """Bit for bit; `dora` to rounding."""
     net, x = networks()[name]
@@ -98,6 +92,8 @@ def by_hand(kind: str, x, W, p) -> np.ndarray:
         return x @ (W + 2 * moved)
     if kind == "ia3":
         return x @ W @ np.diag(p["ia3_l"])
+    if kind == "lora":
+        return x @ (W + 2 * p["lora_A"] @ p["lora_B"])
     if kind == "vera":
         moved = p["vera_A"] @ np.diag(p["vera_d"]) @ p["vera_B"] @ np.diag(p["vera_b"])
         return x @ (W + moved)
@@ -110,6 +106,7 @@ ADAPTERS = {
     "dora": dora(r, 2 * r),
     "dual_lora": dual_lora(r, 2 * r, 0.25),
     "ia3": ia3(),
+    "lora": lora(r, 2 * r),
     "vera": vera(r),
 }
 
@@ -253,6 +250,7 @@ def written(adapter, **sections) -> dict:
 
 # Numbers of [20, 6] and [6, 10].
 SENT = {
+    "lora": 4 * 26 + 4 * 16,
     "dora": (4 * 26 + 6) + (4 * 16 + 10),
     "ia3": 6 + 10,
     "vera": (64 + 6) + (64 + 10),
@@ -308,6 +306,7 @@ def test_bitfit_is_the_training_of_biases():
         ("bottleneck", True, "not W"),
         ({"kind": "lora", "dropout": 0.1}, True, "lora without dropout"),
         ({"kind": "dora", "rank": 7}, False, "7 is more than min(m, n) of layer0.W [20, 6]"),
+        ({"kind": "lora", "targets": ["b"]}, False, "adapter.targets: none of b is a matrix"),
         ({"kind": "ia3", "targets": ["layr0"]}, False, "no leaf is named 'layr0'; did you mean"),
     ],
 )

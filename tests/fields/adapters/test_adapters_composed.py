@@ -1,11 +1,10 @@
 """LoRA under what else a scenario may ask for: one run cut in two, with all promises at once."""
 
-import jax
 import numpy as np
 import pytest
 from conftest import if_whole
 
-import fedsim
+from tests.fields.unchanged import run_of_same_bytes
 
 PAIRS = {"kind": "lora", "rank": 3}
 PRODUCT = {"kind": "lora_mean", "how": "product"}
@@ -51,8 +50,7 @@ def leaves_named(result, name: str) -> list:
 @pytest.mark.parametrize("name", SECTIONS)
 def test_pairs_under_other_methods(name, tmp_path):
     sections = SECTIONS[name]
-    whole = fedsim.run(written(4, **sections), out=tmp_path / "whole")
-    assert whole.status == "done"
+    whole = run_of_same_bytes(written(4, **sections), tmp_path, cut=2)
     assert np.isfinite(whole.rounds["test_loss"]).all()
 
     # The base stays, and the pairs move.
@@ -61,14 +59,3 @@ def test_pairs_under_other_methods(name, tmp_path):
         np.testing.assert_array_equal(base, start["frozen"][layer]["W"]["base"])
     if name != "fedper":  # whose clients keep B
         assert all(np.abs(B).max() > 0 for B in leaves_named(whole, "lora_B"))
-
-    # Killed after two rounds and resumed; verified from the record; in blocks of two.
-    cut = tmp_path / "cut"
-    fedsim.run(written(2, **sections), out=cut)
-    resumed = fedsim.run(written(4, **sections), out=cut, resume=True)
-    assert fedsim.verify(tmp_path / "whole").equal
-    blocks = fedsim.run(written(4, **sections, numerics={"block": 2, "lanes": 2}))
-    for other in (resumed, blocks):
-        jax.tree.map(np.testing.assert_array_equal, whole.model(), other.model())
-        columns = ["bytes_up", "bytes_down", "test_loss"]
-        assert whole.rounds[columns].equals(other.rounds[columns])

@@ -3,38 +3,22 @@
 import jax
 import numpy as np
 import pytest
-from conftest import GRAPH_METHODS, WHOLE, if_whole, oracle
+from conftest import WHOLE, if_whole
 from directories import files_of
 from federations import bring, quadratic, quadratic_model, trajectory
 from test_bits import digest, random_packing
 from test_loop import noisy, rows
+from test_schedules import SIMULATED, TIMES, D, N, problem, scenario
 
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
-from fedsim.compose import FAMILIES
 from fedsim.engine.loop import group_runs
-from fedsim.errors import Interrupted, ScenarioError
+from fedsim.errors import Interrupted
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
-from fedsim.scenario.methods import BASELINES
 
 pytestmark = pytest.mark.long
-
-N, D = 6, 3
-TIMES = [1, 2, 3, 5, 8, 2]
-
-
-def problem(seed=0, sizes=(3, 1, 4, 2, 2, 5), scale=1.0) -> dict:
-    """f_i = ½ (x − a_i)ᵀ H_i (x − a_i)."""
-    rng = np.random.default_rng(seed)
-    H = np.stack([np.eye(D) * rng.uniform(0.5, 2) for _ in range(N)])
-    return {
-        "sizes": list(sizes),
-        "H": H,
-        "a": scale * rng.normal(size=(N, D)),
-        "x0": rng.normal(size=D),
-    }
 
 
 def trained(inputs, i, x, steps, lr):
@@ -46,28 +30,15 @@ def trained(inputs, i, x, steps, lr):
     return x, np.mean(losses)
 
 
-def scenario(**sections):
-    client = {"lr": 0.1, "batch": "full", "steps": TIMES}
-    return {
-        "name": "s",
-        "rounds": 5,
-        "client": client,
-        "numerics": {"dtype": "float64"},
-        **sections,
-    }
-
-
-SIMULATED = [case for case in oracle("systems") if case["fn"] == "async_sim"]
-
-
 @pytest.mark.parametrize("weights", ["uniform", "samples"])
-@pytest.mark.parametrize("case", SIMULATED, ids=lambda case: case["name"])
-def test_fedbuff_matches_its_simulation(case, weights):
+@pytest.mark.parametrize("name", SIMULATED)
+def test_fedbuff_matches_its_simulation(name, weights):
     """The flights are the oracle's; the server's steps are computed by hand.
 
     A step is the sum of scaled updates, whose weights do not depend on the scale.
     """
-    p, log, inputs, lr = case["params"], case["expected"]["log"], problem(), 0.1
+    case, inputs, lr = SIMULATED[name], problem(), 0.1
+    p, log = case["params"], case["expected"]["log"]
     assert case["inputs"]["times"] == TIMES
     versions, sizes = [inputs["x0"]], np.array(inputs["sizes"])
     for flush in log:
@@ -79,9 +50,7 @@ def test_fedbuff_matches_its_simulation(case, weights):
         versions.append(versions[-1] + 0.7 * step / total)
     schedule = {"kind": "fedbuff", "buffer": p["buffer"], "concurrency": p["concurrency"]}
     server = [{"kind": "mean", "weights": weights}, {"kind": "sgd", "lr": 0.7}]
-    written = scenario(
-        schedule=schedule, server=server, cohort={"kind": "listed", "rounds": [list(range(N))]}
-    )
+    written = scenario(schedule, server=server)
     got, result = trajectory(written, **quadratic(inputs))
     np.testing.assert_allclose(got, versions[1:], rtol=1e-12)
     assert result.rounds["virtual_seconds"].tolist()[1:] == [flush["time"] for flush in log]
@@ -105,7 +74,8 @@ def test_power_of_choice_matches_its_simulation():
         x = x + sum(n[i] * (ends[i][0] - x) for i in ids) / n[ids].sum()
         cohorts.append(ids), path.append(x)
     cohort = {"kind": "power_of_choice", "size": 2, "candidates": 4}
-    written = scenario(rounds=12, cohort=cohort, client={"lr": lr, "batch": "full", "steps": TIMES})
+    client = {"lr": lr, "batch": "full", "steps": TIMES}
+    written = scenario("sync", rounds=12, cohort=cohort, client=client)
     got, result = trajectory(written, **quadratic(inputs))
     np.testing.assert_allclose(got, path, rtol=1e-12)
     assert (
@@ -123,7 +93,7 @@ def test_a_client_that_diverges_is_chosen_last():
     owner = np.repeat(np.arange(N), 2)
     data = bring(rows[owner], np.zeros(len(owner)), owner, quadratic_model(D), inputs["x0"])
     cohort = {"kind": "power_of_choice", "size": 2, "candidates": 6}
-    written = scenario(rounds=9, cohort=cohort, evaluate={"every": 1})
+    written = scenario("sync", rounds=9, cohort=cohort, evaluate={"every": 1})
     result = fedsim.run(written, **data, loss=lambda outputs, y: outputs)
     assert result.rounds["n_nonfinite"].sum() == 1 == result.clients["rounds_joined"][2]
     assert np.isfinite(result.model()).all()
@@ -247,62 +217,3 @@ def test_a_buffer_of_everybody_at_equal_speeds_is_the_synchronous_run(own):
     assert sync.rounds[columns].equals(fedbuff.rounds[columns])
     leaves = [jax.tree.leaves(run.model()) for run in (sync, fedbuff)]
     assert all(np.array_equal(one, other) for one, other in zip(*leaves, strict=True))
-
-
-@if_whole
-def test_a_comparison_with_a_loss_based_cohort_says_last_that_it_is_not_paired():
-    written = digits("power_of_choice", rounds=2, seeds=2)
-    lines = fedsim.compare(written, ["fedavg", "median"]).verdict
-    assert [line for line in lines if "not paired" in line] == lines[-1:]
-    assert not any(
-        "not paired" in line
-        for line in fedsim.compare({**written, "cohort": "all"}, ["fedavg", "median"]).verdict
-    )
-
-
-# Methods that need more than their name in the scenario of the test below.
-SECTIONS = {"fedbn": {"client": {"kind": "fedbn", "personal": ["b"]}}}
-
-
-@pytest.mark.parametrize(
-    "method",
-    sorted(
-        name
-        for name, factory in FAMILIES["method"].items()
-        if factory.__module__.startswith("fedsim.")
-        and name not in GRAPH_METHODS
-        and name not in BASELINES
-    ),
-)
-def test_every_method_trains_or_is_refused_in_one_line(method):
-    """A buffer may hold a client twice: whatever remembers clients, probes or groups is refused."""
-    data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
-    schedule = {"kind": "fedbuff", "buffer": 5, "concurrency": 9}
-    plain = {
-        "name": "s",
-        "rounds": 3,
-        "data": data,
-        "model": {"kind": "mlp", "hidden": [8]},
-        **SECTIONS.get(method, {"method": method}),
-    }
-    cohort = "all" if method == "cfl" else {"kind": "uniform", "size": 5}
-    checked = read({**plain, "cohort": cohort})
-    with numerics(checked):
-        sync = build(checked)
-    memory = jax.tree.leaves(jax.eval_shape(sync.client.memory, sync.shared[0], jax.random.key(0)))
-    of_rule = sync.program.server.pipeline.rule_memory_link
-    groups = sync.client.bank is not None and sync.client.bank.grouping is not None
-    parts = sync.client.travel.part is not None
-    needs_probe = sync.program.server.needs_probe
-    if memory or of_rule or groups or parts or needs_probe:
-        reasons = (
-            r"a client remembers a row|has a pass at the model"
-            r"|remembers one update of every client|has several models"
-            r"|clients train parts of the model"
-        )
-        with pytest.raises(ScenarioError, match=reasons) as refused:
-            fedsim.run({**plain, "schedule": schedule})
-        assert len(str(refused.value).splitlines()) <= 2
-    else:
-        result = fedsim.run({**plain, "schedule": schedule})
-        assert result.status == "done" and result.rounds["staleness_max"].max() > 0

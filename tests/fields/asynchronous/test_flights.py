@@ -12,7 +12,6 @@ from fedsim.assemble.federation import federations_of
 from fedsim.errors import ScenarioError
 from fedsim.fields.asynchronous import rounds as asynchronous
 from fedsim.fields.asynchronous.meter import staleness
-from fedsim.fields.asynchronous.timetables import fedbuff
 from fedsim.fleet import Local, Plan, Planner, Population, Timetable, selection
 from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.plan import Conditions
@@ -180,13 +179,6 @@ def test_a_survey_has_the_plan_of_all_rounds(federation):
     assert Planner(plan_of(federation, Timetable())).arrays() == {} and not plan.pure
 
 
-def test_old_updates_count_less():
-    ages = np.arange(5)
-    assert fedbuff().discount(ages) == pytest.approx(1 / np.sqrt(1 + ages))
-    assert fedbuff(exponent=2.0).discount(ages) == pytest.approx((1 + ages) ** -2.0)
-    assert fedbuff(staleness="constant").discount is None and not Timetable().asynchronous
-
-
 # ---------------------------------------------------------------------- cohorts that look at losses
 
 
@@ -256,14 +248,6 @@ def scenario(**sections):
     ("sections", "line"),
     [
         (
-            {"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 3}},
-            "cohort: power_of_choice looks at the losses",
-        ),
-        (
-            {"cohort": {"kind": "power_of_choice", "size": 2, "candidates": 9}, "schedule": "sync"},
-            "9 candidates of 6",
-        ),
-        (
             {"schedule": {"kind": "fedbuff", "concurrency": 7}},
             "schedule.concurrency: 7 clients at a time of 6",
         ),
@@ -271,13 +255,7 @@ def scenario(**sections):
             {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}},
             "schedule: .*needs 3 clients",
         ),
-        ({"method": "scaffold"}, "client.kind: a client remembers a row"),
-        (
-            {"client": {"optimizer": "adam", "optimizer_state": "carry"}},
-            "client.optimizer_state: a client remembers a row",
-        ),
         ({"method": "mime"}, "client.kind: mime has a pass at the model"),
-        ({"method": "qfedavg"}, "server: q_fair has a pass at the model"),
     ],
 )
 def test_impossible_combinations_are_refused(sections, line):

@@ -10,9 +10,7 @@ from near_points import ALL, NEAR, SIZES, digits, log_softmax, points
 from reference.scenarios import consecutive
 
 import fedsim
-from fedsim.errors import ScenarioError
-from fedsim.fields.clusters.fedgroup import decomposed_cosines, k_means, parts, towards_others
-from fedsim.scenario import read
+from fedsim.fields.clusters.fedgroup import k_means, towards_others
 
 long = pytest.mark.long
 C = 4
@@ -187,20 +185,6 @@ def test_a_single_group_is_federated_averaging_to_the_bit():
     jax.tree.map(np.testing.assert_array_equal, jax.tree.map(take, grouped.model()), plain.model())
 
 
-@pytest.mark.long
-def test_updates_are_divided_by_the_singular_vectors():
-    rng = np.random.default_rng(2)
-    delta = rng.normal(size=(3, 9))[[0, 1, 2, 0, 1, 2, 0]] * rng.uniform(1, 9, size=(7, 1))
-    delta += 0.05 * rng.normal(size=delta.shape)
-    present = np.array([True] * 6 + [False])
-    got = decomposed_cosines(jnp.asarray(delta), jnp.asarray(present), 3)[:6]
-    U = np.linalg.svd(delta[:6].T, full_matrices=False)[0][:, :3]
-    cosines = delta[:6] @ U / np.linalg.norm(delta[:6], axis=1)[:, None]
-    np.testing.assert_allclose(np.abs(got), np.abs(cosines), rtol=1e-4, atol=1e-5)
-    group = np.asarray(parts(jnp.asarray(delta), jnp.asarray(present), 3))[:6]
-    assert group[0] == 0 and (group[:3] == group[3:]).all() and len(set(group.tolist())) == 3
-
-
 @long
 def test_more_parts_than_different_points_leave_some_empty():
     group = k_means(jnp.ones((4, 2)), jnp.asarray([False, True, True, True]), 3)
@@ -214,12 +198,3 @@ def test_models_go_towards_the_others_that_moved():
     first = (params[0] + 0.5 * params[1] / 2) / (1 + 0.5 / 2)
     second = (params[1] + 0.5 * params[0] / 5) / (1 + 0.5 / 5)
     np.testing.assert_allclose(got, [first, second, params[2]], rtol=1e-6)
-
-
-@long
-def test_more_groups_than_clients_are_refused():
-    with pytest.raises(ScenarioError) as error:
-        fedsim.run(read(digits(method="fedgroup(clusters=20)")))
-    assert "client.clusters: 20 groups of the 4 clients of a round; write at most 4" in str(
-        error.value
-    )

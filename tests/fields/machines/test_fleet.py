@@ -14,9 +14,11 @@ from fedsim.errors import ScenarioError
 from fedsim.fields.machines.availability import Moment
 from fedsim.fields.machines.links import Rates
 from fedsim.fields.machines.machines import Dropout, Fleet, UnequalMachines
+from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.streams import Stream, generator
+from tests.fields.unchanged import run_of_same_bytes
 
 SYSTEMS = json.loads((TESTS / "oracles" / "systems.json").read_text())
 N = 2000
@@ -35,34 +37,6 @@ def cases(fn: str) -> list[dict]:
 
 
 # --------------------------------------------------------------------------------- speeds and links
-
-QUANTILES = {  # kind -> (arguments, cumulative distribution function)
-    "uniform": ({"low": 1.0, "high": 3.0}, lambda s: (s - 1) / 2),
-    "pareto": ({"least": 2.0, "shape": 3.0}, lambda s: 1 - (2 / s) ** 3),
-}
-
-
-@pytest.mark.parametrize("kind", QUANTILES)
-def test_speeds_have_their_distribution(kind):
-    """Kolmogorov's distance exceeds 1.95 / √N for one seed in a thousand; this seed is fixed."""
-    arguments, cdf = QUANTILES[kind]
-    drawn = np.sort(FAMILIES["speed"][kind](**arguments)(CLIENTS, rng()))
-    assert np.abs(cdf(drawn) - (np.arange(N) + 0.5) / N).max() < 1.95 / np.sqrt(N)
-
-
-def test_other_speeds_and_links_have_their_distribution():
-    of = lambda kind, **arguments: FAMILIES["speed"][kind](**arguments)(CLIENTS, rng())
-    assert (of("constant", seconds=0.25) == 0.25).all()
-    logs = np.log(of("lognormal", median=3.0, sigma=0.5) / 3.0)
-    assert abs(logs.mean()) < 5 * 0.5 / np.sqrt(N) and abs(logs.std() - 0.5) < 5 * 0.5 / np.sqrt(
-        2 * N
-    )
-    drawn = of("classes", seconds=[1.0, 5.0], shares=[3.0, 1.0])
-    assert set(drawn) == {1.0, 5.0} and abs((drawn == 5).mean() - 0.25) < 5 * np.sqrt(
-        0.25 * 0.75 / N
-    )
-    link = FAMILIES["link"]["lognormal"](up=10.0, down=1000.0, sigma=1.0)(CLIENTS, rng())
-    assert_allclose(link.down / link.up, 100.0)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FAMILIES["speed"] if kind != "trace"])
@@ -118,49 +92,6 @@ def test_a_chain_is_the_same_from_any_round():
         assert_array_equal(made.reached(other, Moment(r, 0.0, uniform)), forward[r - 1])
 
 
-def test_availability_probabilities_match_their_formulas():
-    R = 400
-    held = LABELS > 0
-    assert reached("always", 2).all()
-    assert near(reached("bernoulli", R, rate=0.3).mean(0), np.full(N, 0.3), R)
-    n = np.where(CLIENTS.samples > 0, CLIENTS.samples, np.nan)
-    more = np.nan_to_num((n / np.nanmax(n)) ** 0.5)
-    assert near(reached("size_dependent", R, exponent=0.5).mean(0), more, R)
-    fewer = np.nan_to_num((n / np.nanmin(n)) ** -1.0)
-    assert near(reached("size_dependent", R, exponent=-1.0).mean(0), fewer, R)
-    smallest = np.where(held.any(1), held.argmax(1), 0) / 9
-    assert near(reached("label_dependent", R, strength=0.4).mean(0), 0.6 + 0.4 * smallest, R)
-    kinds = 0.5 + 0.5 * held.mean(1)
-    assert near(reached("label_dependent", R, by="fewest", strength=0.5).mean(0), kinds, R)
-
-
-def test_lognormal_probabilities_are_log_normal_with_a_maximum_of_1():
-    made = FAMILIES["availability"]["lognormal"](sigma=0.7)
-    p = made.share(made.begin(CLIENTS, rng()))
-    assert p.max() == 1 and abs(np.log(p).std() - 0.7) < 5 * 0.7 / np.sqrt(2 * N)
-    of_run = made.share(made.begin(CLIENTS, generator(7, Stream.AVAILABILITY)))
-    assert near(reached("lognormal", 400, sigma=0.7).mean(0), of_run, 400)
-
-
-def test_periodic_availability_matches_its_formulas():
-    held = LABELS > 0
-    some = held.any(1)
-    first, last = held.argmax(1) / 9, (9 - held[:, ::-1].argmax(1)) / 9
-    on = reached("label_dependent", 24, by="cycle", strength=1.0)
-    for r in range(1, 25):
-        place = (1 + r % 24) / 24
-        assert_array_equal(on[r - 1], some & (first <= place) & (place <= last))
-    wave = reached("lognormal", 240, sigma=0.0, period=24)
-    shares = wave.reshape(10, 24, N).mean((0, 2))
-    rounds = np.arange(1, 25) % 24
-    assert near(shares, 0.4 * np.sin(2 * np.pi * rounds / 23) + 0.5, 10 * N)
-    day = reached("diurnal", 48, lambda r: 3600.0 * r, low=0.2, high=0.8, zones=1)
-    hours = np.arange(1, 49)
-    assert near(day.mean(1), 0.2 + 0.6 * (1 + np.sin(2 * np.pi * hours / 24)) / 2, N)
-    spread = reached("diurnal", 24, lambda r: 3600.0 * r, low=0.0, high=1.0, zones=24)
-    assert near(spread.mean(1), np.full(24, 0.5), N)  # it is always night somewhere
-
-
 # -------------------------------------------------------------------------- what becomes of a round
 
 
@@ -202,19 +133,19 @@ def test_a_round_without_a_deadline_equals_one_with_a_distant_deadline(links):
             assert_array_equal(getattr(quick.round_outcome(1, chosen), name), want, err_msg=name)
 
 
-def event_by_event(step, planned, down, up, deadline, keep, partial, leaves) -> dict:
+def event_by_event(step, able, silent, down, up, deadline, keep, partial, leaves) -> dict:
     """A round as a loop over clients and local steps, without arrays."""
     ends, done, gone = {}, {}, {}
     for i in range(len(step)):
         if leaves[i] is not None:
-            gone[i] = 0.0 if leaves[i] == "before" else down + leaves[i] * planned[i] * step[i]
+            gone[i] = 0.0 if leaves[i] == "before" else down + leaves[i] * able[i] * step[i]
             continue
         t, count = down, 0
-        while count < planned[i] and (t + step[i] + up <= deadline + 1e-9 or not partial):
+        while count < able[i] and (t + step[i] + up <= deadline + 1e-9 or not partial):
             t, count = t + step[i], count + 1
         if count and t + up <= deadline + 1e-9:
             ends[i], done[i] = t + up, count
-    first = sorted(ends, key=lambda i: (ends[i], i))
+    first = sorted((i for i in ends if not silent[i]), key=lambda i: (ends[i], i))
     if keep is not None and len(first) >= keep:
         joined, length = first[:keep], ends[first[keep - 1]]
     else:
@@ -228,29 +159,48 @@ def event_by_event(step, planned, down, up, deadline, keep, partial, leaves) -> 
     }
 
 
+def leaving(r: int, i: int, shares: Dropout) -> str | float | None:
+    """When a client leaves: before it has the model, or after a share of its training."""
+    u, share_done = generator(3, Stream.DROPOUT, r, i).random(2)
+    if u < shares.before:
+        return "before"
+    return float(share_done) if u < shares.before + shares.during else None
+
+
 def test_rounds_match_a_loop_over_events():
+    """In every second one are stragglers, who take the time of all steps and do fewer."""
     draws = np.random.default_rng(11)
-    for _ in range(300):
+    for r in range(1, 401):
         m = int(draws.integers(1, 9))
-        step, planned = draws.random(m) + 0.1, draws.integers(1, 6, m)
+        step, planned = draws.random(m) + 0.1, draws.integers(2, 7, m)
         deadline = float(draws.choice([np.inf, 1.0, 2.5]))
-        keep = None if draws.random() < 0.5 else int(draws.integers(1, m + 1))
         partial = bool(draws.random() < 0.5) and np.isfinite(deadline)
         shares = Dropout(0.2, 0.2, 0.0) if draws.random() < 0.5 else Dropout()
+        drop = bool(draws.random() < 0.5)
+        ids = np.arange(m)
         fleet = Fleet(
             speed=lambda clients, rng, step=step: step,
             links=lambda clients, rng: Rates(20.0, 10.0),
-            dropout=shares, deadline=deadline, partial=partial, report_goal=keep,
+            dropout=shares, deadline=deadline, partial=partial,
         )  # fmt: skip
-        made = machines(fleet, planned, down=4, up=3)
-        outcome, moments = made.round_outcome(1, np.arange(m)), made._leaving(1, np.arange(m))
-        leaves = [None if not np.isfinite(u) else "before" if u < 0 else float(u) for u in moments]
-        expected = event_by_event(step, planned, 0.2, 0.3, deadline, keep, partial, leaves)
+        slow, able = np.zeros(m, bool), planned
+        if r % 2:
+            fleet = fleet._replace(report_goal=int(draws.integers(1, m + 1)))
+        else:
+            fleet = fleet._replace(stragglers=Stragglers(0.5, drop))
+            slow, able = slowed(Stragglers(0.5), 3, r, ids, planned, planned)
+
+        outcome = machines(fleet, planned, down=4, up=3).round_outcome(r, ids)
+        leaves = [leaving(r, i, shares) for i in range(m)]
+        expected = event_by_event(
+            step * planned / able, able, slow & drop, 0.2, 0.3,
+            deadline, fleet.report_goal, partial, leaves,
+        )  # fmt: skip
         assert np.flatnonzero(outcome.joined).tolist() == expected["joined"]
         assert_allclose(outcome.seconds, expected["seconds"], rtol=1e-9)
         assert outcome.steps.tolist() == expected["steps"]
         assert (outcome.joined ^ outcome.late ^ outcome.left).all()
-        assert (outcome.wasted <= planned).all()
+        assert (outcome.wasted <= able).all() and not (drop and (outcome.sent & slow).any())
 
 
 def test_a_deadline_that_a_client_just_meets_is_met():
@@ -258,16 +208,6 @@ def test_a_deadline_that_a_client_just_meets_is_met():
     fleet = Fleet(speed=lambda clients, rng: np.full(3, 0.1), deadline=0.3, partial=True)
     outcome = machines(fleet, [3, 4, 30]).round_outcome(1, np.arange(3))
     assert outcome.steps.tolist() == [3, 3, 3] and outcome.joined.all()
-
-
-def test_a_million_clients_are_planned_quickly():
-    """Availability of everybody and Pareto speeds: shapes and values, not the time."""
-    many = Clients(np.ones(10**6, int), lambda: np.zeros((10**6, 0), int))
-    fleet = Fleet(FAMILIES["speed"]["pareto"](), availability=FAMILIES["availability"]["diurnal"]())
-    made = UnequalMachines(fleet, many, Cost(np.full(10**6, 5)), 0)
-    on = made.reachable(1, 0.0)
-    assert on is not None and 0.45 < on.mean() < 0.55
-    assert made.round_outcome(1, np.flatnonzero(on)[:1000]).joined.all()
 
 
 # --------------------------------------------------------------------------------------- whole runs
@@ -375,13 +315,8 @@ def test_wasted_work_adds_up():
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FLEETS)
-def test_an_interrupted_run_resumes_with_the_same_bytes(name, tmp_path):
-    setting = {**TINY, "fleet": FLEETS[name], "method": "scaffold", "checkpoint": {"rounds": 1}}
-    fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
-    fedsim.run(setting, out=tmp_path / "left", resume=True)
-    for table in ("rounds.csv", "clients.csv", "summary.csv"):
-        assert (tmp_path / "left" / table).read_bytes() == (tmp_path / "whole" / table).read_bytes()
+def test_kills_and_blocks_change_no_byte(name, tmp_path):
+    run_of_same_bytes({**TINY, "fleet": FLEETS[name], "method": "scaffold"}, tmp_path, cut=3)
 
 
 @pytest.mark.long
@@ -400,20 +335,9 @@ def test_methods_are_compared_under_the_same_outcomes(name):
         for method in ("fedavg", "fedprox", "fedavgm")
     ]
     assert all(tables[0].equals(table) for table in tables[1:])
-    layouts = [
-        run(fleet=FLEETS[name], numerics=numerics).rounds
-        for numerics in ({}, {"block": 2, "lanes": 2})
-    ]
-    assert layouts[0].equals(layouts[1])
 
 
 REFUSED = {
-    "no deadline": (
-        {"partial_work": True}, "fleet.partial_work: nobody is late without a deadline",
-    ),
-    "more than all": (
-        {"dropout": {"before": 0.6, "after": 0.6}}, "fleet.dropout: before, during and after",
-    ),
     "low and high": (
         {"availability": {"kind": "diurnal", "low": 1.0}}, "fleet.availability: diurnal: high 0.9",
     ),
@@ -431,8 +355,3 @@ def test_settings_that_make_no_sense_are_refused(name):
     with pytest.raises(ScenarioError) as error:
         run(fleet=fleet)
     assert text in str(error.value)
-
-
-def test_over_selection_is_refused_for_a_cohort_without_a_size():
-    with pytest.raises(ScenarioError, match=r"fleet.over_select: all has no size"):
-        run(cohort="all", fleet={"over_select": 2.0})

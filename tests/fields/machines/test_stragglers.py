@@ -4,14 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
-from test_fleet import machines, run
+from test_fleet import run
 
-import fedsim
 from fedsim.errors import ScenarioError
-from fedsim.fields.machines.machines import Dropout, Fleet
 from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet.streams import Stream, generator
 
@@ -52,47 +49,6 @@ def test_draws_depend_on_seed_round_and_client_alone():
     assert set(ids[::2][part.slow]) == set(sorted(ids[::2], key=lambda k: u[k, 0])[5:])
 
 
-def test_a_round_with_stragglers_matches_a_loop_over_events():
-    """A straggler takes the time of all planned steps and does fewer.
-
-    There are also a deadline, links, and clients that leave.
-    """
-    draws = np.random.default_rng(5)
-    for trial in range(200):
-        m = int(draws.integers(1, 8))
-        step, planned = draws.random(m) + 0.1, draws.integers(2, 7, m)
-        drop, deadline = bool(draws.random() < 0.5), float(draws.choice([np.inf, 2.0]))
-        partial = bool(draws.random() < 0.5) and deadline == 2.0
-        fleet = Fleet(
-            speed=lambda clients, rng, step=step: step,
-            dropout=Dropout(0.0, 0.2, 0.0) if trial % 2 else Dropout(),
-            deadline=deadline,
-            partial=partial,
-            stragglers=Stragglers(0.5, drop),
-        )
-        made, ids = machines(fleet, planned), np.arange(m)
-        outcome = made.round_outcome(trial + 1, ids)
-        slow, able = slowed(Stragglers(0.5), 3, trial + 1, ids, planned, planned)
-        moments, ends, joined, steps = made._leaving(trial + 1, ids), [], [], []
-        for i in range(m):
-            if np.isfinite(moments[i]):
-                ends.append(moments[i] * planned[i] * step[i])
-                continue
-            time, done, each = 0.0, 0, step[i] * planned[i] / able[i]
-            while done < able[i] and (time + each <= deadline + 1e-9 or not partial):
-                time, done = time + each, done + 1
-            in_time = done > 0 and time <= deadline + 1e-9
-            ends.append(time if in_time else np.inf)
-            if in_time and not (slow[i] and drop):
-                joined.append(i)
-                steps.append(done)
-        assert np.flatnonzero(outcome.joined).tolist() == joined
-        assert outcome.steps[joined].tolist() == steps
-        assert_allclose(outcome.seconds, min(max(ends), deadline), rtol=1e-9)
-        assert (outcome.wasted <= able).all() and not (drop and (outcome.sent & slow).any())
-        assert (outcome.joined ^ outcome.late ^ outcome.left).all()
-
-
 @pytest.mark.parametrize("work", ["partial", pytest.param("drop", marks=pytest.mark.long)])
 def test_a_run_with_stragglers_matches_plain_numpy(work):
     """Partial participation, two clients without samples, half a server step.
@@ -128,32 +84,6 @@ def test_a_run_with_stragglers_matches_plain_numpy(work):
     assert_allclose(result.rounds["virtual_seconds"].iloc[-1], planned * len(rounds))
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:fleet.stragglers.share")
-def test_no_layout_changes_a_run_with_stragglers():
-    fleet = {"speed": {"kind": "lognormal", "sigma": 1.0}, "stragglers": {"share": 0.6}}
-    one, other = (
-        run(fleet=fleet, numerics=numerics).rounds for numerics in ({}, {"block": 2, "lanes": 3})
-    )
-    assert one.equals(other)
-
-
-@if_whole
-@pytest.mark.long
-def test_partial_work_beats_dropping_stragglers_and_fedprox_beats_both(root):
-    """The orderings of the paper in the shipped scenario, in one seed from rounds 21 to 40."""
-    loss, accuracy, seconds = [], [], []
-    for method, work in (("fedavg", "drop"), ("fedavg", "partial"), ("fedprox(mu=1)", "partial")):
-        edits = ("rounds=40", "seeds=1", f"fleet.stragglers.work={work}", f"method={method}")
-        rounds = fedsim.run(root / "scenarios" / "fleet" / "stragglers.yaml", edits=edits).rounds
-        loss.append(rounds["test_loss"].tail(20).mean())
-        accuracy.append(rounds["test_accuracy"].tail(20).mean())
-        seconds.append(rounds["virtual_seconds"].iloc[-1])
-    assert loss[0] > 1.2 * loss[1] and loss[1] > 1.2 * loss[2]
-    assert accuracy[0] < accuracy[1] - 0.05 and accuracy[1] < accuracy[2] - 0.005
-    assert seconds[0] == seconds[1] == seconds[2]
-
-
 REFUSED = {
     "an epoch": (
         {"client": {"epochs": 1}},
@@ -162,10 +92,6 @@ REFUSED = {
     "a step": (
         {"client": {"steps": [1] * 12}},
         r"a straggler does 1 to E − 1 of E steps, and client.steps is 1",
-    ),
-    "no rounds": (
-        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}},
-        "stragglers is about rounds of one cohort",
     ),
 }  # fmt: skip
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import if_whole
-from reference.personal import least_on_the_simplex
 
 import fedsim
 from fedsim.fields.personal.fedpac import shares_of_least_risk
@@ -32,19 +31,6 @@ def equal(one, other):
 
 
 @pytest.mark.long
-def test_the_shares_of_least_risk_are_those_of_all_sets_of_clients():
-    rng = np.random.default_rng(0)
-    for n in (1, 2, 4, 6):
-        H = rng.normal(size=(n, 5)) * rng.choice([0.1, 1, 3])
-        apart = H - H[0]
-        P = apart @ apart.T + np.diag(rng.uniform(0.01, 0.5, n))
-        with jax.enable_x64():
-            padded = jnp.asarray(np.pad(P, (0, 2), constant_values=9.0))
-            got = shares_of_least_risk(padded, jnp.arange(n + 2) < n)
-        np.testing.assert_allclose(got[:n], least_on_the_simplex(P), atol=1e-9)
-        np.testing.assert_array_equal(got[n:], 0)
-
-
 def test_a_client_without_any_risk_keeps_to_its_own_head():
     P = jnp.diag(jnp.array([0.0, 1.0, 0.5]))
     got = shares_of_least_risk(P, jnp.ones(3, bool))
@@ -82,8 +68,3 @@ def test_passes_are_over_all_samples_of_a_client(kind):
         for first in (0, of_pass, len(rows) - of_pass):
             assert set.union(*rows[first : first + of_pass]) == set(own.tolist())
     assert result.rounds["virtual_seconds"].iloc[-1] == max(plan.steps)
-
-
-def test_poisson_batches_do_not_pass_over_all_samples():
-    with pytest.raises(fedsim.ScenarioError, match=r"client\.shuffle: fedas passes over samples"):
-        run({"kind": "fedas", "batch": 16, "shuffle": "poisson"})

@@ -9,7 +9,6 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.data import Federation
-from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 
 K, LAM, SCALE = 5, 0.4, 0.02
@@ -108,10 +107,3 @@ def test_a_client_with_a_single_sample_has_one_neighbour():
     data = {**SCENARIO["data"], "partition": "iid", "clients": 500, "client_test": 0.5}
     scores = fedsim.run({**SCENARIO, "data": {**data, "test": 0.0}, "client": client}).clients
     assert np.isfinite(scores["personal_loss"].dropna()).all()
-
-
-def test_a_model_without_features_is_refused():
-    written = {**SCENARIO, "model": "logistic", "method": "knn_per"}
-    del written["server"]
-    with pytest.raises(ScenarioError, match="knn_per compares features, and this model returns no"):
-        fedsim.run(read(written))

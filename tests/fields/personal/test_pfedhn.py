@@ -7,8 +7,6 @@ from near_points import ALL, MODEL, NEAR, SIZES, digits, local, means, points
 from reference.scenarios import consecutive
 
 import fedsim
-from fedsim.errors import ScenarioError
-from fedsim.scenario import read
 
 COHORTS = [[0, 3, 4], [1, 2, 5], [6], [0, 1, 3, 5], ALL]
 E, H = 3, [4, 5]
@@ -114,36 +112,3 @@ def test_a_model_travels_and_no_hypernetwork():
     joined = result.clients["rounds_joined"]
     for column in ("bytes_up", "bytes_down"):
         assert (result.clients[column] == 4 * numbers * joined).all()
-
-
-WRONG = [
-    (
-        {"wire": [{"kind": "top_k", "density": 0.1}]},
-        "wire: a wire changes what clients send, and the server of pfedhn makes something else",
-    ),
-    (
-        {"broadcast": [{"kind": "qsgd", "levels": 4}]},
-        "broadcast: a broadcast encodes the model for all clients of a round, and the server of",
-    ),
-    (
-        {"privacy": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-5}},
-        "privacy: privacy clips what clients send, and the server of pfedhn makes something else",
-    ),
-    (
-        {"client": hyper(optimizer_state="carry", optimizer="adam")},
-        "client.optimizer_state: pfedhn",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("sections", "text"),
-    [
-        pytest.param(sections, text, marks=() if i == 0 else pytest.mark.long, id=text[:20])
-        for i, (sections, text) in enumerate(WRONG)
-    ],
-)
-def test_what_changes_a_message_on_its_way_is_refused(sections, text):
-    with pytest.raises(ScenarioError) as error:
-        fedsim.run(read(digits(**{"client": hyper(), **sections})))
-    assert text in str(error.value) and "; " in str(error.value)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import WHOLE, if_whole
+from conftest import if_whole
 from near_points import (
     CENTRES,
     COHORTS,
@@ -21,31 +21,10 @@ from near_points import (
 from reference.scenarios import consecutive
 
 import fedsim
-from fedsim import tree
 from fedsim.compose import FAMILIES
 from fedsim.models import mlp
 
 long = pytest.mark.long
-
-OTHER_KINDS = ["ifca", "cfl", "fedamp", "fedem", "fedproto", "fedgroup", "pfedhn", "superfed"]
-
-
-@if_whole
-@long
-@pytest.mark.parametrize("kind", ["fedfomo", *OTHER_KINDS * WHOLE])
-def test_blocks_and_other_runs_change_no_bit(kind):
-    client = {"kind": kind, "lr": 0.1, "batch": 16}
-    if kind == "cfl":
-        client |= {"eps1": 1.0, "eps2": 0.1, "clusters": 3}
-    sections = digits(client=client, cohort="all", seeds=[0, 1])
-    together = fedsim.run(sections)
-    alone = fedsim.run({**sections, "seeds": [1], "numerics": {"block": 3}})
-    for one, other in zip(
-        jax.tree.leaves((together.model(seed=1), together.state(seed=1))),
-        jax.tree.leaves((alone.model(), alone.state())),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 @long
@@ -198,6 +177,7 @@ MAKING_MODELS = [
 ]
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kind", MAKING_MODELS)
 def test_a_method_that_makes_its_model_begins_at_the_start_model_that_is_passed(kind):
     """As at that of the scenario's model, or at several: all other leaves are as they are drawn."""
@@ -213,10 +193,3 @@ def test_a_method_that_makes_its_model_begins_at_the_start_model_that_is_passed(
     others = [leaf for leaf in jax.tree.leaves(begun) if id(leaf) not in from_drawn]
     for leaf, expected in zip(others, jax.tree.leaves(passed), strict=True):
         np.testing.assert_array_equal(leaf, np.broadcast_to(expected, leaf.shape))
-
-
-@long
-def test_fedem_begins_at_the_models_of_a_list():
-    models = [fedsim.run(digits(rounds=0), seeds=[seed]).model() for seed in (5, 6)]
-    begun = fedsim.run(digits(rounds=0), method="fedem(components=2)", params=models).model()
-    jax.tree.map(np.testing.assert_array_equal, begun["theta"], tree.stack(models))

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from test_bits import random_packing
 from test_scenarios import FOLDER, late, run, table
 
 import fedsim
@@ -22,6 +21,7 @@ from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
 from fedsim.scenario import read
 from fedsim.sources import archive
+from tests.fields.unchanged import run_of_same_bytes
 
 RNG = np.random.default_rng(0)
 CLASSES, N, MALICIOUS = 5, 8, [1, 4, 6, 7]
@@ -310,12 +310,6 @@ def test_attacks_follow_skews_and_one_another():
 @pytest.mark.parametrize(
     ("attack", "data", "malicious", "message"),
     [
-        (
-            link("label_flip"),
-            TARGETS,
-            0.5,
-            "label_flip changes classes, and these targets are numbers",
-        ),
         (link("backdoor"), TARGETS, 0.5, "backdoor changes classes, and these targets are numbers"),
         (
             link("label_random"),
@@ -324,22 +318,10 @@ def test_attacks_follow_skews_and_one_another():
             "changes the label of a sample, and here every token has one",
         ),
         (
-            link("backdoor"),
-            WORDS,
-            0.5,
-            "changes features that are numbers, and these samples are tokens",
-        ),
-        (
             link("edge_case"),
             WORDS,
             0.5,
             "reads features that are numbers, and these samples are tokens",
-        ),
-        (
-            link("backdoor", target=5),
-            FLOATS,
-            0.5,
-            "backdoor has target 5, and there are 5 classes; take 0 to 4",
         ),
         (
             link("edge_case", source=6, target=7),
@@ -351,12 +333,6 @@ def test_attacks_follow_skews_and_one_another():
         (link("label_flip", source=1), FLOATS, 0.5, "source and target are given together"),
         (link("label_flip", source=1, target=1), FLOATS, 0.5, "source and target are both 1"),
         (
-            link("label_flip", source=1, target=2, map="next"),
-            FLOATS,
-            0.5,
-            "map and source are both given",
-        ),
-        (
             link("backdoor", size=8),
             FLOATS,
             0.5,
@@ -364,7 +340,6 @@ def test_attacks_follow_skews_and_one_another():
         ),
         (link("backdoor", pattern="cross"), ROWS, 0.5, "has a cross, which is for images"),
         (link("distributed_backdoor", gap=3), FLOATS, 0.5, "has a pattern of 5 x 9 pixels"),
-        (link("distributed_backdoor", size=6), ROWS, 0.5, "has a pattern of 27 pixels"),
         (
             link("backdoor", value=1.5),
             BYTES,
@@ -402,13 +377,6 @@ def test_all_links_are_refused_at_once():
     ]
     with pytest.raises(ScenarioError, match="concept_shift with every"):
         federation(link("label_flip"), base={**BASE, "skew": [link("concept_shift", every=2)]})
-
-
-def test_clients_that_are_not_there_are_left_to_the_line_about_them():
-    assert (
-        federation(link("label_flip"), malicious=[N + 3]).skews["attack/label_flip"].tolist()
-        == [0] * N
-    )
 
 
 def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
@@ -505,13 +473,6 @@ def scenario(**sections):
     }  # fmt: skip
 
 
-def digest(result):
-    tables = (result.rounds, result.clients, result.partition, result.summary)
-    return [table.to_csv() for table in tables], {
-        name: leaf.tobytes() for name, leaf in result.model().items()
-    }
-
-
 @pytest.fixture(scope="module")
 def reference():
     return fedsim.run(scenario(), device="cpu")
@@ -532,23 +493,8 @@ def test_attack_success_is_what_numpy_counts(reference):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("sections", "options"),
-    [
-        ({}, {"pack": random_packing(1)}),
-        ({"numerics": {"lanes": 2, "block": 2}}, {}),
-        ({}, {"calls": 3}),
-    ],
-)
-def test_no_bit_depends_on_how_it_is_computed(reference, sections, options):
-    assert digest(fedsim.run(scenario(**sections), **options)) == digest(reference)
-
-
-@pytest.mark.long
-def test_a_run_goes_on_and_seeds_stand_side_by_side(reference, tmp_path):
-    fedsim.run(scenario(rounds=3), out=tmp_path / "run")
-    assert digest(fedsim.run(scenario(), out=tmp_path / "run", resume=True)) == digest(reference)
-    assert "attack_success" in (tmp_path / "run" / "rounds.csv").read_text().partition("\n")[0]
+def test_kills_and_blocks_change_no_byte_and_seeds_stand_side_by_side(reference, tmp_path):
+    run_of_same_bytes(scenario(), tmp_path, cut=3)
     both = fedsim.run(scenario(seeds=[0, 1])).rounds
     alone = both[both["seed"] == 0]["attack_success"].tolist()
     assert alone == reference.rounds["attack_success"].tolist() and len(both) == 2 * len(alone)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import if_whole
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from reference.scenarios import consecutive
 from scipy import stats
 
@@ -13,7 +13,6 @@ import fedsim
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
-from fedsim.clients import sgd
 from fedsim.engine.task import cross_entropy, task
 from fedsim.errors import ScenarioError
 from fedsim.fields.privacy.dp_sgd import dp_sgd as private_steps
@@ -22,6 +21,9 @@ from fedsim.models import mlp
 from fedsim.models.computing import computing_in
 from fedsim.scenario import read
 from fedsim.types import Batch, Work
+from tests.fields.unchanged import run_of_same_bytes
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 SIZES = (5, 0, 9, 1)
 PRIVATE = {"clip": 1.5, "noise_multiplier": 0.0, "cap": 3, "microbatch": 2}
@@ -53,10 +55,6 @@ def dp_sgd(**changes) -> dict:
 
 def run(**changes) -> fedsim.Result:
     return fedsim.run({**SCENARIO, **changes}, data=samples(), partition=consecutive(SIZES))
-
-
-def flat(params) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
 
 
 def gradients(weights, bias, x, y):
@@ -122,15 +120,6 @@ def test_plain_steps_on_the_same_batches_are_those_of_the_mean_gradient():
 def rows_drawn(result) -> list:
     plan = result.experiment.plans[0]
     return [plan.work.batches(r, who)[0].tolist() for r in (1, 2, 3) for who in (0, 2, 3)]
-
-
-@pytest.mark.long
-def test_full_batches_without_bound_and_noise_are_plain_full_batches():
-    full = {"lr": 0.5, "batch": "full", "steps": 3}
-    private = run(client={**full, "dp_sgd": {"clip": 1e30, "noise_multiplier": 0.0}})
-    plain = run(client=full)
-    assert_allclose(ended(private), ended(plain), rtol=1e-13)
-    assert private.rounds["batches_cut"].iloc[1:].tolist() == [0] * 4
 
 
 @pytest.mark.long
@@ -207,24 +196,8 @@ SMALL["client"]["dp_sgd"] = {"clip": 0.5, "noise_multiplier": 1.0}
 
 
 @pytest.mark.long
-def test_a_run_goes_on_as_if_undisturbed_and_spends_once(tmp_path):
-    setting = {**SMALL, "checkpoint": {"rounds": 1}}
-    fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
-    fedsim.run(setting, out=tmp_path / "left", resume=True)
-    for name in ("rounds.csv", "clients.csv", "model.fedavg.0.safetensors"):
-        whole = (tmp_path / "whole" / name).read_bytes()
-        assert (tmp_path / "left" / name).read_bytes() == whole
-
-
-@pytest.mark.long
-def test_blocks_change_no_byte():
-    setting = {**SMALL, "numerics": {"lanes": 2}}
-    whole = fedsim.run(setting)
-    blocks = fedsim.run(setting, edits=["numerics.block=2"])
-    assert blocks.records["rounds"] == whole.records["rounds"]
-    assert blocks.records["clients"] == whole.records["clients"]
-    assert_array_equal(flat(blocks.model()), flat(whole.model()))
+def test_kills_and_blocks_change_no_byte_and_a_round_spends_once(tmp_path):
+    run_of_same_bytes(SMALL, tmp_path, cut=2)
 
 
 @pytest.mark.long
@@ -263,101 +236,28 @@ def test_what_is_computed_from_noised_gradients_is_allowed(case):
     assert (epsilons[joined > 0] > 0).all() and (epsilons[joined == 0] == 0).all()
 
 
-@if_whole
-@pytest.mark.long
-def test_images_are_changed_before_their_gradients_are_clipped():
-    data = {"kind": "digits", "clients": 12, "augment": ["flip"]}
-    result = fedsim.run({**SMALL, "data": data, "rounds": 1})
-    assert result.status == "done"
-
-
-@fedsim.client
-def peeking():
-    """Weighs every loss by the mean label of the batch."""
-
-    def gradient(task, variables, batch, local, shared, work):
-        weight = lambda outputs, row: task.loss(outputs, row.y) * batch.y.mean()
-        return task.value_and_grad(variables, batch, lambda _, outputs, row: weight(outputs, row))
-
-    return sgd()._replace(gradient=gradient)
-
-
 PRIVATE_CLIENT = SMALL["client"]
-IMAGES = {"kind": "digits", "clients": 12}
-METHODS = "use a method such as sgd, fedprox or scaffold"
 REFUSED = {
     "shuffled batches": (
         {"client": {**PRIVATE_CLIENT, "shuffle": True}},
         "client.shuffle: epsilon is that of Poisson batches, and these are cut from the epochs of "
         "a client; write poisson, or remove it",
     ),
-    "batches as stored": (
-        {"client": {**PRIVATE_CLIENT, "shuffle": False}},
-        "client.shuffle: epsilon is that of Poisson batches",
-    ),
     "no clip": (
         {"client": {"dp_sgd": {"noise_multiplier": 1.0}}},
         "client.dp_sgd.clip: is missing",
-    ),
-    "no noise multiplier": (
-        {"client": {"dp_sgd": {"clip": 1.0}}},
-        "client.dp_sgd.noise_multiplier: is missing",
     ),
     "a delta of 1": (
         {"client": {"dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1.0}}},
         "client.dp_sgd.delta: should be a number from 1e-12 to 0.5",
     ),
-    "a bound of 0": (
-        {"client": {"dp_sgd": {"clip": 0.0, "noise_multiplier": 1.0}}},
-        "client.dp_sgd.clip: should be a number above 0",
-    ),
     "a cap below the batch": (
         {"client": {"batch": 16, "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "cap": 8}}},
         "client.dp_sgd.cap: is 8, and client.batch expects 16 samples; write more, or a smaller",
     ),
-    "a cap of full batches": (
-        {"client": {"batch": "full", "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "cap": 8}}},
-        "client.dp_sgd.cap: client.batch is full, and no batch is cut; remove it",
-    ),
-    "a gradient before training": (
-        {"method": "mime"},
-        "client.kind: mime sends a gradient without noise before it trains, and dp_sgd counts the "
-        f"noised gradients of a client's own steps alone; {METHODS}",
-    ),
-    "pooled samples": ({"method": "centralised"}, "client.kind: centralised trains on the samples"),
-    "counts of labels": ({"method": "fedlc"}, "client.kind: fedlc uses the counts of a client's"),
-    "two gradients of a batch": (
-        {"method": "fedsam"},
-        "client.kind: fedsam takes 2 gradients of a batch in a step, and epsilon counts one",
-    ),
     "gradients weighed by what came": (
         {"method": "fedsgd"},
         "client.kind: fedsgd looks at the samples of a batch besides its gradient",
-    ),
-    "a teacher": ({"method": "fedntd"}, "client.kind: fedntd looks at the samples of a batch"),
-    "an objective that sees the whole batch": (
-        {"client": {**PRIVATE_CLIENT, "kind": "peeking"}},
-        "client.kind: peeking looks at the samples of a batch besides its gradient",
-    ),
-    "features": (
-        {"method": "moon", "model": "mlp"},
-        "client.kind: moon looks at the samples of a batch",
-    ),
-    "batch statistics": (
-        {"data": IMAGES, "model": {"kind": "resnet", "depth": 8, "norm": "batch"}},
-        "model: in resnet, the samples of a batch see each other",
-    ),
-    "losses that are sent": (
-        {"method": "qfedavg"},
-        "server[0]: clients send q_fair the losses on their samples, and dp_sgd",
-    ),
-    "drawn by losses": (
-        {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 6}},
-        "cohort: power_of_choice draws clients by the losses on their samples, and dp_sgd",
-    ),
-    "availability by labels": (
-        {"fleet": {"availability": "label_dependent"}},
-        "fleet.availability: who can be reached depends on labels, and dp_sgd counts",
     ),
 }
 QUICK = ("shuffled batches", "a cap below the batch", "gradients weighed by what came")

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from conftest import TESTS, if_whole
 from numpy.testing import assert_allclose
-from test_private_runs import SCENARIO, context, leaves, privacy, rows_of
+from test_private_runs import SCENARIO, context, privacy, rows_of
 
 import fedsim
 from fedsim import tree
 from fedsim.fields.privacy.counting import DISTRIBUTED
 from fedsim.kinds import FAMILIES
+from tests.fields.unchanged import run_of_same_bytes
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 D = 3
 CASES = json.loads((TESTS / "oracles" / "dp_accounting.json").read_text())["cases"]
@@ -149,15 +152,11 @@ def test_noise_of_rounds_of_a_run_covaries_as_it_should():
 
 @pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["tree", {"kind": "banded", "bands": 3}])
-def test_a_run_with_correlated_noise_goes_on_as_if_undisturbed(mechanism, tmp_path):
-    setting = private(mechanism, checkpoint={"rounds": 1}, rounds=5)
-    whole = fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 3}, out=tmp_path / "left")
-    left = fedsim.run(setting, out=tmp_path / "left", resume=True)
-    assert rows_of(left) == rows_of(whole)
-    assert leaves(left).tobytes() == leaves(whole).tobytes()
+def test_kills_and_blocks_change_no_byte_of_correlated_noise(mechanism, tmp_path):
+    run_of_same_bytes(private(mechanism, rounds=5), tmp_path, cut=3)
 
 
+@pytest.mark.long
 def test_one_band_is_independent_noise():
     assert_allclose(noises("banded", 3, bands=1), noises("gaussian", 3))
 

@@ -4,14 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cohorts import cohort_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import fedsim
-from fedsim.errors import CheckpointError
+from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.private_mean import Bound, private_mean
-from fedsim.types import Context, Updates
+from fedsim.types import Context
+from tests.fields.unchanged import run_of_same_bytes
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 SCENARIO = {
     "name": "private",
@@ -86,14 +90,6 @@ def test_clients_that_stay_where_they_are_move_the_model_by_noise_alone():
 
 
 @pytest.mark.long
-def test_noise_is_normal_in_ten_million_draws():
-    noise, _ = gaussian().draw(np.zeros(10**7, np.float32), (), context(()))
-    drawn = np.asarray(noise, np.float64)
-    assert_allclose(drawn.std(), 1, atol=4 / np.sqrt(2e7))
-    assert stats.kstest(drawn, "norm").pvalue > 1e-3
-
-
-@pytest.mark.long
 def test_a_round_in_which_nobody_comes_spends_and_adds_noise():
     result = run(cohort={"kind": "poisson", "rate": 0.001}, rounds=2)
     assert result.status == "done"
@@ -118,30 +114,12 @@ def context(clip, key: int = 0, m: float = 4.0) -> Context:
     )
 
 
-def updates(rows, arrived) -> Updates:
-    ones = jnp.ones(len(rows))
-    return Updates(
-        delta=jnp.asarray(rows),
-        stats={},
-        aux={},
-        arrived=jnp.asarray(arrived),
-        samples=ones,
-        count=ones,
-        loss=ones,
-        steps=ones,
-        effort=ones,
-        memory=(),
-        bytes=jnp.zeros(len(rows), jnp.int32),
-        age=jnp.zeros(len(rows), jnp.int32),
-    )
-
-
 def test_the_bound_follows_the_noised_count_by_hand():
     """Of lengths 1, 5, 2 and a bound of 2, two of three are within: b̄ = ½ + (½ + N)/4."""
     rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1e-9), 0.0, gaussian())
     state = rule.init(jnp.zeros(2), None)
-    stack = updates([[1.0, 0], [3, 4], [0, 2]], [True] * 3)
-    aggregate, after, info = rule.apply(stack, state, context(()))
+    stack = cohort_of(np.float32([[1, 0], [3, 4], [0, 2]]))
+    aggregate, after, info = jax.jit(rule.apply)(stack, state, context(()))
     assert_allclose(aggregate, [(1 + 1.2) / 4, (1.6 + 2) / 4], rtol=1e-6)
     assert_allclose(after.clip, 2 * np.exp(-0.5 * (0.5 + 0.5 / 4 - 0.25)), rtol=1e-6)
     assert info["clip"] == 2
@@ -149,7 +127,7 @@ def test_the_bound_follows_the_noised_count_by_hand():
 
 def test_the_bound_of_an_empty_round_follows_one_half_and_noise():
     rule = private_mean(Bound(2.0, quantile=0.25, lr=0.5, count_std=1.0), 0.0, gaussian())
-    stack = updates([[9.0, 0]] * 3, [False] * 3)
+    stack = cohort_of(np.float32([[9, 0]] * 3), jnp.zeros(3, bool))
     state = rule.init(jnp.zeros(2), None)
 
     @jax.jit
@@ -166,8 +144,8 @@ def test_updates_get_the_noise_that_the_count_leaves():
     """z = 1 and σ_b = 1: z_Δ = (1 − 1/4)^(−½), on the sum of 4 expected clients with C = 2."""
     rule = private_mean(Bound(2.0, lr=0.2, count_std=1.0), 1.0, gaussian())
     state = rule.init(jnp.zeros(20_000), None)
-    stack = updates(np.zeros((3, 20_000), np.float32), [True] * 3)
-    drawn = np.asarray(rule.apply(stack, state, context(()))[0])
+    stack = cohort_of(np.zeros((3, 20_000), np.float32))
+    drawn = np.asarray(jax.jit(rule.apply)(stack, state, context(()))[0])
     assert_allclose(drawn.std(), 0.75**-0.5 * 2 / 4, rtol=0.03)
 
 
@@ -192,22 +170,8 @@ def test_more_rounds_under_an_epsilon_are_refused(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("clip", [0.2, ADAPTIVE])
-def test_a_private_run_goes_on_as_if_undisturbed(clip, tmp_path):
-    setting = {**SCENARIO, "privacy": privacy(clip=clip), "checkpoint": {"rounds": 1}}
-    fedsim.run(setting, out=tmp_path / "whole")
-    fedsim.run({**setting, "rounds": 2}, out=tmp_path / "left")
-    fedsim.run(setting, out=tmp_path / "left", resume=True)
-    for name in ("rounds.csv", "model.fedavg.0.safetensors"):
-        whole = (tmp_path / "whole" / name).read_bytes()
-        assert (tmp_path / "left" / name).read_bytes() == whole
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("edit", ["numerics.block=3", "numerics.block=16", "fleet.dropout=0.0"])
-def test_blocks_change_no_byte(edit):
-    setting = {**SCENARIO, "privacy": privacy(clip=ADAPTIVE), "numerics": {"lanes": 3}}
-    assert rows_of(fedsim.run(setting, edits=[edit])) == rows_of(fedsim.run(setting))
+def test_kills_and_blocks_change_no_byte_of_a_bound_that_learns(tmp_path):
+    run_of_same_bytes({**SCENARIO, "privacy": privacy(clip=ADAPTIVE)}, tmp_path, cut=2)
 
 
 @pytest.mark.long
@@ -222,16 +186,97 @@ def test_dropout_costs_no_epsilon_and_leaves_the_denominator():
 
 
 @pytest.mark.long
-def test_methods_are_compared_under_one_epsilon():
-    compared = fedsim.compare(SCENARIO, methods=["fedavg", "fedprox(mu=0.1)", "fedadam"])
-    last = compared.rounds[compared.rounds["round"] == 4]
-    assert len(last) == 3
-    assert last["epsilon"].nunique() == 1
-
-
-@pytest.mark.long
 def test_a_resolved_scenario_with_a_method_can_be_read_again():
     """It names the method, and the mean that `privacy` makes of the method's rule."""
     result = run(method="fedavg", rounds=1)
     assert result.scenario["server"] == [MEAN]
     assert fedsim.run(result.scenario).rounds.equals(result.rounds)
+
+
+UNIFORM = {"cohort": {"kind": "uniform", "size": 3}}
+LOCAL = {"kind": "local_gaussian", "norm": 1.0, "epsilon": 1.0, "delta": 1e-5}
+REFUSED = {
+    "both": (
+        {"privacy": {**SCENARIO["privacy"], "epsilon": 3.0}},
+        "privacy.noise_multiplier: is 1, and epsilon 3 asks for another over 4 rounds; "
+        "remove one of the two",
+    ),
+    "no delta": (
+        {"privacy": {"clip": 0.2, "noise_multiplier": 1.0}},
+        "privacy.delta: is missing; write delta:",
+    ),
+    "a delta of 1": (
+        {"privacy": {**SCENARIO["privacy"], "delta": 1.0}},
+        "privacy.delta: should be a number from 1e-12 to 0.5",
+    ),
+    "no clip": (
+        {"privacy": {"noise_multiplier": 1.0, "delta": 1e-5}},
+        "privacy.clip: is missing",
+    ),
+    "weights by samples": (
+        {"server": [{"kind": "mean", "weights": "samples"}]},
+        "server[0].weights: is samples, and a client's weight would depend on its data; "
+        "write uniform",
+    ),
+    "a denominator of who came": (
+        {"server": [{"kind": "mean", "denominator": "actual"}]},
+        "server[0].denominator: is actual",
+    ),
+    "statistics": (
+        {
+            "data": {"kind": "digits", "clients": 20},
+            "model": {"kind": "resnet", "depth": 8, "norm": "batch"},
+        },
+        "model: clients send batch statistics of resnet as well, and privacy adds noise to",
+    ),
+    "uniform by pld": (UNIFORM, "privacy.accountant: pld knows no samples of a fixed size"),
+    "a count that spends all": (
+        {"privacy": {**SCENARIO["privacy"], "clip": {"kind": "adaptive"}}},
+        "privacy.clip.count_std: the count of clipped updates with noise 0.3 alone spends more",
+    ),
+    "an unknown mechanism": (
+        {"privacy": {**SCENARIO["privacy"], "mechanism": "laplace"}},
+        "privacy.mechanism: no mechanism 'laplace'",
+    ),
+    "losses beside local noise": (
+        {"privacy": None, "wire": [LOCAL], "method": "qfedavg"},
+        "wire[0]: local_gaussian noises the update alone, and clients send q_fair their loss",
+    ),
+    "the classic noise above epsilon 1": (
+        {"privacy": None, "wire": [{**LOCAL, "epsilon": 3.0, "calibration": "classic"}]},
+        "wire[0]: local_gaussian: classic holds up to epsilon 1, and epsilon is 3",
+    ),
+}
+QUICK = ("both", "weights by samples", "a count that spends all")
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICK else pytest.param(c, marks=pytest.mark.long) for c in REFUSED]
+)
+def test_what_epsilon_does_not_cover_is_refused_with_its_remedy(case):
+    """Which other sections are refused beside `privacy` is in tests/fits/checks.yaml."""
+    changes, text = REFUSED[case]
+    with pytest.raises(ScenarioError) as error:
+        run(**changes)
+    assert text in str(error.value)
+
+
+ALLOWED = {
+    "a codec by row": {"wire": [{"kind": "top_k", "k": 3}]},
+    "an attack by row": {"wire": ["sign_flip"], "fleet": {"malicious": 0.2}},
+    "a stage by row": {"server": [{"kind": "clip", "norm": 0.1}, "mean"]},
+    "steps and optimisers behind the noise": {
+        "server": ["mean", {"kind": "aggregate_noise", "std": 0.1}, {"kind": "adam", "lr": 0.1}]
+    },
+    "availability of chance": {"fleet": {"availability": "markov", "dropout": 0.2}},
+    "uniform by rdp": {**UNIFORM, "privacy": privacy(accountant="rdp")},
+    "a proximal term": {"method": "fedprox"},
+    "everybody": {"cohort": "all"},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ALLOWED)
+def test_what_is_one_row_or_comes_behind_the_noise_is_allowed(case):
+    result = run(**ALLOWED[case])
+    assert result.rounds["epsilon"].iloc[-1] > 0

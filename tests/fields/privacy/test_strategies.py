@@ -83,22 +83,6 @@ def test_a_tree_is_the_worst_of_all_placements(gap, most):
             assert tree.after(rounds) == largest(nodes(rounds, restart), gap, most)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("gap", "most"), PATTERNS)
-def test_a_longer_tree_is_so_too(gap, most):
-    for restart in (None, 6, 7):
-        tree = TreeSensitivity(gap, most, restart)
-        for rounds in (11, 12, 13):
-            assert tree.after(rounds) == largest(nodes(rounds, restart), gap, most)
-
-
-def test_somebody_who_always_comes_is_in_every_node():
-    """Of 8 rounds: 8 nodes of 1, 4 of 2, 2 of 4, 1 of 8; then a node of 2 and two of 1."""
-    tree = TreeSensitivity(1, None)
-    assert tree.after(8) == 8 * 1 + 4 * 4 + 2 * 16 + 64
-    assert tree.after(10) == tree.after(8) + 2 * 1 + 4
-
-
 def test_banded_coefficients_are_those_of_the_root_of_a_sum():
     """Squared, as a matrix, they sum: the coefficients of 1/(1 − x) are ones."""
     coefficients = banded_coefficients(40)

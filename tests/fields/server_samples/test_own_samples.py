@@ -287,18 +287,6 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
             {"server": ["trust"], "data": {**DATA, "server": {}}},
             "server.0.: trust .* it keeps none; write .*samples: 100",
         ),
-        (
-            {"server": ["zeno(f=1)"], "data": {**DATA, "server": {}}},
-            "server.0.: zeno reads samples .* server: {samples",
-        ),
-        (
-            {"server": ["mean"]},
-            "data.server.samples: no link of server reads .* these 40 would be lost",
-        ),
-        (
-            {"server": ["trust"], "client": {"lr": 0.1, "steps": [3] * 20}},
-            "client.steps: trust trains the server as one more client, .* write a single number",
-        ),
         ({"server": ["zeno(f=20)"]}, r"server.0..f: zeno needs at least 21 reporting clients"),
     ],
 )
@@ -325,34 +313,3 @@ def test_a_comparison_with_one_that_reads_them_keeps_them_from_all():
     nobody = design_of(read(SCENARIO | {"server": ["mean"]}), "mean,median").cells[0].scenario
     with numerics(nobody), pytest.raises(fedsim.ScenarioError, match="no link of server reads"):
         build(nobody)
-
-
-COMPANY = {
-    "scaffold": {"client": {"kind": "scaffold", "lr": 0.5, "batch": 16}},
-    "a pass at the global model": {
-        "client": {"kind": "mime", "lr": 0.5, "batch": 16},
-        "broadcast": ["cast"],
-    },
-    "shared leaves": {"method": "fedper", "model": {"kind": "mlp", "hidden": [8]}},
-    "old updates": {"schedule": {"kind": "fedbuff", "buffer": 4, "concurrency": 6}},
-    "nobody": {
-        "cohort": {"kind": "poisson", "rate": 0.15},
-        "evaluate": {"diagnostics": True, "every": 1},
-    },
-    "an attack that knows": {"wire": ["optimised"], "fleet": {"malicious": [3]}},
-}
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("case", COMPANY)
-@pytest.mark.parametrize(
-    "link", [RULES["trust"], {"kind": "zeno", "f": 1, "batch": 30}], ids=lambda link: link["kind"]
-)
-def test_they_stand_beside_everything(case, link):
-    sections = {"server": [link], **COMPANY[case]}
-    if "method" in sections:  # it brings its own rule
-        sections |= {"client": {**SCENARIO["client"], "kind": sections.pop("method")}}
-    result = fedsim.run({**SCENARIO, "data": {**DATA, "partition": "iid"}, **sections})
-    losses = result.rounds["test_loss"]
-    assert result.status == "done" and losses.notna().all() and losses.iloc[-1] < losses.iloc[0]

@@ -3,7 +3,6 @@
 import json
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,13 +12,12 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.engine.clock import REMEMBERED, Spans
-from fedsim.rules.nearest_values import mean_of_nearest
 from fedsim.scenario import read
 from fedsim.tools.bench.baselines import cohort, rivals
 from fedsim.tools.bench.codecs import PARAMETERS
 from fedsim.tools.bench.growth import AXES, CLASSES, FEATURES, SIZES, bench_growth
 from fedsim.tools.bench.plain_codecs import PLAIN, receiver
-from fedsim.tools.bench.plain_rules import NUMPY, _mean_of_nearest
+from fedsim.tools.bench.plain_rules import NUMPY
 from fedsim.tools.bench.rules import LINKS, bench_rules
 from fedsim.tools.bench.workload import bench, matmul_peak, step_flops
 
@@ -90,24 +88,6 @@ def test_rules_beside_numpy():
     assert len(records) == 2 * (len(LINKS) - 1) and all(record["seconds"] > 0 for record in records)
 
 
-def test_means_of_nearest_values_differ_from_numpy_where_the_last_and_the_next_tie():
-    """So Bulyan does: the one value stands as far below the centre as the other above it."""
-    rows, count = 80, 60
-    x = np.random.default_rng(1).normal(size=(rows, 2000)).astype(np.float32)
-    x = np.round(8 * x) / 8  # sums are exact, and values tie
-    centre = np.median(x, axis=0)
-    distances = np.sort(np.abs(x - centre), axis=0)
-    is_tie = distances[count - 1] == distances[count]
-
-    ours = mean_of_nearest(jnp.asarray(x), centre, jnp.ones(rows, bool), jnp.asarray(count))
-    difference = np.abs(np.asarray(ours) - _mean_of_nearest(x, centre, count))
-    differs = difference > 1e-6
-    assert differs.any()
-    assert not (differs & ~is_tie).any()
-    tied = (distances == distances[count - 1]).sum(0)
-    assert (difference <= 2 * tied * distances[count - 1] / count + 1e-6).all()
-
-
 # How far apart losses may be where few coordinates are drawn, or hashes are others than in NumPy.
 TOLERANCES = {"rand_k": 0.4, "diana": 0.4, "count_sketch": 0.6}
 
@@ -162,37 +142,6 @@ def test_what_a_process_remembers_of_its_compilations_has_a_bound():
         spans.add(second, second + 0.5)
     assert len(spans.recent) == REMEMBERED
     assert spans.total == 5 * REMEMBERED * 0.5
-
-
-def test_medians_of_several_measurements():
-    from fedsim.tools.bench.measure import _median
-
-    one = {
-        "how": "lanes",
-        "seconds": 3.0,
-        "least": 2.0,
-        "most": 9.0,
-        "compile_seconds": 1.0,
-        "peak_bytes": 5,
-        "none": None,
-    }
-    two = {
-        **one,
-        "seconds": 1.0,
-        "least": 1.0,
-        "most": 4.0,
-        "compile_seconds": 0.0,
-        "peak_bytes": 7,
-    }
-    three = {
-        **one,
-        "seconds": 2.0,
-        "least": 3.0,
-        "most": 5.0,
-        "compile_seconds": 0.0,
-        "peak_bytes": 7,
-    }
-    assert _median([one, two, three]) == {**one, "seconds": 2.0, "least": 1.0, "most": 9.0}
 
 
 @if_whole

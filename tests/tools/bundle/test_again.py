@@ -1,6 +1,5 @@
 """What equal runs have in common, as the README says; and what `verify` cannot check."""
 
-import json
 import re
 import shutil
 
@@ -13,7 +12,6 @@ import fedsim
 from fedsim.cli import cli
 from fedsim.report import derived
 from fedsim.runs import directory
-from fedsim.runs import verify as verification
 
 TINY = {
     "name": "tiny",
@@ -127,36 +125,6 @@ def test_errors_are_reported_even_if_something_is_missing(done):
     directory.write_record(out, {**record, "files": directory.hashes(out)})
     code, last, marks = verified(out)
     assert (code, marks) == (7, {"tables": "NOT"}) and last.endswith(WRONG)
-
-
-@pytest.mark.long
-def test_another_machine_counts_as_missing_not_as_wrong(done, monkeypatch):
-    out, study = done
-    here = verification.numerical
-    monkeypatch.setattr(verification, "numerical", lambda devices: {**here(devices), "jax": "9.9"})
-    code, last, marks = verified(out, "--data-root", study)
-    assert (code, marks) == (2, {"environment": "-- "})
-    assert "cannot be checked here: bits may differ" in last
-    shown = CliRunner().invoke(cli, ["verify", str(out), "--json"])
-    answer = json.loads(shown.stdout)
-    assert shown.exit_code == 2 and (answer["equal"], answer["wrong"]) == (False, False)
-    assert [check["possible"] for check in answer["checks"]] == [True] * 5 + [False]
-
-
-@pytest.mark.long
-def test_samples_from_python_count_as_missing_not_as_wrong(tmp_path):
-    x = np.random.default_rng(0).normal(size=(40, 3))
-    data = fedsim.Arrays(x, (x[:, 0] > 0).astype(int), np.arange(40) % 4)
-    fedsim.run({"name": "mine", "rounds": 1}, data=data, out=tmp_path / "mine")
-    result = fedsim.verify(tmp_path / "mine")
-    assert not result.equal and not result.wrong
-    assert [check.name for check in result.checks if not check.possible] == ["scenario"]
-    made = ["record", "files", "commits", "tables", "scenario"]
-    assert [check.name for check in result.checks] == made
-    assert verified(tmp_path / "mine")[0] == 2
-    wrong = fedsim.verify(tmp_path / "mine", data=data._replace(x=x + 1))
-    assert wrong.wrong and not wrong.equal
-    shutil.rmtree(tmp_path / "mine")
 
 
 def test_help_explains_the_exit_codes():
