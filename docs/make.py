@@ -65,6 +65,7 @@ TITLES = {  # family -> heading, and its position in a scenario
     "metric": ("Metrics", "`evaluate.metrics`"),
     "topology": ("Topologies", "`topology:`, in place of `server:` and `cohort:`"),
     "model": ("Models", "`model:`"),
+    "loss": ("Losses", "`model.loss`"),
     "adapter": ("Adapters", "`model.adapter`"),
 }
 OPTAX = ("optimizer", "schedule")  # families with optax's own kinds

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fedsim.compose import cohort as cohort
     from fedsim.compose import data_attack as data_attack
     from fedsim.compose import dataset as dataset
+    from fedsim.compose import loss as loss
     from fedsim.compose import method as method
     from fedsim.compose import model as model
     from fedsim.compose import optimizer as optimizer
@@ -74,6 +75,7 @@ _HOME = {
         "cohort",
         "data_attack",
         "dataset",
+        "loss",
         "method",
         "model",
         "optimizer",

@@ -20,7 +20,7 @@ from fedsim.scenario.sections import METRICS, Malicious
 from fedsim.types.client import POOLED
 
 # What a client method may need of samples and model, besides `solo` and `no KEY`.
-OF_SAMPLES = ("classes", "features", "labels")
+OF_SAMPLES = ("classes", "features", "labels", "softmax")
 
 # Hyper-parameters that decide how many rows a link needs.
 BOUNDS = ("f", "trim", "select", "neighbours")

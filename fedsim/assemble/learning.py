@@ -9,10 +9,10 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields, of_all
 from fedsim.assemble.hooks import check_link, check_training, shared_leaves, stack_shapes
 from fedsim.assemble.loading import AUGMENT
+from fedsim.assemble.losses import loss_of
 from fedsim.assemble.model import (
     activation_bytes,
     batch_widths,
-    loss_of,
     model_of,
     model_section,
     start_models,
@@ -28,7 +28,7 @@ from fedsim.assemble.programs import (
 from fedsim.assemble.wire import check_size, works_on_nothing
 from fedsim.data import Federation
 from fedsim.scenario.scenario import Scenario
-from fedsim.types import Client, Model
+from fedsim.types import Client, Loss, Model
 from fedsim.types.client import POOLED
 
 
@@ -49,8 +49,11 @@ def make_model(facts: Facts) -> None:
     client = UNKNOWN if facts.refused(*counts_models) else facts.maybe("at_server")
     rule = None if facts.rule is None else facts.rule.made
 
+    loss = _loss(facts, federation)
+    known_loss = None if loss is UNKNOWN else loss
+
     def make(*, local: bool, reads: list) -> Any:
-        make_model = partial(model_of, rule=rule, local=local)
+        make_model = partial(model_of, loss=known_loss, rule=rule, local=local)
         made = facts.attempt(make_model, scenario, federation, facts.supplied, reads=reads)
         if all_known(client) and client.model and facts.refused("model"):
             return UNKNOWN
@@ -61,9 +64,6 @@ def make_model(facts: Facts) -> None:
     numerics = scenario.spec.numerics
     if numerics.remat or numerics.compute is not None:
         local_model = make(local=True, reads=[("model",), ("numerics",)])
-    loss = facts.supplied.loss
-    if not loss:
-        loss = facts.attempt(loss_of, scenario, federation, reads=[("model",)])
     inputs = TrainingInputs(
         model=model,
         loss=loss,
@@ -76,7 +76,15 @@ def make_model(facts: Facts) -> None:
         ),
         local_model=None if local_model is model else local_model,
     )
-    facts.learn(model=model, local_model=local_model, training_inputs=inputs)
+    facts.learn(model=model, local_model=local_model, loss=loss, training_inputs=inputs)
+
+
+def _loss(facts: Facts, federation: Any) -> Any:
+    """What the model learns by: the user's own function, or the scenario's loss."""
+    supplied = facts.supplied.loss
+    if supplied is not None:
+        return supplied if isinstance(supplied, Loss) else Loss(supplied)
+    return facts.attempt(loss_of, facts.scenario, federation, reads=[("model",)])
 
 
 def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:

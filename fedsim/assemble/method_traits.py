@@ -11,6 +11,7 @@ from fedsim.types import Client, Shared
 from fedsim.types.client import POOLED
 
 KIND = ("client", "kind")
+CLIP = ("client", "clip")
 STATE = ("client", "optimizer_state")
 RESET = "write optimizer_state: reset"
 ROW = "a client remembers a row of its last round"
@@ -23,11 +24,13 @@ OF_SAMPLES = {
     "labels": ("classes", "one_label"),
     "classes": ("classes",),
     "features": ("features", "one_label"),
+    "softmax": ("softmax",),
 }
 SAYS = {
     "classes": "needs classes",
     "one_label": "is for samples with one label each",
     "features": "compares features",
+    "softmax": "changes or compares the softmax of outputs",
 }
 
 # Attributes of a client method that do not tell what it sends or remembers; `aux` is looked at.
@@ -171,6 +174,14 @@ def optimizer_voice(facts: Facts) -> Voice:
     needs = [Reason("one_model", text)]
     takes = [Reason("plain_steps", text)]
     return Voice(STATE, RESET, needs, takes)
+
+
+def clip_voice(facts: Facts) -> Voice:
+    """Gradients that are clipped in every local step."""
+    if facts.spec.client.clip is None:
+        return SILENT
+    text = "clip would cut the noise of gradients whose samples are clipped already"
+    return Voice(CLIP, "remove client.clip", [], [Reason("noised_gradients", text)])
 
 
 def leaves_voice(facts: Facts) -> Voice:

@@ -1,4 +1,4 @@
-"""A scenario's model, or a user's network: made for the samples, with loss and start values."""
+"""A scenario's model, or a user's network: made for the samples, with start values."""
 
 import contextlib
 import inspect
@@ -40,7 +40,7 @@ from fedsim.models.freezing import FROZEN, with_all_leaves, with_params
 from fedsim.models.modules import required_arguments
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS, ModelCommon
-from fedsim.types import Bank, Model, Rule
+from fedsim.types import Bank, Loss, Model, Rule
 
 Shape: Any = jax.ShapeDtypeStruct
 
@@ -63,38 +63,23 @@ def model_section(scenario: Scenario, federation: Federation) -> Any:
     return MODELS.validate("linear")
 
 
-def loss_of(scenario: Scenario, federation: Federation) -> str:
-    """Return the name of the loss; by default cross-entropy for classes, squared error for targets.
-
-    Raises:
-      ScenarioError: for cross-entropy without classes.
-    """
-    default = "cross_entropy" if federation.classes else "squared"
-    name = scenario.spec.model.loss or default
-    if name == "squared" and federation.per_token:
-        text = "squared is for one label a sample, and here every token has one"
-        raise scenario.error(("model", "loss"), f"{text}; write cross_entropy, or leave it out")
-    if name == "cross_entropy" and not federation.classes:
-        text = "cross_entropy is for classes, and these targets are numbers"
-        raise scenario.error(("model", "loss"), f"{text}; write squared, or leave it out")
-    return name
-
-
 def model_of(
     scenario: Scenario,
     federation: Federation,
     supplied: Supplied,
+    loss: Loss | None = None,
     rule: Rule | None = None,
     local: bool = False,
 ) -> Model:
     """Return the scenario's model for its samples, or the one that was supplied.
 
-    With a supplied loss, a model may have any outputs.
+    With a loss of the user's own, a model may have any outputs.
 
     Args:
       scenario: as read.
       federation: the samples.
       supplied: what a Python program passed in place of the scenario's model.
+      loss: what it learns by; None: it is not known.
       rule: of the server; it may decide which leaves are trained.
       local: as clients compute it while they train, by `numerics.compute` and `numerics.remat`.
 
@@ -110,7 +95,7 @@ def model_of(
     # A network of the user's own gets images as the user gave them.
     channels_first = supplied.model is not None and federation.channels_first
     shape = federation.given_shape if channels_first else federation.train.x.shape[1:]
-    fit = _fit_of(federation, shape, supplied.loss)
+    fit = _fit_of(federation, shape, loss)
     numerics = scenario.spec.numerics
     remat = local and numerics.remat
     if remat:
@@ -173,12 +158,14 @@ class _Fit(NamedTuple):
     tokens: Tokens | None  # what a model must know about samples that are tokens
 
 
-def _fit_of(federation: Federation, shape: tuple[int, ...], loss: Any) -> _Fit:
-    """What samples of a shape demand of a model; a supplied loss takes any outputs."""
+def _fit_of(federation: Federation, shape: tuple[int, ...], loss: Loss | None) -> _Fit:
+    """What samples of a shape demand of a model; a loss of the user's own takes any outputs."""
     outputs = federation.classes or int(np.prod(federation.train.y.shape[1:], dtype=int))
+    if loss is not None and loss.outputs is not None:
+        outputs = loss.outputs
 
     expects: dict[str, int] = {}
-    if loss is None:
+    if loss is None or loss.targets:
         expects["classes" if federation.classes else "targets"] = outputs
         if federation.per_token:
             expects["labels"] = shape[0]

@@ -12,25 +12,27 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from fedsim.assemble.fields import fields, first_answer
 from fedsim.assemble.links import factory_of, server_of
 from fedsim.assemble.rates import client_rate, counts_steps
 from fedsim.assemble.section_keys import HashableSection, hashable_sections
-from fedsim.clients import augmenting, carrying, mean_loss, tuning
+from fedsim.clients import augmenting, balancing, carrying, mean_loss, tuning
 from fedsim.compose import server_step, unique_names
 from fedsim.engine.lanes import Lanes, Private
 from fedsim.engine.memory import Memories
 from fedsim.engine.pipeline import Pipeline
 from fedsim.engine.sending import Sender
 from fedsim.engine.server import Server
-from fedsim.engine.task import LOSSES, task
+from fedsim.engine.task import task
 from fedsim.field import ServerParts, ServerSetting
+from fedsim.losses.weights import BY_CLIENT
 from fedsim.models import Tokens, as_model, reading
 from fedsim.models.computing import computing_in
 from fedsim.models.freezing import freezing
 from fedsim.models.modules import library_of
-from fedsim.types import Client, Model, RowStage, ServerLinks, Task
+from fedsim.types import Client, Loss, Model, RowStage, ServerLinks, Task
 
 MAX_CACHED = 64  # configurations of each kind
 
@@ -42,7 +44,7 @@ class TrainingInputs(NamedTuple):
     """What decides the program that trains, as a key."""
 
     model: Model
-    loss: Callable | str
+    loss: Loss
     classes: int
     client: HashableSection  # as `client_key` makes it
     augment: tuple[HashableSection, ...]
@@ -194,7 +196,7 @@ def training(inputs: TrainingInputs) -> Training:
     model = inputs.local_model or inputs.model
     classes = inputs.classes
     section = inputs.client.section
-    row_loss = LOSSES[inputs.loss] if isinstance(inputs.loss, str) else inputs.loss
+    loss = inputs.loss
     schedule = client_rate(section).schedule
 
     def rate(lr, step):
@@ -202,7 +204,8 @@ def training(inputs: TrainingInputs) -> Training:
             return lr
         return jnp.asarray(schedule(step.astype(lr.dtype)), lr.dtype)
 
-    plain_task = task(model, row_loss, factory_of(section.optimizer), rate, classes)
+    optimizer = _optimizer_of(section)
+    plain_task = task(model, loss, optimizer, rate, classes)
     client_task = plain_task
     if inputs.augment:
         client_task = plain_task._replace(augment=_augmentation(inputs.augment))
@@ -212,7 +215,7 @@ def training(inputs: TrainingInputs) -> Training:
 
     scored_task = client_task
     if inputs.local_model is not None:
-        of_model = task(inputs.model, row_loss, factory_of(section.optimizer), rate, classes)
+        of_model = task(inputs.model, loss, optimizer, rate, classes)
         scored_task = of_model._replace(augment=client_task.augment, width=client_task.width)
 
     return Training(
@@ -221,8 +224,28 @@ def training(inputs: TrainingInputs) -> Training:
         lanes=Lanes(method, client_task, _private_gradients(section)),
         probe=Lanes(_pass_of(method), plain_task),
         memories=Memories(method),
-        tuning=Lanes(tuning(method), client_task) if method.scored.tune_steps is not None else None,
+        tuning=None
+        if method.scored.tune_steps is None
+        else Lanes(_tuning(inputs, method), client_task),
     )
+
+
+def _tuning(inputs: TrainingInputs, method: Client) -> Client:
+    """The training before a score."""
+    return balancing(tuning(method)) if _balances(inputs) else tuning(method)
+
+
+def _optimizer_of(section: Any) -> Callable[[Any], optax.GradientTransformation]:
+    """What makes the optimiser of a client section for a learning rate, behind `clip`."""
+    plain = factory_of(section.optimizer)
+    clip = section.clip
+    if clip is None:
+        return plain
+    if clip.norm is not None:
+        clipping = optax.clip_by_global_norm(clip.norm)
+    else:
+        clipping = optax.clip(clip.value)
+    return lambda lr: optax.chain(clipping, plain(lr))
 
 
 def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
@@ -241,7 +264,12 @@ def _client_method(inputs: TrainingInputs, plain_task: Task) -> Client:
         change = fields()[name].client
         if key is not None and change is not None:
             method = change(method, key, inputs.model)
-    return method
+    return balancing(method) if _balances(inputs) else method
+
+
+def _balances(inputs: TrainingInputs) -> bool:
+    """Whether every client has weights of classes of its own."""
+    return inputs.loss.class_weights == BY_CLIENT
 
 
 def _feature_width(model: Model, shape: tuple[int, ...], dtype: str) -> int:

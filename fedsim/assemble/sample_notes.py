@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.assemble.losses import class_weight_notes
 from fedsim.data import Federation, scale_remark
 from fedsim.errors import shortened
 from fedsim.scenario.scenario import Scenario
 from fedsim.sources.remembered import TableColumn, columns_of_numbers
-from fedsim.sources.targets import is_one_hot
 
-FEW_CLASSES = 100  # up to which whole targets may be meant as classes
 MANY_CLASSES = 30  # above which whole numbers may be meant as targets
 
 
@@ -23,11 +22,10 @@ def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
     labels = []
     if federation.classes:
         labels = _label_warnings(federation) or _class_warnings(section, federation)
-    elif scenario.spec.model.loss is None:  # whoever names a loss has targets in mind
-        labels = _target_warnings(section, federation)
     columns = _column_warnings(section, federation)
     tests = _test_warnings(section, federation)
-    return [*federation.remarks, *unused, *tests, *labels, *columns, *scales]
+    weights = class_weight_notes(scenario, federation)
+    return [*federation.remarks, *unused, *tests, *labels, *weights, *columns, *scales]
 
 
 def column_remarks(columns: Sequence[TableColumn], section: Any) -> list[str]:
@@ -95,28 +93,6 @@ def _test_warnings(section: Any, f: Federation) -> list[str]:
         return []
     text = "no samples are held out to test on, as a fifth of a file would be"
     return [f"{text}; write data.test: 0.2, or 0 for none"]
-
-
-def _target_warnings(section: Any, f: Federation) -> list[str]:
-    """A line for targets that look like classes: 0.0, 1.0, 2.0 and so on, or one-hot rows."""
-    y = f.train.y
-    key = ", or data.task: classification" if hasattr(section, "task") else ""
-    if getattr(section, "task", None) == "regression":
-        return []
-    if is_one_hot(y):
-        predicted = f"so the model predicts {y.shape[1]} numbers"
-        remedy = f"give class numbers for classification (y.argmax(1)){key}"
-        return [f"targets look one-hot, {predicted}; {remedy}"]
-    if y.shape[1:] not in ((), (1,)):
-        return []
-    different = np.unique(y)  # sorted
-    first = different[0]
-    in_order = (different == first + np.arange(len(different))).all()
-    if 1 < len(different) <= FEW_CLASSES and first in (0, 1) and in_order:
-        values = f"targets are {first} to {different[-1]} without decimals"
-        remedy = f"if they are classes, write whole numbers (y.astype(int)){key}"
-        return [f"{values}, so the model predicts numbers; {remedy}"]
-    return []
 
 
 def _class_warnings(section: Any, f: Federation) -> list[str]:

@@ -33,3 +33,4 @@ from fedsim.clients.hooks import carrying as carrying
 from fedsim.clients.hooks import tuning as tuning
 from fedsim.clients.probe import mean_loss as mean_loss
 from fedsim.clients.schedules import by_name as by_name
+from fedsim.clients.weighing import balancing as balancing

@@ -42,5 +42,5 @@ def fedlc(tau: Annotated[float, Ge(0)] = 1.0) -> Client:
         gradient=gradient,
         step=hooks.step,
         finish=hooks.finish,
-        needs=frozenset({"labels"}),
+        needs=frozenset({"labels", "softmax"}),
     )

@@ -53,5 +53,5 @@ def fedlion(b1: Decay = 0.9, b2: Decay = 0.99) -> Client:
         finish=finish,
         aux=lambda task, params: {"m": tree.zeros_like(params)},
         reduce={"m": "mean"},
-        needs=frozenset({"no optimizer", "no optimizer_state"}),
+        needs=frozenset({"no optimizer", "no optimizer_state", "no clip"}),
     )

@@ -56,5 +56,5 @@ def fedntd(
         gradient=gradient,
         step=hooks.step,
         finish=hooks.finish,
-        needs=frozenset({"classes", "solo"}),
+        needs=frozenset({"classes", "softmax", "solo"}),
     )

@@ -42,5 +42,5 @@ def fedrs(alpha: Annotated[float, Ge(0)] = 0.5) -> Client:
         gradient=gradient,
         step=hooks.step,
         finish=hooks.finish,
-        needs=frozenset({"labels"}),
+        needs=frozenset({"labels", "softmax"}),
     )

@@ -40,6 +40,7 @@ from fedsim.compose.decorators import cohort as cohort
 from fedsim.compose.decorators import data_attack as data_attack
 from fedsim.compose.decorators import dataset as dataset
 from fedsim.compose.decorators import link as link
+from fedsim.compose.decorators import loss as loss
 from fedsim.compose.decorators import method as method
 from fedsim.compose.decorators import model as model
 from fedsim.compose.decorators import optimizer as optimizer

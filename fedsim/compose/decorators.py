@@ -166,6 +166,32 @@ def model(factory: F) -> F:
     return register("model", factory)
 
 
+def loss(factory: F) -> F:
+    """Decorator: your own loss, as a kind of `model.loss`.
+
+    Example::
+
+        @fedsim.loss
+        def log_cosh(scale: float = 1.0):
+            def of_rows(outputs, y):
+                errors = (outputs - y.reshape(outputs.shape)) / scale
+                return optax.losses.log_cosh(errors).sum(axis=1)
+
+            return of_rows
+
+    Args:
+      factory: `(hyper-parameters) -> f`, and `f(outputs, y) -> losses` `[B]`, one for each row of a
+        batch, of outputs `[B, ...]` and of labels or targets `[B, ...]`, in JAX. Or
+        `(hyper-parameters) -> fedsim.types.Loss(f)`, whose other entries say which targets it is
+        for, how many outputs the model has, and what they predict. For a single run,
+        `fedsim.run(..., loss=f)` is enough.
+
+    Returns:
+      The factory, unchanged.
+    """
+    return register("loss", factory)
+
+
 def cohort(factory: F) -> F:
     """Decorator: your own choice of a round's clients, as a kind of `cohort`.
 

@@ -73,6 +73,8 @@ class Federation(NamedTuple):
       validation_holders: rows of each client that are scored while the run lasts; None: none are.
       statistics: what became of each feature; None: features are as they were read.
       channels_first: whether images, which have their channels last, were read with them first.
+      class_counts: samples of each class `[C]` among those of all clients, as they were read; test
+        clients are left out where the ids of samples name the clients. Empty: regression.
       remarks: what the features were changed to, and what seems wrong: a line for each.
     """
 
@@ -96,6 +98,7 @@ class Federation(NamedTuple):
     validation_holders: Holders | None = None
     statistics: Statistics | None = None
     channels_first: bool = False
+    class_counts: np.ndarray | tuple[()] = ()
     remarks: tuple[str, ...] = ()
 
     @property
@@ -272,6 +275,10 @@ def federate(
         tests = parts_of(rows, sets.owner_test, len(parts.offsets) - 1)
         test_holders = Holders(tests.indices, tests.offsets)
 
+    counted = parts.indices
+    if by_id and held_out is not None:
+        counted = counted[~np.repeat(held_out, np.diff(parts.offsets))]
+
     return Federation(
         train=sets.train,
         test=sets.test,
@@ -286,9 +293,17 @@ def federate(
         vocabulary=sets.vocabulary,
         statistics=sets.statistics,
         channels_first=sets.channels_first,
+        class_counts=_class_counts(sets.train.y[counted], classes),
         remarks=sets.remarks,
         adapting=adapting,
     )
+
+
+def _class_counts(y: np.ndarray, classes: int) -> np.ndarray:
+    """Samples, or tokens, of each class `[C]`."""
+    if not classes:
+        return np.zeros(0, np.int64)
+    return np.bincount(y[y >= 0], minlength=classes)
 
 
 def with_client_validation(f: Federation, rng: np.random.Generator) -> Federation:

@@ -4,32 +4,11 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from fedsim import tree
 from fedsim.compose.shapes import ContractError
 from fedsim.sources.arrays import is_per_token
-from fedsim.types import Batch, Model, Task
-
-
-def cross_entropy(outputs, y):
-    """Return −log softmax(outputs)[y], natural logarithm.
-
-    Returns:
-      Losses `[B]`, or `[B, T]` where every token has a label.
-    """
-    return optax.softmax_cross_entropy_with_integer_labels(outputs, y)
-
-
-def squared(outputs, y):
-    """Return ½‖outputs − y‖² per row `[B]`; integer labels stand for their unit vectors."""
-    if jnp.issubdtype(y.dtype, jnp.integer):
-        y = jax.nn.one_hot(y, outputs.shape[-1], dtype=outputs.dtype)
-    difference = outputs.reshape(len(y), -1) - y.reshape(len(y), -1)
-    return 0.5 * jnp.sum(difference * difference, axis=1)
-
-
-LOSSES: dict[str, Callable] = {"cross_entropy": cross_entropy, "squared": squared}
+from fedsim.types import Batch, Loss, Model, Task
 
 
 def counted(mask, y):
@@ -62,7 +41,7 @@ def _masked_mean(losses, mask, y):
     return total / jnp.maximum(jnp.sum(mask), 1).astype(losses.dtype)
 
 
-def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, classes: int) -> Task:
+def task(model: Model, loss: Loss, optimizer: Callable, rate: Callable, classes: int) -> Task:
     """Return what a client works on.
 
     `value_and_grad` is of the mean loss over a batch's valid rows, or over their labelled tokens.
@@ -70,7 +49,7 @@ def task(model: Model, loss: Callable, optimizer: Callable, rate: Callable, clas
 
     Args:
       model: the network.
-      loss: (outputs, y) -> a loss per row, or per token.
+      loss: what the model learns by.
       optimizer: learning rate -> the client's optimiser.
       rate: (the round's learning rate, local step) -> the step's learning rate.
       classes: number of classes; 0: not a classification.

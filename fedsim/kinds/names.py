@@ -18,6 +18,7 @@ FAMILIES: dict[str, dict[str, Callable[..., Any]]] = {
         "data_attack",
         "augmentation",
         "model",
+        "loss",
         "adapter",
         "cohort",
         "client",

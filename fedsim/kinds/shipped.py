@@ -29,6 +29,7 @@ PACKAGES = (
     "codecs",
     "data",
     "fleet",
+    "losses",
     "models",
     "rules",
     "sources",

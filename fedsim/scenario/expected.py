@@ -25,6 +25,7 @@ SECTIONS_OF = {
     "data_attack": "data.attack",
     "augmentation": "data.augment",
     "model": "model",
+    "loss": "model.loss",
     "adapter": "model.adapter",
     "cohort": "cohort",
     "client": "client",

@@ -41,6 +41,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 SEEDS = "a list of integers from 0 to 4294967295, or an integer n for the first n seeds"
 MAX_SEEDS = 10_000
 
+LOSSES = AllowedKinds("loss")
 PARTITIONS = AllowedKinds("partition")
 LOCAL_OPTIMIZERS = AllowedKinds("optimizer", omit=("lr",))  # their learning rate is `client.lr`
 
@@ -98,6 +99,21 @@ class DataCommon:
     them."""
 
 
+class Clip(Section):
+    """`client.clip` as a mapping."""
+
+    norm: Annotated[float, Gt(0)] | None = None
+    """Largest norm of a gradient, over all trained leaves together; longer ones are scaled down."""
+    value: Annotated[float, Gt(0)] | None = None
+    """Largest absolute value of a number of a gradient; larger ones are cut off."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self):
+        if (self.norm is None) == (self.value is None):
+            raise ValueError("clip is by norm or by value; write one of them")
+        return self
+
+
 @extensible("client")
 class ClientCommon:
     """The keys of `client` that do not depend on its kind."""
@@ -143,6 +159,10 @@ class ClientCommon:
     only one)."""
     optimizer: Annotated[Any, LOCAL_OPTIMIZERS] = "sgd"
     """Any optax optimizer, with its hyper-parameters other than the learning rate."""
+    clip: Annotated[Annotated[float, Gt(0)] | Clip | None, ByForm()] = None
+    """Clip the gradient of every local step, as the optimizer takes it, corrections of the method
+    included: a number is the largest norm over all leaves together; or `{norm: 1}`, or `{value:
+    0.5}`, the largest absolute value of a number. By default gradients are as they are."""
     optimizer_state: Literal["reset", "carry"] = "reset"
     """Whether the optimizer starts afresh in each round, or continues from the client's last
     round."""
@@ -150,6 +170,12 @@ class ClientCommon:
     """Running statistics of a model that has them (batch normalisation): the mean of the clients'
     variances, or the variance of all their values together, which also counts how far the clients'
     means are apart."""
+
+    @model_validator(mode="after")
+    def _clip_as_mapping(self):
+        if isinstance(self.clip, int | float):
+            self.clip = Clip(norm=float(self.clip))
+        return self
 
     @model_validator(mode="after")
     def _steps_or_epochs(self):
@@ -175,7 +201,7 @@ class Weights(Section):
 class ModelCommon:
     """The keys of `model` that do not depend on its kind."""
 
-    loss: Literal["cross_entropy", "squared"] | None = None
+    loss: Annotated[Annotated[Any, LOSSES] | None, ByForm()] = None
     """Loss of a sample; by default cross-entropy for classes, squared error for targets."""
     freeze: list[Annotated[str, MinLen(1)]] | None = None
     """Leaves that keep their start values: nobody trains, sends or stores them. By their full names

@@ -46,6 +46,7 @@ from fedsim.types.task import MERGED_BYTES as MERGED_BYTES
 from fedsim.types.task import Adapter as Adapter
 from fedsim.types.task import Batch as Batch
 from fedsim.types.task import Forward as Forward
+from fedsim.types.task import Loss as Loss
 from fedsim.types.task import Model as Model
 from fedsim.types.task import Objective as Objective
 from fedsim.types.task import PerSample as PerSample

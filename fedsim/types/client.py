@@ -250,7 +250,8 @@ class Client(NamedTuple):
       reduce: how every key of `aux` is reduced.
       probe: a pass at the global model before training; the mean of its `delta` is then
         shared["aux"]["probe"].
-      needs: which of `labels`, `classes` and `features` the method needs; `solo`, where a step
+      needs: which of `labels`, `classes`, `features` and `softmax`, outputs that are its logits,
+        the method needs; `solo`, where a step
         passes twice through the model, so that its bits may depend on other runs that train at the
         same time; and `no KEY` for a key that all clients have and this method does not use.
       phases: the parts of a client's round in order, where it has more than one or takes several

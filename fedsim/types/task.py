@@ -122,13 +122,49 @@ class PerSample(Protocol):
     ) -> tuple[tuple[Float[Array, " B"], Tree], Tree]: ...
 
 
+def as_they_are(outputs: Array) -> Array:
+    """Return outputs that are what the model predicts."""
+    return outputs
+
+
+class Loss(NamedTuple):
+    """What a model learns by.
+
+    Attributes:
+      of: (outputs `[B, ...]`, y `[B, ...]`) -> the loss of each row `[B]`, or of each token
+        `[B, T]`. It sees a row alone, whatever the others of the batch are, so that the loss of a
+        batch is the mean of its rows'.
+      targets: what it is for: `classes`; `tokens`, a class for each; `numbers`; `sets` of labels, a
+        0 or 1 for each. Empty: whatever samples have.
+      outputs: numbers that the model returns for a sample; None: one for each class, or as many as
+        a target has.
+      predicts: outputs -> what is predicted of targets that are numbers, by which they are scored.
+      probabilities: whether the softmax of outputs is meant as the probabilities of classes.
+      fault: (targets `[n, ...]`, a NumPy array) -> what is wrong with them; empty: nothing.
+      class_weights: how much a sample counts by its class, `[C]`; or `balanced`, by the samples of
+        all clients; or `balanced_by_client`, by those of each while it trains.
+    """
+
+    of: Callable[[Array, Array], Float[Array, " B"]]
+    targets: frozenset[str] = frozenset()
+    outputs: int | None = None
+    predicts: Callable[[Array], Array] = as_they_are
+    probabilities: bool = False
+    fault: Callable[[Any], str] | None = None
+    class_weights: tuple[float, ...] | str | None = None
+
+    def __call__(self, outputs: Array, y: Array) -> Float[Array, " B"]:
+        """Return the loss of each row, or token."""
+        return self.of(outputs, y)
+
+
 class Task(NamedTuple):
     """What there is to learn and with what: the static half of every client hook."""
 
     value_and_grad: ValueAndGrad
     per_sample: PerSample
     apply: Forward
-    loss: Callable[[Array, Array], Float[Array, " B"]]  # (outputs, y) -> loss per row
+    loss: Loss
     # learning rate -> the client's optimiser
     optimizer: Callable[[Array], optax.GradientTransformation]
     # (learning rate of the round, local step) -> learning rate of the step

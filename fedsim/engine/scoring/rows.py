@@ -17,7 +17,7 @@ from fedsim.engine.scoring.sets import Stack
 from fedsim.engine.task import counted, per_label
 from fedsim.engine.threads import in_threads, jit_for_threads
 from fedsim.sources.arrays import is_per_token
-from fedsim.types import Shared, Task
+from fedsim.types import Loss, Shared, Task
 
 MAX_CACHED = 64  # compiled programs of a kind
 
@@ -59,8 +59,8 @@ class Scoring(NamedTuple):
     """How the rows of a batch are scored: by a plain forward pass, without a gradient."""
 
     forward: Callable  # a model's `apply`
-    loss: Callable[[Array, Array], Array]  # (outputs, y) -> a loss per row, or per token
-    labelled: bool  # whether y are labels; else targets
+    loss: Loss
+    labelled: bool  # whether y are classes; else targets
     keeps_outputs: bool = False  # whether the model's outputs are among the scores
 
     def score(self, variables: Any, x: Array, y: Array) -> dict[str, Array]:
@@ -75,8 +75,11 @@ class Scoring(NamedTuple):
         if is_per_token(y):
             has_label = counted(jnp.ones(len(y), bool), y)
             losses = jnp.sum(jnp.where(has_label, losses, 0), axis=1)
-        kept = {OUTPUTS: outputs} if self.keeps_outputs else {}
-        return {"loss": losses, **row_metrics(outputs, y, self.labelled), **kept}
+        predicted = outputs if self.labelled else self.loss.predicts(outputs)
+        kept = {OUTPUTS: predicted} if self.keeps_outputs else {}
+        if "sets" in self.loss.targets:
+            return {"loss": losses, "hit": share_of_hits(outputs, y), **kept}
+        return {"loss": losses, **row_metrics(predicted, y, self.labelled), **kept}
 
     def score_stack(self, variables: Any, x: Array, y: Array) -> dict[str, Array]:
         """Return the scores of a stack of batches `[n, E]`, batch after batch, as `score`."""
@@ -112,6 +115,17 @@ def row_metrics(outputs: Array, y: Array, labelled: bool) -> dict[str, Array]:
         "squares": jnp.sum(difference * difference, axis=1),
         "distance": jnp.sum(jnp.abs(difference), axis=1),
     }
+
+
+def share_of_hits(outputs: Array, y: Array) -> Array:
+    """Return for how many of its labels each row's output has the right sign, as a share `[E]`.
+
+    Args:
+      outputs: logits of the labels `[E, ...]`.
+      y: a 0 or 1 for each `[E, ...]`.
+    """
+    hits = (outputs.reshape(len(y), -1) > 0) == (y.reshape(len(y), -1) > 0)
+    return hits.mean(axis=1)
 
 
 def scores(

@@ -105,7 +105,7 @@ def fedem(components: Annotated[int, Ge(1), Le(1000)] = 3) -> Client:
         travel=Travel(shares=shares),
         scored=Scored(personal_model),
         model=lambda model, x: mixture(model, components=components),
-        needs=frozenset({"classes"}),
+        needs=frozenset({"classes", "softmax"}),
     )
 
 

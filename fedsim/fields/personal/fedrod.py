@@ -84,6 +84,6 @@ def fedrod(personal: list[str] | None = None) -> Client:
         gradient=gradient,
         step=step,
         finish=finish,
-        needs=frozenset({"labels", "solo"}),
+        needs=frozenset({"labels", "softmax", "solo"}),
         scored=Scored(personal_model),
     )

@@ -66,7 +66,7 @@ def knn_per(
 
     return sgd()._replace(
         scored=Scored(hooks.shared_model, predict=predict),
-        needs=frozenset({"classes", "features"}),
+        needs=frozenset({"classes", "features", "softmax"}),
     )
 
 
