@@ -14,14 +14,14 @@ from fedsim.assemble.samples import (
     partition_problem,
     partition_section,
     require_count,
-    share_of_test_clients,
     share_of_test_samples,
+    test_clients,
 )
 from fedsim.assemble.skews import with_skews
 from fedsim.data import Arrays, Federation, Parts, Pool, Samples, Sets, federate
 from fedsim.data.federation import with_client_validation
 from fedsim.data.partition import even_sizes, offsets_of
-from fedsim.data.splits import drawn_clients
+from fedsim.data.splits import clients_to_test
 from fedsim.errors import OutOfMemoryError, PartitionError
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION, TOKENIZER
@@ -112,8 +112,8 @@ def federations_from(scenario: Scenario, partitioned: PartitionedSamples) -> dic
     test_sets: dict[bytes, Samples] = {}  # by their rows: seeds may hold out the same samples
     for seed, parts in partitioned.parts.items():
         held_out = None
-        if share_of_test_clients(section):
-            held_out = sets.held_out if by_id else _drawn_clients(scenario, parts)
+        if test_clients(section):
+            held_out = sets.held_out if by_id else _test_clients(scenario, parts)
             assert held_out is not None
             rows = np.sort(parts.indices[np.repeat(held_out, np.diff(parts.offsets))])
             key = rows.tobytes()
@@ -138,12 +138,13 @@ def federations_from(scenario: Scenario, partitioned: PartitionedSamples) -> dic
     return federations
 
 
-def _drawn_clients(scenario: Scenario, parts: Parts) -> np.ndarray:
+def _test_clients(scenario: Scenario, parts: Parts) -> np.ndarray:
     """The clients that never train `[N]`."""
     section = scenario.spec.data
     has_samples = np.diff(parts.offsets) > 0
     try:
-        return drawn_clients(has_samples, section.test.clients, section.seed)
+        names = range(len(has_samples)) if parts.names is None else parts.names
+        return clients_to_test(has_samples, section.test.clients, section.seed, names)
     except PartitionError as error:
         raise partition_problem(scenario, error) from None
 
@@ -189,9 +190,7 @@ def resolved_data(scenario: Scenario, data: Arrays | None, federation: Federatio
     resolved = {
         "clients": federation.N,
         "partition": partition.model_copy(update=resolved_file(scenario, PARTITION)),
-        "test": section.test
-        if share_of_test_clients(section)
-        else share_of_test_samples(section, data),
+        "test": section.test if test_clients(section) else share_of_test_samples(section, data),
     }
     if data is None:
         resolved |= resolved_file(scenario, DATA)

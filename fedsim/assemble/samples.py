@@ -11,7 +11,9 @@ from fedsim.assemble.fields import fields
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory_of_clients
 from fedsim.data import Arrays, Sets, prepare
+from fedsim.data.completion import Completion
 from fedsim.data.partition import column_of
+from fedsim.data.splits import HeldOut
 from fedsim.errors import DataError, PartitionError, ScenarioError
 from fedsim.scenario.named_files import DATA, TOKENIZER
 from fedsim.scenario.scenario import Scenario
@@ -20,6 +22,8 @@ from fedsim.sources import is_frame, of_frame
 from fedsim.sources.arrays import is_per_token
 from fedsim.sources.image_sets import ImageSets, image_sets
 from fedsim.sources.tokenizer import Tokenizer, tokenizer
+
+NO_CLIENTS = "client needs the clients that the samples name, partition: natural; write all"
 
 
 def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, int]:
@@ -64,7 +68,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
 
     sets = sets._replace(
         channels_first=images.channels_first,
-        remarks=tuple(images.remarks),
+        remarks=(*arrays.remarks, *images.remarks),
     )
     if by_id:
         text = "leave it out, or choose a partition"
@@ -145,17 +149,19 @@ def _prepared(
         ids = np.asarray(column_of(arrays.columns or {}, column))
         arrays = arrays._replace(client=ids, client_test=None)
     _require_one_test(section, arrays, by_id)
+    completes = {key: getattr(section, key) for key in Completion._fields if hasattr(section, key)}
+    if completes.get("statistics") == "client" and not by_id:
+        raise PartitionError(NO_CLIENTS, "statistics")
     return prepare(
         arrays,
         test=test,
-        test_clients=share_of_test_clients(section) if by_id else 0.0,
+        test_clients=test_clients(section) if by_id else 0.0,
         seed=section.seed,
         dtype=dtype,
         validation=section.validation,
         server=sum(field.held_back(section) for field in fields().values()),
-        missing=getattr(section, "missing", "refuse"),
-        standardize=getattr(section, "standardize", False),
         task=getattr(section, "task", None),
+        **completes,
     )
 
 
@@ -168,7 +174,7 @@ def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
     brings_test = arrays.y_test is not None and np.size(arrays.y_test) > 0
     if not brings_test:
         return
-    if share_of_test_clients(section):
+    if test_clients(section):
         text = "the samples bring a test set of their own"
         reason = "clients that never train would be another"
         raise PartitionError(f"{text}, and {reason}; remove it", "test")
@@ -226,13 +232,13 @@ def share_of_test_samples(section: Any, data: Any) -> float:
     Of samples that a Python program passed, none are taken unless the scenario asks for it.
     """
     asked = data is None or "test" in section.model_fields_set
-    if not asked or share_of_test_clients(section):
+    if not asked or test_clients(section):
         return 0.0
     return section.test
 
 
-def share_of_test_clients(section: Any) -> float:
-    """Return the share of the clients that never train; 0 where `test` is a share of samples."""
+def test_clients(section: Any) -> HeldOut:
+    """Return the clients that never train, a share or names; 0 where `test` is one of samples."""
     return getattr(section.test, "clients", 0.0)
 
 

@@ -47,6 +47,7 @@ def check_command(
     from fedsim.assemble.forecast import forecast, one_batch
     from fedsim.assemble.memory import allocations
     from fedsim.cli import console
+    from fedsim.runs.holdout import with_holdout
     from fedsim.runs.refusals import CompareOverrides, refuse
 
     section = scenario.spec.compare
@@ -56,6 +57,7 @@ def check_command(
         tune=arguments["tune"] or None,
         baselines=arguments["baselines"],
     )
+    scenario, overrides = with_holdout(scenario, overrides)
     cells = None
     if section.methods or any(overrides):
         cells = refuse(scenario, device, overrides)

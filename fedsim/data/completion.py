@@ -1,5 +1,6 @@
 """Features without blanks and on one scale, by statistics of the training samples."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,17 +19,23 @@ class Completion(NamedTuple):
 
     Attributes:
       missing: what happens to features that are NaN: `refuse`; `drop` their samples; or fill in the
-        `mean` or the `median` of the training samples.
+        `mean` or the `median` of the training samples, or a `constant`.
       standardize: whether features are brought to one scale, by mean and standard deviation.
+      statistics: whose samples the statistics are of: of `all` clients, or of the `client` itself.
+      indicators: whether a further feature says of each with blanks where it is blank.
+      fill: the constant.
     """
 
     missing: str = "refuse"
     standardize: bool = False
+    statistics: str = "all"
+    indicators: bool = False
+    fill: float = 0.0
 
     @property
     def fills(self) -> bool:
         """Whether blanks are filled in."""
-        return self.missing in ("mean", "median")
+        return self.missing in ("mean", "median", "constant")
 
     @property
     def changes_features(self) -> bool:
@@ -39,12 +46,25 @@ class Completion(NamedTuple):
 class Statistics(NamedTuple):
     """What becomes of each feature: (x, or `fill` if it is blank) less `centre`, times `factor`.
 
-    All arrays are `[F]`; `fill` is NaN where blanks stay blank.
+    Attributes:
+      fill: `[F]`; or `[N + 1, F]` of each client and, last, of all; NaN where blanks stay blank.
+      centre: as `fill`.
+      factor: as `fill`.
+      indicators: features, by number, for which a further one says where they are blank `[I]`.
     """
 
     fill: np.ndarray
     centre: np.ndarray
     factor: np.ndarray
+    indicators: np.ndarray = np.zeros(0, np.int64)
+
+    def of(self, clients: Any) -> "Statistics":
+        """Return those of a client (−1: of all), or of the client of every row `[n]`."""
+        if self.fill.ndim == 1:
+            return self
+        return self._replace(
+            fill=self.fill[clients], centre=self.centre[clients], factor=self.factor[clients]
+        )
 
 
 def without_blanks(arrays: Arrays) -> Arrays:
@@ -106,23 +126,65 @@ def as_numbers(arrays: Arrays) -> Arrays:
     return arrays._replace(x=x, x_test=x_test, scale=1.0)
 
 
-def completed(arrays: Arrays, statistics: Statistics, dtype: np.dtype) -> Arrays:
+def completed(
+    arrays: Arrays,
+    statistics: Statistics,
+    dtype: np.dtype,
+    owner: np.ndarray | None = None,
+    owner_test: np.ndarray | None = None,
+) -> Arrays:
     """Fill blanks in and bring features to one scale, by statistics of the training samples.
 
     Args:
       arrays: the samples, checked, in float64.
-      statistics: as `statistics_of` returns them.
+      statistics: as `statistics_of` returns them, or `statistics_of_clients`.
       dtype: float type of the result, features and targets.
+      owner: the client of every row `[n]`, for statistics of each client.
+      owner_test: the client of every test row.
     """
-    x = completed_features(arrays.x, statistics, dtype)
+    x = completed_features(arrays.x, statistics, dtype, owner)
     x_test = None
     if arrays.x_test is not None:
-        x_test = completed_features(arrays.x_test, statistics, dtype)
+        x_test = completed_features(arrays.x_test, statistics, dtype, owner_test)
+    if len(statistics.indicators) and arrays.features is not None:
+        blank = [f"{arrays.features[j]} is blank" for j in statistics.indicators]
+        arrays = arrays._replace(features=(*arrays.features, *blank))
     return validate(arrays._replace(x=x, x_test=x_test), dtype)[0]
 
 
+def statistics_of_clients(
+    x: np.ndarray, rows: Sequence[np.ndarray], overall: Statistics, completion: Completion
+) -> Statistics:
+    """Return the statistics of each client and, last, of all.
+
+    Where a client has no number of a feature, they are those of all.
+
+    Args:
+      x: features `[n, ...]`, NaN where blank.
+      rows: the rows of each client that its statistics are of.
+      overall: the statistics of all clients.
+      completion: what is done to features.
+    """
+    # A feature of 0 and 1 among all clients stays as it is, also where a client has one of them.
+    stays = (overall.centre == 0) & (overall.factor == 1)
+    shape = (len(rows) + 1, len(overall.fill))
+    fill, centre, factor = (np.broadcast_to(part, shape).copy() for part in overall[:3])
+    flat = x.reshape(len(x), -1)
+    for client, own in enumerate(rows):
+        known = np.flatnonzero(~np.isnan(flat[own]).all(axis=0))
+        part = statistics_of(flat[:, known], own, completion, None, stays[known])
+        fill[client, known] = part.fill
+        centre[client, known] = part.centre
+        factor[client, known] = part.factor
+    return Statistics(fill, centre, factor, overall.indicators)
+
+
 def statistics_of(
-    x: np.ndarray, train: np.ndarray, completion: Completion, names: tuple[str, ...] | None
+    x: np.ndarray,
+    train: np.ndarray,
+    completion: Completion,
+    names: tuple[str, ...] | None,
+    stays: np.ndarray | None = None,
 ) -> Statistics:
     """Return statistics of the training samples, over the numbers that are not blank.
 
@@ -134,6 +196,7 @@ def statistics_of(
       train: rows of the training samples.
       completion: what is done to features.
       names: names of the features, for errors.
+      stays: features that stay on their scale `[F]`; None: those of 0 and 1.
 
     Raises:
       DataError: for features without a number among the training samples.
@@ -151,11 +214,11 @@ def statistics_of(
             blank.append(j)
             continue
         if completion.fills:
-            fill[j] = np.median(known) if completion.missing == "median" else known.mean()
+            fill[j] = _filling(known, completion)
 
         constant = known.min() == known.max()
         binary = np.isin(known, (0, 1)).all() and not constant
-        if not completion.standardize or binary:
+        if not completion.standardize or (binary if stays is None else stays[j]):
             continue
         centre[j] = known.mean()
         deviation = known.std()
@@ -169,17 +232,42 @@ def statistics_of(
     return Statistics(fill, centre, factor)
 
 
-def completed_features(x: Any, statistics: Statistics, dtype: np.dtype) -> np.ndarray:
-    """Return features `[n, ...]` without blanks and on one scale, computed in float64."""
-    done = np.empty(x.shape, dtype)
+def _filling(known: np.ndarray, completion: Completion) -> float:
+    """What is put in place of a feature's blanks, given its other values among the samples."""
+    if completion.missing == "constant":
+        return completion.fill
+    return float(np.median(known) if completion.missing == "median" else known.mean())
+
+
+def completed_features(
+    x: Any, statistics: Statistics, dtype: np.dtype, owner: np.ndarray | None = None
+) -> np.ndarray:
+    """Return features `[n, ...]` without blanks and on one scale, computed in float64.
+
+    Indicators follow, of features `[n, F]` that have some. The owner of every row `[n]` says which
+    client's statistics are taken, where each client has its own.
+    """
+    indicators = statistics.indicators
+    shape = (len(x), x.shape[1] + len(indicators)) if len(indicators) else x.shape
+    done = np.empty(shape, dtype)
     with np.errstate(over="ignore"):
         for first in range(0, len(x), ROWS):
-            part = np.asarray(x[first : first + ROWS], np.float64)
+            rows = slice(first, first + ROWS)
+            part = np.asarray(x[rows], np.float64)
             flat = part.reshape(len(part), -1)  # [rows, F]
-            filled = np.where(np.isnan(flat), statistics.fill, flat)
-            scaled = (filled - statistics.centre) * statistics.factor
-            done[first : first + ROWS] = scaled.reshape(part.shape)
+            of_rows = statistics.of(-1 if owner is None else owner[rows])
+            filled = np.where(np.isnan(flat), of_rows.fill, flat)
+            scaled = (filled - of_rows.centre) * of_rows.factor
+            if len(indicators):
+                done[rows] = np.concatenate([scaled, np.isnan(flat[:, indicators])], axis=1)
+            else:
+                done[rows] = scaled.reshape(part.shape)
     return done
+
+
+def blank_features(x: np.ndarray) -> np.ndarray:
+    """Return the numbers of the features `[n, F]` with blanks, in order."""
+    return np.flatnonzero(np.isnan(x).any(axis=0))
 
 
 def feature_name(j: int, names: tuple[str, ...] | None) -> str:

@@ -1,6 +1,6 @@
 """What clients do not get: the test set, the validation set, and the server's own samples."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +10,13 @@ from fedsim.data.completion import (
     Completion,
     Statistics,
     as_numbers,
+    blank_features,
     completed,
     statistics_of,
+    statistics_of_clients,
     without_blanks,
 )
-from fedsim.errors import DataError, PartitionError
+from fedsim.errors import DataError, PartitionError, near_miss
 from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, validate
 from fedsim.sources.cells import Task
 from fedsim.sources.ids import number_ids
@@ -27,6 +29,10 @@ TEST = 1
 VALIDATION = 2
 SERVER = 3
 TEST_CLIENTS = 4
+
+MAX_NAMED = 8  # clients that an error lists
+
+HeldOut = float | Sequence[str | int]  # a share of the clients, or their names
 
 
 class Samples(NamedTuple):
@@ -119,14 +125,13 @@ def prepare(
     arrays: Arrays,
     *,
     test: float,
-    test_clients: float = 0.0,
+    test_clients: HeldOut = 0.0,
     seed: int,
     dtype: np.dtype,
     validation: float = 0.0,
     server: int = 0,
-    missing: str = "refuse",
-    standardize: bool = False,
     task: Task = None,
+    **completes: Any,
 ) -> tuple[Sets, int]:
     """Check the samples and set apart what clients do not get -> (sets, classes).
 
@@ -134,29 +139,27 @@ def prepare(
       arrays: the samples.
       test: share of the samples in the test set, stratified by label; ignored if the samples bring
         a test set.
-      test_clients: share of the clients, by the samples' ids, that never train. Nothing that is
-        drawn or computed from the training samples looks at theirs, which stay among the training
-        rows.
+      test_clients: share of the clients, by the samples' ids, that never train, or their ids.
+        Nothing that is drawn or computed from the training samples looks at theirs, which stay
+        among the training rows; but statistics of each client are, of such a client, of its own.
       seed: seed of all these splits, which do not depend on the run's seed.
       dtype: float type of the features.
       validation: share of the other samples in the validation set, stratified by label.
       server: samples of the rest that the server gets, stratified by label.
-      missing: what happens to features that are NaN: `refuse`; `drop` their samples; or fill in the
-        `mean` or the `median` of the samples that clients get.
-      standardize: whether features are brought to one scale, by mean and standard deviation of the
-        samples that clients get.
       task: whether labels are classes or numbers; None: as their type says.
+      **completes: what is done to features, by statistics of the samples that clients get: the
+        fields of `Completion`.
 
     Raises:
       DataError: for samples that cannot be learned from.
       PartitionError: if nothing is left to train on.
     """
-    completion = Completion(missing, standardize)
+    completion = Completion(**completes)
     arrays = with_task(without_objects(arrays), task)
 
     # Names, and faults that can be seen without statistics.
     arrays = arrays._replace(scale=1.0 if arrays.scale is None else float(arrays.scale))
-    if missing == "drop":
+    if completion.missing == "drop":
         arrays = without_blanks(arrays)
     arrays, labels = encode_labels(arrays)
     features = None if arrays.features is None else tuple(arrays.features)
@@ -173,15 +176,16 @@ def prepare(
     held_out_rows = None
     if test_clients and owner is not None:
         present = np.bincount(owner, minlength=len(owners.ids)) > 0
-        held_out = drawn_clients(present, test_clients, seed)
+        held_out = clients_to_test(present, test_clients, seed, owners.ids)
         held_out_rows = held_out[owner]
     sizes = SplitSizes(test, validation, server)
     rows = _split(arrays, classes, sizes, seed, held_out_rows)
 
     statistics = None
     if completion.changes_features:
-        statistics = statistics_of(arrays.x, rows.train, completion, features)
-        arrays = completed(arrays, statistics, dtype)
+        statistics = _statistics(arrays, rows.train, completion, owners, held_out_rows)
+        arrays = completed(arrays, statistics, dtype, owner, owners.owner_test)
+        features = None if arrays.features is None else tuple(arrays.features)
 
     # Clients that never train keep their rows.
     if held_out is not None:
@@ -210,6 +214,29 @@ def prepare(
     if len(rows.train) < len(arrays.y):
         sets = _restricted(sets, rows.train)
     return sets, classes
+
+
+def _statistics(
+    arrays: Arrays,
+    train: np.ndarray,
+    completion: Completion,
+    owners: "Owners",
+    held_out_rows: np.ndarray | None,
+) -> Statistics:
+    """The statistics by which features are filled in and brought to one scale."""
+    x = np.asarray(arrays.x)
+    features = None if arrays.features is None else tuple(arrays.features)
+    statistics = statistics_of(x, train, completion, features)
+    if completion.indicators and x.ndim == 2:
+        statistics = statistics._replace(indicators=blank_features(x))
+    if completion.statistics == "all" or owners.owner is None:
+        return statistics
+    counted = np.zeros(len(x), bool)
+    counted[train] = True
+    if held_out_rows is not None:
+        counted |= held_out_rows
+    own = [np.flatnonzero(counted & (owners.owner == client)) for client in range(len(owners.ids))]
+    return statistics_of_clients(x, own, statistics, completion)
 
 
 def _table_of(arrays: Arrays) -> tuple[TableColumn, ...] | None:
@@ -265,6 +292,35 @@ def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
     drawn = np.zeros(len(present), bool)
     drawn[candidates[: min(wanted, count - 1)]] = True
     return drawn
+
+
+def clients_to_test(
+    present: np.ndarray, chosen: HeldOut, seed: int, names: Sequence[Any]
+) -> np.ndarray:
+    """Return the clients that never train `[N]`.
+
+    Args:
+      present: clients that have samples `[N]`.
+      chosen: a share of these clients, which is drawn, or their names.
+      seed: seed of the draw.
+      names: what the clients are called.
+
+    Raises:
+      PartitionError: for names that no client with samples has, and if nobody is left to train.
+    """
+    if isinstance(chosen, float):
+        return drawn_clients(present, chosen, seed)
+    numbers = {str(name): number for number, name in enumerate(names) if present[number]}
+    held_out = np.zeros(len(present), bool)
+    for name in map(str, chosen):
+        if name not in numbers:
+            there = ", ".join(list(numbers)[:MAX_NAMED])
+            hint = near_miss(name, numbers) or f"there are {there}"
+            raise PartitionError(f"no client {name[:40]!a}; {hint}", "test.clients")
+        held_out[numbers[name]] = True
+    if held_out[present].all():
+        raise PartitionError("names all clients, and none would be left to train", "test.clients")
+    return held_out
 
 
 def _owners(arrays: Arrays) -> Owners:

@@ -47,7 +47,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     else:
         variables = with_frozen(run.result.shared, run.frozen)
 
-    x = like_training(x, run.plan.federation)
+    x = like_training(x, run.plan.federation, client)
     parts = []
     for first in range(0, len(x), ROWS):
         rows = x[first : first + ROWS]
@@ -58,8 +58,14 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def like_training(x: Any, f: Federation) -> np.ndarray:
-    """Return samples in the type and on the scale of the training samples."""
+def like_training(x: Any, f: Federation, client: int | None = None) -> np.ndarray:
+    """Return samples in the type and on the scale of the training samples.
+
+    Args:
+      x: the samples, as they were read.
+      f: the federation.
+      client: whose samples they are, where each client has statistics of its own.
+    """
     names = f.names
     if is_frame(x):
         if names.table is None:
@@ -73,8 +79,9 @@ def like_training(x: Any, f: Federation) -> np.ndarray:
     expected = f.train.x
     if f.channels_first and x.shape[1:] == f.given_shape:
         x = np.moveaxis(x, 1, -1)
-    if x.shape[1:] != expected.shape[1:] or x.ndim != expected.ndim:
-        shape = ", ".join(["n", *map(str, expected.shape[1:])])
+    given_shape = _shape_as_read(f)
+    if x.shape[1:] != given_shape:
+        shape = ", ".join(["n", *map(str, given_shape)])
         raise ValueError(f"x: samples of the scenario are [{shape}]; found {list(x.shape)}")
 
     if not len(x):
@@ -84,7 +91,8 @@ def like_training(x: Any, f: Federation) -> np.ndarray:
     if x.dtype.kind not in ("iu" if whole else "fiub"):
         raise ValueError(f"x: samples of the scenario are {expected.dtype}; found {x.dtype}")
     if f.statistics is not None:
-        x = completed_features(x, f.statistics, expected.dtype)
+        own = f.statistics.of(-1 if client is None else client)
+        x = completed_features(x, own, expected.dtype)
     _require_finite(x, names.features)
 
     if x.dtype == np.uint8 and x.ndim > 2 and not whole and x.max() > 1 >= np.max(expected):
@@ -96,6 +104,14 @@ def like_training(x: Any, f: Federation) -> np.ndarray:
         largest = f.vocabulary - 1 if f.vocabulary else np.iinfo(expected.dtype).max
         raise ValueError(f"x: values of the scenario are 0 to {largest}; found {x[beyond][0]}")
     return converted
+
+
+def _shape_as_read(f: Federation) -> tuple[int, ...]:
+    """The shape of a sample before indicators of blanks are added."""
+    shape = f.train.x.shape[1:]
+    if f.statistics is None or not len(f.statistics.indicators):
+        return shape
+    return (shape[0] - len(f.statistics.indicators),)
 
 
 def _require_finite(x: np.ndarray, names: tuple[str, ...] | None) -> None:

@@ -31,6 +31,7 @@ from fedsim.runs.executor import (
 )
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.given import Given
+from fedsim.runs.holdout import with_holdout
 from fedsim.runs.logs import log_opener
 from fedsim.runs.record import record_of_comparison
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
@@ -210,6 +211,7 @@ def _read_design(
 ) -> Design:
     """Read the grid, or refuse it with everything that is wrong with its cells."""
     checked = read_checked(scenario, edits, data_roots, device, overrides, given)
+    checked, overrides = with_holdout(checked, overrides, given)
     try:
         return design_of(checked, *overrides)
     except ScenarioError:

@@ -70,7 +70,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     edits = [edit.removeprefix("data.") for edit in edits]
     section = {"kind": kind, "path": _path_in_scenario(path)}
     summary = _summary(section, edits)
-    guessed = _guessed_keys(summary, edits)
+    guessed = _guessed_keys(summary, edits, os.path.isdir(path))
     section |= guessed
 
     problems: list[str] = []
@@ -79,7 +79,11 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         scenario, arrays, has_blanks = _read_samples(section, edits)
         images = images_of(scenario.spec.data, arrays, are_supplied=False)
         counted = describe_arrays(images.arrays)
-        about_samples = [*images.remarks, *_about_samples(arrays, scenario.spec.data)]
+        about_samples = [
+            *arrays.remarks,
+            *images.remarks,
+            *_about_samples(arrays, scenario.spec.data),
+        ]
     except DataError as error:
         if summary is None:
             raise
@@ -118,7 +122,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
 
 def _about_samples(arrays: Any, section: Any) -> list[str]:
     """What was decided about the target, and columns that may be no features."""
-    notes = []
+    notes = list(arrays.remarks)
     y = np.asarray(arrays.y)
     if arrays.table is not None and section.task is None and arrays.labels is None:
         if y.dtype.kind in "iu":
@@ -156,7 +160,7 @@ def _path_in_scenario(path: str) -> str:
     return os.path.normpath(path) if relative.startswith("..") else relative
 
 
-def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, Any]:
+def _guessed_keys(summary: Summary | None, edits: Iterable[str], is_folder: bool) -> dict[str, Any]:
     """Keys of the section that are guessed, without those that the user gives."""
     if summary is None:
         return {}
@@ -164,6 +168,8 @@ def _guessed_keys(summary: Summary | None, edits: Iterable[str]) -> dict[str, An
     ids = {column["name"] for column in summary.columns if column["distinct"] == summary.rows}
     names = [column["name"] for column in summary.columns]
     guessed: dict[str, Any] = {**guess_columns(names, ids)}
+    if is_folder:
+        guessed.pop("client", None)  # the files
     if summary.decimal_comma:
         guessed["decimal"] = ","
     dates = [column["name"] for column in summary.columns if column["type"] == "dates"]

@@ -20,6 +20,8 @@ from fedsim.types.client import ALONE
 
 Refusal = ScenarioError | DataError
 
+ONE_RUN = "each is a run for every client; write fedsim compare, or data.holdout=null"
+
 
 class CompareOverrides(NamedTuple):
     """Arguments of `fedsim.compare` that replace keys of `compare:`; None: as in the scenario."""
@@ -56,9 +58,12 @@ def read_checked(
       ScenarioError: with every problem.
     """
     try:
-        return read(given.beside(source), edits, method, data_roots=data_roots)
+        scenario = read(given.beside(source), edits, method, data_roots=data_roots)
     except ScenarioError as error:
         raise with_later_problems(error, device, overrides, given) from None
+    if overrides is None and scenario.spec.data.holdout is not None:
+        raise scenario.error(("data", "holdout"), ONE_RUN)
+    return scenario
 
 
 def with_later_problems(

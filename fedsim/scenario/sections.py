@@ -49,8 +49,11 @@ LOCAL_OPTIMIZERS = AllowedKinds("optimizer", omit=("lr",))  # their learning rat
 class TestClients(Section):
     """`data.test` as a mapping."""
 
-    clients: Annotated[float, Gt(0), Lt(1)]
-    """Share of the clients with samples that never train; their samples are the test set."""
+    clients: Annotated[
+        Annotated[float, Gt(0), Lt(1)] | Annotated[list[str | int], MinLen(1)], ByForm()
+    ]
+    """Clients that never train, by their names, or the share of those with samples; their samples
+    are the test set."""
 
 
 class TokenizerFile(Section):
@@ -82,9 +85,13 @@ class DataCommon:
     where a model is scored."""
     test: Annotated[ShareBelowOne | TestClients, ByForm()] = 0.2
     """Share of the samples to test on, stratified by label; data that come with a test set keep it.
-    Or `{clients: 0.2}`: a share of the clients with samples, drawn by `data.seed`, never trains;
+    Or `{clients: 0.2}`: a share of the clients with samples, drawn by `data.seed`, never trains, or
+    `{clients: [NAME, ...]}`: those of these names;
     their samples are the test set, and their own scores are over all of their samples. With
     `client_test` they are over that share, and methods that train before a score use the others."""
+    holdout: Literal["each"] | None = None
+    """With `each`, a comparison holds every client out in turn: it varies `data.test` over
+    `{clients: [NAME]}`."""
     validation: ShareBelowOne = 0.0
     """Share of the training samples that no client gets, stratified by label, for choosing
     hyper-parameters."""

@@ -7,6 +7,7 @@ from fedsim.sources.arrays import is_per_token as is_per_token
 from fedsim.sources.bundled import breast_cancer as breast_cancer
 from fedsim.sources.bundled import diabetes as diabetes
 from fedsim.sources.bundled import digits as digits
+from fedsim.sources.bundled import heart_disease as heart_disease
 from fedsim.sources.bundled import iris as iris
 from fedsim.sources.bundled import supplied as supplied
 from fedsim.sources.bundled import wine as wine

@@ -45,6 +45,7 @@ class Arrays(NamedTuple):
       features: optional names of the columns of x `[n, F]`.
       columns: optional further columns `[n]` by name, for partitions.
       table: of a table, its columns as they were read, which `Result.predict` looks up by name.
+      remarks: what a user should know of how they were read, a line for each.
 
     >>> import fedsim
     >>> ids = np.array(["b", "a", "b", "a"])
@@ -66,6 +67,7 @@ class Arrays(NamedTuple):
     features: Sequence[str] | None = None
     columns: Mapping[str, np.ndarray] | None = None
     table: Sequence[TableColumn] | None = None
+    remarks: Sequence[str] = ()
 
 
 class Names(NamedTuple):

@@ -9,7 +9,8 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import Task
-from fedsim.sources.columns import Dates, Missing
+from fedsim.sources.columns import Dates, Missing, Statistics, of_frame
+from fedsim.sources.delimited import Dialect, table_of
 from fedsim.sources.files import Name
 from fedsim.sources.image_sets import ChannelAxis
 
@@ -88,11 +89,53 @@ def diabetes(standardize: bool = True) -> Arrays:
 
 
 @dataset
+def heart_disease(
+    missing: Missing = "mean",
+    standardize: bool = True,
+    statistics: Statistics = "all",
+    indicators: bool = False,
+    fill: float = 0.0,
+    drop: list[str] = [],  # noqa: B006 (read, never changed)
+) -> Arrays:
+    """920 real patients of four hospitals, heart disease or none; bundled, works offline.
+
+    The hospitals are the clients: Cleveland (303), Hungary (294), Switzerland (123) and VA Long
+    Beach (200). 13 columns; texts become a feature for each category. `slope`, `ca` and `thal` are
+    mostly missing outside Cleveland, and a cholesterol of 0 (all of Switzerland) was not measured:
+    values are as they are in the file. The class is 1, `disease`, where the diagnosis is 1 to 4,
+    else 0, `healthy`. With `{drop: [slope, ca, thal], missing: drop}` there are the 740 patients
+    (303, 261, 46, 130) of Fed-Heart-Disease in FLamby (du Terrail et al. 2022, arXiv:2210.04620).
+
+    Args:
+      missing: as in `csv`.
+      standardize: as in `csv`.
+      statistics: as in `csv`.
+      indicators: as in `csv`.
+      fill: as in `csv`.
+      drop: columns that are left out.
+
+    References:
+      Janosi, Steinbrunn, Pfisterer, Detrano 1988, Heart Disease, UCI Machine Learning Repository,
+      doi:10.24432/C52P4X, CC BY 4.0. Detrano et al. 1989, International application of a new
+      probability algorithm for the diagnosis of coronary artery disease, American Journal of
+      Cardiology 64.
+    """
+    del standardize, statistics, indicators, fill
+    frame = table_of("\n".join(_lines("heart_disease")), Dialect(","), "num")
+    frame["num"] = np.where(frame["num"] == "0", "0", "1")
+    arrays = of_frame(frame, "num", "dataset", missing, drop=drop)
+    return arrays._replace(labels=("healthy", "disease"), remarks=())
+
+
+@dataset
 def supplied(
     target: Name = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    statistics: Statistics = "all",
+    indicators: bool = False,
+    fill: float = 0.0,
     dates: Dates = None,
     task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
@@ -109,6 +152,9 @@ def supplied(
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, NaN in arrays; as in `csv`.
       standardize: as in `csv`.
+      statistics: as in `csv`.
+      indicators: as in `csv`.
+      fill: as in `csv`.
       dates: as in `csv`.
       task: as in `csv`; of arrays, too.
       drop: columns that are left out.
@@ -118,7 +164,20 @@ def supplied(
     Raises:
       DataError: always on the command line, since a scenario file holds no samples.
     """
-    del target, client, missing, standardize, dates, task, drop, columns, channel_axis
+    del (
+        target,
+        client,
+        missing,
+        standardize,
+        statistics,
+        indicators,
+        fill,
+        dates,
+        task,
+        drop,
+        columns,
+        channel_axis,
+    )
     raise DataError(
         "data.kind: supplied: these samples came from a Python program; "
         "pass them as fedsim.run(..., data=)"
@@ -140,7 +199,7 @@ def _classification(name: str) -> Arrays:
 def _lines(name: str) -> list[str]:
     """The lines of a file in `samples`, plain or gzipped.
 
-    The files come from scikit-learn; its licence is in the folder.
+    Their sources and licences are in the folder.
     """
     folder = files("fedsim.sources") / "samples"
     packed = folder / f"{name}.csv.gz"

@@ -1,7 +1,8 @@
 """Tables, as pandas has them -> `Arrays`: roles of columns, one-hot features, blanks."""
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,8 +33,11 @@ from fedsim.sources.remembered import (
     remark_on_texts,
 )
 
-Missing = Literal["refuse", "mean", "median", "drop"]
+Missing = Literal["refuse", "mean", "median", "constant", "drop"]
+Statistics = Literal["all", "client"]
 Dates = Literal["ordinal"] | None
+IDS = re.compile(r"id|.+[_ ]id", re.IGNORECASE)  # names of columns that say which row it is
+LEFT_OUT = "is left out, as the id that its name says; call it otherwise to make it a feature"
 
 
 class Roles(NamedTuple):
@@ -44,6 +48,7 @@ class Roles(NamedTuple):
     client: int | None
     features: list[int]
     extra: list[int]  # columns for partitions
+    ids: list[int]  # columns that are left out, as ids by their names
 
 
 class Reading(NamedTuple):
@@ -103,7 +108,9 @@ def assign_roles(
             problems.append(f"drop: column {name[:40]!a} is the {role}")
 
     used = (target, client, *drop, *columns)
-    features = [column for column, name in enumerate(names) if name not in used]
+    unused = [column for column, name in enumerate(names) if name not in used]
+    ids = [column for column in unused if IDS.fullmatch(names[column])]
+    features = [column for column in unused if column not in ids]
     if not features and not problems:
         problems.append(f"no feature columns besides {target[:40]!a}")
     if problems:
@@ -114,6 +121,7 @@ def assign_roles(
         client=None if client is None else names.index(client),
         features=features,
         extra=[names.index(name) for name in dict.fromkeys(columns)],
+        ids=ids,
     )
 
 
@@ -128,6 +136,7 @@ def of_frame(
     columns: Sequence[str] = (),
     parse: Parser = parse_number,
     row_numbers: Sequence[int] | None = None,
+    row_name: Callable[[int], str] = "row {}".format,
 ) -> Arrays:
     """Return the samples of a pandas DataFrame, one for each row; its index does not count.
 
@@ -136,8 +145,9 @@ def of_frame(
     read as text. In the target, whole numbers are classes and floats are regression targets (whole
     floats next to blanks are classes: pandas has no other way to hold them).
 
-    With `mean` and `median`, blanks among numbers stay NaN: their replacements are statistics of
-    the training samples. Blanks in a column of text become a category of their own then.
+    With `mean`, `median` and `constant`, blanks among numbers stay NaN: they are filled in when the
+    training samples are known. Blanks in a column of text become a category of their own then.
+    Columns called `id`, or with a name that ends in `_id`, are left out, with a remark.
 
     Args:
       frame: the DataFrame.
@@ -149,7 +159,8 @@ def of_frame(
       drop: columns that are left out.
       columns: columns for partitions, which are not features.
       parse: makes numbers of cells that are texts.
-      row_numbers: what errors call the rows; None: they are counted from 0.
+      row_numbers: the numbers of the rows; None: they are counted from 0.
+      row_name: what errors call the row of a number.
 
     Raises:
       DataError: with a line for everything that is wrong, naming rows and columns.
@@ -158,7 +169,7 @@ def of_frame(
     roles = assign_roles(names, target, client, drop, columns)
     if not len(frame):
         raise DataError("no samples")
-    faults = Faults(names)
+    faults = Faults(names, row_name)
     rows = range(len(frame)) if row_numbers is None else row_numbers
 
     def column_of(position: int, cells: Cells) -> Column:
@@ -208,6 +219,7 @@ def of_frame(
         features=tuple(title for column in used for title in column.titles),
         columns=extra,
         table=tuple(described),
+        remarks=tuple(f"column {names[position][:40]!a} {LEFT_OUT}" for position in roles.ids),
     )
 
 

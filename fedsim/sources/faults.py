@@ -1,6 +1,6 @@
 """Problems of a table: all of them at once, in the order of rows and columns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fedsim.errors import DataError
 
@@ -13,6 +13,7 @@ class Faults:
 
     Args:
       names: the names of all columns, in order.
+      row_name: what the row of a number is called.
 
     Attributes:
       count: the number of problems.
@@ -20,8 +21,9 @@ class Faults:
       columns: column -> its number of problems, and row number and text of the first.
     """
 
-    def __init__(self, names: Sequence[str]):
+    def __init__(self, names: Sequence[str], row_name: Callable[[int], str] = "row {}".format):
         self.names = names
+        self.row_name = row_name
         self.count = 0
         self.first: list[tuple[int, int, str]] = []
         self.columns: dict[int, tuple[int, int, str]] = {}
@@ -70,5 +72,5 @@ class Faults:
         return lines
 
     def _line(self, number: int, column: int, fault: str) -> str:
-        row = "" if number == WHOLE_COLUMN else f"row {number}, "
+        row = "" if number == WHOLE_COLUMN else f"{self.row_name(number)}, "
         return f"{row}column {self.names[column][:40]!a}: {fault}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fedsim.errors import DataError
 from fedsim.sources.cifar import CIFAR10, CIFAR100
+from fedsim.sources.client_tables import TABLE
 from fedsim.sources.files import opened
 from fedsim.sources.folders import folder_files
 from fedsim.sources.idx import FILE as IDX
@@ -188,6 +189,7 @@ FORMATS = (
     Format("tff_hdf5", "FILE.h5", _named(r"[^/]*\.(h5|hdf5)"), reads_file=True, reads_folder=True),
     Format("leaf", "train/*.json with users and user_data", _is_leaf, reads_folder=True),
     Format("imagefolder", "CLASS/IMAGE.png", _named(IMAGES), reads_folder=True),
+    Format("csv", "CLIENT.csv ...", _named(TABLE.pattern), reads_folder=True),
 )
 FOLDER_OF_TEXTS = (
     "is a folder of texts; write them into one table, a row per text, such as texts.csv with the "

@@ -18,6 +18,8 @@ from fedsim.sources.cells import (
 from fedsim.sources.faults import MAX_LISTED, Faults
 from fedsim.sources.remembered import BLANK_CATEGORY, TableColumn
 
+TRUTH_VALUES = ("True", "False")
+
 
 def is_frame(x: Any) -> bool:
     """Whether samples are a DataFrame, whose columns have names."""
@@ -73,7 +75,9 @@ def _numbers(values: Any, column: TableColumn, position: int, faults: Faults) ->
 
 def _one_hot(values: Any, column: TableColumn, position: int, faults: Faults) -> np.ndarray:
     """A column of text as a feature for each of its categories `[n, categories]`."""
-    cells = np.array([cell.strip() for cell in texts_of(values)])
+    # pandas reads TRUE as a truth value, which it writes as True.
+    written = {text.title(): text for text in column.categories if text.title() in TRUTH_VALUES}
+    cells = np.array([written.get(cell.strip(), cell.strip()) for cell in texts_of(values)])
     blank = np.isin(cells, list(BLANK))
     if BLANK_CATEGORY in column.categories:
         cells = np.where(blank, BLANK_CATEGORY, cells)

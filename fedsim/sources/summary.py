@@ -1,6 +1,7 @@
 """The columns of a table, whether samples can be made of it or not: counts for each column."""
 
 import math
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedsim.sources.cells import (
     parse_date,
     parser_of,
 )
+from fedsim.sources.client_tables import client_tables
 from fedsim.sources.dates import date_of
 from fedsim.sources.delimited import PARSERS, POINT, Dialect, table_in
 from fedsim.sources.files import opened
@@ -58,14 +60,7 @@ def summary_of(
     """
     if kind not in ("csv", "parquet", "xlsx"):
         return None
-    note = ""
-    with opened(path) as file:
-        if kind == "csv":
-            frame = table_in(file, Dialect(delimiter, decimal), target="")
-        elif kind == "xlsx":
-            frame, note = sheet_in(file, sheet)
-        else:
-            frame = _flat_parquet(file)
+    frame, note = _table(kind, path, Dialect(delimiter, decimal), sheet)
 
     columns = []
     has_commas = False
@@ -80,6 +75,17 @@ def summary_of(
         kind = _kind(values, parser, is_date)
         columns.append({"name": name, "type": kind, "blanks": blanks, **_range(values, kind)})
     return Summary(columns, len(frame), has_commas, note)
+
+
+def _table(kind: str, path: str, dialect: Dialect, sheet: int | str) -> tuple[Any, str]:
+    """The table in a file or a folder, and a sentence about the file."""
+    if os.path.isdir(path):
+        return client_tables(path, None, dialect, target="").frame, ""
+    with opened(path) as file:
+        if kind == "xlsx":
+            return sheet_in(file, sheet)
+        frame = table_in(file, dialect, target="") if kind == "csv" else _flat_parquet(file)
+        return frame, ""
 
 
 def _flat_parquet(file: Any) -> Any:

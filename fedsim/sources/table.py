@@ -1,5 +1,6 @@
 """Tables in files: the kinds `csv`, `parquet` and `xlsx`."""
 
+import os
 from typing import Annotated, Any, BinaryIO, Literal
 
 from annotated_types import Ge
@@ -9,10 +10,13 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import parquet_in, require_pyarrow
 from fedsim.sources.cells import Task
-from fedsim.sources.columns import Dates, Missing, assign_roles, of_frame
+from fedsim.sources.client_tables import CLIENT, client_tables, require_present
+from fedsim.sources.columns import Dates, Missing, Statistics, assign_roles, of_frame
 from fedsim.sources.delimited import PARSERS, Dialect, table_in
 from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.workbook import require_no_errors, sheet_in
+
+CLIENT_OF_FOLDER = "client: in a folder, the client of a row is its file; remove client"
 
 
 @dataset
@@ -22,6 +26,9 @@ def csv(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    statistics: Statistics = "all",
+    indicators: bool = False,
+    fill: float = 0.0,
     dates: Dates = None,
     task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
@@ -46,19 +53,29 @@ def csv(
 
     Blanks are empty cells, `NA`, `N/A`, `NaN`, `nan`, `null`, `NULL` and `?`, and those that a
     short row lacks. Spaces around cells and names are ignored. All problems of cells are reported
-    at once; the header is row 1.
+    at once; the header is row 1. Columns called `id`, and names that end in `_id`, are left out,
+    which is said.
+
+    A folder has a table for each client, which is called as its file is; the partition is then
+    `natural`. Columns and categories are those of all tables; cells of a column that one lacks are
+    blank there, which is said.
 
     Args:
-      path: the file, in the scenario's folder, the working directory or a `--data-root`; files
-        elsewhere are not read.
+      path: the file, or a folder of such files, in the scenario's folder, the working directory or
+        a `--data-root`; files elsewhere are not read.
       target: the column of the labels.
       client: the column of the client ids; left out: `client`, if there is such a column. Tables
         show the ids.
       missing: blanks are refused; or replaced by the column's `mean` or `median` over the training
-        samples (in a column of text a blank is a category); or their samples are dropped. A blank
-        label is refused except with `drop`.
+        samples, or by the `constant` number `fill` (in a column of text a blank is a category); or
+        their samples are dropped. A blank label is refused except with `drop`.
       standardize: subtract each feature's mean and divide by its standard deviation, both over the
         training samples; features that are 0 or 1 stay, constant ones become 0.
+      statistics: whose training samples means, medians and deviations are taken over: of `all`
+        clients, or of the `client` itself, which the samples have to name. A client that never
+        trains takes its own rows. Where a client has no number, those of all clients are taken.
+      indicators: a further feature for each column of numbers with blanks, 1 where it is blank.
+      fill: what `constant` puts in place of blanks.
       dates: columns of dates are refused, or, with `ordinal`, features.
       task: what the target is, whatever its numbers look like: `classification`, with whole numbers
         as classes, or `regression`.
@@ -74,10 +91,24 @@ def csv(
     Raises:
       DataError: naming the file, rows and columns, if it is not such a table.
     """
-    del standardize  # done by `prepare`, which knows the training samples
+    del standardize, statistics, indicators, fill  # for `prepare`, which knows the training samples
+    parse = PARSERS[decimal]
+    dialect = Dialect(delimiter, decimal)
+    if os.path.isdir(path):
+        if client is not None:
+            raise DataError(f"{path}: {CLIENT_OF_FOLDER}")
+        tables = client_tables(path, sha256, dialect, target)
+        try:
+            roles = assign_roles(list(tables.frame.columns), target, CLIENT, drop, columns)
+            features = [roles.names[position] for position in roles.features]
+            remarks = require_present(tables, missing, features)
+            keys = (target, CLIENT, missing, dates, task, drop, columns, parse)
+            arrays = of_frame(tables.frame, *keys, row_name=tables.row_name)
+        except DataError as error:
+            raise error.with_prefix(path) from None
+        return arrays._replace(remarks=(*remarks, *arrays.remarks))
     with opened(path, sha256) as file:
-        frame = table_in(file, Dialect(delimiter, decimal), target)
-        parse = PARSERS[decimal]
+        frame = table_in(file, dialect, target)
         return of_frame(
             frame, target, client, missing, dates, task, drop, columns, parse, frame.index
         )
@@ -90,6 +121,9 @@ def parquet(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    statistics: Statistics = "all",
+    indicators: bool = False,
+    fill: float = 0.0,
     dates: Dates = None,
     task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
@@ -110,6 +144,9 @@ def parquet(
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
+      statistics: as in `csv`.
+      indicators: as in `csv`.
+      fill: as in `csv`.
       dates: as in `csv`.
       task: as in `csv`.
       drop: columns that are left out.
@@ -119,7 +156,7 @@ def parquet(
     Raises:
       DataError: naming the file, rows (from 0) and columns, if it is not such a table.
     """
-    del standardize
+    del standardize, statistics, indicators, fill
     require_pyarrow("parquet")
     with opened(path, sha256) as file:
         frame = _read_parquet(file, drop)
@@ -133,6 +170,9 @@ def xlsx(
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
+    statistics: Statistics = "all",
+    indicators: bool = False,
+    fill: float = 0.0,
     dates: Dates = None,
     task: Task = None,
     drop: list[str] = [],  # noqa: B006 (read, never changed)
@@ -162,6 +202,9 @@ def xlsx(
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
+      statistics: as in `csv`.
+      indicators: as in `csv`.
+      fill: as in `csv`.
       dates: as in `csv`.
       task: as in `csv`.
       drop: columns that are left out.
@@ -172,7 +215,7 @@ def xlsx(
     Raises:
       DataError: naming the file, rows and columns, if it is not such a table.
     """
-    del standardize
+    del standardize, statistics, indicators, fill
     with opened(path, sha256) as file:
         frame, about_others = sheet_in(file, sheet)
         require_no_errors(frame.drop(columns=drop, errors="ignore"))

@@ -494,7 +494,7 @@ def remarks_on(form: str, frame: pd.DataFrame, folder, **keys) -> list[str]:
 
 
 SUSPECT = {
-    "id": (
+    "number": (
         np.random.default_rng(0).permutation(40) + 500,
         "has another whole number in each of 40",
     ),

@@ -1,0 +1,160 @@
+"""A folder with a table for each client: one table of all of them, whose columns are the union."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedsim.errors import DataError
+from fedsim.sources.delimited import Dialect, table_in
+from fedsim.sources.files import opened
+from fedsim.sources.folders import folder_files
+
+CLIENT = "client"  # the column with the names of the files
+TABLE = re.compile(r"(?P<client>[^/]+)\.(csv|tsv)(\.gz)?", re.IGNORECASE)
+
+
+class ClientTables(NamedTuple):
+    """The tables of all clients, one below the other.
+
+    Attributes:
+      frame: their rows, cells as texts, with the column `client`; cells of columns that a client's
+        table does not have are blank.
+      files: the names of the files, in the order of the rows.
+      firsts: where the rows of each file begin.
+      rows: the number of every row in its file, as a spreadsheet counts.
+      absent: the columns that each file lacks, of those that others have.
+    """
+
+    frame: Any
+    files: list[str]
+    firsts: list[int]
+    rows: np.ndarray
+    absent: dict[str, list[str]]
+
+    def row_name(self, row: int) -> str:
+        """Return what a row, counted from 0, is called: its file, and its number there."""
+        return f"{self.files[bisect_right(self.firsts, row) - 1]}, row {self.rows[row]}"
+
+
+def client_tables(path: str, sha256: str | None, dialect: Dialect, target: str) -> ClientTables:
+    """Read the tables of a folder; each is a client, which is called as the file is.
+
+    A column `client` that they have holds the names of the files then.
+
+    Args:
+      path: the folder. Other files in it are ignored, and so are its subfolders.
+      sha256: the expected hash of all its files; None: any.
+      dialect: how the tables are written; with the delimiter `auto`, each by itself.
+      target: a column that each should have.
+
+    Raises:
+      DataError: for a folder without tables, two of one client, tables without rows, without the
+        target, or without a column that another has, naming the file.
+    """
+    with folder_files(path, sha256) as files:
+        frames = {}
+        for name, client in _clients(files).items():
+            try:
+                frames[name] = _table(files[name], dialect, target).assign(**{CLIENT: client})
+            except DataError as error:
+                # The folder is named in front of all errors.
+                lines = [line.removeprefix(f"{files[name]}: ") for line in error.lines]
+                raise DataError(*(f"{name}: {line}" for line in lines)) from None
+        _require_common(frames, target)
+        return _joined(frames)
+
+
+def require_present(tables: ClientTables, missing: str, features: Collection[str]) -> list[str]:
+    """Return a line for each file that lacks features which others have.
+
+    Args:
+      tables: the tables.
+      missing: what happens to blanks.
+      features: the columns that are features.
+
+    Raises:
+      DataError: with a line for each file, where its rows would be refused or dropped.
+    """
+    remarks = []
+    problems = []
+    for name, absent in tables.absent.items():
+        lacking = [column for column in absent if column in features]
+        if not lacking:
+            continue
+        remark = f"{_lacks(name, lacking)}, which others have: blank there"
+        remarks.append(remark)
+        reason = ", and missing: drop would leave none of its rows" if missing == "drop" else ""
+        remedy = f"write missing: mean, or drop: [{', '.join(lacking)[:80]}]"
+        problems.append(f"{remark}{reason}; {remedy}")
+    if problems and missing in ("refuse", "drop"):
+        raise DataError(*problems)
+    return remarks
+
+
+def _table(path: Path, dialect: Dialect, target: str) -> Any:
+    """The table of a client as a DataFrame of texts, whose index numbers the rows."""
+    with opened(str(path)) as file:
+        frame = table_in(file, dialect, target)
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        text = f"two columns are called {repeated[0][:40]!a}; give each its own name"
+        raise DataError(text)
+    if not len(frame):
+        raise DataError("no samples")
+    return frame
+
+
+def _joined(frames: dict[str, Any]) -> ClientTables:
+    """The tables one below the other."""
+    import pandas as pd
+
+    columns = list(dict.fromkeys(column for frame in frames.values() for column in frame.columns))
+    absent = {
+        name: [column for column in columns if column not in frame.columns]
+        for name, frame in frames.items()
+    }
+    sizes = [len(frame) for frame in frames.values()]
+    return ClientTables(
+        frame=pd.concat(frames.values(), ignore_index=True)[columns].fillna(""),
+        files=list(frames),
+        firsts=(np.cumsum(sizes) - sizes).tolist(),
+        rows=np.concatenate([frame.index for frame in frames.values()]),
+        absent=absent,
+    )
+
+
+def _clients(names: Iterable[str]) -> dict[str, str]:
+    """The tables at the top of a folder: name -> client."""
+    matches = {name: TABLE.fullmatch(name) for name in names if not name.startswith(".")}
+    clients = {name: match["client"] for name, match in matches.items() if match is not None}
+    if not clients:
+        raise DataError("holds no FILE.csv; expected a table for each client")
+    first: dict[str, str] = {}
+    for name, client in clients.items():
+        if client in first:
+            raise DataError(f"{first[client]} and {name}: two files of one client; rename one")
+        first[client] = name
+    return clients
+
+
+def _require_common(tables: dict[str, Any], target: str) -> None:
+    """Refuse tables without the target, and a table with no further column that others have."""
+    columns = {name: set(frame.columns) - {CLIENT} for name, frame in tables.items()}
+    for name, own in columns.items():
+        others = [other for other in columns if other != name]
+        shared = own & set().union(*(columns[other] for other in others))
+        if others and not shared - {target}:
+            text = "have no feature in common; a folder holds tables with the same columns"
+            raise DataError(f"{name} and {others[0]} {text}")
+    lacking = [name for name, own in columns.items() if target not in own]
+    if 0 < len(lacking) < len(columns):  # of a name that is nowhere, a similar one is said later
+        raise DataError(*(f"{_lacks(name, [target])}, the target" for name in lacking))
+
+
+def _lacks(name: str, columns: list[str]) -> str:
+    noun = "column" if len(columns) == 1 else "columns"
+    return f"{name}: no {noun} {', '.join(ascii(column[:40]) for column in columns[:6])}"

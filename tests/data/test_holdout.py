@@ -1,0 +1,86 @@
+"""Clients that are held out: by name, and each in turn."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import fedsim
+from fedsim.cli import cli
+from fedsim.data.splits import clients_to_test
+from fedsim.errors import PartitionError, ScenarioError
+
+HEART = {"kind": "heart_disease", "drop": ["slope", "ca", "thal"], "missing": "drop"}
+
+
+def scenario(**data):
+    return {"name": "held", "rounds": 1, "model": "logistic", "data": data}
+
+
+def test_named_clients_are_the_test_set():
+    data = {**HEART, "test": {"clients": ["Hungary", "Switzerland"]}}
+    f = fedsim.run(scenario(**data), progress=False).experiment.plans[0].federation
+    assert f.client_names[f.held_out].tolist() == ["Hungary", "Switzerland"]
+    assert len(f.test.y) == 261 + 46 and f.sizes.tolist() == [303, 0, 0, 130]
+
+
+def test_clients_of_a_drawn_partition_are_named_by_number():
+    data = {"kind": "iris", "clients": 5, "partition": "iid", "test": {"clients": [3, 1]}}
+    f = fedsim.run(scenario(**data), progress=False).experiment.plans[0].federation
+    assert np.flatnonzero(f.held_out).tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (["Hungry"], "no client 'Hungry'; did you mean 'Hungary'?"),
+        (["Mars"], "no client 'Mars'; there are Cleveland, Hungary, Oslo"),
+        (["Empty"], "no client 'Empty'"),
+        (["Cleveland", "Hungary", "Oslo"], "none would be left to train"),
+    ],
+    ids=["misspelt", "unknown", "without samples", "everybody"],
+)
+def test_names_of_nobody_and_of_everybody_are_refused(chosen, said):
+    names = ["Cleveland", "Hungary", "Oslo", "Empty"]
+    present = np.array([True, True, True, False])
+    with pytest.raises(PartitionError, match=said.replace("?", r"\?")):
+        clients_to_test(present, chosen, 0, names)
+
+
+def test_each_client_is_held_out_in_turn():
+    comparison = fedsim.compare(
+        scenario(**HEART, holdout="each"), ["fedavg"], seeds=1, progress=False
+    )
+    summary = comparison.summary
+    hospitals = ["Cleveland", "Hungary", "Switzerland", "VA Long Beach"]
+    assert summary["data.test"].tolist() == [f"{{clients: [{name}]}}" for name in hospitals]
+    alone = fedsim.run(scenario(**HEART, test={"clients": ["Hungary"]}), progress=False)
+    assert summary["final"][1] == alone.summary["final"][0]
+
+
+def test_supplied_samples_are_held_out_by_their_ids():
+    rng = np.random.default_rng(0)
+    arrays = fedsim.Arrays(rng.normal(size=(30, 2)), np.arange(30) % 2, np.arange(30) % 3 + 7)
+    comparison = fedsim.compare(
+        scenario(holdout="each"), ["fedavg"], data=arrays, seeds=1, progress=False
+    )
+    texts = [f"{{clients: [{number}]}}" for number in (7, 8, 9)]
+    assert comparison.summary["data.test"].tolist() == texts
+
+
+def test_a_single_run_and_a_second_axis_are_refused(tmp_path):
+    with pytest.raises(ScenarioError, match=r"data\.holdout: each is a run for every client"):
+        fedsim.run(scenario(**HEART, holdout="each"), progress=False)
+    with pytest.raises(ScenarioError, match=r"data\.holdout: each varies data\.test"):
+        fedsim.compare(
+            scenario(**HEART, holdout="each"), ["fedavg"], vary={"data.test": [0.1, 0.2]}
+        )
+
+
+def test_check_counts_the_runs_of_all_clients(tmp_path):
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "{name: s, rounds: 1, model: logistic, data: {kind: heart_disease, holdout: each},"
+        " compare: {methods: [fedavg]}}"
+    )
+    checked = CliRunner().invoke(cli, ["check", str(file)])
+    assert checked.exit_code == 0 and "4 cells in order" in checked.output
