@@ -41,7 +41,7 @@ def gallery_of(
     for name in _folders(folder) if names is None else names:
         try:
             with reporting_table_errors(folder / name):
-                cards.append(card_of(_entry(folder / name, base, page), len(cards)))
+                cards.append(card_of(_entry(folder / name, base, page)))
         except (Failure, OSError) as error:
             # by names alone: the page may be shown elsewhere
             skipped.append(" ".join(str(error).replace(f"{folder}/", "").split()))

@@ -20,9 +20,7 @@ from markupsafe import escape
 import fedsim
 from fedsim.disk.tables import read_table
 from fedsim.report import page
-from fedsim.report.page.plot import BOTTOM, HEIGHT, TOP
-from fedsim.report.page.scales import Axis, axis
-from fedsim.report.pictures.cut import without_outlier
+from fedsim.report.page.scales import axis
 from fedsim.runs import derive, directory
 from fedsim.study.words import variation_in_words
 
@@ -143,7 +141,7 @@ def test_report_says_again_what_the_comparison_said(out, tmp_path, draw, monkeyp
     assert (tmp_path / "out/report.html").read_text() == record["verdict"][0]
 
 
-def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
+def test_numbers_beside_the_pointer_are_means_of_rounds_csv(out, text):
     rounds = read_table(out, "rounds")
     charts = embedded(text)
     variants = list(dict.fromkeys(rounds["variant"]))
@@ -157,34 +155,41 @@ def test_curves_are_means_and_ranges_of_rounds_csv(out, text):
             by_round = rows.assign(bytes=rows["bytes_up"] + rows["bytes_down"]).groupby("round")
             close = partial(np.testing.assert_allclose, rtol=1e-4)
             close(curve["mean"], by_round[metric].mean())
-            close(curve["low"], by_round[metric].min())
-            close(curve["high"], by_round[metric].max())
-            close(curve["x"]["bytes"], by_round["bytes"].mean())
-            close(curve["x"]["seconds"], by_round["virtual_seconds"].mean())
+            if metric == "test_accuracy":  # which is drawn along every axis
+                close(curve["x"]["bytes"], by_round["bytes"].mean())
+                close(curve["x"]["seconds"], by_round["virtual_seconds"].mean())
             assert curve["x"]["round"] == sorted(set(rows["round"]))
 
 
-def test_still_pictures_are_the_same_curves(text):
-    """Read back from the paths, with the axis that the charts of a metric share."""
-    figures = re.findall(r'<figure class="chart" data-chart="(\d+)">.*?</figure>', text, re.S)
-    charts = embedded(text)
-    assert figures == [str(number) for number in range(len(charts))]
+def points_of(drawn):
+    """The points `[n, 2]` of a path, from the ways between them."""
+    numbers = re.findall(r"-?[\d.]+", drawn)
+    return np.cumsum(np.array(numbers, float).reshape(-1, 2), axis=0)
+
+
+def test_pictures_are_the_same_curves(text):
+    """Read back from the paths of the score, along every lower axis; all share the upright one."""
     pictures = re.findall(r'<figure class="chart".*?</figure>', text, re.S)
-    for chart, drawn in zip(charts, pictures, strict=True):
-        values = {}  # by method
-        for other in charts:
-            if other["group"] == chart["group"]:
-                for curve in other["curves"]:
-                    of_method = values.setdefault(curve["name"], [])
-                    of_method += curve.get("low", curve["mean"])
-                    of_method += curve.get("high", curve["mean"])
-        y = axis(without_outlier([*values.values()]), HEIGHT - BOTTOM, TOP, chart["share"])
-        series = re.findall(r'data-name="([^"]*)">.*?<path class="line" d="M([^"]*)"', drawn)
-        assert len(series) == len(chart["curves"])
-        by_name = {html.unescape(name): path for name, path in series}
-        for curve in chart["curves"]:
-            points = [float(point.split()[1]) for point in by_name[curve["name"]].split("L")]
-            np.testing.assert_allclose(points, [y.at(v) for v in curve["mean"]], atol=0.2)
+    scores = [chart for chart in embedded(text) if len(chart["spans"]) > 1]
+    assert len(scores) == 2
+    svg = r'<svg (?:hidden )?viewBox="0 0 (\d+) .*?data-along="(\w+)"(.*?)</svg>'
+    series = r'class="series s\d" data-name="([^"]*)"><path d="M([^"]*)"'
+    means = []
+    heights = []
+    for chart, figure in zip(scores, pictures, strict=False):
+        drawn = re.findall(svg, figure)
+        assert {key for _, key, _ in drawn} == {*chart["spans"]}
+        for width, key, picture in drawn:
+            low, high, _ = chart["spans"][key]
+            lines = {html.unescape(name): line for name, line in re.findall(series, picture)}
+            for curve in chart["curves"]:
+                x, y = points_of(lines[curve["name"]]).T
+                at = 54 + (np.array(curve["x"][key]) - low) / (high - low) * (int(width) - 68)
+                np.testing.assert_allclose(x, at, atol=0.2)
+                means += curve["mean"]
+                heights += y.tolist()
+    line = np.polyfit(means, heights, 1)
+    np.testing.assert_allclose(np.polyval(line, means), heights, atol=0.2)
 
 
 def test_the_table_is_that_of_the_csv_files(out, text):
@@ -347,14 +352,6 @@ def test_the_page_is_opened_where_there_is_a_browser(tmp_path):
     assert (browser.parent / "opened").read_text() == "out/report.html"
 
 
-def test_axes_hold_what_is_drawn_on_them():
-    for values in ([0.0, 1.0], [3.0], [2.7e28], [1e-3, 1e6], [-5.0, 2.0], []):
-        made = axis(values, 100, 0)
-        assert all(-1e-9 <= made.at(v) <= 100 + 1e-9 for v in values)
-        assert len(made.ticks()) in range(1, 12)
-    assert Axis(1, 100, 0, 2, log=True).at(10) == 1
-
-
 def test_opens_without_a_request_or_a_word(chromium, out):
     for how in ({}, {"color_scheme": "dark"}, {"locale": "de-DE"}):
         with Visit(chromium, out / "report.html", **how) as visit:
@@ -364,31 +361,32 @@ def test_opens_without_a_request_or_a_word(chromium, out):
             assert visit.page.locator(".statistics").count() == 1
 
 
-def test_toggle_zoom_axis_and_sort_work(chromium, out):
+def test_toggle_axis_numbers_and_sort_work(chromium, out):
     with Visit(chromium, out / "report.html") as visit:
         here = visit.page
-        median = here.locator('.chart .series[data-name="median"] .line').first
-        line = lambda: median.get_attribute("d")
-        before = line()
-        here.get_by_role("button", name="mean", exact=True).click()
-        trace = here.locator('.chart .series[data-name="mean"] .line').first
+        trace = here.locator('.chart .series[data-name="mean"]').first
         opacity = lambda: float(trace.evaluate("e => getComputedStyle(e).opacity"))
-        assert opacity() < 0.3  # what is switched off leaves a trace
-        here.get_by_role("button", name="mean", exact=True).click()
-        assert opacity() == 1 and line() == before
-        here.locator("[data-axis=bytes]").click()
-        assert "bytes" in here.locator(".chart text.name").first.text_content()
-        here.locator("[data-axis=round]").click()
-        here.locator(".chart svg").first.scroll_into_view_if_needed()
-        box = here.locator(".chart svg").first.bounding_box()
-        here.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60)
-        assert "median" in here.locator(".hint").first.text_content()
-        here.mouse.down()
-        here.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
-        here.mouse.up()
-        assert line() != before and "shown" in here.locator(".trace").first.text_content()
-        here.mouse.dblclick(box["x"] + 200, box["y"] + 60)
-        assert line() == before and here.locator(".trace").first.is_hidden()
+        toggle = here.get_by_role("button", name="mean", exact=True)
+        for expected in (0.15, 1):  # what is switched off leaves a trace
+            toggle.click()
+            assert opacity() == pytest.approx(expected)
+        first = here.locator(".chart").first
+        for axis, title in (("bytes", "bytes sent, both ways"), ("round", "rounds")):
+            here.locator(f"[data-axis={axis}]").click()
+            shown = first.locator("svg:not([hidden])")
+            assert shown.get_attribute("data-along") == axis
+            assert shown.locator("text", has_text=title).is_visible()
+        shown.scroll_into_view_if_needed()
+        box = shown.bounding_box()
+        here.mouse.move(box["x"] + box["width"] - 20, box["y"] + 60)
+        curves = embedded((out / "report.html").read_text())[0]["curves"]
+        last = sorted((curve["mean"][-1] for curve in curves), reverse=True)
+        texts = first.locator(".hint span b").all_text_contents()
+        assert texts == [f"{mean:.3f}" for mean in last]
+        assert first.locator(".hint > b").text_content() == "round 6"
+        assert first.locator(".hint .swatch").count() == len(METHODS)
+        name = first.locator(".hint span", has_text="script").first
+        assert HOSTILE in name.text_content()
         head = here.locator("table").first.get_by_role("button", name="final test accuracy")
         rows = "Array.from(document.querySelector('table').tBodies[0].rows)"
         column = f"{rows}.map(row => parseFloat(row.cells[2].textContent))"
@@ -408,10 +406,9 @@ def test_everything_is_reached_by_the_keyboard(chromium, out):
             reached.add(visit.page.evaluate(at))
         assert {"round", "bytes", "seconds", "wide", "BUTTON"} <= reached
         assert any("key" in name for name in reached)
-        visit.page.locator("[data-zoom=in]").focus()
-        before = visit.page.locator(".chart .line").first.get_attribute("d")
+        visit.page.locator("[data-axis=bytes]").focus()
         visit.page.keyboard.press("Enter")
-        assert visit.page.locator(".chart .line").first.get_attribute("d") != before
+        assert visit.page.locator('.chart svg[data-along="bytes"]').first.is_visible()
 
 
 def test_fits_a_phone_and_paper_and_dark_rooms(chromium, out):
@@ -467,24 +464,6 @@ def test_the_first_screen_has_the_answer_and_the_table_is_whole(chromium, out):
                     assert link.evaluate(right) <= width  # no entry of the menu is cut
 
 
-def test_charts_of_a_metric_are_looked_at_together(chromium, out):
-    """Zooming into one zooms into all, on one axis; a bar above says which rounds are shown."""
-    with Visit(chromium, out / "report.html") as visit:
-        numbers = "Array.from(c.querySelectorAll('.tick text'), t => t.textContent).join()"
-        ticks = f"Array.from(document.querySelectorAll('.chart'), c => {numbers})"
-        before = visit.page.evaluate(ticks)
-        visit.page.locator("[data-zoom=in]").click()
-        after = visit.page.evaluate(ticks)
-        assert before[0] == before[1] and after[0] == after[1]
-        for chart in visit.page.locator(".chart").all()[:2]:
-            assert chart.locator(".part.now").count() == 1
-
-
-def test_the_script_cuts_axes_as_the_still_pictures_are_cut(chromium, out):
+def test_axes_are_cut_where_one_method_squeezes_the_others(text):
     """Under attack the losses of the mean squeeze those of the others."""
-    marks = []
-    for script in (True, False):
-        with Visit(chromium, out / "report.html", java_script_enabled=script) as visit:
-            marks.append(visit.page.locator("text.beyond").all_text_contents())
-    assert marks[0] == marks[1]
-    assert any(" mean beyond, axis cut" in text for text in marks[0])
+    assert ">▴ mean beyond, axis cut<" in text

@@ -269,8 +269,8 @@ def test_the_target_is_named_where_the_curves_leave_space(scores, above):
     """The target is 0.8."""
     rows = summary_of({method: [score] * 4 for method, score in scores.items()})
     text = page.page_of([page.Source(record(), tables_of(rows, compared=False))]).decode()
-    line = re.search(r'<line class="target".*? y1="([\d.]+)"', text)
-    label = re.search(r'<text class="target" x="542" y="([\d.]+)"', text)
+    line = re.search(r'<path d="M54 ([\d.]+)[^>]*stroke="var\(--soft\)"[^>]*dasharray', text)
+    label = re.search(r'<text x="[\d.]+" y="([\d.]+)" text-anchor="end">target 0.8<', text)
     assert line is not None and label is not None
     assert (float(label[1]) < float(line[1])) == above
 
@@ -323,7 +323,7 @@ def test_curves_are_of_the_metric_that_is_ranked(metric):
     figure, *_ = figures.pages_of_curves(frames["rounds"], result.context)
     assert figure.axes[0].get_ylabel() == axis_label(metric)
     assert in_words(metric) in notebook_curves.curves_of(frames["rounds"], result.context)
-    card = gallery.card_of(gallery.Entry("name", "", "finished", source), 1)
+    card = gallery.card_of(gallery.Entry("name", "", "finished", source))
     assert card["picture"].caption.startswith(column_in_words(metric))
 
 

@@ -95,8 +95,8 @@ def test_curves_open_on_the_axis_of_the_headline():
     text = page_text(written, tables_of(summary_of(SCORES)))
     assert re.findall(r'data-axis="(\w+)" aria-pressed="true"', text) == ["seconds"]
     assert "Test accuracy over virtual seconds" in plain(text)
-    names = re.findall(r'<text class="small name"[^>]*>(.*?)</text>', text)
-    assert set(names) == {"virtual seconds"}  # without a script, too
+    seen = re.findall(r'<svg viewBox="[\d ]+" role="img" data-along="(\w+)"', text)
+    assert set(seen) == {"seconds"}  # without a script, too
 
 
 def test_a_method_without_seconds_is_named_where_curves_are_over_seconds():

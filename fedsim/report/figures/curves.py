@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,19 +10,23 @@ import pandas as pd
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import cut_up, within
-from fedsim.report.pictures.curves import Curve, curves, drawn_each
-from fedsim.report.pictures.cut import without_outlier
+from fedsim.report.figures.panels import (
+    Panel,
+    by_method,
+    draw_target,
+    fill,
+    pale_ends,
+    share_limits,
+    wide,
+)
+from fedsim.report.pictures.curves import curves, drawn_each
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
-from fedsim.study.summary import is_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = ("test_accuracy", "test_loss", "train_loss")
-FEW = 15  # points of a curve up to which each has a mark, for a single method
-LOGARITHMIC = 100.0  # losses are on a logarithmic scale above that ratio of largest to smallest
-TRAIN = 4  # the rank whose colour the train loss has where it shares a panel with the test loss
 UNITS = {"cross_entropy": "cross-entropy (nats)", "squared": "squared error"}
 
 # For up to so many panels: how many are side by side, and how many inches a row is high.
@@ -34,22 +38,6 @@ ALONE = 1.75
 STACKED = 1.25
 LOW = 0.62  # inches of a row of panels, at least, where they are made lower to fit a page
 LETTER = 0.052  # inches of a letter above a panel
-
-
-class Panel(NamedTuple):
-    """What one pair of axes shows.
-
-    Attributes:
-      columns: of `rounds.csv`, which share the axes.
-      label: of the upright axis.
-      curves: of these columns.
-      variant: the variation; empty where nothing varies.
-    """
-
-    columns: tuple[str, ...]
-    label: str
-    curves: list[Curve]
-    variant: str = ""
 
 
 def pages_of_curves(rounds: pd.DataFrame, context: Context) -> list["Figure"]:
@@ -97,22 +85,24 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
         keys = marks.keys_of(methods, context)
         note = _note(context.scenario, all_tracks, len(panels), keys)
         figure, all_axes, across = _sheet(context.title, note, len(panels), keys, varied)
-        log = varied and _wide(panels)
+        log = varied and wide(panels)
         for axes, panel in zip(all_axes, panels, strict=True):
             axes.set_xlim(*limits)
-            _fill(axes, panel, len(methods) > 1, log)
-            _target(axes, panel, context.scenario, accurate="test_accuracy" in panels[0].columns)
+            fill(axes, panel, len(methods) > 1, log)
+            draw_target(
+                axes, panel, context.scenario, accurate="test_accuracy" in panels[0].columns
+            )
             title = _title(context.words(panel.variant), axes)
             axes.set_title(title, loc="left", fontsize=drawing.SMALL, pad=2)
         if varied:
-            _share_limits(all_axes)
-            cut_up(all_axes, *_by_method(panels))
+            share_limits(all_axes)
+            cut_up(all_axes, *by_method(panels))
         else:
             for axes, panel in zip(all_axes, panels, strict=True):
-                cut_up([axes], *_by_method([panel]))
+                cut_up([axes], *by_method([panel]))
         _label_outer(all_axes, across, common=varied and len(panels) > 1)
         for axes, panel in zip(all_axes, panels, strict=True):
-            marks.numbered(axes, within(axes, _pale_ends(panel)))
+            marks.numbered(axes, within(axes, pale_ends(panel)))
         if len(methods) > 1:
             marks.legend(figure, keys)
         return figure
@@ -211,15 +201,6 @@ def _title(variation: str, axes: "Axes") -> str:
     return textwrap.fill(together, max(letters, 8))
 
 
-def _share_limits(all_axes: Sequence["Axes"]) -> None:
-    """Give all upright axes the same limits."""
-    limits = [axes.get_ylim() for axes in all_axes]
-    low = min(low for low, _ in limits)
-    high = max(high for _, high in limits)
-    for axes in all_axes:
-        axes.set_ylim(low, high)
-
-
 def _label_outer(all_axes: Sequence["Axes"], across: int, common: bool) -> None:
     """Leave numbers and labels only at the left and at the foot of the figure.
 
@@ -242,16 +223,6 @@ def _label_outer(all_axes: Sequence["Axes"], across: int, common: bool) -> None:
         axes.set_xlabel("round" if at_foot else "")
         if common or not at_left:
             axes.set_ylabel("")
-
-
-def _pale_ends(panel: Panel) -> list[tuple[int, float, float]]:
-    """Rank and last point of every pale curve of a panel."""
-    ends = []
-    for curve in panel.curves:
-        is_pale = curve.rank >= marks.STRONG
-        if is_pale and curve.column == panel.columns[0] and len(curve.rounds):
-            ends.append((curve.rank, float(curve.rounds[-1]), float(curve.mean[-1])))
-    return ends
 
 
 def _panels(by_variation: Mapping[str, list[Track]], context: Context) -> list[Panel]:
@@ -291,150 +262,6 @@ def _panels(by_variation: Mapping[str, list[Track]], context: Context) -> list[P
     if together:
         panels.append(Panel(tuple(losses), loss, curves(all_tracks, losses, methods)))
     return panels
-
-
-def _fill(axes: "Axes", panel: Panel, several: bool, log: bool) -> None:
-    """Draw the curves of a panel, and set its scales.
-
-    Args:
-      axes: to draw in.
-      panel: what they show.
-      several: whether there are several methods.
-      log: whether losses are on a logarithmic scale because those of other panels are.
-    """
-    shared = len(panel.columns) > 1
-    for curve in panel.curves:
-        look = marks.line_of(curve.rank)
-        if shared and curve.column == "train_loss":
-            look["color"] = marks.line_of(TRAIN)["color"]
-        _curve(axes, curve, look, several)
-    axes.set_ylabel(panel.label)
-    _scales(axes, log=not any(map(is_share, panel.columns)) and (log or _wide([panel])))
-    if shared:
-        drawn = {line.get_label(): line for line in axes.lines}
-        lines = []
-        names = []
-        for column in panel.columns:
-            lines.append(drawn[column])
-            names.append(column.removesuffix("_loss"))
-        axes.legend(lines, names, loc="best")
-
-
-def _scales(axes: "Axes", log: bool) -> None:
-    """Set the ticks of both axes, and whether the upright one is logarithmic."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    most = 6 if axes.get_position().width > 0.5 else 3
-    rounds = MaxNLocator(most, integer=True, min_n_ticks=1, steps=[1, 2, 5, 10])
-    axes.xaxis.set_major_locator(rounds)
-    if not log:
-        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        return
-    axes.set_yscale("log")
-    axes.set_ylabel(f"{axes.get_ylabel()}, log")
-    axes.yaxis.set_major_locator(LogLocator(numticks=6))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(_power))
-
-
-def _curve(axes: "Axes", curve: Curve, look: dict[str, Any], several: bool) -> None:
-    """Draw a curve: its mean, the seeds or their range, and crosses where seeds diverged.
-
-    Args:
-      axes: to draw in.
-      curve: labelled by its column.
-      look: of the line.
-      several: whether there are several methods, whose curves have markers.
-    """
-    strong = not several or curve.rank < marks.STRONG
-    if curve.several and curve.each:
-        thin = {**look, "lw": 0.6 if strong else 0.4, "alpha": 0.6}
-        for seed in curve.series.seeds:
-            axes.plot(*curve.series.of(seed), label=f"{curve.column}, seed {seed}", **thin)
-    elif curve.several and strong:
-        band = {"color": look["color"], "alpha": 0.13 if several else 0.2, "lw": 0}
-        label = f"{curve.column}, range"
-        axes.fill_between(curve.rounds, curve.low, curve.high, label=label, **band)
-
-    marker = {}
-    if several:
-        marker = marks.markers_of(curve.rank, len(curve.rounds))
-    elif len(curve.series.rounds) <= FEW:
-        marker = {"marker": "o", "markersize": 2.0}
-    axes.plot(curve.rounds, curve.mean, label=curve.column, **look, **marker)
-
-    cross = {"color": look["color"], "ls": "", "marker": "x", "ms": 4.5, "mew": 1.2}
-    for seed in curve.lost:
-        if seed in curve.series.seeds:
-            x, y = curve.series.of(seed)
-            axes.plot(x[-1:], y[-1:], label=f"{curve.column}, diverged", **cross)
-
-
-def _by_method(panels: Sequence[Panel]) -> tuple[list[list[float]], list[str]]:
-    """All finite numbers of every method in panels that share their scale, and the names."""
-    numbers: dict[str, list[float]] = {}
-    for panel in panels:
-        for curve in panel.curves:
-            values = curve.series.values
-            numbers.setdefault(curve.name, []).extend(values[np.isfinite(values)].tolist())
-    return [*numbers.values()], [*numbers]
-
-
-def _power(value: float, _: Any) -> str:
-    """A tick of a logarithmic axis."""
-    if 0.01 <= value < 1e4:
-        return f"{value:g}"
-    return f"1e{round(np.log10(value))}"
-
-
-def _wide(panels: Sequence[Panel]) -> bool:
-    """Whether the losses of some panels need a logarithmic scale."""
-    rows, _ = _by_method(panels)
-    losses = np.array(without_outlier(rows), float)
-    positive = losses[losses > 0]
-    if not len(positive) or (losses < 0).any():
-        return False
-    return bool(positive.max() > LOGARITHMIC * positive.min())
-
-
-def _target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurate: bool) -> None:
-    """Draw a dashed line at the target of the metric.
-
-    Args:
-      axes: to draw in.
-      panel: what they show.
-      scenario: of the run.
-      accurate: whether there is any accuracy; without it the target is of the test loss.
-    """
-    evaluate = scenario.get("evaluate", {})
-    target = evaluate.get("target")
-    metric = evaluate.get("metric", "test_accuracy")
-    if metric == "test_accuracy" and not accurate:
-        metric = "test_loss"
-    if target is None or metric not in panel.columns:
-        return
-    drawing.level_line(axes, target, label="target")
-    if axes.get_position().width >= 0.5:  # in narrower panels the small print names it
-        side = "bottom" if _space_above(axes, target, panel.curves) else "top"
-        drawing.line_text(axes, 0.99, target, f"target {target:g}", ha="right", va=side)
-
-
-def _space_above(axes: "Axes", target: float, curves: Sequence[Curve]) -> bool:
-    """Whether there is more space above a line than below it, at the right end of the axes."""
-    axes.autoscale_view()  # the scales that the axes will have
-    in_shares = axes.transData + axes.transAxes.inverted()
-    height = in_shares.transform((0, target))[1]
-    above = 1 - height
-    below = height
-    for curve in curves:
-        if not len(curve.rounds):
-            continue
-        x, y = in_shares.transform((curve.rounds[-1], curve.mean[-1]))
-        if x >= 0.8 and y >= height:
-            above = min(above, y - height)
-        elif x >= 0.8:
-            below = min(below, height - y)
-    return above >= below
 
 
 def _setting(scenario: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -97,11 +97,14 @@ INDENT = 0.08  # left of the title
 
 
 @contextlib.contextmanager
-def style() -> Iterator[None]:
+def style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
     """Apply the style of all figures on top of matplotlib's defaults, whatever the user's are.
 
     The logger of matplotlib is silent meanwhile: it would report on stderr that it builds its font
     cache, or that the home folder cannot be written.
+
+    Args:
+      changes: settings that differ from it.
     """
     log = logging.getLogger("matplotlib")
     level = log.level
@@ -112,7 +115,7 @@ def style() -> Iterator[None]:
         with warnings.catch_warnings():
             # a character that the font lacks is drawn as a box
             warnings.filterwarnings("ignore", "Glyph", UserWarning)
-            settings: Any = {**_defaults(), **STYLE}
+            settings: Any = {**_defaults(), **STYLE, **(changes or {})}
             with matplotlib.rc_context(settings):
                 yield
     finally:

@@ -1,7 +1,7 @@
 """The curves of the page, from `rounds.csv`.
 
 There is a group of charts per metric, and in it a chart per variation; the charts of a group share
-one upright axis.
+one upright axis. The score is drawn over rounds, bytes and seconds, of which one is seen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.page import plot
-from fedsim.report.page.folding import those_that_differ
+from fedsim.report.figures.on_page import Lower, along, curves_on_page
+from fedsim.report.figures.panels import Panel, wide
+from fedsim.report.page.folding import columns, those_that_differ
 from fedsim.report.page.opening import ROUNDS, SECONDS, TITLES
-from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.curves import Curve, curves
+from fedsim.report.pictures.looks import colour_class
 from fedsim.report.series import by_variant, tracks
 from fedsim.study.summary import in_words, is_share
 
@@ -33,26 +35,25 @@ METRICS = {
     "entropy_bytes": "bytes of a message behind an entropy code",
 }
 MANY_TIMES = 10.0  # an axis of bytes is logarithmic above that ratio of the methods' totals
-DIGITS = 5  # significant digits of the numbers that the script draws
+MANY_METRICS = 4  # further metrics that are shown at once, side by side; more are folded away
+DIGITS = 5  # significant digits of the numbers that the script shows
 
 Positions = dict[str, list[float]]
 """where the points of a curve lie on every lower axis: rounds, bytes, seconds"""
 
 
-class Panels(NamedTuple):
-    """The charts of one metric.
+class Metric(NamedTuple):
+    """The curves of one metric.
 
     Attributes:
-      metric: a column of `rounds.csv`.
-      curves: by variation, none of which is empty.
-      y: the axis that all charts share.
-      target: the score to reach; None where the metric has none.
+      name: a column of `rounds.csv`.
+      panels: one per variation, none of which is empty.
+      log: whether the upright axis, which all share, is logarithmic.
     """
 
-    metric: str
-    curves: dict[str, list[Curve]]
-    y: Axis
-    target: float | None
+    name: str
+    panels: list[Panel]
+    log: bool
 
 
 def column_in_words(metric: str) -> str:
@@ -61,18 +62,18 @@ def column_in_words(metric: str) -> str:
 
 
 def charts(
-    rounds: pd.DataFrame | None,
-    classes: Mapping[str, str],
-    context: Context,
-    opens: str = ROUNDS,
+    rounds: pd.DataFrame | None, order: Sequence[str], context: Context, opens: str = ROUNDS
 ) -> tuple[list[dict[str, Any]], dict[str, list]]:
     """The groups of charts for the template, and the numbers for the script.
 
+    The metric of the context comes first, over every lower axis; the others over the one with which
+    the page opens.
+
     Args:
       rounds: the columns of `rounds.csv`.
-      classes: the classes of every method's curve, in the order of the result.
-      context: what is shown; the group of its metric comes first.
-      opens: the lower axis of the still pictures, with which the page opens.
+      order: methods in the order of the result.
+      context: what is shown.
+      opens: the lower axis with which the page opens.
     """
     groups: list[dict[str, Any]] = []
     data: dict[str, list] = {"axes": [], "charts": []}
@@ -81,85 +82,108 @@ def charts(
 
     rounds = _with_entropy(rounds)
     tables = by_variant(rounds)
-    directions = [name for name, _ in byte_axes(rounds)]
-    for metric in filter(None, dict.fromkeys([context.metric, *METRICS])):
-        panels = _panels(tables, metric, [*classes], context)
-        if panels is None:
-            continue
-
-        first = len(data["charts"])
-        number = len(groups)
-        groups.append(_group(panels, number, first, classes, context, opens))
-        data["charts"] += _numbers(panels, number, directions, data["axes"])
+    metrics = []
+    for name in filter(None, dict.fromkeys([context.metric, *METRICS])):
+        metric = _metric(tables, name, order)
+        if metric is not None:
+            metrics.append(metric)
+    directions = [key for key, _ in byte_axes(rounds)]
+    for metric in metrics:
+        keys = [opens]
+        if not groups:
+            keys = [ROUNDS, *directions, SECONDS]
+        group, numbers = _group(metric, keys, opens, context, len(metrics), data)
+        groups.append(group)
+        data["charts"] += numbers
     return groups, data
 
 
-def _panels(
-    tables: Mapping[str, pd.DataFrame], metric: str, methods: Sequence[str], context: Context
-) -> Panels | None:
-    """The charts of a metric; None where no variation has a curve."""
-    drawn = {}
+def _metric(tables: Mapping[str, pd.DataFrame], name: str, methods: Sequence[str]) -> Metric | None:
+    """The curves of a metric; None where no variation has one."""
+    panels = []
     for variant, table in tables.items():
-        columns = (metric, "test_loss", "bytes_up", "bytes_down", "virtual_seconds")
-        variation_tracks = tracks(table, columns)
-        nonempty = []
-        for curve in curves(variation_tracks, [metric], methods):
-            if len(curve.rounds):
-                nonempty.append(curve)
+        columns = (name, "test_loss", "bytes_up", "bytes_down", "virtual_seconds")
+        drawn = curves(tracks(table, columns), [name], methods)
+        nonempty = [curve for curve in drawn if len(curve.rounds)]
         if nonempty:
-            drawn[variant] = nonempty
-    if not drawn:
+            panels.append(Panel((name,), "", nonempty, variant))
+    if not panels:
         return None
-
-    y = plot.height_axis(list(drawn.values()), is_share(metric))
-    evaluate = context.scenario.get("evaluate", {})
-    target = None
-    if evaluate.get("metric") == metric:
-        target = evaluate.get("target")
-    return Panels(metric, drawn, y, target)
+    return Metric(name, panels, not is_share(name) and wide(panels))
 
 
 def _group(
-    panels: Panels,
-    number: int,
-    first: int,
-    classes: Mapping[str, str],
-    context: Context,
+    metric: Metric,
+    keys: Sequence[str],
     opens: str,
-) -> dict[str, Any]:
-    """The charts of a metric for the template.
+    context: Context,
+    metrics: int,
+    data: Mapping[str, list],
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The charts of a metric for the template, and their numbers for the script.
 
     Args:
-      panels: the charts.
-      number: of the group.
-      first: number of its first chart on the page.
-      classes: the classes of every method's curve.
+      metric: what is drawn.
+      keys: the lower axes.
+      opens: the lower axis that is seen first.
       context: what is shown.
-      opens: the lower axis.
+      metrics: how many there are.
+      data: the charts before it, and the positions that curves share, to which those are added.
     """
-    words = column_in_words(panels.metric)
-    courses = {}
-    for variant, of_variant in panels.curves.items():
-        courses[variant] = [plot.Course(curve, _positions(curve, opens)) for curve in of_variant]
-    across = plot.Across(TITLES[opens], _bytes_differ(courses, opens))
+    words = column_in_words(metric.name)
+    labels = [context.words(panel.variant) for panel in metric.panels]
+    full = [f"{words}, {label}" if label else words for label in labels]
+    first = len(data["charts"])
+    ends = [_spread_at_the_end(panel.curves) for panel in metric.panels]
+    shown = those_that_differ(metric.panels, ends).shown
+    abreast = columns(len(shown))
+    if first and len(metric.panels) == 1:  # beside those of other metrics
+        abreast = columns(min(metrics - 1, MANY_METRICS))
 
-    drawn = []
-    for chart, (variant, of_variant) in enumerate(courses.items(), first):
-        label = context.words(variant)
-        full = f"{words}, {label}" if label else words
-        picture = plot.curves_picture(
-            of_variant, classes, full, across, panels.y, chart, panels.target
+    spans: list[dict[str, Any]] = [{} for _ in metric.panels]
+    pictures: list[dict[str, Markup]] = [{} for _ in metric.panels]
+    for key in keys:
+        log = _bytes_differ(metric.panels, key)
+        lower = Lower(key, TITLES[key], log, whole=key == ROUNDS)
+        panels = metric.panels
+        if key != ROUNDS:
+            panels = [_along(panel, key, log) for panel in panels]
+        for index, drawn in enumerate(curves_on_page(panels, lower, abreast, full, context)):
+            spans[index][key] = drawn.span
+            pictures[index][key] = drawn.picture
+
+    charts = []
+    numbers = []
+    for index, panel in enumerate(metric.panels):
+        charts.append(
+            {
+                "id": first + index,
+                "label": labels[index],
+                "picture": pictures[index][opens],
+                "others": [
+                    _hidden(drawn) for key, drawn in pictures[index].items() if key != opens
+                ],
+            }
         )
-        drawn.append({"id": chart, "label": label, "picture": picture})
-
-    ends = [_spread_at_the_end(of_variant) for of_variant in panels.curves.values()]
-    title = f"{words}, logarithmic" if panels.y.log else words
-    return {
-        "number": number,
+        of_panel = [_curve_numbers(curve, keys, data["axes"]) for curve in panel.curves]
+        numbers.append({"spans": spans[index], "curves": of_panel})
+    group = {
         "words": words,
-        "title": title,
-        "panels": those_that_differ(drawn, ends),
+        "title": f"{words}, logarithmic" if metric.log else words,
+        "panels": those_that_differ(charts, ends),
     }
+    return group, numbers
+
+
+def _hidden(picture: Markup) -> Markup:
+    """A picture that is not seen until the script shows it."""
+    return Markup(str(picture).replace("<svg ", "<svg hidden ", 1))
+
+
+def _along(panel: Panel, key: str, log: bool) -> Panel:
+    """A panel over another lower axis than rounds."""
+    moved = [along(curve, _positions(curve, key), log) for curve in panel.curves]
+    return panel._replace(curves=[curve for curve in moved if len(curve.rounds)])
 
 
 def _spread_at_the_end(curves: Sequence[Curve]) -> float:
@@ -179,53 +203,36 @@ def _positions(curve: Curve, axis: str) -> np.ndarray:
     return {"up": up, "down": down, "bytes": up + down}[axis]
 
 
-def _bytes_differ(courses: Mapping[str, Sequence[plot.Course]], axis: str) -> bool:
+def _bytes_differ(panels: Sequence[Panel], key: str) -> bool:
     """Whether some curves send many times the bytes of others; their axis is logarithmic then."""
-    if axis in (ROUNDS, SECONDS):
+    if key in (ROUNDS, SECONDS):
         return False
     sent = []  # by each curve until its end
-    for variation_courses in courses.values():
-        for course in variation_courses:
-            if len(course.x) and course.x[-1] > 0:
-                sent.append(float(course.x[-1]))
+    for panel in panels:
+        for curve in panel.curves:
+            positions = _positions(curve, key)
+            if len(positions) and positions[-1] > 0:
+                sent.append(float(positions[-1]))
     return bool(sent) and max(sent) > MANY_TIMES * min(sent)
 
 
-def _numbers(
-    panels: Panels, group: int, directions: Sequence[str], axes: list[Positions]
-) -> list[dict[str, Any]]:
-    """The charts of a metric for the script; the positions of its curves are added to `axes`."""
-    charts = []
-    for drawn in panels.curves.values():
-        chart = {
-            "group": group,
-            "share": is_share(panels.metric),
-            "log": panels.y.log,
-            "target": panels.target,
-            "curves": [_curve_numbers(curve, directions, axes) for curve in drawn],
-        }
-        charts.append(chart)
-    return charts
+def _curve_numbers(curve: Curve, keys: Sequence[str], axes: list[Positions]) -> dict[str, Any]:
+    """The means of a curve for the script; positions that several curves share are in `axes` once.
 
-
-def _curve_numbers(
-    curve: Curve, directions: Sequence[str], axes: list[Positions]
-) -> dict[str, Any]:
-    """A curve for the script: its range only where several seeds differ.
-
-    Positions that several curves share are in `axes` once.
+    Args:
+      curve: over rounds.
+      keys: the lower axes.
+      axes: positions of curves before it.
     """
-    positions = {}
-    for name in (ROUNDS, *directions, SECONDS):
-        positions[name] = _rounded(_positions(curve, name))
+    positions = {key: _rounded(_positions(curve, key)) for key in keys}
     if positions not in axes:
         axes.append(positions)
-
-    numbers = {"name": curve.name, "x": axes.index(positions), "mean": _rounded(curve.mean)}
-    if not np.array_equal(curve.low, curve.high):
-        numbers["low"] = _rounded(curve.low)
-        numbers["high"] = _rounded(curve.high)
-    return numbers
+    return {
+        "name": curve.name,
+        "look": colour_class(curve.rank),
+        "x": axes.index(positions),
+        "mean": _rounded(curve.mean),
+    }
 
 
 def _costs_of(curve: Curve, column: str) -> np.ndarray:
@@ -255,7 +262,7 @@ def lacking(data: Mapping[str, list], axis: str) -> list[str]:
     names = []
     for chart in data["charts"]:
         for curve in chart["curves"]:
-            if not data["axes"][curve["x"]][axis]:
+            if not data["axes"][curve["x"]].get(axis):
                 names.append(curve["name"])
     return list(dict.fromkeys(names))
 

@@ -17,6 +17,7 @@ from fedsim.report.page import (
 from fedsim.report.page import clients as clients_page
 from fedsim.report.page.added import Section, maps, sections
 from fedsim.report.page.along import along
+from fedsim.report.page.folding import columns
 from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import numbers
 from fedsim.report.page.render import rendered
@@ -33,8 +34,6 @@ from fedsim.report.pictures.looks import STRONG, curve_classes
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
 from fedsim.study.summary import findings_of_fields, two_halves
 from fedsim.study.worst_case import by_attack
-
-FEW = 4  # further pictures that are shown at once; more are folded away
 
 
 def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
@@ -90,19 +89,6 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     return rendered(content, data)
 
 
-def columns(pictures: int) -> int:
-    """How many pictures are side by side, so that the last row is not half empty.
-
-    >>> [columns(pictures) for pictures in (1, 2, 3, 4, 5, 9)]
-    [1, 2, 3, 2, 3, 3]
-    """
-    if pictures <= 1:
-        return 1
-    if pictures in (2, 4):
-        return 2
-    return 3
-
-
 def _first_screen(
     sources: Sequence[Source], result: Result, added: Sequence[Section]
 ) -> dict[str, Any]:
@@ -151,7 +137,7 @@ def curves_of(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any]
     opens = opening_axis(result.context.scenario, rounds, result.spent[BYTES.table])
     if opens not in dict(axes):  # in the last round methods send the same
         opens = "bytes"
-    groups, data = charts.charts(rounds, classes, result.context, opens)
+    groups, data = charts.charts(rounds, result.context.order, result.context, opens)
     one_panel_each = all(len(group["panels"].shown) == 1 for group in groups)
     content = {
         "groups": groups,
@@ -159,7 +145,7 @@ def curves_of(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any]
         "over": TITLES[opens],
         "axes": axes,
         "lacking": charts.lacking(data, opens),
-        "rest_open": len(groups) - 1 <= FEW and one_panel_each,
+        "rest_open": len(groups) - 1 <= charts.MANY_METRICS and one_panel_each,
         "names": list(classes.items()),
         "strong": STRONG,
     }

@@ -40,6 +40,19 @@ def by_method(rows: Sequence[Row], methods: Sequence[str], title: Callable) -> l
     return [Group(title(method, its_rows), its_rows) for method, its_rows in groups.items()]
 
 
+def columns(pictures: int) -> int:
+    """How many pictures are side by side, so that the last row is not half empty.
+
+    >>> [columns(pictures) for pictures in (1, 2, 3, 4, 5, 9)]
+    [1, 2, 3, 2, 3, 3]
+    """
+    if pictures <= 1:
+        return 1
+    if pictures in (2, 4):
+        return 2
+    return 3
+
+
 class Split(NamedTuple):
     """Pictures that are shown, and those that are folded away, each in their order."""
 

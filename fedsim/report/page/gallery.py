@@ -76,12 +76,11 @@ def gallery(title: str, cards: Sequence[Mapping[str, Any]], skipped: Sequence[st
     return rendered(content, {}, "gallery")
 
 
-def card_of(entry: Entry, number: int) -> dict[str, Any]:
+def card_of(entry: Entry) -> dict[str, Any]:
     """What the gallery shows of a run.
 
     Args:
       entry: the run.
-      number: of the card on the page.
     """
     record = entry.source.record
     sources = [entry.source]
@@ -97,7 +96,7 @@ def card_of(entry: Entry, number: int) -> dict[str, Any]:
         "score": score,
         "started": started,
         "day": started[:10],
-        "picture": _picture(entry.source, result, number),
+        "picture": _picture(entry.source, result),
         "setting": _setting(entry, result),
     }
 
@@ -136,7 +135,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _picture(source: Source, result: Result, number: int) -> Picture:
+def _picture(source: Source, result: Result) -> Picture:
     """The curves of the score under the last variation, as a run's own page has them."""
     rounds = source.table("rounds")
     if rounds is None:
@@ -150,12 +149,10 @@ def _picture(source: Source, result: Result, number: int) -> Picture:
     if not groups:
         return Picture(Markup(""), "")
     panel = groups[0]["panels"].shown[0]
-    # Names of clips are those of a page of its own.
-    drawn = Markup(panel["picture"].replace(f"clip{panel['id']}", f"clip{number}"))
     caption = groups[0]["title"]
     if variant:
         caption = f"{caption}, {result.context.words(variant)}"
-    return Picture(drawn, caption)
+    return Picture(panel["picture"], caption)
 
 
 def _setting(entry: Entry, result: Result) -> str:

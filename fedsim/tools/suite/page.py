@@ -6,8 +6,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from fedsim.disk.tables import Record
-from fedsim.report.page.content import columns
-from fedsim.report.page.folding import MOST_ROWS
+from fedsim.report.page.folding import MOST_ROWS, columns
 from fedsim.report.page.render import rendered
 from fedsim.report.page.strips import breakable
 from fedsim.report.pictures.looks import curve_class

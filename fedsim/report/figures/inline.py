@@ -1,0 +1,293 @@
+"""Figures as pieces of a page: small SVG in the page's colours, with text as text.
+
+There are no ids and no style attributes, which the page's policy forbids.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup, escape
+from matplotlib.backend_bases import FigureCanvasBase, GraphicsContextBase, RendererBase
+from matplotlib.colors import to_hex
+from matplotlib.path import Path
+from matplotlib.transforms import Affine2D, Transform
+
+from fedsim.report.figures.drawing import COLOURS, GREY, PALE, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.figure import Figure
+
+DOTS = 72  # to the inch: a point of a figure is a pixel of the page
+LETTERS = 12.0  # pixels: height of letters
+
+# of figures on a page, on top of `drawing.STYLE`
+PAGE_STYLE: dict[str, Any] = {
+    "font.size": LETTERS,
+    "xtick.labelsize": LETTERS,
+    "ytick.labelsize": LETTERS,
+    "text.color": GREY,
+    "axes.labelcolor": GREY,
+    "xtick.labelcolor": GREY,
+    "ytick.labelcolor": GREY,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.major.pad": 6,
+    "ytick.major.pad": 6,
+    "axes.spines.left": False,
+    "axes.spines.bottom": False,
+    "axes.grid.axis": "y",
+    "grid.linewidth": 1.0,
+    "axes.formatter.limits": [-5, 9],
+}
+
+VARIABLES = {
+    GREY.lower(): "soft",
+    PALE.lower(): "faint",
+    STYLE["grid.color"].lower(): "rule",
+    "#ffffff": "paper",
+    **{colour.lower(): f"s{rank}" for rank, colour in enumerate(COLOURS)},
+}
+WORDS = {"s1": "warn", "s4": "ink"}  # classes of text
+ANCHORS = {"left": "start", "center": "middle", "right": "end"}
+UPRIGHT_ANCHORS = {"bottom": "start", "center": "middle", "top": "end"}
+LETTER_OF_CODE = {Path.MOVETO: "M", Path.LINETO: "l", Path.CURVE3: "q", Path.CURVE4: "c"}
+
+
+def tag(artist: "Artist", classes: str, name: str = "", title: str = "") -> None:
+    """Give what is drawn classes on the page, a name for the script, and a title for the pointer.
+
+    Args:
+      artist: what is drawn.
+      classes: of the style sheet.
+      name: of the method.
+      title: what it is, with its numbers.
+    """
+    artist.set_gid("\n".join((classes, name, title)))
+
+
+def inline(figure: "Figure", label: str, **attributes: str) -> Markup:
+    """A figure as an element `svg`, as wide as what it is in.
+
+    Args:
+      figure: drawn with `PAGE_STYLE`.
+      label: for readers who cannot see it.
+      attributes: further ones of the element, with a low line for a hyphen.
+    """
+    figure.set_dpi(DOTS)
+    FigureCanvasBase(figure)
+    width, height = figure.bbox.size
+    renderer = PageRenderer(width, height)
+    figure.patch.set_visible(False)
+    for axes in figure.axes:
+        axes.patch.set_visible(False)
+    figure.draw(renderer)
+    head = f'viewBox="0 0 {_number(width)} {_number(height)}" role="img"'
+    for name, value in {**attributes, "aria_label": label}.items():
+        head += f' {name.removesuffix("_").replace("_", "-")}="{escape(value)}"'
+    return Markup(f"<svg {head}>{''.join(renderer.parts)}</svg>")
+
+
+class PageRenderer(RendererBase):
+    """Writes what matplotlib draws as elements of SVG.
+
+    Attributes:
+      width: of the picture, in pixels.
+      height: of the picture, in pixels.
+      parts: the elements.
+    """
+
+    def __init__(self, width: float, height: float) -> None:
+        super().__init__()
+        self.width = width
+        self.height = height
+        self.parts: list[str] = []
+        self._closing: list[str] = []  # of the open groups
+
+    def get_canvas_width_height(self) -> tuple[float, float]:
+        """Width and height of the picture, in pixels."""
+        return self.width, self.height
+
+    def points_to_pixels(self, points: float) -> float:
+        """At 72 dots to the inch they are the same."""
+        return points
+
+    def open_group(self, s: str, gid: str | None = None) -> None:
+        """Begin an element `g` for what has a tag."""
+        if gid is None:
+            self._closing.append("")
+            return
+        classes, name, title = gid.split("\n")
+        named = f' data-name="{escape(name)}"' if name else ""
+        self.parts.append(f'<g class="{classes}"{named}>')
+        if title:
+            self.parts.append(f"<title>{escape(title)}</title>")
+        self._closing.append("</g>")
+
+    def close_group(self, s: str) -> None:
+        """End it."""
+        self.parts.append(self._closing.pop())
+
+    def draw_path(
+        self, gc: GraphicsContextBase, path: Path, transform: Transform, rgbFace: Any = None
+    ) -> None:
+        """A line or an area, without what lies beyond its axes."""
+        moved = transform.transform_path(path)
+        drawn = self._outline(_clipped(moved, gc.get_clip_rectangle(), rgbFace is not None))
+        if drawn:
+            self.parts.append(f'<path d="{drawn}"{_look(gc, rgbFace)}/>')
+
+    def draw_markers(
+        self,
+        gc: GraphicsContextBase,
+        marker_path: Path,
+        marker_trans: Transform,
+        path: Path,
+        trans: Transform,
+        rgbFace: Any = None,
+    ) -> None:
+        """A marker at every point of a path, all as one element; or a single area."""
+        points = trans.transform(path.vertices)
+        marker = marker_trans.transform_path(marker_path)
+        if len(points) == 1 and not points.any():  # the area of a band
+            self.draw_path(gc, marker, Affine2D(), rgbFace)
+            return
+        drawn = ""
+        box = gc.get_clip_rectangle()
+        for x, y in points:
+            if box is None or box.padded(0.5).contains(x, y):
+                drawn += self._marker(marker, float(x), float(y))
+        if drawn:
+            self.parts.append(f'<path d="{drawn}"{_look(gc, rgbFace)}/>')
+
+    def draw_text(
+        self,
+        gc: GraphicsContextBase,
+        x: float,
+        y: float,
+        s: str,
+        prop: Any,
+        angle: float,
+        ismath: Any = False,
+        mtext: Any = None,
+    ) -> None:
+        """Text at its anchor, since the page's letters are not as wide as matplotlib's."""
+        anchor = "start"
+        if mtext is not None:
+            at_x, at_y = mtext.get_transform().transform(mtext.get_unitless_position())
+            if angle:
+                y = self.height - at_y
+                anchor = UPRIGHT_ANCHORS.get(mtext.get_va(), "middle")
+            else:
+                x = at_x
+                anchor = ANCHORS[mtext.get_ha()]
+        place = f'x="{_number(x)}" y="{_number(y)}"'
+        if angle:
+            place = f'transform="translate({_number(x)} {_number(y)})rotate({-angle:g})"'
+        if anchor != "start":
+            place += f' text-anchor="{anchor}"'
+        word = WORDS.get(VARIABLES.get(to_hex(gc.get_rgb()), ""))
+        if word:
+            place += f' class="{word}"'
+        self.parts.append(f"<text {place}>{escape(s)}</text>")
+
+    def _marker(self, marker: Path, x: float, y: float) -> str:
+        if marker.codes is None or Path.CURVE4 not in marker.codes:
+            return self._outline(Affine2D().translate(x, y).transform_path(marker))
+        radius = marker.get_extents().width / 2
+        half = f"a{_number(radius)} {_number(radius)} 0 1 0 "
+        wide = _number(2 * radius)
+        return f"M{_number(x - radius)} {_number(self.height - y)}{half}{wide} 0{half}-{wide} 0"
+
+    def _outline(self, path: Path) -> str:
+        """The attribute `d` of a path: from every point the way to the next, in tenths."""
+        drawn = ""
+        last = ""
+        at = np.zeros(2, int)
+        for vertices, code in path.iter_segments(simplify=False):
+            if code == Path.CLOSEPOLY:
+                drawn += "z"
+                last = "z"
+                continue
+            points = vertices.reshape(-1, 2) * (1, -1) + (0, self.height)
+            tenths = np.rint(10 * points).astype(int)
+            letter = LETTER_OF_CODE[code]
+            moved = tenths if letter == "M" else tenths - at
+            numbers = "".join(map(_tenths, moved.ravel().tolist())).lstrip()
+            same = letter == last and not numbers.startswith("-")
+            drawn += (" " if same else "" if letter == last else letter) + numbers
+            last = letter
+            at = tenths[-1]
+        return drawn
+
+
+def _clipped(path: Path, box: Any, area: bool) -> Path:
+    """What of a path lies within the axes; all of one that does."""
+    if box is None or not len(path.vertices):
+        return path
+    corners = np.ma.masked_invalid(path.vertices)
+    wide = box.padded(0.5)
+    inside = (corners.min(0) >= wide.min).all() and (corners.max(0) <= wide.max).all()
+    if inside:
+        return path
+    if area:
+        return path.clip_to_bbox(box)
+    return path.cleaned(clip=tuple(box.extents), simplify=False, curves=True)
+
+
+def _look(gc: GraphicsContextBase, face: Any) -> str:
+    """The attributes of colours, width and dashes."""
+    look = f' fill="{_colour(face)}"'
+    alpha = 1.0 if face is None or len(face) < 4 else face[3]
+    if gc.get_forced_alpha():
+        alpha = gc.get_alpha()
+    if face is not None and alpha < 1:
+        look += f' fill-opacity="{alpha:.2g}"'
+    width = gc.get_linewidth()
+    stroke = gc.get_rgb()
+    if not width or not stroke[3]:
+        return look
+    look += f' stroke="{_colour(stroke)}"'
+    if width != 1:
+        look += f' stroke-width="{_number(width)}"'
+    if stroke[3] < 1:
+        look += f' stroke-opacity="{stroke[3]:.2g}"'
+    _, dashes = gc.get_dashes()
+    if dashes is not None:
+        look += f' stroke-dasharray="{" ".join(map(_number, dashes))}"'
+    return look
+
+
+def _colour(colour: Any) -> str:
+    """A colour of the page by the name of its variable."""
+    if colour is None:
+        return "none"
+    text = to_hex(colour[:3])
+    if text in VARIABLES:
+        return f"var(--{VARIABLES[text]})"
+    return text
+
+
+def _number(value: float) -> str:
+    """A number rounded to a tenth, as briefly as possible.
+
+    >>> _number(1.04), _number(-0.04)
+    ('1', '0')
+    """
+    if not math.isfinite(value):
+        return "0"
+    text = f"{value:.1f}".removesuffix(".0")
+    return "0" if text == "-0" else text
+
+
+def _tenths(number: int) -> str:
+    """A number of tenths behind another number.
+
+    >>> _tenths(10), _tenths(-4), _tenths(123)
+    (' 1', '-.4', ' 12.3')
+    """
+    text = f"{abs(number) // 10}.{abs(number) % 10}".removesuffix(".0")
+    if text.startswith("0."):
+        text = text[1:]
+    return f"-{text}" if number < 0 else f" {text}"
