@@ -16,18 +16,16 @@ def averages(*edits):
     seen = []
     watch = lambda e, s, row: seen.append(row.server)
     result = fedsim.run("averaged.yaml", watch=watch, edits=edits)
-    average = seen[0].shared["params"]
-    for server in seen:
-        if server is not seen[0]:
-            mix = lambda old, new: np.float32(0.8) * old + np.float32(1 - 0.8) * new
-            average = jax.tree.map(mix, average, server.shared["params"])
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7),
-                     server.state["ema"], average)
-    return result.rounds, jax.tree.leaves(seen[-1].state["ema"])
+    models = [server.shared["params"] for server in seen[3:]]  # from round 3 on
+    mean = lambda *leaves: np.mean(leaves, axis=0)
+    average = jax.tree.map(mean, *models)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+    jax.tree.map(close, seen[-1].state["swa"], average)
+    return result.rounds, jax.tree.leaves(seen[-1].state["swa"])
 
-rounds, _ = averages("rounds=4")
-assert rounds["ema/test_accuracy"].iloc[0] == rounds["test_accuracy"].iloc[0]
-assert (rounds["ema/test_loss"] - rounds["test_loss"]).iloc[1:].abs().min() > 0
+rounds, _ = averages("rounds=6")
+assert rounds["swa/test_accuracy"].iloc[0] == rounds["test_accuracy"].iloc[0]
+assert (rounds["swa/test_loss"] - rounds["test_loss"]).iloc[4:].abs().min() > 0
 
 _, one_by_one = averages("rounds=6", "schedule=fedasync")
 dispatched = []
@@ -37,7 +35,7 @@ seen = []
 fedsim.run("averaged.yaml", watch=lambda e, s, row: seen.append(row.server),
            edits=["rounds=6", "schedule=fedasync", "evaluate.every=3"])
 assert dispatched
-for a, b in zip(jax.tree.leaves(seen[-1].state["ema"]), one_by_one):
+for a, b in zip(jax.tree.leaves(seen[-1].state["swa"]), one_by_one):
     np.testing.assert_array_equal(a, b)
 """
 
@@ -47,14 +45,14 @@ def package(root, tmp_path):
     """The two files of the page with an entry point, and its scenario."""
     page = (root / "docs/extend/field.md").read_text()
     init, field = re.findall(r"```python\n(.*?)```", page, re.S)
-    folder = tmp_path / "ema"
+    folder = tmp_path / "swa"
     folder.mkdir()
     (folder / "__init__.py").write_text(init)
     (folder / "field.py").write_text(field)
-    metadata = tmp_path / "ema-1.dist-info"
+    metadata = tmp_path / "swa-1.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: ema\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text("[fedsim.fields]\nema = ema\n")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: swa\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text("[fedsim.fields]\nswa = swa\n")
     scenario = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.S)[1])
     (tmp_path / "averaged.yaml").write_text(yaml.safe_dump(scenario))
     return tmp_path
@@ -83,19 +81,19 @@ def test_the_average_is_stored_and_resumed(root, package):
         done = called(root, package, *run, *arguments)
         assert done.returncode == 0, done.stderr
     rounds = [(package / name / "rounds.csv").read_text() for name in ("resumed", "whole")]
-    assert rounds[0] == rounds[1] and "ema/test_accuracy" in rounds[0]
+    assert rounds[0] == rounds[1] and "swa/test_accuracy" in rounds[0]
 
 
 def test_without_the_package_the_key_is_unknown(root, package):
     done = called(root, root, "-m", "fedsim", "check", str(package / "averaged.yaml"))
-    assert done.returncode == 2 and "ema: unknown key" in done.stderr
+    assert done.returncode == 2 and "swa: unknown key" in done.stderr
 
 
 BROKEN = {  # what is changed in a file of the page -> what is said of it
-    "no module": ("entry_points.txt", "ema = ema", "ema = emma", "ModuleNotFoundError"),
+    "no module": ("entry_points.txt", "swa = swa", "swa = swap", "ModuleNotFoundError"),
     "no order": ("__init__.py", "ORDER = 100", "LAST = 100", "no number ORDER"),
     "an unknown place": ("field.py", 'after="server"', 'after="servers"', "behind servers"),
-    "a key that there is": ("field.py", "    ema: ", "    rounds: ", "has a key rounds"),
+    "a key that there is": ("field.py", "    swa: ", "    rounds: ", "has a key rounds"),
 }
 
 
@@ -107,4 +105,4 @@ def test_a_field_that_cannot_be_used_is_refused_in_a_line(root, package, case):
     file.write_text(file.read_text().replace(old, new))
     done = called(root, package, "-m", "fedsim", "check", "averaged.yaml")
     (line,) = done.stderr.strip().splitlines()
-    assert done.returncode == 2 and text in line and "ema" in line
+    assert done.returncode == 2 and text in line and "swa" in line

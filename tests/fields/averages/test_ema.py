@@ -1,0 +1,62 @@
+"""The moving average of the server's model: its recursion, and that it changes nothing else."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+
+SCENARIO = {
+    "name": "averaged",
+    "data": {"kind": "gaussian_blobs", "samples": 240, "classes": 3, "clients": 6},
+    "rounds": 6,
+    "cohort": {"kind": "uniform", "size": 3},
+    "client": {"lr": 0.3},
+    "numerics": {"dtype": "float64"},
+}
+
+
+def servers_of(**sections):
+    """The server after every evaluated round, and the rows."""
+    seen = []
+    watch = lambda experiment, seed, row: seen.append(row.server)
+    result = fedsim.run({**SCENARIO, **sections}, watch=watch)
+    return seen, result.rounds
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [{}, {"method": "fedadam"}, {"fleet": {"dropout": 0.9}}, {"schedule": "fedasync(concurrency=3)"}],
+    ids=["mean", "server optimizer", "rounds that nobody reports", "asynchronous"],
+)
+def test_the_average_follows_its_recursion(sections):
+    servers, rounds = servers_of(ema=0.8, **sections)
+    average = servers[0].shared["params"]
+    for server in servers[1:]:
+        mix = lambda old, new: 0.8 * np.asarray(old) + 0.2 * np.asarray(new)
+        average = jax.tree.map(mix, average, server.shared["params"])
+        close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
+        jax.tree.map(close, server.state["ema"], average)
+    assert rounds["ema/test_loss"][0] == rounds["test_loss"][0]
+
+
+def test_without_memory_the_average_is_the_model_and_it_changes_no_other_column():
+    _, plain = servers_of()
+    _, averaged = servers_of(ema=0.0)
+    columns = [name for name in averaged if name.startswith("ema/")]
+    pd.testing.assert_frame_equal(averaged.drop(columns=columns), plain)
+    assert (averaged["ema/test_loss"] == averaged["test_loss"]).all()
+
+
+def test_the_average_is_stored_and_resumed(tmp_path):
+    scenario = {**SCENARIO, "ema": 0.9}
+    fedsim.run({**scenario, "rounds": 2}, out=tmp_path / "run")
+    resumed = fedsim.run(scenario, out=tmp_path / "run", resume=True)
+    pd.testing.assert_frame_equal(resumed.rounds, fedsim.run(scenario).rounds)
+
+
+@pytest.mark.parametrize("decay", [1.0, -0.1])
+def test_a_decay_outside_of_its_range_is_refused(decay):
+    with pytest.raises(fedsim.ScenarioError, match="ema: should be a number from 0 to below 1"):
+        fedsim.run({**SCENARIO, "ema": decay})
