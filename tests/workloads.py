@@ -53,14 +53,41 @@ TEXT = {
     "cohort": {"kind": "uniform", "size": 6},
     "client": {"lr": 0.5, "batch": 4},
 }
-SERVER_SAMPLES = {
-    "data": {**DIGITS, "server": {"samples": 50}},
-    "model": MLP,
-    "rounds": 4,
-    "seeds": 2,
-    "cohort": SOME,
-    "fleet": {"malicious": 0.2},
-    "wire": ["sign_flip"],
+SPEED = {"kind": "lognormal", "sigma": 0.5}
+OWN_TESTS = {**DIGITS, "client_test": 0.2}
+
+
+def on_digits(**sections):
+    """Four rounds of a small network on ten of forty clients, unless the sections say otherwise."""
+    return {"data": DIGITS, "model": MLP, "rounds": 4, "cohort": SOME, **sections}
+
+
+def with_server_samples(**sections):
+    """Two seeds in which a fifth of the clients attack a server that has samples."""
+    data = {**DIGITS, "server": {"samples": 50}}
+    return on_digits(data=data, seeds=2, fleet={"malicious": 0.2}, wire=["sign_flip"], **sections)
+
+
+SKEWED = {
+    **OWN_TESTS,
+    "skew": [{"kind": "rotation", "max": 20}, {"kind": "concept_shift", "every": 2}],
+    "augment": ["flip", {"kind": "crop", "padding": 1}],
+}
+GROUPS = [{"kind": "concept_shift", "groups": 2}]
+UNIFORM_MEAN = {"kind": "mean", "weights": "uniform"}
+LORA = {"kind": "lora", "rank": 2, "dropout": 0.1}
+SKELLAM = {
+    "mechanism": "distributed_skellam",
+    "clip": 0.5,
+    "noise_multiplier": 1.0,
+    "delta": 1e-5,
+    "accountant": "rdp",
+}
+BANDED = {
+    "clip": {"kind": "adaptive", "count_std": 1.0},
+    "noise_multiplier": 1.0,
+    "delta": 1e-5,
+    "mechanism": {"kind": "banded", "bands": 3},
 }
 WORKLOADS = {
     "cnn": {
@@ -71,239 +98,102 @@ WORKLOADS = {
         "client": {"lr": 0.05, "batch": 20, "epochs": 1},
     },
     "full_batch": {"data": DIGITS, "rounds": 6, "client": {"lr": 0.5, "batch": "full", "steps": 2}},
-    "scaffold": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "method": "scaffold"},
-    "mime": {"data": DIGITS, "model": MLP, "rounds": 4, "cohort": SOME, "method": "mime"},
-    "median": {"data": DIGITS, "model": MLP, "rounds": 6, "cohort": SOME, "server": ["median"]},
-    "skewed": {
-        "data": {
-            **DIGITS,
-            "client_test": 0.2,
-            "skew": [{"kind": "rotation", "max": 20}, {"kind": "concept_shift", "every": 2}],
-            "augment": ["flip", {"kind": "crop", "padding": 1}],
-        },
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-    },
+    "scaffold": on_digits(rounds=6, method="scaffold"),
+    "mime": on_digits(method="mime"),
+    "median": on_digits(rounds=6, server=["median"]),
+    "skewed": on_digits(data=SKEWED),
     "char_lstm": {**TEXT, "model": {"kind": "char_lstm", "width": 24}},
     "transformer": {**TEXT, "model": {"kind": "transformer", "width": 32}},
     "char_gru": {**TEXT, "model": {"kind": "char_gru", "width": 24}},
-    "fedbuff": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 8,
-        "seeds": 2,
-        "cohort": SOME,
-        "schedule": {"kind": "fedbuff", "buffer": 10, "concurrency": 25},
-        "server": [{"kind": "mean", "weights": "uniform"}],
-    },
-    "power_of_choice": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 6,
-        "cohort": {"kind": "power_of_choice", "size": 10, "candidates": 20},
-    },
-    "semi_sync": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 8,
-        "fleet": {
-            "speed": {"kind": "lognormal", "sigma": 0.5},
-            "availability": {"kind": "bernoulli", "rate": 0.8},
-        },
-        "cohort": SOME,
-        "schedule": {"kind": "semi_sync", "seconds": 10, "concurrency": 20},
-        "server": [{"kind": "mean", "weights": "uniform"}],
-    },
-    "oort": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 6,
-        "fleet": {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1},
-        "cohort": {"kind": "oort", "size": 10},
-    },
-    "divfl": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 6,
-        "cohort": {"kind": "divfl", "size": 10, "candidates": 20},
-    },
-    "diana": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 6,
-        "cohort": SOME,
-        "broadcast": [{"kind": "qsgd", "levels": 16}],
-        "wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "rand_k", "density": 0.1}}],
-        "server": [{"kind": "mean", "weights": "uniform"}],
-    },
-    "resnet": {
-        "data": DIGITS,
-        "model": {"kind": "resnet", "depth": 8},
-        "rounds": 2,
-        "cohort": {"kind": "uniform", "size": 5},
-    },
-    "together": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 4,
-        "seeds": 3,
-        "cohort": SOME,
-        "method": "scaffold",
-    },
-    "codec": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "broadcast": ["cast"],
-        "wire": [{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.05}}],
-        "server": [
+    "fedbuff": on_digits(
+        rounds=8,
+        seeds=2,
+        schedule={"kind": "fedbuff", "buffer": 10, "concurrency": 25},
+        server=[UNIFORM_MEAN],
+    ),
+    "power_of_choice": on_digits(
+        rounds=6, cohort={"kind": "power_of_choice", "size": 10, "candidates": 20}
+    ),
+    "semi_sync": on_digits(
+        rounds=8,
+        fleet={"speed": SPEED, "availability": {"kind": "bernoulli", "rate": 0.8}},
+        schedule={"kind": "semi_sync", "seconds": 10, "concurrency": 20},
+        server=[UNIFORM_MEAN],
+    ),
+    "oort": on_digits(
+        rounds=6, fleet={"speed": SPEED, "dropout": 0.1}, cohort={"kind": "oort", "size": 10}
+    ),
+    "divfl": on_digits(rounds=6, cohort={"kind": "divfl", "size": 10, "candidates": 20}),
+    "diana": on_digits(
+        rounds=6,
+        broadcast=[{"kind": "qsgd", "levels": 16}],
+        wire=[{"kind": "diana", "alpha": 0.1, "codec": {"kind": "rand_k", "density": 0.1}}],
+        server=[UNIFORM_MEAN],
+    ),
+    "resnet": on_digits(
+        model={"kind": "resnet", "depth": 8}, rounds=2, cohort={"kind": "uniform", "size": 5}
+    ),
+    "together": on_digits(seeds=3, method="scaffold"),
+    "codec": on_digits(
+        broadcast=["cast"],
+        wire=[{"kind": "error_feedback", "codec": {"kind": "top_k", "density": 0.05}}],
+        server=[
             {"kind": "mean", "denominator": "expected"},
             {"kind": "aggregate_noise", "std": 0.001},
         ],
-    },
-    "trust": {**SERVER_SAMPLES, "server": ["trust"]},
-    "zeno": {**SERVER_SAMPLES, "server": [{"kind": "zeno", "f": 2, "batch": 16}]},
-    "private": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 6,
-        "cohort": {"kind": "cyclic", "size": 10},
-        "privacy": {
-            "clip": {"kind": "adaptive", "count_std": 1.0},
-            "noise_multiplier": 1.0,
-            "delta": 1e-5,
-            "mechanism": {"kind": "banded", "bands": 3},
-        },
-    },
-    "dp_sgd": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "client": {
+    ),
+    "trust": with_server_samples(server=["trust"]),
+    "zeno": with_server_samples(server=[{"kind": "zeno", "f": 2, "batch": 16}]),
+    "private": on_digits(rounds=6, cohort={"kind": "cyclic", "size": 10}, privacy=BANDED),
+    "dp_sgd": on_digits(
+        client={
             "lr": 0.2,
             "batch": 4,
             "dp_sgd": {"clip": 0.5, "noise_multiplier": 1.0, "microbatch": 3},
-        },
-    },
-    "distributed": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 4,
-        "cohort": {"kind": "uniform", "size": 10},
-        "privacy": {
-            "mechanism": "distributed_skellam",
-            "clip": 0.5,
-            "noise_multiplier": 1.0,
-            "delta": 1e-5,
-            "accountant": "rdp",
-        },
-    },
-    "fedper": {
-        "data": {**DIGITS, "client_test": 0.2},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "fedper",
-    },
-    "parts": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "client": {"width": {"widths": [1.0, 0.5, 0.25], "window": "rolling"}},
-    },
-    "ifca": {
-        "data": {**DIGITS, "client_test": 0.2, "skew": [{"kind": "concept_shift", "groups": 2}]},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "ifca",
-    },
-    "fedamp": {
-        "data": {**DIGITS, "client_test": 0.2},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "fedamp",
-    },
-    "ditto": {
-        "data": {**DIGITS, "client_test": 0.2},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "ditto(personal_steps=2)",
-        "evaluate": {"personal": True},
-    },
-    "fedbabu": {
-        "data": {**DIGITS, "client_test": 0.2},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "fedbabu(tune_steps=3)",
-        "evaluate": {"personal": True},
-    },
+        }
+    ),
+    "distributed": on_digits(privacy=SKELLAM),
+    "fedper": on_digits(data=OWN_TESTS, method="fedper"),
+    "parts": on_digits(client={"width": {"widths": [1.0, 0.5, 0.25], "window": "rolling"}}),
+    "ifca": on_digits(data={**OWN_TESTS, "skew": GROUPS}, method="ifca"),
+    "fedamp": on_digits(data=OWN_TESTS, method="fedamp"),
+    "ditto": on_digits(
+        data=OWN_TESTS, method="ditto(personal_steps=2)", evaluate={"personal": True}
+    ),
+    "fedbabu": on_digits(
+        data=OWN_TESTS, method="fedbabu(tune_steps=3)", evaluate={"personal": True}
+    ),
     "graph": {
         "data": DIGITS,
         "model": MLP,
         "rounds": 4,
-        "fleet": {"speed": {"kind": "lognormal", "sigma": 0.5}, "dropout": 0.1},
+        "fleet": {"speed": SPEED, "dropout": 0.1},
         "client": {"kind": "gradient_tracking", "steps": 1},
         "topology": {"kind": "watts_strogatz", "redraw": 2, "fail": 0.1},
     },
-    "edges": {
-        "data": DIGITS,
-        "model": MLP,
-        "rounds": 5,
-        "cohort": SOME,
-        "fleet": {"dropout": 0.1},
-        "topology": {
+    "edges": on_digits(
+        rounds=5,
+        fleet={"dropout": 0.1},
+        topology={
             "kind": "hierarchical",
             "groups": 4,
             "edge_rounds": 2,
             "outer": ["mean", {"kind": "fedadam", "lr": 0.01}],
         },
-    },
-    "fedfomo": {
-        "data": {**DIGITS, "client_test": 0.2},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "fedfomo(models=3)",
-    },
-    "fedgroup": {
-        "data": {**DIGITS, "client_test": 0.2},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "fedgroup(clusters=2)",
-    },
-    "pfedhn": {
-        "data": {**DIGITS, "client_test": 0.2},
-        "model": MLP,
-        "rounds": 4,
-        "cohort": SOME,
-        "method": "pfedhn(hidden=[8])",
-    },
+    ),
+    "fedfomo": on_digits(data=OWN_TESTS, method="fedfomo(models=3)"),
+    "fedgroup": on_digits(data=OWN_TESTS, method="fedgroup(clusters=2)"),
+    "pfedhn": on_digits(data=OWN_TESTS, method="pfedhn(hidden=[8])"),
     "lora": {
         **TEXT,
-        "model": {
-            "kind": "transformer",
-            "width": 32,
-            "adapter": {"kind": "lora", "rank": 2, "dropout": 0.1},
-        },
+        "model": {"kind": "transformer", "width": 32, "adapter": LORA},
         "server": [{"kind": "lora_mean", "how": "product"}],
     },
-    "ranks": {
-        "data": DIGITS,
-        "model": {**MLP, "adapter": {"kind": "lora", "rank": 4, "alpha": 8}},
-        "rounds": 4,
-        "cohort": SOME,
-        "client": {"rank": {"ranks": [1, 2, 4]}},
-        "server": [{"kind": "lora_mean", "how": "stack"}],
-    },
+    "ranks": on_digits(
+        model={**MLP, "adapter": {"kind": "lora", "rank": 4, "alpha": 8}},
+        client={"rank": {"ranks": [1, 2, 4]}},
+        server=[{"kind": "lora_mean", "how": "stack"}],
+    ),
 }
 
 PERSONAL = {

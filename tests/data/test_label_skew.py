@@ -90,7 +90,7 @@ def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
     assert o["total_variation_mean"] == o["total_variation_max"] == pytest.approx(3 / 8)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(tables)
 def test_entropy_is_that_of_scipy_in_bits(counts):
     held = counted(counts)
@@ -102,7 +102,7 @@ def test_entropy_is_that_of_scipy_in_bits(counts):
         )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(tables)
 def test_shares_and_distances_stay_within_their_bounds(counts):
     table = client_skew(counted(counts))[np.sum(counts, axis=1) > 0]
@@ -113,7 +113,7 @@ def test_shares_and_distances_stay_within_their_bounds(counts):
     assert (table["entropy_bits"] <= np.log2(table["classes"]) + 1e-12).all()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(tables)
 def test_a_random_deal_has_the_distance_that_the_hypergeometric_distribution_foretells(counts):
     held = counted(counts)
@@ -221,6 +221,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("ascii", [False, True])
 @pytest.mark.parametrize("width", [-1, 0, 1, 7, 40, 80, 300])
 @pytest.mark.parametrize("name", EXTREMES)
@@ -242,7 +243,7 @@ def test_the_map_is_darker_where_there_is_more():
     assert partition_text.heat_map(held, 80).splitlines()[0] == "a |    ░░░░▒▒▒▒▓▓▓▓████|"
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(tables)
 def test_a_place_is_blank_only_where_there_is_nothing(counts):
     held = counted(np.where(np.asarray(counts) > 1, 1000 * np.asarray(counts), counts))

@@ -2,8 +2,6 @@
 
 import math
 from operator import attrgetter
-from types import SimpleNamespace
-from typing import Any
 
 import jax
 import numpy as np
@@ -17,13 +15,11 @@ from fedsim.compose import FAMILIES
 from fedsim.compose.shapes import ContractError
 from fedsim.data import Skew, numbers_of, skewed
 from fedsim.engine.layout import lay_out
-from fedsim.engine.loop import can_train_together
 from fedsim.engine.pack import Width, capacity, longest_first
 from fedsim.engine.slots import RunCohort
 from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.fleet.plan import Conditions
-from fedsim.runs import sweep
 from fedsim.scenario import read
 from fedsim.sources import archive
 from fedsim.study.label_skew import heterogeneity
@@ -538,20 +534,6 @@ def test_seeds_side_by_side_have_their_own_samples(skew):
     for seed in (0, 1):
         alone = fedsim.run({**scenario, "seeds": [seed]})
         jax.tree.map(np.testing.assert_array_equal, alone.model(), both.model(seed=seed))
-
-
-def test_a_cell_whose_seeds_have_samples_of_their_own_is_executed():
-    """A cell is alike itself: what is alike the first of those that wait is what leaves them."""
-    program = SimpleNamespace(mesh=1, probe_mesh=None, width=2, observer=None)
-    held = {seed: SimpleNamespace(train=SimpleNamespace(x=[seed], y=[seed])) for seed in (0, 1)}
-    plans = {seed: SimpleNamespace(federation=federation) for seed, federation in held.items()}
-    scenario = SimpleNamespace(spec=SimpleNamespace(numerics=1))
-    planned: Any = SimpleNamespace(
-        experiment=SimpleNamespace(program=program, plans=plans, scenario=scenario)
-    )
-    assert sweep._can_run_together(planned, planned)
-    seeds: Any = list(plans.values())
-    assert not can_train_together([program, program], seeds)
 
 
 @pytest.mark.long

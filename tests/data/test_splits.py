@@ -267,18 +267,3 @@ def test_a_split_is_one_of_all_clients_and_none_of_the_test_samples():
     rows = np.array([5, 7, 9])
     assert split_text(parts, rows) == 'sample,client\n9,a\n,"b, c"\n5,d\n7,d\n'
     assert json.loads(split_text(parts, None, True)) == {"a": [2], "b, c": [], "d": [0, 1]}
-
-
-def test_pictures_name_a_split_by_its_file_and_long_names_stand_upright():
-    from fedsim.report.figures.partition import _letters, _note  # fmt: skip
-    from fedsim.study.label_skew import LabelCounts
-
-    counts = LabelCounts(np.array(["Aarhus", "Bergen hospital"]), [0], np.array([[3], [0]]))
-    section = {"kind": "file", "path": "/home/ann/ten.csv", "sha256": "0f" * 32}
-    note = _note(counts, 2, {"data": {"partition": section}})
-    assert note == "file (path ten.csv), 2 clients, 3 samples, 1 clients without any"
-    wards = ["Aarhus", "Bergen hospital", "Cádiz", "Dover", "Évora"]
-    assert (
-        _letters(wards, np.array(wards)) == 52.5
-        and _letters(["0", "50", "100"], np.arange(101)) == 6
-    )

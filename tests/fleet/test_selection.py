@@ -232,22 +232,6 @@ def test_oort_explores_less_over_time_and_fast_clients_first():
     )  # 0.8 where probabilities go by 1/t, a little less without replacement
 
 
-def test_oort_fills_up_with_clients_that_it_had_excluded():
-    whole = population()
-    cohort = made("oort", size=6, explore=0.0, least=0.0, most=3)
-    assert ids_of(cohort.draw(whole, 3, rng(1)))[:5] == [1, 2, 4, 6, 8] or 11 in ids_of(
-        cohort.draw(whole, 3, rng(1))
-    )
-    four = {*ids_of(made("oort", size=5, most=3).draw(whole, 3, rng(1)))}
-    assert four == {
-        1,
-        2,
-        4,
-        6,
-        11,
-    }  # not 8, drawn three times, nor 9, of which no finite loss is known
-
-
 # ---------------------------------------------------------------------------------------- clustered
 
 
@@ -400,25 +384,19 @@ def test_tifl_draws_from_one_tier():
     ]
     assert 0.66 < np.mean(np.array(which) == 2) < 0.84 and 0 not in which
     assert len(made("tifl", size=5, tiers=3).draw(whole, 1, rng())) in (2, 3)
-    for weights in ([1.0], [0.0, 0.0, 0.0]):
-        with pytest.raises(ValueError, match=f"{len(weights)} weights for 3 tiers"):
-            made("tifl", tiers=3, weights=weights)
 
 
-def test_fedcs_takes_as_many_clients_as_finish_in_time():
-    whole = population()
-    assert ids_of(made("fedcs", seconds=3.0, candidates=7).draw(whole, 1, rng())) == [1, 2, 4, 11]
-    assert ids_of(made("fedcs", seconds=3.0, candidates=7, size=3).draw(whole, 1, rng())) == [
-        1,
-        2,
-        4,
-    ]
-    assert ids_of(made("fedcs", seconds=0.5, candidates=7).draw(whole, 1, rng())) == []
-    some = rng(5).choice(7, 4, replace=False)
-    want = sorted(whole.ids[i] for i in some if whole.seconds[i] <= 4)
-    assert ids_of(made("fedcs", seconds=4.0, candidates=4).draw(whole, 1, rng(5))) == want
-    with pytest.raises(ValueError, match="4 candidates for a cohort of 5"):
-        made("fedcs", candidates=4, size=5)
+@pytest.mark.parametrize(
+    ("kind", "parameters", "said"),
+    [
+        ("tifl", {"tiers": 3, "weights": [1.0]}, "1 weights for 3 tiers"),
+        ("tifl", {"tiers": 3, "weights": [0.0] * 3}, "3 weights for 3 tiers"),
+        ("fedcs", {"candidates": 4, "size": 5}, "4 candidates for a cohort of 5"),
+    ],
+)
+def test_parameters_that_contradict_each_other_are_refused(kind, parameters, said):
+    with pytest.raises(ValueError, match=said):
+        made(kind, **parameters)
 
 
 # ---------------------------------------------------------------------------------- plans of rounds

@@ -9,6 +9,7 @@ from tests.deletion import ESSENTIAL, deletable, faults
 
 
 @if_all_installed
+@pytest.mark.long
 def test_a_folder_can_be_deleted():
     """One of them, another one every day; `python -m tests.deletion` takes out all."""
     folders = deletable()

@@ -65,12 +65,14 @@ def called(root, package, *arguments):
     )
 
 
+@pytest.mark.long
 def test_the_average_is_kept_on_the_device_and_scored(root, package):
     """In rounds, in rounds that are one device call, and as its definition says."""
     done = called(root, package, "-c", AVERAGES)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_the_average_is_stored_and_resumed(root, package):
     run = ("-m", "fedsim", "run", "averaged.yaml")
     for arguments in (
@@ -84,6 +86,7 @@ def test_the_average_is_stored_and_resumed(root, package):
     assert rounds[0] == rounds[1] and "swa/test_accuracy" in rounds[0]
 
 
+@pytest.mark.long
 def test_without_the_package_the_key_is_unknown(root, package):
     done = called(root, root, "-m", "fedsim", "check", str(package / "averaged.yaml"))
     assert done.returncode == 2 and "swa: unknown key" in done.stderr
@@ -97,6 +100,7 @@ BROKEN = {  # what is changed in a file of the page -> what is said of it
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_field_that_cannot_be_used_is_refused_in_a_line(root, package, case):
     name, old, new, text = BROKEN[case]

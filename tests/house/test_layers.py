@@ -1,6 +1,7 @@
 """Each package imports only those to its left, and the records stay few."""
 
 import ast
+import functools
 import re
 from collections import Counter
 from pathlib import Path
@@ -72,13 +73,16 @@ def package_of(parts: tuple[str, ...]) -> str:
     return Path(parts[0]).stem if parts else ""
 
 
-def imports(path: Path):
+@functools.cache
+def imports(path: Path) -> list[str]:
+    """The modules, and the names in modules, that a file imports."""
+    names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return names
 
 
 def rank(name: str) -> int:
@@ -118,6 +122,8 @@ def room_and_folder(parts: tuple[str, ...]) -> str:
 def test_nobody_names_a_field_or_a_tool_but_those_that_say_so(root):
     """In no form: neither by an import nor by a name in a string."""
     packages = {"fields": present_fields(), "tools": tools()}
+    every_name = "|".join([*packages["fields"], *packages["tools"]])
+    any_package = re.compile(rf"\b({'|'.join(ROOMS)})[./]({every_name})\b")
     for _, path in modules(root):
         here = room_and_folder(path.relative_to(root / "fedsim").parts)
         may = {here}
@@ -125,12 +131,7 @@ def test_nobody_names_a_field_or_a_tool_but_those_that_say_so(root):
             room, name = here.split(".")
             requires = getattr(packages[room][name], "REQUIRES", ())
             may |= {f"{room}.{each}" for room in ROOMS for each in requires}
-        named = {
-            f"{room}.{name}"
-            for room, folders in packages.items()
-            for name in folders
-            if re.search(rf"\b{room}[./]{name}\b", path.read_text())
-        }
+        named = {f"{room}.{name}" for room, name in any_package.findall(path.read_text())}
         assert named <= may, path
 
 

@@ -100,7 +100,7 @@ def run(test: str) -> None:
     getattr(module, function)(*cases)
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(20)
 @pytest.mark.parametrize("mutant", PLAYED, ids=lambda mutant: mutant.bug)
 def test_the_bug_is_caught(mutant, put):
     put(mutant.module, mutant.changes)

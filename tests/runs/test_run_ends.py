@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import sampled
 from test_commands import fedsim as typed
 from test_lanes import X64, ragged
 
@@ -39,8 +40,7 @@ NEVER_MOVED = {
 }
 
 
-@pytest.mark.quick(3)
-@pytest.mark.parametrize("case", NEVER_MOVED)
+@pytest.mark.parametrize("case", sampled(NEVER_MOVED, 3))
 def test_a_run_in_which_no_update_was_usable_has_diverged(case, tmp_path):
     result = run(**NEVER_MOVED[case], out=tmp_path / "run")
     assert result.status == "diverged" and "the model never moved" in result.reasons[0]

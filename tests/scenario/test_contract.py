@@ -271,7 +271,7 @@ PARTNERS = {"dyn": "feddyn"}
 ON_THE_WIRE = ("local_gaussian", "local_laplace")  # stages that are refused behind it
 
 
-@pytest.mark.quick(24)
+@pytest.mark.quick(48)
 @pytest.mark.parametrize(("family", "kind"), OURS, ids=lambda part: part)
 def test_every_shipped_link_keeps_the_contract(family, kind):
     parameters = inspect.signature(FAMILIES[family][kind]).parameters.values()

@@ -52,7 +52,7 @@ def written(typed: str) -> str:
     return f"name: guess\nrounds: 1\nseeds: 1\n{data}\n{rest}\n"
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(
     "guess", GUESSES, ids=[guess["typed"].replace("\n", " ") for guess in GUESSES]
 )
