@@ -1,6 +1,7 @@
 """The command as a user starts it: its files, its exit codes, its one line per problem."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,8 @@ import pytest
 from conftest import if_whole
 
 import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.scenario.expected import plural_of
 
 FILES = {
     "checkpoints",
@@ -272,17 +275,13 @@ def test_ten_empty_rounds_end_a_run(root, tmp_path):
 
 
 @pytest.mark.long
-def test_list_names_every_kind():
-    from fedsim.compose import FAMILIES
-
+def test_list_counts_the_kinds_of_families_and_names_those_of_one():
     done = run("list")
     assert done.returncode == 0
-    for kinds in FAMILIES.values():
-        assert all(
-            f"  {kind}" in done.stdout
-            for kind, factory in kinds.items()
-            if factory.__module__.startswith("fedsim.")
-        )
+    for family, kinds in FAMILIES.items():
+        own = [kind for kind in kinds.values() if kind.__module__.startswith("fedsim.")]
+        counts = rf"^  {plural_of(family)} +{len(own)}$"
+        assert re.search(counts, done.stdout, re.M), done.stdout
     rules = run("list", "rules")
     assert "krum(f, neighbours)" in rules.stdout and "also: fedmedian" in rules.stdout.replace(
         "coordinate_median, ", ""
