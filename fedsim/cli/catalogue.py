@@ -183,18 +183,10 @@ def _meant_family(word: str, known: list[str]) -> str:
 
 
 def _line(kind: dict[str, Any]) -> str:
-    """Return what a kind is; of a method also its links, what they keep, and what is sent."""
-    line = kind["summary"]
-    if kind["aliases"]:
-        line += f" [also: {', '.join(kind['aliases'])}]"
-    if "server" in kind:
-        line += f" {kind['client']} → {kind['server']}"
-    # The docstrings of a user's links need not say these.
-    if kind.get("state"):
-        line += f"; keeps: {kind['state']}"
-    if kind.get("sends"):
-        line += f"; sends {kind['sends']}"
-    return line
+    """Return what a kind is, and its other names."""
+    if not kind["aliases"]:
+        return kind["summary"]
+    return f"{kind['summary']} [also: {', '.join(kind['aliases'])}]"
 
 
 def _devices() -> dict[str, Any]:
