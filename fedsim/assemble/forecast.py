@@ -5,6 +5,7 @@ import functools
 import gc
 import itertools
 import statistics
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ COMPILER_BYTES = 90_000_000
 # Share of a run's memory below which what programs need while they run is counted, not measured.
 SMALL_SHARE = 0.1
 
-QUICKLY: dict[str, Any] = {"xla_backend_optimization_level": 0}  # of a program that runs once
+TIMED_STEPS = 10  # local steps, of which the fastest is the time of one
 
 
 def forecast(experiment: Experiment) -> dict[str, Any]:
@@ -296,15 +297,15 @@ def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]
     return [adding, closing]
 
 
-def one_batch(experiment: Experiment) -> dict[str, float]:
-    """Pass one client's first batch through all of its hooks, as one program.
+def one_batch(experiment: Experiment) -> tuple[dict[str, float], float]:
+    """Pass one client's first batch through all of its hooks, as one program, and time that.
 
     An error in a model, a loss or a client method shows where it is, as it would when a run traces
     it.
 
     Returns:
       `loss` of the start model on the batch, and `largest_gradient` and `largest_update`, the
-      largest magnitudes among their entries.
+      largest magnitudes among their entries; and the seconds that such a local step takes.
     """
     program = experiment.program
     plan = of_first_seed(experiment.plans)
@@ -328,7 +329,7 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
         client_work = client_work._replace(level=plan.level[id], round=jnp.int32(0))
     client_work = with_phase(client_work, client.phases, jnp.int32(0))
 
-    @functools.partial(jax.jit, compiler_options=QUICKLY)
+    @jax.jit
     def step(start, work, x, y, mask, key):
         shared, frozen = without_frozen(start)
         task = bound(program.task, frozen, shared)
@@ -346,12 +347,24 @@ def one_batch(experiment: Experiment) -> dict[str, float]:
     train = plan.federation.train
     x = train.x[index[0]]
     y = train.y[index[0]]
-    loss, gradient, update = step(start, client_work, x, y, mask, jax.random.key(0))
-    return {
+    arguments = (start, client_work, x, y, mask, jax.random.key(0))
+    loss, gradient, update = step(*arguments)
+    found = {
         "loss": float(loss),
         "largest_gradient": float(gradient),
         "largest_update": float(update),
     }
+    return found, _seconds_of(step, arguments)
+
+
+def _seconds_of(program: Any, arguments: tuple) -> float:
+    """The least time of a program that is compiled: what else the machine does is no part of it."""
+    seconds = []
+    for _ in range(TIMED_STEPS):
+        began = time.perf_counter()
+        jax.block_until_ready(program(*arguments))
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
 
 
 def _largest(values: Any) -> Any:

@@ -57,7 +57,8 @@ def _print(outcome: "Again") -> None:
 
 def _print_rows(rows: "Sequence[Record]") -> None:
     """Print the scores of repeated runs next to the recorded ones."""
-    from fedsim.cli.console import empty_table, print_table, score_text
+    from fedsim.cli.console import score_text
+    from fedsim.cli.tables import empty_table, print_table
 
     titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
     view = empty_table(titles, left=("method", "variation"))
@@ -73,7 +74,7 @@ def _print_rows(rows: "Sequence[Record]") -> None:
             _text("{ci_low:+z.4g} to {ci_high:+z.4g}", row, has_interval),
             _text("{p_adjusted:.3g}", row, row["p_adjusted"] is not None),
         )
-    print_table(view, 0)
+    print_table(view)
 
 
 def _text(template: str, row: "Record", has_value: bool) -> str:

@@ -1,13 +1,12 @@
 """Commands that list and explain links and keys: `list` and `explain`."""
 
 import json
-import shutil
-import sys
 from typing import Any
 
 import click
 
 from fedsim.cli import options
+from fedsim.cli.screen import rows_of_terms, show, width, wrapped
 
 
 def _complete_family(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -60,16 +59,32 @@ def list_command(
     if as_json:
         click.echo(json.dumps(families))
         return
+    if family is None:
+        show(_overview(families))
+        return
     for name, kinds in families.items():
-        click.secho(f"{name} ({len(kinds)})", bold=True)
+        # In a pipe every kind is one line, so that grep finds all of it.
         rows = [(kind["written"], _line(kind)) for kind in kinds.values()]
-        if sys.stdout.isatty():
-            _print_wrapped(rows)
-        else:
-            # Every kind is one line, so that grep finds all of it.
-            for call, line in rows:
-                click.echo(f"  {call:<26} {line}")
+        show(f"{_heading(f'{name} ({len(kinds)})')}\n{rows_of_terms(rows, column=26)}")
 
+
+def _overview(families: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """Return the families with the number of their kinds, and how to see these."""
+    counts = [(name, f"{len(kinds):>3}") for name, kinds in families.items()]
+    counts.append(("scenarios", f"{len(_scenarios()):>3}"))
+    counts += [("devices", ""), ("plugins", "")]  # counting them would import JAX, or the plug-ins
+    table = rows_of_terms(counts, column=max(len(name) for name, _ in counts))
+    return f"{table}\n\n{wrapped(WHAT_NEXT)}"
+
+
+def _heading(text: str) -> str:
+    return click.style(text, bold=True)
+
+
+WHAT_NEXT = (
+    "fedsim list FAMILY names its kinds, fedsim explain KIND has equation, defaults and source of "
+    "one, and fedsim list --json is all of it."
+)
 
 # Families of which a scenario has one kind.
 SINGLE = ("client", "rule", "codec", "cohort", "timetable", "topology")
@@ -92,13 +107,15 @@ def _print_partners(partner: str, families: dict[str, dict[str, Any]], as_json: 
     if as_json:
         click.echo(json.dumps(reasons))
         return
+    lines = []
     for family, of_kinds in reasons.items():
         fitting = [kind for kind, reason in of_kinds.items() if not reason]
         many = f"{len(fitting)} of {len(of_kinds)}"
-        click.secho(f"{family} ({many} go with {partner}, by their defaults)", bold=True)
-        click.echo(f"  {', '.join(fitting) or 'none'}")
+        lines.append(_heading(f"{family} ({many} go with {partner}, by their defaults)"))
+        lines.append(wrapped(", ".join(fitting) or "none", "  "))
         for reason, kinds in by_reason(of_kinds).items():
-            click.echo(f"  not {', '.join(kinds)}: {reason}")
+            lines.append(wrapped(f"not {', '.join(kinds)}: {reason}", "  ", "    "))
+    show("\n".join(lines))
 
 
 def _partner(name: str) -> tuple[str, dict[str, dict[str, str]]]:
@@ -165,27 +182,11 @@ def _meant_family(word: str, known: list[str]) -> str:
     return did_you_mean(word, known)
 
 
-def _print_wrapped(rows: list[tuple[str, str]]) -> None:
-    """Print two columns as wide as the terminal, indented."""
-    formatter = click.HelpFormatter(width=max(shutil.get_terminal_size().columns - 2, 60))
-    formatter.write_dl(rows, col_max=26)
-    for line in formatter.getvalue().splitlines():
-        click.echo(f"  {line}")
-
-
 def _line(kind: dict[str, Any]) -> str:
-    """Return what a kind is; of a method also its links, what they keep, and what is sent."""
-    line = kind["summary"]
-    if kind["aliases"]:
-        line += f" [also: {', '.join(kind['aliases'])}]"
-    if "server" in kind:
-        line += f" {kind['client']} → {kind['server']}"
-    # The docstrings of a user's links need not say these.
-    if kind.get("state"):
-        line += f"; keeps: {kind['state']}"
-    if kind.get("sends"):
-        line += f"; sends {kind['sends']}"
-    return line
+    """Return what a kind is, and its other names."""
+    if not kind["aliases"]:
+        return kind["summary"]
+    return f"{kind['summary']} [also: {', '.join(kind['aliases'])}]"
 
 
 def _devices() -> dict[str, Any]:
@@ -245,7 +246,7 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
       fedsim explain 5
     """
     options.enable(plugins)
-    from fedsim.scenario.explain import explanations, lines_of
+    from fedsim.scenario.explain import WIDTH, explanations, lines_of
     from fedsim.scenario.fits import needs_and_takes
 
     word = name.rpartition("/")[2]
@@ -257,11 +258,12 @@ def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(explained))
         return
-    for i, meaning in enumerate(explained):
-        if i > 0:
-            click.echo("")
-        for is_heading, line in lines_of(meaning):
-            click.secho(line, bold=is_heading)
+    columns = min(width() or WIDTH, WIDTH)
+    texts = []
+    for meaning in explained:
+        lines = lines_of(meaning, columns)
+        texts.append("\n".join(_heading(line) if bold else line for bold, line in lines))
+    show("\n\n".join(texts))
 
 
 def _command_entry(name: str) -> dict[str, str]:

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print the scenario with its base, every --set and every default, and no forecast.",
 )
+@click.option("--verbose", is_flag=True, help="Also print how training is laid out on the device.")
 @options.as_json("the forecast or the resolved scenario")
 @options.debug
 def check_command(
     device: str | None,
     resolved: bool,
+    verbose: bool,
     as_json: bool,
     **arguments: Any,
 ) -> None:
@@ -70,8 +72,10 @@ def check_command(
         with allocations(experiment.scenario, experiment.memory_bytes):
             expected = {"scenario": scenario.spec.name, **forecast(experiment)}
             # Last, since its program would count as memory.
-            expected["batch"] = one_batch(experiment)
+            expected["batch"], expected["step_seconds"] = one_batch(experiment)
 
+    rounds = scenario.spec.rounds * len(scenario.spec.seeds)
+    expected["training_seconds"] = expected["step_seconds"] * expected["steps_a_round"] * rounds
     if cells is not None:
         expected["comparison"] = cells.record()
         expected["notes"] += cells.notes
@@ -82,7 +86,7 @@ def check_command(
     if as_json:
         click.echo(json.dumps(expected))
     else:
-        console.forecast(expected)
+        console.forecast(expected, verbose)
 
 
 def _print_resolved(scenario: "Scenario", as_json: bool) -> None:

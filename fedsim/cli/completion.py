@@ -5,6 +5,7 @@ Nothing here imports JAX; what stands on the command line is read, and nothing o
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,8 +25,21 @@ from fedsim.scenario.keys import Key, keys, keys_at
 from fedsim.scenario.load import document_of
 from fedsim.scenario.reader import value_at
 from fedsim.scenario.schema import AllowedKinds
+from fedsim.scenario.shipped import shipped
 
 INDEX = re.compile(r"\[\d+\]")
+
+
+def scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a scenario: a file, which the shell looks for, or the name of one that is shipped.
+
+    A name without its folder is completed where no other scenario has it.
+    """
+    files = CompletionItem(incomplete, type="file")
+    last = Counter(name.rpartition("/")[2] for name in shipped())
+    short = [name for name, times in last.items() if times == 1]
+    names = sorted({*shipped(), *short})
+    return [*(CompletionItem(name) for name in names if name.startswith(incomplete)), files]
 
 
 def edits(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
+from fedsim.cli.screen import rows_of_terms, wrapped
+from fedsim.cli.tables import empty_table, print_table
 from fedsim.disk.tables import Record
 from fedsim.installed import modules_with
 from fedsim.report.mark import marks_of_fields
 from fedsim.report.results import amount, metric_of, results
+from fedsim.runs import displays
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.outside import remark
-from fedsim.study.summary import findings_of_fields, two_halves
-from fedsim.study.words import variation_in_words, words_of
+from fedsim.study.summary import findings_of_fields, in_words, two_halves
+from fedsim.study.words import words_of
 from fedsim.study.wrap_lines import wrap_lines
 
 if TYPE_CHECKING:
@@ -37,6 +39,13 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
     with console.status("") as status:
         yield status.update
 
+
+# Columns that a narrow terminal does without, the first ones first.
+LESS_OF_RUNS = ("MB down", "MB up", "rounds")
+LESS_OF_METHODS = ("better in", "sd", "runs", "p (Holm)", "95 %", "difference")
+
+# Value of a run that is compared -> in front of the metric's name in the title of its column.
+SCORE_TITLES = {"final": "", "best": "best", "mean_last_k": "mean of last", "own": "own"}
 
 PARAMETERS = ("trained", "frozen", "sent")  # what `fedsim check` says of the model's numbers
 
@@ -60,7 +69,7 @@ def table(result: Result, out: Path) -> None:
             _megabytes(last["bytes_up"]),
             _megabytes(last["bytes_down"]),
         )
-    print_table(view, 100)
+    print_table(view, LESS_OF_RUNS)
     texts = [
         remark(summary),
         two_halves(metric_of(summary)),
@@ -68,21 +77,21 @@ def table(result: Result, out: Path) -> None:
         *wrap_lines(result.records["rounds"]),
     ]
     for text in filter(None, texts):
-        print(f"\n{text}")
+        print(f"\n{wrapped(text)}")
     _print_marks(result.rounds, result.scenario)
     tables = [
         f"{name}.csv"
         for name in TABLE_COLUMNS
         if result.records[name] or name not in OPTIONAL_TABLES
     ]
-    print("  ".join([f"\n{out}/", "report.html", *tables]))
+    _print_files(out, ["report.html", *tables])
 
 
 def _print_marks(rounds: "DataFrame", scenario: dict[str, Any]) -> None:
     """Print what fields say of runs; nothing where no round ended."""
     if not rounds.empty:
         for mark in marks_of_fields(rounds, scenario):
-            print(f"\n{mark}")
+            print(f"\n{wrapped(mark)}")
 
 
 def score_text(value: float | None) -> str:
@@ -113,9 +122,8 @@ def verdict(comparison: Comparison, out: Path) -> None:
     # Name in a row -> title of the column.
     columns = {
         "method": "method",
-        "variant": "variant",
         "runs": "runs",
-        "score": f"{comparison.score} {metric_of(summary)}",
+        "score": f"{SCORE_TITLES[comparison.score]} {in_words(metric_of(summary))}".strip(),
         "sd": "sd",
         "difference": "difference",
         "95 %": "95 %",
@@ -123,37 +131,50 @@ def verdict(comparison: Comparison, out: Path) -> None:
         "better in": "better in",
         "verdict": "verdict",
     }
-    if not comparison.varied:
-        del columns["variant"]
-    view = empty_table(list(columns.values()), left=("method", "variant", "verdict"))
+    words = words_of(comparison.scenario)
+    view = empty_table(list(columns.values()), left=("method", "verdict"), folded=("verdict",))
+    indent = ""
+    last_variation = ""
     for row in rows:
         texts = {name: text for name, (text, *_) in row.items()}
-        texts["variant"] = variation_in_words(str(texts.get("variant", "")), comparison.scenario)
+        variation = words(str(texts.get("variant", "")))
+        if comparison.varied and variation != last_variation:
+            view.add_row(f"{variation}:")
+            last_variation = variation
+            indent = "  "
+        texts["method"] = indent + texts["method"]
         view.add_row(*(texts.get(name, "") for name in columns))
 
-    print(f"{headline}\n")
-    print_table(view, 150)
+    print(f"{wrapped(headline)}\n")
+    print_table(view, LESS_OF_METHODS)
     print()
-    words = words_of(comparison.scenario)
     lines = [*findings_of_fields(summary, words), *wrap_lines(comparison.records["rounds"])]
     for sentence in [*sentences, *lines]:
-        print(sentence)
+        print(wrapped(sentence))
     _print_marks(comparison.rounds, comparison.scenario)
-    print(f"\n{out}/  report.html  compare.csv  summary.csv  rounds.csv")
+    _print_files(out, ["report.html", "compare.csv", "summary.csv", "rounds.csv"])
 
 
-def forecast(expected: Record) -> None:
-    """Print the expected costs of a run, a line each."""
+def _print_files(out: Path, names: list[str]) -> None:
+    """Print which files a run directory has."""
+    print(f"\n{wrapped('  '.join([f'{out}/', *names]), hanging='  ')}")
+
+
+def forecast(expected: Record, verbose: bool = False) -> None:
+    """Print the expected costs of a run, a line each.
+
+    Args:
+      expected: as `fedsim.assemble.forecast.forecast` returns it, with what `check` adds.
+      verbose: whether to print how training is laid out on the device, too.
+    """
     traffic = _traffic(expected["bytes_up_a_round"], expected["bytes_down_a_round"])
-    lanes = f"{expected['lanes']} to a shard, {expected['shards']} shards"
     lines = {
         "clients": _clients(expected),
         "parameters": _parameters(expected),
         "local steps": _local_steps(expected),
         "traffic": f"{traffic} a round",
-        "messages": _messages(expected),
-        "lanes": f"{lanes}, blocks of {expected['block']:,} clients",
         "memory": _memory(expected),
+        "time": _time(expected),
         "first batch": _first_batch(expected),
     }
     if expected["parts"]:
@@ -166,12 +187,14 @@ def forecast(expected: Record) -> None:
         lines |= module.lines(expected)
     if "comparison" in expected:
         lines["comparison"] = _cells(expected["comparison"])
+    if verbose:
+        lanes = f"{expected['lanes']} to a shard, {expected['shards']} shards"
+        lines["lanes"] = f"{lanes}, blocks of {expected['block']:,} clients"
+        lines["messages"] = _messages(expected)
 
     print(f"{expected['scenario']}: in order")
-    for name, text in lines.items():
-        print(f"  {name:<12} {text}")
-    for note in expected["notes"]:
-        print(f"  {'note':<12} {note}")
+    terms = [*lines.items(), *(("note", note) for note in expected["notes"])]
+    print(rows_of_terms(terms, column=12))
 
 
 def _clients(expected: Record) -> str:
@@ -225,6 +248,17 @@ def _memory(expected: Record) -> str:
     return f"{expected['peak_bytes'] / 1e6:,.1f} MB at most ({', '.join(purposes)})"
 
 
+def _time(expected: Record) -> str:
+    """Return how long local training takes at the pace of the step that was timed."""
+    step = f"one local step took {1e3 * expected['step_seconds']:.2g} ms here"
+    seconds = expected["training_seconds"]
+    return f"{_about(seconds)} of local training: {step}; compiling and scoring are not included"
+
+
+def _about(seconds: float) -> str:
+    return f"about {displays.in_words(seconds)}" if seconds >= 1 else "less than a second"
+
+
 def _first_batch(expected: Record) -> str:
     values = [f"{name.replace('_', ' ')} {n:.4g}" for name, n in expected["batch"].items()]
     return ", ".join(values)
@@ -240,30 +274,13 @@ def graph(graph: Record) -> str:
 
 
 def _cells(comparison: Record) -> str:
-    """Return how many cells of a comparison were tried, and what it costs."""
+    """Return how many configurations of a comparison were tried, and what it costs."""
     if comparison["checked"] < comparison["cells"]:
-        tried = f"{comparison['checked']:,} of {comparison['cells']:,} cells in order; "
+        tried = f"{comparison['checked']:,} of {comparison['cells']:,} configurations in order; "
         tried += "the others were read but not built, and do not count here"
     else:
-        tried = f"{comparison['cells']:,} cells in order, "
+        tried = f"{comparison['cells']:,} configurations in order, "
         tried += f"{comparison['built']:,} of them fully built"
     steps = f"{comparison['runs']:,} runs, {comparison['local_steps']:,.0f} local steps"
     traffic = _traffic(comparison["bytes_up"], comparison["bytes_down"])
     return f"{tried}; {steps}, {traffic} at most"
-
-
-def empty_table(titles: list[str], left: tuple[str, ...]) -> Table:
-    """Return an empty table; columns that are not `left` are numbers, aligned on the right."""
-    view = Table(box=None, header_style="bold", pad_edge=False)
-    for title in titles:
-        view.add_column(title, justify="left" if title in left else "right", no_wrap=True)
-    return view
-
-
-def print_table(view: Table, width: int) -> None:
-    """Print a table at least this wide, and wide enough for all of it.
-
-    A narrow terminal wraps it, and nothing is cut.
-    """
-    needed = Console(width=10_000).measure(view).maximum
-    Console(width=max(Console().width, width, needed)).print(view)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from fedsim._version import __version__
+from fedsim.cli.screen import rows_of_terms, wrapped
 from fedsim.machine import compile_cache, devices_of, threads_in_force
 from fedsim.runs.environment import instructions, surroundings
 from fedsim.sources import cache_folder
@@ -97,10 +98,12 @@ def print_findings(findings: dict[str, Any]) -> None:
         if not isinstance(values, dict):
             continue
         print(heading)
+        terms = []
         for name, value in values.items():
-            text = ", ".join(map(str, value)) if isinstance(value, list) else value
-            print(f"  {name:<14} {text}")
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            terms.append((name, text))
+        print(rows_of_terms(terms, column=14))
     for problem in findings["problems"]:
-        print(f"problem: {problem}")
+        print(wrapped(f"problem: {problem}", hanging="  "))
     if not findings["problems"]:
         print("no problems found")

@@ -140,7 +140,7 @@ tune = click.option(
 
 def scenario(command: Callable) -> Callable:
     """SCENARIO and the options that change or complete it; `read_scenario` takes all of them."""
-    argument = click.argument("scenario", type=click.Path())
+    argument = click.argument("scenario", type=click.Path(), shell_complete=_completed("scenarios"))
     return _with_options(command, [argument, edits, seeds, plugins, data_roots])
 
 

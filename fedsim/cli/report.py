@@ -8,6 +8,7 @@ import click
 
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
+from fedsim.cli.screen import wrapped
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FORMATS = ("csv", "parquet", "xlsx", "latex", "markdown", "json")
@@ -85,7 +86,7 @@ def report_command(
         click.echo(json.dumps(files_by_folder))
     else:
         for folder, names in files_by_folder.items():
-            click.echo(f"{folder}/  {'  '.join(names)}")
+            click.echo(wrapped("  ".join([f"{folder}/", *names]), hanging="  "))
 
 
 def _write_index(directories: tuple[Path, ...], out: Path | None, follow: bool) -> Path:

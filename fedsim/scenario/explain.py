@@ -41,7 +41,12 @@ WHERE_TO_LOOK = (
     "docs/coming_from.md the names of other tools"
 )
 
+FULL = 90  # columns of a line of a docstring, without its indent, that its next word did not fit on
+
 Line = tuple[bool, str]  # whether it is a heading, and its text
+# Whether it is a heading; its text, with line breaks as it was written; the further indent of what
+# does not fit on its first line.
+Paragraph = tuple[bool, str, str]
 
 
 def explanations(
@@ -317,68 +322,92 @@ def _meanings_without_parameters(
     return explained
 
 
-def lines_of(explained: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines of an explanation: (whether it is a heading, text)."""
+def lines_of(explained: dict[str, Any], width: int = WIDTH) -> Iterator[Line]:
+    """Yield the lines of an explanation: (whether it is a heading, text of at most a width)."""
+    for is_heading, text, hanging in _paragraphs_of(explained):
+        for line in _folded(text, width):
+            yield from ((is_heading, part) for part in _wrapped(line, width, hanging))
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Return the lines of a paragraph; as one line if they do not fit as they were written."""
+    lines = text.split("\n")
+    if all(len(line) <= width for line in lines):
+        return lines
+    return [" ".join([lines[0], *(line.strip() for line in lines[1:])])]
+
+
+def _wrapped(line: str, width: int, hanging: str) -> list[str]:
+    """Return a line as lines of a width, indented as it is; those behind the first by more."""
+    indent = line[: len(line) - len(line.lstrip())]
+    wrapper = textwrap.TextWrapper(
+        width, subsequent_indent=indent + hanging, break_on_hyphens=False, break_long_words=False
+    )
+    return wrapper.wrap(line) or [""]
+
+
+def _paragraphs_of(explained: dict[str, Any]) -> Iterator[Paragraph]:
+    """Yield the paragraphs of an explanation."""
     yield from _head(explained)
     for text in (explained.get("summary"), explained.get("body")):
         if text:
-            yield False, ""
+            yield False, "", ""
             yield from _prose(text)
     for link in explained.get("parts", ()):
-        yield False, ""
+        yield False, "", ""
         yield from _lines_of_link(link)
 
     if explained["parameters"]:
-        yield False, ""
+        yield False, "", ""
     for parameter in explained["parameters"]:
         yield from _lines_of_parameter(parameter)
 
     if "ranges" in explained:
-        yield False, ""
-        yield True, "  Tuned over, where compare.ranges is true"
+        yield False, "", ""
+        yield True, "  Tuned over, where compare.ranges is true", "    "
         for path, text in explained["ranges"].items():
-            yield False, f"    {path}: {text}"
+            yield False, f"    {path}: {text}", "    "
 
     if explained.get("body") and "entries" in explained:
-        yield False, ""
+        yield False, "", ""
     for name, text in explained.get("entries", {}).items():
         yield from _prose(f"{name}: {text}", hanging="    ")
     for title, text in explained.get("sections", {}).items():
-        yield False, ""
-        yield True, f"  {title}"
+        yield False, "", ""
+        yield True, f"  {title}", "    "
         yield from _prose(text, "    ")
     if explained.get("fits"):
-        yield False, ""
+        yield False, "", ""
         name = explained.get("fits_of", explained["kind"])
-        yield True, f"  What it goes with: fedsim list --with {name}"
+        yield True, f"  What it goes with: fedsim list --with {name}", "    "
     for trait, text in explained.get("fits", {}).items():
         yield from _prose(f"{trait}: {text}", indent="    ", hanging="    ")
 
 
-def _head(explained: dict[str, Any]) -> Iterator[Line]:
+def _head(explained: dict[str, Any]) -> Iterator[Paragraph]:
     """Yield the name that is explained; of a kind also how a scenario writes it."""
     kind = explained["kind"]
     family = explained["family"]
     if family == "section":
         of_kinds = f"   of {', '.join(explained['of'])}" if explained["of"] else ""
-        yield True, f"{kind}:{of_kinds}"
+        yield True, f"{kind}:{of_kinds}", "    "
         return
     if "entries" in explained:
-        yield True, f"{family}/{kind}"
+        yield True, f"{family}/{kind}", "    "
         return
 
     aliases = explained["aliases"]
     also = f"   also: {', '.join(aliases)}" if aliases else ""
-    yield True, f"{family}/{kind}{also}"
+    yield True, f"{family}/{kind}{also}", "    "
     link = {"kind": kind}
     for parameter in explained["parameters"]:
         link[parameter["name"]] = parameter.get("default", "...")
-    yield False, f"  {as_mapping(link)}"
+    yield False, f"  {as_mapping(link)}", "    "
 
 
-def _lines_of_link(link: dict[str, Any]) -> Iterator[Line]:
+def _lines_of_link(link: dict[str, Any]) -> Iterator[Paragraph]:
     """Yield the lines of a link of a method."""
-    yield True, f"  {link['section']}: {as_mapping(link['link'])}"
+    yield True, f"  {link['section']}: {as_mapping(link['link'])}", "    "
     factory = FAMILIES[link["family"]][link["link"]["kind"]]
     is_of_optax = factory.__module__ == "fedsim.rules.optimizers"  # whose texts are long
     if is_of_optax or not link["body"]:
@@ -387,33 +416,42 @@ def _lines_of_link(link: dict[str, Any]) -> Iterator[Line]:
         yield from _prose(link["body"], "    ")
 
 
-def _lines_of_parameter(parameter: dict[str, Any]) -> Iterator[Line]:
+def _lines_of_parameter(parameter: dict[str, Any]) -> Iterator[Paragraph]:
     default = " (required)"
     if "default" in parameter:
         default = f" = {as_value(parameter['default'])}"
     expected = ""
     if parameter["type"] != "a value":
         expected = f"   [{parameter['type']}]"
-    yield True, f"  {parameter['name']}{default}{expected}"
+    yield True, f"  {parameter['name']}{default}{expected}", "    "
     yield from _prose(parameter["text"], "      ")
 
 
-def _prose(text: str, indent: str = "  ", hanging: str = "") -> Iterator[Line]:
-    """Yield lines as they were written, except for `Resists: ...    Cost: ...`.
-
-    Each part of such a line gets a line of its own.
-    """
-    wrapper = textwrap.TextWrapper(
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + hanging,
-        break_on_hyphens=False,
-    )
-    for line in text.splitlines():
-        parts = [line] if line.startswith(" ") else re.split(r"\s{4,}", line)
+def _prose(text: str, indent: str = "  ", hanging: str = "") -> Iterator[Paragraph]:
+    """Yield paragraphs; each part of `Resists: ...    Cost: ...` is one of its own."""
+    for paragraph in _paragraphs(text.splitlines()):
+        parts = [paragraph] if paragraph.startswith(" ") else re.split(r" {4,}", paragraph)
         for part in parts:
-            for wrapped in wrapper.wrap(part) or [""]:
-                yield False, wrapped
+            yield False, textwrap.indent(part, indent), hanging
+
+
+def _paragraphs(lines: list[str]) -> list[str]:
+    """Return lines with those joined, by line breaks, that were broken only because they were full.
+
+    A line goes on where the next word did not fit on it; an equation or a list never does.
+    """
+    paragraphs: list[str] = []
+    before = ""
+    for line in lines:
+        word = f"{line.strip()} ".split(" ")[0]
+        was_full = len(before) + 1 + len(word) > FULL and not before.endswith(":")
+        is_prose = word and not word.startswith("-") and not line.startswith("   ")
+        if was_full and is_prose and not before.startswith("   "):
+            paragraphs[-1] += f"\n{line}"
+        else:
+            paragraphs.append(line)
+        before = line
+    return paragraphs
 
 
 def as_mapping(values: dict[str, Any]) -> str:

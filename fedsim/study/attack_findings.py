@@ -11,10 +11,10 @@ from fedsim.study.words import others_of
 from fedsim.study.worst_case import split_attack
 
 WORST_OF = "Under the worst of {attacks} attacks"
-KEEPS = "{worst}, {method} keeps most: {metric} {mean}"
+BEATS = "{worst}, {method} beats {others}"
 NO_CLEAR_DIFFERENCE = "No clear difference under {attacks} attacks"
 EACH_KEEPS = "{metric} {mean} with {method} ({attack}), {last_mean} with {last} ({last_attack})"
-BETTER_THAN = "; p < 0.05 after Holm against {others}"
+SIGNIFICANT = "; p < 0.05 after Holm"
 
 HOLDS = "{methods} hold{s} longest: up to {share}"
 NONE_GAINS = "No method clearly gains from training"
@@ -23,7 +23,7 @@ FROM = "{method} from {share}"
 
 
 def worst_case_findings(findings: Findings) -> list[Finding]:
-    """Return what the best method keeps under its worst attack, where the comparison asks."""
+    """Return whom the best method beats under the worst attack, where the comparison asks."""
     asked, _ = split_attack(findings.asked)
     groups = grouped(findings.rows("worst"), key=variation_of)
     if len(groups.get(asked, ())) < 2:
@@ -50,8 +50,9 @@ def worst_case_findings(findings: Findings) -> list[Finding]:
         if p is not None and p < SIGNIFICANCE_LEVEL:
             claims.append(Claim(WORST_CASE, best["method"], row["method"], asked, p))
     if claims:
-        text = KEEPS.format(worst=worst, **fields)
-        numbers += BETTER_THAN.format(others=others_of(len(claims), len(others)))
+        beaten = others_of(len(claims), len(others))
+        text = BEATS.format(worst=worst, method=best["method"], others=beaten)
+        numbers += SIGNIFICANT
     else:
         text = NO_CLEAR_DIFFERENCE.format(attacks=best["attacks"])
         pairs = sum(len(group) * (len(group) - 1) // 2 for group in groups.values())

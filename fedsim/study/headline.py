@@ -14,10 +14,9 @@ NO_OTHER = "Nothing is compared; {method} has the best mean, {metric} {score}"
 RANGE = "from {lowest} to {highest} over all {count}"
 
 NONE_ABOVE_CHANCE = "No method is above chance level"
-BEST = "{metric} {score} with {method}, the best"
+BEST = "the best mean {metric} is {score}, with {method}"
 
 BEATS = "{method} beats {baseline}: {metric} {score}"
-COMES_CLOSEST = "{method} comes closest to {baseline}: {loss}worse"
 IS_WORSE = "{method} is {loss}worse than {baseline}"
 ARE_WORSE = "No method beats {baseline}; {others} {verb} worse"
 NO_CLEAR_DIFFERENCE = "No clear difference from {baseline}"
@@ -90,8 +89,6 @@ def _against(base: Standing, compared: Sequence[Standing], findings: Findings) -
         text = _with_score(BEATS, shown, findings)
     elif len(worse) == len(compared) == 1:
         text = IS_WORSE.format(**fields)
-    elif len(worse) == len(compared):
-        text = COMES_CLOSEST.format(**fields)
     elif worse:
         others = others_of(len(worse), len(compared))
         text = ARE_WORSE.format(**fields, others=others, verb="is" if len(worse) == 1 else "are")

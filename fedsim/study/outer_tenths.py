@@ -12,7 +12,7 @@ from typing import Any
 from fedsim.scenario.ranges import Range, range_of
 from fedsim.study.methods import is_drawn, methods_of, texts_of_axis
 from fedsim.study.summary import Record, grouped, variation_of
-from fedsim.study.words import count, variation_in_words
+from fedsim.study.words import count, name_and_path, variation_in_words
 
 TENTH = 0.1  # of a range, at either end
 MOST = 0.8  # of the seeds
@@ -20,8 +20,8 @@ LEAST_SEEDS = 5
 LEAST_SETTINGS = 4
 
 AT_END = (
-    "In {seeds} of {all_seeds}, the best of {settings} of {method} on validation data lies in the "
-    "{side} tenth of {path}={range}."
+    "In {seeds} of {all_seeds}, the best {path} of {method} lies in the {side} tenth of its range, "
+    "{range}, of {settings} tried: a wider range may have better ones."
 )
 WITH_VARIATION = "With {variation}: "
 
@@ -58,8 +58,8 @@ def tenth_lines(
     >>> best = {0.2: 1, 0.4: 0, 0.6: 0, 0.97: 9}
     >>> rows = [{"method": "m", "mu": mu, "best_seeds": n} for mu, n in best.items()]
     >>> print(*tenth_lines(rows, {("m", "mu"): Range("uniform", 0, 1)}))
-    In 9 of 10 seeds, the best of 4 settings of m on validation data lies in the upper tenth of
-    mu=uniform(0, 1).
+    In 9 of 10 seeds, the best μ (mu) of m lies in the upper tenth of its range, uniform(0, 1), of
+    4 settings tried: a wider range may have better ones.
     """
     lines = []
     for variation, of_variation in grouped(tuning, key=variation_of).items():
@@ -97,7 +97,7 @@ def _at_an_end(rows: Sequence[Record], path: str, tuned: Range) -> str:
                 settings=count(len(rows), "setting"),
                 method=rows[0]["method"],
                 side=side,
-                path=path,
+                path=name_and_path(path),
                 range=tuned,
             )
     return ""

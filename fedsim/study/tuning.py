@@ -18,14 +18,14 @@ from fedsim.study.summary import (
     with_score,
     worst,
 )
-from fedsim.study.words import variation_in_words
+from fedsim.study.words import name_and_path, variation_in_words
 
 LISTED_VALUES = 6  # of a grid, in a sentence; of more there are the number and the ends
 EDGE_VALUES = 3  # a grid with fewer values has no interior, so every choice is at its edge
 
 AT_EDGE = (
-    "{method} is best with {path}={value}, the {side} of {values}: add {direction} values; "
-    "a better one may lie beyond."
+    "{method} is best with the {side} {path} tried, {value} of {values}: "
+    "try {direction} values, too."
 )
 OF_VARIATION = "With {variation}: "
 
@@ -217,13 +217,12 @@ def edge_lines(
 
     >>> row = {"method": "m", "chosen": 0}
     >>> tuning = [
-    ...     {**row, "client.lr": 0.1, "validation_mean": 0.5},
-    ...     {**row, "client.lr": 0.3, "validation_mean": 0.6},
-    ...     {**row, "client.lr": 1.0, "validation_mean": 0.7, "chosen": 1},
+    ...     {**row, "mu": 0.1, "validation_mean": 0.5},
+    ...     {**row, "mu": 0.3, "validation_mean": 0.6},
+    ...     {**row, "mu": 1.0, "validation_mean": 0.7, "chosen": 1},
     ... ]
-    >>> print(*edge_lines(tuning, ["client.lr"]))
-    m is best with client.lr=1.0, the largest of 0.1, 0.3, 1.0: add larger values; a better one
-    may lie beyond.
+    >>> edge_lines(tuning, ["mu"])
+    ['m is best with the largest μ (mu) tried, 1.0 of 0.1, 0.3, 1.0: try larger values, too.']
     """
     lines = []
     chosen = [row for row in tuning if row["chosen"]]
@@ -236,7 +235,7 @@ def edge_lines(
         direction = "smaller" if side == "smallest" else "larger"
         text = AT_EDGE.format(
             method=row["method"],
-            path=path,
+            path=name_and_path(path),
             value=row[path],
             side=side,
             values=_in_short(grid),

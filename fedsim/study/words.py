@@ -72,6 +72,12 @@ SIGNS = {
     "b2": "β₂",
 }
 
+# kind, and the parameter that says all of it -> both in words
+PHRASES = {
+    ("pathological", "classes"): "{} label{s} per client",
+    ("shards", "per_client"): "{} shard{s} per client",
+}
+
 # kind -> its name, where that is not the kind with spaces
 CALL = re.compile(r"(\w+)\((.*)\)")  # `dirichlet(alpha=0.1)`
 KINDS = {"iid": "IID", "dirichlet": "Dirichlet", "lora": "LoRA"}
@@ -93,6 +99,8 @@ def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) ->
     >>> scenario = {"data": {"partition": {"kind": "dirichlet"}}}
     >>> variation_in_words("data.partition.alpha=0.1", scenario)
     'α = 0.1'
+    >>> variation_in_words("data.partition=pathological(classes=2)")
+    '2 labels per client'
     """
     if "=" not in label:
         return label
@@ -120,6 +128,16 @@ def axis_name(path: str, scenario: Mapping[str, Any] | None = None) -> str:
         return name
     owner, parameter = _owner_and_key(path, scenario)
     return f"{owner} {_parameter(parameter)}".strip()
+
+
+def name_and_path(path: str) -> str:
+    """Return what varies along a path, and the path where the scenario has another word for it.
+
+    >>> name_and_path("client.lr"), name_and_path("mu")
+    ('client learning rate (client.lr)', 'μ (mu)')
+    """
+    name = axis_name(path)
+    return name if name == path else f"{name} ({path})"
 
 
 def count(number: int, noun: str) -> str:
@@ -311,7 +329,10 @@ def _setting_in_words(setting: str, scenario: Mapping[str, Any] | None) -> str:
     words = _value_in_words(value, text)
     if not words:
         return _nothing(path, scenario)
-    key = path.rpartition(".")[2]
+    owner, _, key = path.rpartition(".")
+    phrase = PHRASES.get((str(_kind_at(re.findall(r"[^.\[\]]+", owner), scenario)), key))
+    if phrase is not None:
+        return phrase.format(words, s="" if value == 1 else "s")
     if _parameter(key) in SIGNS.values() and path not in TITLES and not path.startswith("wire"):
         return _parameter_in_words(key, words)
     if path in TITLES:
@@ -390,6 +411,11 @@ def _link_in_words(link: Any) -> str:
 
 
 def _with_parameters(kind: Any, parameters: Iterable[tuple[str, Any]]) -> str:
+    parameters = list(parameters)
+    if len(parameters) == 1:
+        [(name, value)] = parameters
+        if phrase := PHRASES.get((str(kind), name)):
+            return phrase.format(value, s="" if str(value) == "1" else "s")
     texts = [_parameter_in_words(name, value) for name, value in parameters]
     return f"{_kind(kind)} {', '.join(texts)}".strip()
 

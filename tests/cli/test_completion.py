@@ -29,6 +29,18 @@ def test_keys_are_completed_to_their_next_dot(desk):  # noqa: F811
     assert completed("fedsim run iid.yaml --set cl", desk) == ["client=", "client."]
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("ii", ["iid"]),
+        ("compare/rul", ["compare/rules"]),
+        ("rul", ["rules"]),  # of a folder, whose name may be left out
+    ],
+)
+def test_names_of_shipped_scenarios_are_completed_beside_files(typed, expected, tmp_path):
+    assert completed(f"fedsim run {typed}", tmp_path) == [*expected, typed]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("line", "expected"),

@@ -144,12 +144,11 @@ def row(means, chosen, method="m", **columns):
 def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     (line,) = edge_lines(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
     assert line == (
-        "m is best with mu=0.01, the smallest of 0.01, 0.1, 1: add smaller values; "
-        "a better one may lie beyond."
+        "m is best with the smallest μ (mu) tried, 0.01 of 0.01, 0.1, 1: try smaller values, too."
     )
     (line,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
-    assert "the largest of" in line
-    assert "add larger values" in line
+    assert "the largest μ (mu)" in line
+    assert "try larger values" in line
     varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
     assert edge_lines([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
         "With x 1: m is best"
@@ -187,7 +186,7 @@ def test_a_comparison_reports_the_chosen_settings_and_remarks_on_edges(tmp_path)
     assert pd.isna(table["mean"])
     assert len(comparison.summary) == 6
     assert set(comparison.summary["method.lr"].dropna()) == {1e-2}
-    assert comparison.edges == [line for line in comparison.verdict if "add larger values" in line]
+    assert comparison.edges == [line for line in comparison.verdict if "try larger values" in line]
     assert len(comparison.edges) == 1
     assert fedsim.verify(tmp_path / "out").equal
     again = fedsim.compare(tmp_path / "out/scenario.yaml", out=tmp_path / "again")
@@ -241,8 +240,8 @@ def test_a_best_setting_in_an_outer_tenth_of_its_range_in_most_seeds_is_named():
     ranges = {("m", "mu"): Range("log", 0.001, 1.0)}
     values = [0.0019, 0.03, 0.4, 0.6]  # 0.6 is in the upper tenth, of which 0.501 is the end
     (line,) = tenth_lines(drawn_rows(values, [0, 1, 1, 8]), ranges)
-    assert line.startswith("In 8 of 10 seeds, the best of 4 settings of m")
-    assert line.endswith("in the upper tenth of mu=log(0.001, 1).")
+    assert line.startswith("In 8 of 10 seeds, the best μ (mu) of m")
+    assert "in the upper tenth of its range, log(0.001, 1), of 4 settings tried" in line
     (line,) = tenth_lines(drawn_rows(values, [9, 1, 0, 0]), ranges)
     assert "In 9 of 10 seeds" in line and "lower tenth" in line
     for best in ([0, 0, 10, 0], [1, 1, 1, 7], [0, 0, 0, 4]):

@@ -68,7 +68,7 @@ def test_a_headline_a_line_of_statistics_and_no_more():
         ({"base": BETTER, "less": BASE}, "less is 0.113 worse than base."),
         (
             {"base": BETTER, "less": BASE, "least": [b / 2 for b in BASE]},
-            "less comes closest to base: 0.113 worse.",
+            "No method beats base; both others are worse.",
         ),
         (
             {"base": BETTER, "level": BETTER, "less": BASE},
@@ -193,7 +193,7 @@ def test_methods_at_chance_level_are_not_compared():
     about = verdict_of(rows, chance={"": 0.101})
     assert about.lines == [
         "No method is above chance level.",
-        "Test accuracy 0.105 with m, the best.",
+        "The best mean test accuracy is 0.105, with m.",
     ]
     assert about.standings[""][0].verdict == "at chance level"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fedsim.cli import console
+from fedsim.cli import tables
 from fedsim.disk.tables import Record
 from fedsim.report.results import amount
 
@@ -41,7 +41,7 @@ def print_records(records: list[Record]) -> None:
     """Print workloads and the ways they were run."""
     names = [name for name in COLUMNS if any(name in record for record in records)]
     titles = [COLUMNS[name][0] for name in names]
-    view = console.empty_table(titles, left=("workload", "how"))
+    view = tables.empty_table(titles, left=("workload", "how"))
     for record in records:
         texts: list[str] = []
         for name in names:
@@ -49,4 +49,4 @@ def print_records(records: list[Record]) -> None:
             value = record.get(name)
             texts.append("" if value is None else form(value))
         view.add_row(*texts)
-    console.print_table(view, 150)
+    tables.print_table(view)

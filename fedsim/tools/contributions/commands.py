@@ -108,7 +108,8 @@ def contributions_command(
 
 def _print(result: "Contributions", out: Path | None) -> None:
     """Print what clients contributed, and where the file is."""
-    from fedsim.cli.console import empty_table, print_table, score_text
+    from fedsim.cli.console import score_text
+    from fedsim.cli.tables import empty_table, print_table
 
     titles = ["client", "value", "samples", "rounds"]
     has_interval = any(row["low"] is not None for row in result.records)
@@ -125,7 +126,7 @@ def _print(result: "Contributions", out: Path | None) -> None:
         if has_error:
             cells.append(score_text(row["standard_error"]))
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
-    print_table(view, 100)
+    print_table(view)
     print(f"\n{result.sentence}")
     for text in filter(None, [result.note]):
         print(text)

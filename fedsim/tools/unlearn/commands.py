@@ -116,7 +116,8 @@ def unlearn_command(
 
 def _print(result: "Unlearned", out: Path) -> None:
     """Print what every way to forget clients made of every seed, and where the files are."""
-    from fedsim.cli.console import empty_table, print_table, score_text
+    from fedsim.cli.console import score_text
+    from fedsim.cli.tables import empty_table, print_table
 
     table = result.table
     scores = [name for name in ("accuracy", "r2", "loss") if f"test_{name}" in table]
@@ -137,7 +138,7 @@ def _print(result: "Unlearned", out: Path) -> None:
             else:
                 cells.append(score_text(value))
         view.add_row(str(row["seed"]), row["how"], *cells)
-    print_table(view, 100)
+    print_table(view)
     print("\ndistance: to retraining, of the parameters; 1 is that of the original")
     for note in result.notes:
         print(note)

@@ -1,0 +1,81 @@
+"""Output is as wide as the terminal: 60, 80 or 120 columns."""
+
+import os
+import pty
+import subprocess
+
+import pytest
+from test_commands import FEDSIM, desk, fedsim  # noqa: F401 (desk is a fixture)
+
+from fedsim.cli.tables import empty_table, print_table
+
+WIDTHS = (60, 80, 120)
+LINES = (
+    "list",
+    "list rules",
+    "list scenarios",
+    "list --with krum",
+    "explain krum",
+    "explain fedavg",
+    "explain rounds.csv",
+    "doctor",
+    "check iid.yaml",
+)
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_lines_are_no_longer_than_the_terminal_is_wide(columns, desk):  # noqa: F811
+    for line in LINES if columns == 60 else ("explain krum",):
+        done = fedsim(line, desk, COLUMNS=str(columns))
+        assert done.returncode == 0, done.stderr
+        assert [long for long in done.stdout.splitlines() if len(long) > columns] == []
+
+
+def printed(table, expendable, capsys) -> list[str]:
+    print_table(table, expendable)
+    return capsys.readouterr().out.splitlines()
+
+
+def a_table(method: str, verdict: str):
+    view = empty_table(["method", "sd", "verdict"], left=("method", "verdict"))
+    view.add_row(method, "0.001", verdict)
+    return view
+
+
+def test_a_narrow_terminal_loses_columns_then_rows_are_blocks(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    head, row = printed(a_table("fedavg", "better"), ["sd"], capsys)
+    assert head.split() == ["method", "sd", "verdict"] and row.split()[1] == "0.001"
+
+    head, row = printed(a_table("fedavg", "better" * 8), ["sd"], capsys)
+    assert head.split() == ["method", "verdict"] and row.split() == ["fedavg", "better" * 8]
+
+    name, verdict = printed(a_table("fedavg" * 5, "better" * 8), ["sd"], capsys)
+    assert name == "fedavg" * 5 and verdict.split() == ["verdict", "better" * 8]
+
+
+def test_nothing_is_left_out_of_a_pipe(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    _, row = printed(a_table("fedavg" * 20, "better" * 20), ["sd"], capsys)
+    assert row.split() == ["fedavg" * 20, "0.001", "better" * 20]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_paged"),
+    [
+        ("explain client", True),  # longer than the screen
+        ("list plugins", False),
+    ],
+)
+def test_what_is_longer_than_the_terminal_goes_through_the_pager(line, is_paged, tmp_path):
+    ours, theirs = pty.openpty()
+    pager = tmp_path / "pager"
+    pager.write_text(f"#!/bin/sh\ncat > {tmp_path}/paged\n")
+    pager.chmod(0o755)
+    surroundings = {**os.environ, "PAGER": str(pager), "LINES": "24", "COLUMNS": "80"}
+    subprocess.run(
+        [*FEDSIM, *line.split()], stdin=theirs, stdout=theirs, env=surroundings, check=True
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert (tmp_path / "paged").exists() == is_paged
