@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsim.engine.task import cross_entropy
 from fedsim.engine.threads import jit_for_threads
+from fedsim.losses import cross_entropy
 from fedsim.models import Tokens, char_gru, char_lstm, transformer
 
 TRIALS = 5
@@ -126,7 +126,7 @@ def measured(case: Case, trials: int = TRIALS) -> Iterator[dict[str, Any]]:
     for how, (init, apply) in both(case).items():
 
         def step(params, x, y, apply=apply):
-            loss = lambda params: jnp.mean(cross_entropy(apply(params, x), y))
+            loss = lambda params: jnp.mean(cross_entropy()(apply(params, x), y))
             return jax.tree.map(lambda p, g: p - 0.1 * g, params, jax.grad(loss)(params))
 
         params = jax.vmap(init)(jax.random.split(jax.random.key(0), case.lanes))

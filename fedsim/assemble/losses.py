@@ -47,7 +47,7 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
       ScenarioError: for a loss that does not suit the samples, and where it is not clear whether
         targets are classes.
     """
-    section = scenario.spec.model.loss
+    section: Any = scenario.spec.model.loss
     if section is None:
         fault = unclear_targets(scenario.spec.data, federation)
         if fault:
@@ -63,8 +63,8 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
         text = "balanced_by_client counts samples of one class each, and here every token has one"
         raise scenario.error((*WHERE, "class_weights"), f"{text}; write balanced")
     if weights == BALANCED:
-        weights = balanced_weights(federation.class_counts)
-    if weights == BY_CLIENT or weights is None:
+        weights = balanced_weights(np.asarray(federation.class_counts))
+    if weights is None or isinstance(weights, str):
         return loss
     fault = _fault_of_weights(weights, federation.classes)
     if fault:

@@ -11,6 +11,7 @@ from fedsim.assemble.fields import fields
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory_of_clients
 from fedsim.data import Arrays, Sets, prepare
+from fedsim.data.label_sets import are_sets, with_label_columns
 from fedsim.data.partition import column_of
 from fedsim.errors import DataError, PartitionError, ScenarioError
 from fedsim.scenario.named_files import DATA, TOKENIZER
@@ -20,6 +21,7 @@ from fedsim.sources import is_frame, of_frame
 from fedsim.sources.arrays import is_per_token
 from fedsim.sources.image_sets import ImageSets, image_sets
 from fedsim.sources.tokenizer import Tokenizer, tokenizer
+from fedsim.types import Loss
 
 
 def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, int]:
@@ -45,6 +47,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
             arrays = factory_of(section)(**file, **_columns(section), **made)
         else:
             arrays = _arrays_of(scenario, data)
+    arrays = _with_labels(scenario, arrays)
 
     try:
         images = images_of(section, arrays, data is not None)
@@ -72,6 +75,21 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     single_labels = not is_per_token(sets.train.y)
     check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
     return sets, classes
+
+
+def _with_labels(scenario: Scenario, arrays: Arrays) -> Arrays:
+    """The samples, with a number for each label where they may have several.
+
+    Raises:
+      DataError: for sets of labels under another loss.
+    """
+    section = scenario.spec.model.loss
+    made = None if section is None else factory_of(section)()
+    if isinstance(made, Loss) and "sets" in made.targets:
+        return with_label_columns(arrays)
+    if are_sets(arrays.y):
+        raise DataError("y: samples have sets of labels; write model.loss: binary_cross_entropy")
+    return arrays
 
 
 def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:
