@@ -13,6 +13,7 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import fields, first_answer
 from fedsim.assemble.link_traits import voice_of_link
 from fedsim.assemble.links import Link
+from fedsim.assemble.losses import voice_of_loss
 from fedsim.assemble.method_traits import voice_alone
 from fedsim.assemble.problems import Problems
 from fedsim.assemble.section_traits import voice_of_cohort
@@ -35,6 +36,7 @@ LEAST = {"name": "alone", "data": "gaussian_blobs"}
 # What is written in a section, so that it needs something.
 SECTIONS: dict[str, Any] = {
     "checkpoint.updates": {"checkpoint": {"updates": True}},
+    "client.clip": {"client": {"clip": 1.0}},
     "client.optimizer_state": {"client": {"optimizer_state": "carry"}},
     "client.statistics": {"client": {"statistics": "pooled"}},
     "fleet.malicious": {"fleet": {"malicious": [0]}},
@@ -142,6 +144,10 @@ def _method(family: str, kind: str, made: Any) -> Voice:
     return voice_alone(kind, made)
 
 
+def _loss(family: str, kind: str, made: Any) -> Voice:
+    return voice_of_loss(kind, made)
+
+
 def _cohort(family: str, kind: str, made: Any) -> Voice:
     return voice_of_cohort(kind, made)
 
@@ -158,6 +164,7 @@ def _of_fields(family: str, kind: str, made: Any) -> Voice:
 
 VOICE_OF: dict[str, Callable[[str, str, Any], Voice]] = {
     "client": _method,
+    "loss": _loss,
     "rule": _link,
     "stage": _link,
     "aggregate_stage": _link,

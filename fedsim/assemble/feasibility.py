@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import Link
-from fedsim.assemble.problems import Findings
+from fedsim.assemble.problems import UNKNOWN, Findings
 from fedsim.assemble.traits import Reason, Voice
 from fedsim.fleet import Plan
 from fedsim.fleet.selection import COLUMNS
@@ -71,16 +71,18 @@ def foreign_metric(facts: Facts) -> Findings:
     classes = facts.classes
     if field := missing_field(SCORE, metric):
         yield ("evaluate", "metric"), f"{metric}: {refusal(field)}"
+    loss = facts.maybe("loss")
+    has_accuracy = classes or (loss is not UNKNOWN and "sets" in loss.targets)
     of_clients = metric.startswith(("client_", "personal_"))
     if of_clients and not facts.spec.evaluate.personal:
         text = f"{metric} is measured with evaluate.personal"
         yield ("evaluate", "metric"), f"{text}; set it to true, or write test_accuracy"
     if metric not in get_args(METRICS):
         return  # a kind of metric, which says by itself what it is for
-    if of_clients and "accuracy" in metric and not classes:
+    if of_clients and "accuracy" in metric and not has_accuracy:
         text = f"{metric} is for classes, and these targets are numbers"
         yield ("evaluate", "metric"), f"{text}; write {metric.replace('accuracy', 'mae')}"
-    if classes and ("mae" in metric or metric == "test_r2"):
+    if has_accuracy and ("mae" in metric or metric == "test_r2"):
         text = f"{metric} is for targets that are numbers, and these are classes"
         other = metric.replace("mae", "accuracy").replace("r2", "accuracy")
         yield ("evaluate", "metric"), f"{text}; write {other}"

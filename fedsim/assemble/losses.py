@@ -47,29 +47,24 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
       ScenarioError: for a loss that does not suit the samples, and where it is not clear whether
         targets are classes.
     """
-    section = scenario.spec.model.loss
+    section: Any = scenario.spec.model.loss
+    is_unclear = section is None and unclear_targets(scenario.spec.data, federation)
     if section is None:
-        fault = unclear_targets(scenario.spec.data, federation)
-        if fault:
-            raise scenario.error(WHERE, fault)
         section = LOSSES.validate("cross_entropy" if federation.classes else "squared")
     loss = _made(HashableSection(section))
-    fault = _misfit(section.kind, loss, federation)
+    fault = is_unclear or _misfit(section.kind, loss, federation)
     if fault:
         raise scenario.error(WHERE, fault)
 
     weights = loss.class_weights
-    if weights == BY_CLIENT and federation.per_token:
-        text = "balanced_by_client counts samples of one class each, and here every token has one"
-        raise scenario.error((*WHERE, "class_weights"), f"{text}; write balanced")
     if weights == BALANCED:
-        weights = balanced_weights(federation.class_counts)
-    if weights == BY_CLIENT or weights is None:
+        weights = balanced_weights(np.asarray(federation.class_counts))
+    if weights is None:
         return loss
-    fault = _fault_of_weights(weights, federation.classes)
+    fault = _fault_of_weights(weights, federation)
     if fault:
         raise scenario.error((*WHERE, "class_weights"), fault)
-    return _weighted(loss, weights)
+    return loss if isinstance(weights, str) else _weighted(loss, weights)
 
 
 @functools.lru_cache(MAX_CACHED)
@@ -149,11 +144,14 @@ def unclear_targets(section: Any, f: Federation) -> str:
     return f"{seen}; {remedy}{f', or {key}' if key else ''}"
 
 
-def _fault_of_weights(weights: tuple[float, ...], classes: int) -> str:
-    """What is wrong with weights of classes; empty if nothing is."""
-    if len(weights) != classes:
+def _fault_of_weights(weights: tuple[float, ...] | str, f: Federation) -> str:
+    """What is wrong with weights of classes, or with `balanced_by_client`; empty if nothing is."""
+    if isinstance(weights, str):
+        text = f"{weights} counts samples of one class each, and here every token has one"
+        return f"{text}; write balanced" if f.per_token else ""
+    if len(weights) != f.classes:
         noun = "weight" if len(weights) == 1 else "weights"
-        text = f"{len(weights)} {noun}, and the samples have {classes} classes"
+        text = f"{len(weights)} {noun}, and the samples have {f.classes} classes"
         return f"{text}; write one for each, or balanced"
     if not any(weights):
         return "all weights are 0, so that no sample counts; write one above 0"
@@ -162,21 +160,25 @@ def _fault_of_weights(weights: tuple[float, ...], classes: int) -> str:
 
 def loss_voice(facts: Facts) -> Voice:
     """What a loss reads of samples besides their gradients, and what its outputs are not."""
-    section = facts.spec.model.loss
+    section: Any = facts.spec.model.loss
     if section is None or facts.supplied.loss is not None:
         return SILENT
-    return Voice(WHERE, "use cross_entropy", [], list(_takes(section, facts.loss)))
+    return voice_of_loss(section.kind, _made(HashableSection(section)))
 
 
-def _takes(section: Any, loss: Loss) -> Iterator[Reason]:
+def voice_of_loss(kind: str, loss: Loss) -> Voice:
+    """A loss alone."""
+    return Voice(WHERE, "use cross_entropy", [], list(_takes(kind, loss)))
+
+
+def _takes(kind: str, loss: Loss) -> Iterator[Reason]:
     if loss.targets and not loss.probabilities:
-        yield Reason("softmax", f"{section.kind} is of no softmax")
-    weights = getattr(section, "class_weights", None)
-    if weights not in (BALANCED, BY_CLIENT):
+        yield Reason("softmax", f"{kind} is of no softmax")
+    if not isinstance(loss.class_weights, str):
         return
-    text = f"class_weights: {weights} counts labels without noise"
+    text = f"class_weights: {loss.class_weights} counts labels without noise"
     yield Reason("noised_gradients", text, "write a weight for each class")
-    if weights == BALANCED:
+    if loss.class_weights == BALANCED:
         yield Reason("noised_mean", text, "write a weight for each class")
 
 

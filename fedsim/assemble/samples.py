@@ -12,6 +12,7 @@ from fedsim.assemble.links import factory_of
 from fedsim.assemble.memory import check_memory_of_clients
 from fedsim.data import Arrays, Sets, prepare
 from fedsim.data.completion import Completion
+from fedsim.data.label_sets import are_sets, with_label_columns
 from fedsim.data.partition import column_of
 from fedsim.data.splits import HeldOut
 from fedsim.errors import DataError, PartitionError, ScenarioError
@@ -22,6 +23,7 @@ from fedsim.sources import is_frame, of_frame
 from fedsim.sources.arrays import is_per_token
 from fedsim.sources.image_sets import ImageSets, image_sets
 from fedsim.sources.tokenizer import Tokenizer, tokenizer
+from fedsim.types import Loss
 
 NO_CLIENTS = "client needs the clients that the samples name, partition: natural; write all"
 
@@ -49,6 +51,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
             arrays = factory_of(section)(**file, **_columns(section), **made)
         else:
             arrays = _arrays_of(scenario, data)
+    arrays = _with_labels(scenario, arrays)
 
     try:
         images = images_of(section, arrays, data is not None)
@@ -76,6 +79,21 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
     single_labels = not is_per_token(sets.train.y)
     check_memory_of_clients(scenario, len(sets.train.y), classes if single_labels else 0)
     return sets, classes
+
+
+def _with_labels(scenario: Scenario, arrays: Arrays) -> Arrays:
+    """The samples, with a number for each label where they may have several.
+
+    Raises:
+      DataError: for sets of labels under another loss.
+    """
+    section = scenario.spec.model.loss
+    made = None if section is None else factory_of(section)()
+    if isinstance(made, Loss) and "sets" in made.targets:
+        return with_label_columns(arrays)
+    if are_sets(arrays.y):
+        raise DataError("y: samples have sets of labels; write model.loss: binary_cross_entropy")
+    return arrays
 
 
 def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 
 from fedsim.compose import partition
 from fedsim.data.apportionment import apportion, apportion_within
@@ -12,20 +12,24 @@ from fedsim.data.partition import (
     Assign,
     Parts,
     even_sizes,
+    in_classes,
     offsets_of,
+    one_number_each,
     parts_of,
-    require_classes,
     require_minimum,
 )
 from fedsim.data.splits import by_label
 from fedsim.errors import PartitionError
 
+Bins = Annotated[int, Ge(2), Le(10_000)] | None
 SWAPS = 20  # passes of random swaps; a few are enough to mix the sets of classes well
 
 
 @partition
 def dirichlet(
-    alpha: Annotated[float, Gt(0)] = 0.5, min_samples: Annotated[int, Ge(0)] = 1
+    alpha: Annotated[float, Gt(0)] = 0.5,
+    min_samples: Annotated[int, Ge(0)] = 1,
+    bins: Bins = None,
 ) -> Assign:
     """Label skew: each class is divided among clients in proportions drawn from Dirichlet(α·1).
 
@@ -36,6 +40,7 @@ def dirichlet(
     Args:
       alpha: concentration, > 0.
       min_samples: every client's minimum, met by construction.
+      bins: bins of equally many samples that stand for classes, where targets are numbers.
 
     Raises:
       PartitionError: if clients · min_samples exceeds the number of training samples.
@@ -46,7 +51,7 @@ def dirichlet(
     """
 
     def assign(pool, clients, rng):
-        require_classes(pool, "dirichlet")
+        pool = in_classes(pool, "dirichlet", bins)
         require_minimum(len(pool.y), clients, min_samples)
         rows = []
         owners = []
@@ -62,7 +67,9 @@ def dirichlet(
 
 @partition
 def dirichlet_client(
-    alpha: Annotated[float, Gt(0)] = 1.0, min_samples: Annotated[int, Ge(0)] = 1
+    alpha: Annotated[float, Gt(0)] = 1.0,
+    min_samples: Annotated[int, Ge(0)] = 1,
+    bins: Bins = None,
 ) -> Assign:
     """Label skew: every client draws its own class mix from Dirichlet(α·p); sizes are equal (±1).
 
@@ -76,6 +83,7 @@ def dirichlet_client(
     Args:
       alpha: concentration, > 0: near 0 one class per client, large: the global mix.
       min_samples: every client's minimum.
+      bins: as of `dirichlet`.
 
     Raises:
       PartitionError: if clients · min_samples exceeds the number of training samples.
@@ -86,7 +94,7 @@ def dirichlet_client(
     """
 
     def assign(pool, clients, rng):
-        require_classes(pool, "dirichlet_client")
+        pool = in_classes(pool, "dirichlet_client", bins)
         n = len(pool.y)
         require_minimum(n, clients, min_samples)
         members, counts = by_label(pool.y)
@@ -107,7 +115,8 @@ def dirichlet_client(
 def shards(per_client: Annotated[int, Ge(1)] = 2) -> Assign:
     """Samples are sorted by label and cut into shards; every client gets `per_client` of them.
 
-    There are clients · per_client shards of equal size (±1).
+    There are clients · per_client shards of equal size (±1). Targets that are numbers are sorted as
+    such; equal ones are in random order.
 
     Args:
       per_client: shards per client; if shards are smaller than classes, also about the largest
@@ -122,19 +131,25 @@ def shards(per_client: Annotated[int, Ge(1)] = 2) -> Assign:
     """
 
     def assign(pool, clients, rng):
-        require_classes(pool, "shards")
-        n = len(pool.y)
+        y = one_number_each(pool, "shards")
+        n = len(y)
         count = clients * per_client
         require_minimum(n, clients, per_client, "per_client")
-        rows = np.concatenate([rng.permutation(members) for members in by_label(pool.y)[0]])
+        rows = sorted_rows(y, rng)
         holder = rng.permutation(count) // per_client
         return parts_of(rows, np.repeat(holder, even_sizes(n, count)), clients)
 
     return assign
 
 
+def sorted_rows(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows in the order of their classes, or numbers, `[n]`; equal ones are shuffled."""
+    of_value = np.unique(y, return_inverse=True)[1] if y.dtype.kind == "f" else y
+    return np.concatenate([rng.permutation(members) for members in by_label(of_value)[0]])
+
+
 @partition
-def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
+def pathological(classes: Annotated[int, Ge(1)] = 2, bins: Bins = None) -> Assign:
     """Every client has exactly `classes` classes, chosen at random; all samples are assigned.
 
     The number of clients that have a class is proportional to its samples (at least one), and they
@@ -142,6 +157,7 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
 
     Args:
       classes: classes per client.
+      bins: as of `dirichlet`; `classes` of them are a client's.
 
     Raises:
       PartitionError: if there are fewer classes, if some class would be left without a client, or
@@ -152,7 +168,7 @@ def pathological(classes: Annotated[int, Ge(1)] = 2) -> Assign:
     """
 
     def assign(pool, clients, rng):
-        require_classes(pool, "pathological")
+        pool = in_classes(pool, "pathological", bins)
         return assign_in_groups(pool.y, clients, classes, rng)
 
     return assign

@@ -8,13 +8,15 @@ from annotated_types import Ge, Gt, Le
 from fedsim.compose import partition
 from fedsim.data.apportionment import apportion_within, count_of
 from fedsim.data.draws import dirichlet_draw
-from fedsim.data.label_skew import dirichlet, dirichlet_client, holders_of
+from fedsim.data.label_skew import Bins, dirichlet, dirichlet_client, holders_of
 from fedsim.data.partition import (
     Assign,
     Parts,
     Pool,
     even_sizes,
     iid,
+    in_classes,
+    one_number_each,
     parts_of,
     require_classes,
     require_minimum,
@@ -27,7 +29,9 @@ Share = Annotated[float, Ge(0), Le(1)]
 
 @partition
 def extended_dirichlet(
-    alpha: Annotated[float, Gt(0)] = 0.5, classes: Annotated[int, Ge(1)] = 2
+    alpha: Annotated[float, Gt(0)] = 0.5,
+    classes: Annotated[int, Ge(1)] = 2,
+    bins: Bins = None,
 ) -> Assign:
     """Label and quantity skew: clients have exactly `classes` classes, divided by Dirichlet(α·1).
 
@@ -38,6 +42,7 @@ def extended_dirichlet(
     Args:
       alpha: concentration, > 0.
       classes: classes per client.
+      bins: as of `dirichlet`; `classes` of them are a client's.
 
     Raises:
       PartitionError: if there are fewer classes, if some class would be left without a client, or
@@ -54,7 +59,7 @@ def extended_dirichlet(
         return apportion_within(weight, n, np.ones(holding, int), np.full(holding, n))
 
     def assign(pool, clients, rng):
-        require_classes(pool, "extended_dirichlet")
+        pool = in_classes(pool, "extended_dirichlet", bins)
         members, counts = by_label(pool.y)
         takers, holders = holders_of(counts, clients, classes, rng)
         rows = np.concatenate([rng.permutation(rows) for rows in members])
@@ -69,7 +74,8 @@ def extended_dirichlet(
 def similarity(gamma: Share = 0.1) -> Assign:
     """A share γ of every client's samples is of the global mix, the rest is sorted by label.
 
-    Sizes are equal (±1). γ = 1: `iid`; γ = 0: as few labels per client as possible.
+    Sizes are equal (±1). γ = 1: `iid`; γ = 0: as few labels per client as possible. Targets that
+    are numbers are sorted as such, so that clients have neighbouring ones.
 
     Args:
       gamma: share of the global mix, 0 to 1.
@@ -83,15 +89,15 @@ def similarity(gamma: Share = 0.1) -> Assign:
     """
 
     def assign(pool, clients, rng):
-        require_classes(pool, "similarity")
-        n = len(pool.y)
+        y = one_number_each(pool, "similarity")
+        n = len(y)
         require_minimum(n, clients, 1)
         sizes = even_sizes(n, clients)
         mixed_sizes = np.rint(gamma * sizes).astype(int)
         sorted_sizes = sizes - mixed_sizes
 
         mixed_rows, rest = np.split(rng.permutation(n), [int(mixed_sizes.sum())])
-        sorted_rows = rest[np.argsort(pool.y[rest], kind="stable")]
+        sorted_rows = rest[np.argsort(y[rest], kind="stable")]
 
         order = rng.permutation(clients)  # so that clients with similar ids do not share labels
         mixed_owner = np.repeat(np.arange(clients), mixed_sizes)
@@ -106,7 +112,7 @@ def similarity(gamma: Share = 0.1) -> Assign:
 
 
 @partition
-def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5) -> Assign:
+def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5, bins: Bins = None) -> Assign:
     """A share of the clients is IID, the labels of the others are skewed; sizes are equal (±1).
 
     round(share · N) randomly chosen clients have samples of the global mix; the other clients
@@ -117,6 +123,7 @@ def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5) -> Assign:
     Args:
       share: share of the clients that are IID, 0 to 1.
       alpha: concentration for the other clients, > 0: near 0 one class per client.
+      bins: as of `dirichlet`.
 
     Raises:
       PartitionError: if there are more clients than samples.
@@ -127,7 +134,7 @@ def mixed(share: Share = 0.5, alpha: Annotated[float, Gt(0)] = 0.5) -> Assign:
     """
 
     def assign(pool, clients, rng):
-        require_classes(pool, "mixed")
+        pool = in_classes(pool, "mixed", bins)
         n = len(pool.y)
         require_minimum(n, clients, 1)
         order = rng.permutation(clients)

@@ -199,7 +199,33 @@ def column_of(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     raise PartitionError(f"the samples have no column {name[:40]!a}; {hint}", "partition.column")
 
 
-def require_classes(pool: Pool, kind: str) -> None:
+def in_classes(pool: Pool, kind: str, bins: int | None) -> Pool:
+    """Return the samples with a class each; targets that are numbers are put into bins.
+
+    The bins hold equally many samples, but for equal targets, which are in the same one.
+
+    Args:
+      pool: the samples.
+      kind: of the partition.
+      bins: how many; None: samples have classes.
+
+    Raises:
+      PartitionError: for numbers without bins, bins of classes, and targets of several numbers.
+    """
+    if pool.classes:
+        if bins is not None:
+            text = "bins are for targets that are numbers, and these are classes"
+            raise PartitionError(f"{text}; remove it", "partition.bins")
+        return pool
+    y = one_number_each(pool, kind)
+    if bins is None:
+        require_classes(pool, kind, "write bins: 10, or use iid or similarity")
+    assert bins is not None
+    edges = np.unique(np.quantile(y, np.arange(1, bins) / bins))
+    return pool._replace(y=np.searchsorted(edges, y, side="right"), classes=bins)
+
+
+def require_classes(pool: Pool, kind: str, remedy: str = "use iid or quantity") -> None:
     """Refuse targets that are not classes.
 
     Raises:
@@ -210,8 +236,24 @@ def require_classes(pool: Pool, kind: str) -> None:
     if pool.y.dtype.kind == "i":
         reason = "every token has a label of its own"
     else:
-        reason = "these targets are not classes"
-    raise PartitionError(f"{kind} assigns samples by class, and {reason}; use iid or quantity")
+        reason = "these targets are numbers"
+    raise PartitionError(f"{kind} assigns samples by class, and {reason}; {remedy}")
+
+
+def one_number_each(pool: Pool, kind: str) -> np.ndarray:
+    """Return the classes or targets of the samples, by which they can be sorted `[n]`.
+
+    Raises:
+      PartitionError: where tokens have classes, or a target several numbers.
+    """
+    y = pool.y.reshape(len(pool.y), -1)
+    if y.shape[1] == 1:
+        return y[:, 0]
+    if y.dtype.kind == "i":
+        reason = "every token has a label of its own"
+    else:
+        reason = f"a target has {y.shape[1]} numbers"
+    raise PartitionError(f"{kind} assigns samples by one label each, and {reason}; use iid")
 
 
 def even_sizes(n: int, parts: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from fedsim.engine.scoring.personal import Prediction, own_samples
 from fedsim.engine.scoring.scorer import end_of
 from fedsim.errors import DataError
 from fedsim.sources import features_of, is_frame
+from fedsim.types.task import as_they_are
 
 ROWS = 1024  # samples that pass the model at a time
 
@@ -28,7 +29,8 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
 
     Returns:
       A score of each class `[n, C]`, before the softmax; of tokens `[n, T, C]`; of models that
-      predict numbers these.
+      predict numbers these; of those that may give several labels a score of each, before the
+      logistic function.
 
     Raises:
       ValueError: for samples unlike those of the scenario, and where there is no such model.
@@ -47,6 +49,8 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     else:
         variables = with_frozen(run.result.shared, run.frozen)
 
+    task = run.program.task
+    predicts = as_they_are if task.classes else task.loss.predicts
     x = like_training(x, run.plan.federation, client)
     parts = []
     for first in range(0, len(x), ROWS):
@@ -54,7 +58,7 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
         part, _ = apply(
             variables, rows, mask=jnp.ones(len(rows), bool), key=jax.random.key(0), train=False
         )
-        parts.append(np.asarray(part))
+        parts.append(np.asarray(predicts(part)))
     return np.concatenate(parts)
 
 

@@ -64,6 +64,7 @@ TYPES: dict[str, Any] = {
     "float": float,
     "str": str,
     "bool": bool,
+    "NoneType": type(None),
     "list": list,
     "Ge": Ge,
     "Gt": Gt,

@@ -145,9 +145,11 @@ def list_command(families: Sequence[str]) -> str:
 def plural_of(family: str) -> str:
     """Return the name of a family's kinds.
 
-    >>> plural_of("rule"), plural_of("availability")
-    ('rules', 'availabilities')
+    >>> plural_of("rule"), plural_of("availability"), plural_of("loss")
+    ('rules', 'availabilities', 'losses')
     """
+    if family.endswith("s"):
+        return f"{family}es"
     return f"{family[:-1]}ies" if family.endswith("y") else f"{family}s"
 
 

@@ -33,7 +33,7 @@ from fedsim.synonyms import Synonym, parameters_like
 WIDTH = 122  # wider than any line of a docstring, which stays as it is
 
 # Keys whose values other tools have names for.
-EXPLAINED_VALUES = ("model.loss", "evaluate.metric")
+EXPLAINED_VALUES = ("evaluate.metric",)
 
 MAX_ALIKE = 6  # names that share a word with one that means nothing
 WHERE_TO_LOOK = (

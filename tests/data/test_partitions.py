@@ -391,22 +391,61 @@ def test_what_cannot_be_is_refused_with_the_bound(make, n, clients, said):
         make()(pool(n, 2), clients, np.random.default_rng(0))
 
 
+BY_CLASS = [dirichlet, dirichlet_client, pathological, extended_dirichlet, mixed]
+
+
+@pytest.mark.parametrize("make", BY_CLASS)
+def test_numbers_need_bins(make):
+    numbers = Pool(np.arange(30.0), 0)
+    with pytest.raises(PartitionError, match="these targets are numbers; write bins: 10"):
+        make()(numbers, 3, np.random.default_rng(0))
+    with pytest.raises(PartitionError, match="bins are for targets that are numbers"):
+        make(bins=5)(pool(30, 2), 3, np.random.default_rng(0))
+    with pytest.raises(PartitionError, match="a target has 2 numbers"):
+        make(bins=5)(Pool(np.zeros((30, 2)), 0), 3, np.random.default_rng(0))
+
+
+def test_a_long_tail_is_one_of_classes():
+    with pytest.raises(PartitionError, match="targets are numbers; use iid or quantity"):
+        long_tail()(Pool(np.zeros(30), 0), 3, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("make", BY_CLASS)
+def test_bins_of_numbers_are_assigned_like_classes(make):
+    y = np.random.default_rng(1).normal(size=600)
+    bins = 5
+    rank = np.argsort(np.argsort(y))
+    of_classes = make()(Pool(rank * bins // len(y), bins), 6, np.random.default_rng(2))
+    of_numbers = make(bins=bins)(Pool(y, 0), 6, np.random.default_rng(2))
+    np.testing.assert_array_equal(of_numbers.indices, of_classes.indices)
+    np.testing.assert_array_equal(of_numbers.offsets, of_classes.offsets)
+
+
+def test_equal_numbers_are_in_one_bin():
+    y = np.repeat([1.0, 2.0, 7.0], [50, 25, 25])
+    parts = pathological(classes=1, bins=4)(Pool(y, 0), 4, np.random.default_rng(0))
+    for first, end in zip(parts.offsets, parts.offsets[1:], strict=False):
+        assert len(set(y[parts.indices[first:end]])) == 1
+
+
 @pytest.mark.parametrize(
-    "make",
+    ("assign", "spread"),
     [
-        dirichlet,
-        dirichlet_client,
-        shards,
-        pathological,
-        extended_dirichlet,
-        similarity,
-        mixed,
-        long_tail,
+        pytest.param(shards(per_client=1), 0.0, id="one shard: neighbouring numbers"),
+        pytest.param(similarity(gamma=0.0), 0.0, id="no global mix: neighbouring numbers"),
+        pytest.param(similarity(gamma=1.0), 1.0, id="the global mix: the variance of all"),
+        pytest.param(dirichlet(alpha=0.01, bins=10), 0.4, id="few bins a client"),
+        pytest.param(dirichlet(alpha=1e4, bins=10), 1.0, id="all bins at every client"),
     ],
 )
-def test_targets_are_no_classes(make):
-    with pytest.raises(PartitionError, match="not classes"):
-        make()(Pool(np.zeros(30), 0), 3, np.random.default_rng(0))
+def test_numbers_of_a_client_spread_as_asked(assign, spread):
+    """The mean variance within clients, as a share of that of all."""
+    y = np.random.default_rng(1).uniform(size=2000)
+    parts = assign(Pool(y, 0), 10, np.random.default_rng(3))
+    assert sorted(parts.indices) == list(range(2000))
+    own = np.split(y[parts.indices], parts.offsets[1:-1])
+    within = sum(len(part) * part.var() for part in own) / (len(y) * y.var())
+    assert within == pytest.approx(spread, abs=0.25 if spread == 0.4 else 0.05)
 
 
 def test_proportions_have_the_moments_of_the_distribution():

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.engine.task import cross_entropy, task
+from fedsim.engine.task import task
 from fedsim.errors import ScenarioError
+from fedsim.losses import cross_entropy
 from fedsim.models import char_gru, char_lstm, cnn, lenet, mlp, resnet, transformer
 from fedsim.models.computing import computing_in
 from fedsim.models.tokens import Tokens
@@ -55,7 +56,7 @@ def network(name: str):
 
 def learned(net, batch, variables):
     """((loss, stats), gradient) of a batch."""
-    learning = task(net, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
+    learning = task(net, cross_entropy(), lambda lr: None, lambda lr, step: lr, 3)
     return jax.jit(learning.value_and_grad)(variables, batch)
 
 

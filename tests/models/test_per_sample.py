@@ -12,8 +12,9 @@ import fedsim
 from fedsim import tree
 from fedsim.clients import sgd
 from fedsim.compose.shapes import ContractError
-from fedsim.engine.task import LOSSES, task
+from fedsim.engine.task import task
 from fedsim.errors import ScenarioError
+from fedsim.losses import cross_entropy
 from fedsim.types import Batch, Model
 
 
@@ -25,7 +26,7 @@ def forward(variables, x, *, mask=None, key=None, train=False):
 def job(**model):
     """The task of a small network, W [5, 3] and b [3]."""
     net = Model(init=lambda key: {}, apply=forward, **model)
-    return task(net, LOSSES["cross_entropy"], optax.sgd, lambda lr, step: lr, 3)
+    return task(net, cross_entropy(), optax.sgd, lambda lr, step: lr, 3)
 
 
 def batch(rows: int, real: int) -> Batch:

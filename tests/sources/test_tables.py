@@ -460,15 +460,11 @@ def test_scales_that_differ_by_orders_get_a_remark():
     [
         (np.arange(12) % 3, ""),
         (np.arange(12) % 3 + 1, "labels run from 1 to 3, and the model has a class 0 as well"),
-        (np.arange(12) % 3 * 1.0, "targets are 0.0 to 2.0 without decimals"),
         (np.arange(12) % 3 + 3.0, ""),  # grades are numbers
-        (np.eye(3)[np.arange(12) % 3], "targets look one-hot, so the model predicts 3 numbers"),
-        (np.arange(12)[:, None] % 2 * 1.0, "targets are 0.0 to 1.0 without decimals"),
-        (np.arange(12) % 3 + 1.0, "targets are 1.0 to 3.0 without decimals"),
         (np.ones((12, 2)), ""),
     ],
 )
-def test_targets_that_look_like_classes_get_a_remark(y, remark):
+def test_classes_without_samples_get_a_remark(y, remark):
     x = np.random.default_rng(0).normal(size=(12, 2)).astype(np.float32)
     scenario, f = federation(Arrays(x, y), clients=2, partition="iid", test=0.5)
     remarks = data_warnings(scenario, f)

@@ -38,6 +38,9 @@ def _misfits(kind: str, metric: Metric, facts: Facts) -> Findings:
     elif metric.targets == "numbers" and classes:
         text = f"{kind} is for targets that are numbers, and these are classes"
         yield (), f"{text}; write brier, log_loss or auc"
+    elif metric.probabilities and facts.loss.targets and not facts.loss.probabilities:
+        text = f"{kind} scores probabilities, and the loss {facts.spec.model.loss.kind} makes none"
+        yield (), f"{text}; write auc or f1, or the loss cross_entropy"
     elif classes:
         yield from of_classes(kind, metric, facts.partitioned.label_names)
 

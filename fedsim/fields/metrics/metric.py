@@ -30,6 +30,7 @@ class Metric(NamedTuple):
       positive: the class that it is about, by name or number; None: not given.
       average: over classes; None: not given.
       more_than: how many classes are too few.
+      probabilities: whether it scores how large the probabilities of classes are.
     """
 
     of: Callable[[Samples], float | None]
@@ -37,6 +38,7 @@ class Metric(NamedTuple):
     positive: int | str | None = None
     average: str | None = None
     more_than: int = 1
+    probabilities: bool = False
 
 
 def metric(function: Callable[..., Any]) -> Callable[..., Metric]:

@@ -26,7 +26,7 @@ def brier() -> Metric:
         halved = 2 if samples.classes == 2 else 1
         return samples.mean(np.sum(distances**2, axis=0)) / halved
 
-    return Metric(of)
+    return Metric(of, probabilities=True)
 
 
 @metric
@@ -50,7 +50,7 @@ def ece(bins: Annotated[int, Ge(1)] = 15) -> Metric:
         of_bin = np.ceil(confidence * bins).astype(np.int64)
         return float(np.abs(np.bincount(of_bin, weights * surplus)).sum() / weights.sum())
 
-    return Metric(of)
+    return Metric(of, probabilities=True)
 
 
 @metric
@@ -60,4 +60,4 @@ def log_loss() -> Metric:
     References:
       Good 1952, Rational Decisions, doi:10.1111/j.2517-6161.1952.tb00104.x.
     """
-    return Metric(lambda samples: -samples.mean(samples.log_probabilities))
+    return Metric(lambda samples: -samples.mean(samples.log_probabilities), probabilities=True)

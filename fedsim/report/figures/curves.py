@@ -239,7 +239,9 @@ def _panels(by_variation: Mapping[str, list[Track]], context: Context) -> list[P
         ordered = dict.fromkeys([context.metric, *COLUMNS])
         columns = [name for name in ordered if name in all_tracks[0].values]
     losses = [name for name in columns if name.endswith("loss")]
-    loss = UNITS.get(context.scenario.get("model", {}).get("loss") or "", "loss per sample")
+    section = context.scenario.get("model", {}).get("loss")
+    kind = section["kind"] if isinstance(section, dict) else section
+    loss = UNITS.get(kind or "", "loss per sample")
     labels = {name: axis_label(name) for name in columns}
     for name in losses:
         labels[name] = f"{name.split('_')[0]} {loss}"

@@ -13,10 +13,11 @@ import fedsim
 from fedsim.assemble import Experiment, build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
-from fedsim.engine.task import cross_entropy, task
+from fedsim.engine.task import task
 from fedsim.errors import ScenarioError
 from fedsim.fields.privacy.dp_sgd import dp_sgd as private_steps
 from fedsim.fields.privacy.noise_notes import noise_notes
+from fedsim.losses import cross_entropy
 from fedsim.models import mlp
 from fedsim.models.computing import computing_in
 from fedsim.scenario import read
@@ -356,7 +357,7 @@ def test_gradients_are_clipped_and_noised_in_float32():
     variables = net.init(jax.random.key(0))
     noise = {}
     for model in (net, computing_in(net, "bfloat16")):
-        learning = task(model, cross_entropy, lambda lr: None, lambda lr, step: lr, 3)
+        learning = task(model, cross_entropy(), lambda lr: None, lambda lr, step: lr, 3)
         work = Work(*[jnp.float32(5)] * 7)
         gradients = []
         for multiplier in (0.0, 3.0):

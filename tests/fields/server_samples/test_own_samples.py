@@ -11,11 +11,12 @@ import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
-from fedsim.engine.task import LOSSES, task
+from fedsim.engine.task import task
 from fedsim.fields.server_samples.loss import ServerSamples, server_loss
 from fedsim.fields.server_samples.training import ServerTraining, server_plan
 from fedsim.fleet.plan import Plan
 from fedsim.fleet.streams import Stream, generator
+from fedsim.losses import squared
 from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.types import Model
@@ -266,7 +267,7 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
         variables["stats"],
     )
     model = Model(init=lambda key: {"params": {"w": jnp.ones(1)}, "stats": {}}, apply=apply)
-    job = task(model, LOSSES["squared"], lambda lr: None, lambda lr, step: lr, 0)
+    job = task(model, squared(), lambda lr: None, lambda lr, step: lr, 0)
     x = np.arange(12.0, dtype=np.float32).reshape(3, 4, 1)
     samples = ServerSamples(x, 0 * x, np.int32(count))
     of = server_loss(samples, job, {"params": {"w": jnp.ones(1)}, "stats": {}})

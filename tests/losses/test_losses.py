@@ -1,0 +1,211 @@
+"""Losses against independent references, their limits, and their gradients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit, log_softmax
+from scipy.stats import poisson as poisson_distribution
+from sklearn.metrics import (
+    hinge_loss,
+    log_loss,
+    mean_pinball_loss,
+)
+
+from fedsim import losses
+from fedsim.losses import balanced_weights, weighted
+from fedsim.types import Loss
+
+RNG = np.random.default_rng(7)
+ROWS, CLASSES = 12, 4
+LOGITS = 3 * RNG.normal(size=(ROWS, CLASSES))
+Y = RNG.integers(0, CLASSES, ROWS)
+NUMBERS = 2 * RNG.normal(size=(ROWS, 3))
+TARGETS = 2 * RNG.normal(size=(ROWS, 3))
+COUNTS = RNG.poisson(3.0, (ROWS, 3)).astype(float)
+LABELS = RNG.integers(0, 2, (ROWS, 3)).astype(float)
+
+LOG_P = log_softmax(LOGITS, axis=1)
+OF_LABEL = LOG_P[np.arange(ROWS), Y]
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def of(loss: Loss, outputs, y) -> np.ndarray:
+    return np.asarray(loss(jnp.asarray(outputs), jnp.asarray(y)))
+
+
+def smoothed_reference(s):
+    """Cross-entropy of a distribution that is (1 − s) one-hot and s uniform."""
+    q = (1 - s) * np.eye(CLASSES)[Y] + s / CLASSES
+    return -(q * LOG_P).sum(1)
+
+
+def huber_reference(delta):
+    e = np.abs(NUMBERS - TARGETS)
+    return np.where(e <= delta, e**2 / 2, delta * (e - delta / 2)).sum(1)
+
+
+def bernoulli_reference():
+    p = expit(NUMBERS)
+    return -np.where(LABELS == 1, np.log(p), np.log1p(-p)).mean(1)
+
+
+def poisson_reference():
+    """The negative log-likelihood without its part that depends on the count alone."""
+    of_counts = poisson_distribution.logpmf(COUNTS, np.exp(NUMBERS))
+    at_one = poisson_distribution.logpmf(COUNTS, 1.0)
+    return (1 - of_counts + at_one).sum(1)
+
+
+REFERENCES = {
+    "cross_entropy": (losses.cross_entropy(), LOGITS, Y, -OF_LABEL),
+    "smoothed": (losses.cross_entropy(smoothing=0.2), LOGITS, Y, smoothed_reference(0.2)),
+    "focal": (losses.focal(2.0), LOGITS, Y, -((1 - np.exp(OF_LABEL)) ** 2) * OF_LABEL),
+    "squared": (losses.squared(), NUMBERS, TARGETS, ((NUMBERS - TARGETS) ** 2).sum(1) / 2),
+    "squared of classes": (
+        losses.squared(),
+        LOGITS,
+        Y,
+        ((LOGITS - np.eye(CLASSES)[Y]) ** 2).sum(1) / 2,
+    ),
+    "huber": (losses.huber(0.7), NUMBERS, TARGETS, huber_reference(0.7)),
+    "poisson": (losses.poisson(), NUMBERS, COUNTS, poisson_reference()),
+    "binary_cross_entropy": (losses.binary_cross_entropy(), NUMBERS, LABELS, bernoulli_reference()),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_it_is_what_the_paper_says(name):
+    loss, outputs, y, wanted = REFERENCES[name]
+    np.testing.assert_allclose(of(loss, outputs, y), wanted, rtol=1e-12)
+
+
+def test_means_are_those_of_scikit_learn():
+    mean = lambda loss, outputs, y: of(loss, outputs, y).mean()
+    classes = np.arange(CLASSES)
+    entropy = mean(losses.cross_entropy(), LOGITS, Y)
+    assert entropy == pytest.approx(log_loss(Y, np.exp(LOG_P), labels=classes), rel=1e-12)
+    hinge = mean(losses.hinge(), LOGITS, Y)
+    assert hinge == pytest.approx(hinge_loss(Y, LOGITS, labels=classes), rel=1e-12)
+    binary = mean(losses.hinge(), LOGITS[:, :2], Y % 2)
+    margin = LOGITS[:, 1] - LOGITS[:, 0]
+    assert binary == pytest.approx(hinge_loss(Y % 2, margin), rel=1e-12)
+    for q in (0.1, 0.5, 0.9):
+        pinball = mean(losses.quantile(q), NUMBERS[:, 0], TARGETS[:, 0])
+        assert pinball == pytest.approx(
+            mean_pinball_loss(TARGETS[:, 0], NUMBERS[:, 0], alpha=q), rel=1e-12
+        )
+
+
+LIMITS = {
+    "focal(0) is cross_entropy": (losses.focal(0.0), losses.cross_entropy(), LOGITS, Y, 1),
+    "no smoothing": (losses.cross_entropy(smoothing=0.0), losses.cross_entropy(), LOGITS, Y, 1),
+    "a wide huber is squared": (losses.huber(1e6), losses.squared(), NUMBERS, TARGETS, 1),
+    "equal weights": (
+        weighted(losses.cross_entropy(), [1.0] * CLASSES),
+        losses.cross_entropy(),
+        LOGITS,
+        Y,
+        1,
+    ),
+    "weights scale": (
+        weighted(losses.focal(1.5), [2.0] * CLASSES),
+        losses.focal(1.5),
+        LOGITS,
+        Y,
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_at_its_limit_it_is_another_loss(name):
+    loss, other, outputs, y, factor = LIMITS[name]
+    np.testing.assert_allclose(of(loss, outputs, y), factor * of(other, outputs, y), rtol=1e-12)
+
+
+def test_the_median_has_half_the_absolute_error():
+    half = np.abs(NUMBERS - TARGETS).sum(1) / 2
+    np.testing.assert_allclose(of(losses.quantile(0.5), NUMBERS, TARGETS), half, rtol=1e-12)
+
+
+def test_a_narrow_huber_is_the_absolute_error():
+    scaled = of(losses.huber(1e-9), NUMBERS, TARGETS) / 1e-9
+    np.testing.assert_allclose(scaled, np.abs(NUMBERS - TARGETS).sum(1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_gradients_are_those_of_differences(name):
+    loss, outputs, y, _ = REFERENCES[name]
+    total = lambda z: jnp.sum(loss(z, jnp.asarray(y)))
+    gradient = np.asarray(jax.grad(total)(jnp.asarray(outputs)))
+    step = 1e-6
+    for index in [(0, 0), (3, 1), (7, 2)]:
+        moved = np.zeros_like(outputs)
+        moved[index] = step
+        slope = (total(jnp.asarray(outputs + moved)) - total(jnp.asarray(outputs - moved))) / (
+            2 * step
+        )
+        assert gradient[index] == pytest.approx(float(slope), rel=1e-6, abs=1e-7)
+
+
+CERTAIN = np.array([[40.0, 0.0, 0.0, 0.0], [0.0, 900.0, 0.0, 0.0]])
+RULED_OUT = np.array([[1.0, 0.5, -np.inf, -np.inf], [0.3, -np.inf, -np.inf, -np.inf]])
+
+
+@pytest.mark.parametrize(
+    ("loss", "outputs", "y"),
+    [
+        pytest.param(losses.focal(0.5), CERTAIN, [0, 1], id="a focal loss at p = 1"),
+        pytest.param(losses.focal(2.0), CERTAIN, [1, 0], id="a focal loss at p = 0"),
+        pytest.param(losses.focal(2.0), RULED_OUT, [0, 0], id="classes that are ruled out"),
+        pytest.param(
+            losses.cross_entropy(smoothing=0.1), RULED_OUT, [0, 0], id="smoothing without them"
+        ),
+        pytest.param(losses.hinge(), RULED_OUT, [0, 0], id="no other class to lead"),
+    ],
+)
+def test_values_and_gradients_are_finite(loss, outputs, y):
+    y = jnp.asarray(y)
+    values = loss(jnp.asarray(outputs), y)
+    gradient = jax.grad(lambda z: jnp.sum(loss(z, y)))(jnp.asarray(outputs))
+    assert jnp.isfinite(values).all() and jnp.isfinite(gradient).all()
+
+
+def test_balanced_weights_are_those_of_scikit_learn():
+    from sklearn.utils.class_weight import compute_class_weight
+
+    counts = np.bincount(Y, minlength=CLASSES)
+    wanted = compute_class_weight("balanced", classes=np.unique(Y), y=Y)
+    assert np.array(balanced_weights(counts))[counts > 0] == pytest.approx(wanted)
+    assert balanced_weights(np.array([3, 0, 1])) == pytest.approx([4 / 6, 1, 4 / 2])
+    assert weighted(losses.cross_entropy(), [1, 2, 3, 4])(
+        jnp.asarray(LOGITS), jnp.asarray(Y)
+    ).tolist() == pytest.approx((-OF_LABEL * (1 + Y)).tolist())
+
+
+def test_rows_do_not_depend_on_each_other():
+    """So the mean of per-sample gradients is the gradient of the batch."""
+    for loss, outputs, y, _ in REFERENCES.values():
+        whole = of(loss, outputs, y)
+        apart = [of(loss, outputs[i : i + 1], y[i : i + 1])[0] for i in range(ROWS)]
+        np.testing.assert_allclose(whole, apart, rtol=1e-12)
+
+
+def test_numbers_of_a_single_target_may_have_no_axis():
+    for loss in (losses.squared(), losses.huber(), losses.quantile(0.3), losses.poisson()):
+        flat = of(loss, NUMBERS[:, :1], COUNTS[:, 0])
+        np.testing.assert_array_equal(flat, of(loss, NUMBERS[:, :1], COUNTS[:, :1]))
+
+
+def test_tokens_have_a_loss_each():
+    logits = RNG.normal(size=(2, 5, CLASSES))
+    y = RNG.integers(0, CLASSES, (2, 5))
+    for loss in (losses.focal(1.0), losses.hinge(), losses.cross_entropy(smoothing=0.3)):
+        flat = of(loss, logits.reshape(10, CLASSES), y.reshape(10))
+        np.testing.assert_allclose(of(loss, logits, y).reshape(10), flat, rtol=1e-12)

@@ -1,0 +1,316 @@
+"""Runs with each loss: which samples it takes, weights of classes, sets of labels, own losses."""
+
+import contextlib
+import re
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError, ScenarioError
+from fedsim.types import Loss
+
+RNG = np.random.default_rng(3)
+N, FEATURES = 60, 4
+X = RNG.normal(size=(N, FEATURES))
+SLOPES = RNG.normal(size=(FEATURES, 3))
+CLASSES = (X @ SLOPES).argmax(1)
+NUMBERS = X @ [1.0, -2.0, 0.5, 1.0] + 0.3 * RNG.normal(size=N)
+COUNTS = RNG.poisson(np.exp(0.5 * X[:, 0])).astype(float)
+LABELS = (X @ SLOPES > 0).astype(float)
+OWNERS = np.repeat([0, 1, 2, 3, 4, 5], [1, 19, 10, 10, 10, 10])  # batches of 4 are not full
+
+
+@contextlib.contextmanager
+def without_warnings():
+    """The warnings of `balanced_by_client` have a test of their own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def run(y, loss, *, model="linear", client=None, **sections):
+    """A run in which 3 of 6 clients take part, and batches are padded."""
+    model = {"kind": model, **({} if loss is None else {"loss": loss})}
+    scenario = {
+        "name": "losses",
+        "rounds": 4,
+        "model": model,
+        "cohort": {"kind": "uniform", "size": 3},
+        "client": {"lr": 0.1, "batch": 4, **(client or {})},
+        "data": {"test": 0.2},
+        "evaluate": {"metric": "test_loss"},
+        "numerics": {"dtype": "float64"},
+        **sections,
+    }
+    return fedsim.run(scenario, data=fedsim.Arrays(X, y, client=OWNERS))
+
+
+RUNS = {
+    "cross_entropy": (CLASSES, "cross_entropy", "logistic"),
+    "smoothed": (CLASSES, {"kind": "cross_entropy", "smoothing": 0.1}, "logistic"),
+    "balanced": (CLASSES, "cross_entropy(class_weights=balanced)", "logistic"),
+    "balanced_by_client": (CLASSES, "cross_entropy(class_weights=balanced_by_client)", "logistic"),
+    "weights": (CLASSES, "cross_entropy(class_weights=[1, 2, 0.5])", "logistic"),
+    "focal": (CLASSES, "focal(gamma=1.5)", "logistic"),
+    "hinge": (CLASSES, "hinge", "logistic"),
+    "squared of classes": (CLASSES, "squared", "logistic"),
+    "squared": (NUMBERS, "squared", "linear"),
+    "huber": (NUMBERS, "huber(delta=0.5)", "linear"),
+    "quantile": (NUMBERS, "quantile(q=0.9)", "linear"),
+    "poisson": (COUNTS, "poisson", "linear"),
+    "binary_cross_entropy": (LABELS, "binary_cross_entropy", "linear"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_clients_learn_by_it(name):
+    y, loss, model = RUNS[name]
+    with without_warnings():
+        rounds = run(y, loss, model=model).rounds
+    assert rounds["test_loss"].iloc[-1] < rounds["test_loss"].iloc[0]
+    assert np.isfinite(rounds["train_loss"].iloc[1:]).all()
+
+
+def test_every_kind_is_run():
+    kinds = {name for name, f in FAMILIES["loss"].items() if f.__module__.startswith("fedsim.")}
+    run_kinds = {re.split(r"\W", loss)[0] for _, loss, _ in RUNS.values() if isinstance(loss, str)}
+    assert run_kinds == kinds
+
+
+def test_counts_are_predicted_as_rates():
+    result = run(COUNTS, "poisson", evaluate={"metric": "test_mae", "metrics": ["rmse"]})
+    rates = result.predict(X)
+    assert (rates > 0).all()
+    params = result.model()
+    wanted = np.exp(X @ np.asarray(params["W"]) + np.asarray(params["b"]))
+    np.testing.assert_allclose(rates, wanted, rtol=1e-6)
+
+
+def test_sets_of_labels_are_columns_of_their_sorted_names():
+    names = ["cold", "dry", "wet"]
+    sets = [{names[label] for label in np.flatnonzero(row)} for row in LABELS]
+    by_set = run(sets, "binary_cross_entropy")
+    as_objects = run(np.array(sets, object), "binary_cross_entropy")
+    by_column = run(LABELS, "binary_cross_entropy")
+    as_integers = run(LABELS.astype(int), "binary_cross_entropy")
+    for other in (as_objects, by_column, as_integers):
+        assert by_set.rounds.drop(columns="method").equals(other.rounds.drop(columns="method"))
+    assert by_set.rounds["test_accuracy"].iloc[-1] > 0.7
+    assert "test_mae" not in by_set.rounds
+
+
+def test_the_accuracy_of_labels_is_that_of_signs():
+    scenario = {
+        "name": "labels",
+        "rounds": 1,
+        "model": {"kind": "linear", "loss": "binary_cross_entropy"},
+        "data": {"test": 0, "partition": "iid", "clients": 3},
+        "evaluate": {"metric": "test_accuracy"},
+    }
+    arrays = fedsim.Arrays(X, LABELS, x_test=X[:20], y_test=LABELS[:20])
+    result = fedsim.run(scenario, data=arrays)
+    hits = (result.predict(X[:20]) > 0) == (LABELS[:20] > 0)
+    assert result.rounds["test_accuracy"].iloc[-1] == pytest.approx(hits.mean())
+
+
+def test_equal_weights_change_nothing():
+    plain = run(CLASSES, "cross_entropy", model="logistic").rounds
+    equal = run(CLASSES, "cross_entropy(class_weights=[1, 1, 1])", model="logistic").rounds
+    np.testing.assert_allclose(plain["test_loss"], equal["test_loss"], rtol=1e-12)
+
+
+def one_step(loss, y, client=None, owners=None):
+    """The parameters after one full-batch step of all clients with the learning rate 1."""
+    scenario = {
+        "name": "step",
+        "rounds": 1,
+        "model": {"kind": "logistic", "loss": loss},
+        "client": {"lr": 1.0, "batch": "full", **(client or {})},
+        "server": ["mean"],
+        "data": {"test": 0},
+        "numerics": {"dtype": "float64"},
+    }
+    if owners is None:
+        owners = OWNERS
+    with without_warnings():
+        result = fedsim.run(scenario, data=fedsim.Arrays(X, y, client=owners))
+    return np.asarray(result.model()["W"])
+
+
+def step_of_weights(weights):
+    """−gradient of Σ_j w_j ℓ_j / n at zero, where all probabilities are 1/3."""
+    errors = np.eye(3)[CLASSES] - 1 / 3
+    return X.T @ (weights[:, None] * errors) / N
+
+
+def test_balanced_weights_are_over_the_samples_of_all_clients():
+    counts = np.bincount(CLASSES)
+    wanted = step_of_weights((N / (3 * counts))[CLASSES])
+    moved = one_step("cross_entropy(class_weights=balanced)", CLASSES)
+    np.testing.assert_allclose(moved, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_weights_by_client_are_over_its_own_samples_and_classes():
+    weights = np.ones(N)
+    for owner in np.unique(OWNERS):
+        own = OWNERS == owner
+        counts = np.bincount(CLASSES[own], minlength=3)
+        present = (counts > 0).sum()
+        weights[own] = (own.sum() / (present * np.maximum(counts, 1)))[CLASSES[own]]
+    moved = one_step("cross_entropy(class_weights=balanced_by_client)", CLASSES)
+    np.testing.assert_allclose(moved, step_of_weights(weights), rtol=1e-9, atol=1e-12)
+
+
+def test_clients_of_a_single_class_are_named():
+    with pytest.warns(UserWarning, match="client 0 has samples of one class, which count as"):
+        run(CLASSES, "cross_entropy(class_weights=balanced_by_client)", model="logistic")
+
+
+def test_samples_that_are_clipped_one_by_one_take_every_loss():
+    """With a bound that nobody reaches, the steps are those without privacy."""
+    private = {"dp_sgd": {"clip": 1e6, "noise_multiplier": 0}}
+    for loss in ("focal", "hinge", "cross_entropy(class_weights=[1, 2, 0.5], smoothing=0.2)"):
+        plain = one_step(loss, CLASSES, client={"shuffle": False})
+        clipped = one_step(loss, CLASSES, client={"shuffle": "poisson", **private})
+        np.testing.assert_allclose(clipped, plain, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["smoothed", "hinge", "poisson", "binary_cross_entropy"])
+def test_clients_with_half_a_width_take_it(name):
+    y, loss, _ = RUNS[name]
+    width = {"widths": [1, 0.5], "masked_loss": name in ("smoothed", "hinge")}
+    rounds = run(y, loss, model="mlp", client={"width": width}).rounds
+    assert np.isfinite(rounds["test_loss"]).all()
+
+
+REFUSED = {
+    "numbers of a loss for classes": (
+        NUMBERS,
+        "focal",
+        "focal is for classes and labels of tokens, and these targets are numbers; write squared",
+    ),
+    "whole numbers": (
+        CLASSES.astype(float),
+        "cross_entropy",
+        r"these targets are numbers without decimals \(y.astype\(int\) makes classes of them\)",
+    ),
+    "one-hot rows": (
+        np.eye(3)[CLASSES],
+        "hinge",
+        r"these targets are numbers in one-hot rows \(y.argmax\(1\) makes classes of them\)",
+    ),
+    "classes of a loss for numbers": (
+        CLASSES,
+        "huber",
+        "huber is for targets that are numbers, and these are classes; write cross_entropy, focal",
+    ),
+    "classes of a loss for labels": (
+        CLASSES,
+        "binary_cross_entropy",
+        "binary_cross_entropy is for samples with any number of labels, and these are classes",
+    ),
+    "counts below zero": (COUNTS - 1, "poisson", "poisson is for counts, and there is a target -1"),
+    "labels that are neither 0 nor 1": (
+        2 * LABELS,
+        "binary_cross_entropy",
+        "for a 0 or 1 of each label, and there is a target 2",
+    ),
+    "too few weights": (
+        CLASSES,
+        "cross_entropy(class_weights=[1, 2])",
+        "model.loss.class_weights: 2 weights, and the samples have 3 classes; write one for each",
+    ),
+    "no weight at all": (
+        CLASSES,
+        "cross_entropy(class_weights=[0, 0, 0])",
+        "all weights are 0, so that no sample counts",
+    ),
+    "whole numbers, without a loss": (
+        CLASSES.astype(float),
+        None,
+        "targets are 0.0 to 2.0 without decimals, which may be numbers or classes; give y.astype",
+    ),
+    "one-hot rows, without a loss": (
+        np.eye(3)[CLASSES],
+        None,
+        "targets are rows of 3 numbers with a single 1, as of classes; give y.argmax",
+    ),
+    "a single column, without a loss": (
+        CLASSES[:, None] + 1.0,
+        None,
+        "targets are 1.0 to 3.0 without decimals",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_samples_that_do_not_suit_it_are_refused(name):
+    y, loss, text = REFUSED[name]
+    model = "linear" if np.issubdtype(np.asarray(y).dtype, np.floating) else "logistic"
+    with pytest.raises(ScenarioError, match=text) as raised:
+        run(y, loss, model=model)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_sets_need_the_loss_that_takes_them():
+    with pytest.raises(DataError, match=r"sets of labels; write model.loss: binary_cross_entropy"):
+        run([{"a"}] * N, None)
+    with pytest.raises(DataError, match=r"row 1 is 'b'; labels are all sets"):
+        run([{"a"}, "b"] * (N // 2), "binary_cross_entropy")
+
+
+def test_whoever_names_loss_or_task_is_not_asked():
+    assert len(run(CLASSES.astype(float), "squared").rounds) == 5
+    result = run(CLASSES.astype(float), None, data={"test": 0.2, "task": "regression"})
+    assert "test_mae" in result.rounds
+
+
+REFUSED_METHODS = {
+    "fedrod and scores that are no logits": ("fedrod", "squared", "fedrod changes or compares"),
+    "fedlc and a margin": ("fedlc", "hinge", "hinge is of no softmax"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_METHODS)
+def test_methods_of_the_softmax_refuse_losses_without_one(name):
+    kind, loss, text = REFUSED_METHODS[name]
+    with pytest.raises(ScenarioError, match=text):
+        run(CLASSES, loss, model="logistic", client={"kind": kind})
+
+
+def test_private_gradients_refuse_weights_that_count_labels():
+    private = {"shuffle": "poisson", "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}}
+    for weights in ("balanced", "balanced_by_client"):
+        with pytest.raises(ScenarioError, match=f"class_weights: {weights} counts labels"):
+            loss = {"kind": "cross_entropy", "class_weights": weights}
+            run(CLASSES, loss, model="logistic", client=private)
+
+
+def test_a_loss_of_ones_own_is_a_kind_and_may_take_more_outputs(monkeypatch):
+    def gaussian(floor: float = 0.1):
+        """A normal distribution around the prediction, of a variance that is predicted as well."""
+
+        def of(outputs, y):
+            mean, log_variance = outputs[:, 0], outputs[:, 1]
+            variance = jnp.exp(log_variance) + floor
+            return 0.5 * (jnp.log(variance) + (y.reshape(-1) - mean) ** 2 / variance)
+
+        return Loss(of, targets=frozenset({"numbers"}), outputs=2, predicts=lambda o: o[:, :1])
+
+    def absolute():
+        return lambda outputs, y: jnp.abs(outputs[:, 0] - y.reshape(-1))
+
+    monkeypatch.setitem(FAMILIES, "loss", {**FAMILIES["loss"]})
+    fedsim.loss(gaussian)
+    fedsim.loss(absolute)
+    result = run(NUMBERS, "gaussian(floor=0.2)")
+    assert result.rounds["test_loss"].iloc[-1] < result.rounds["test_loss"].iloc[0]
+    assert result.predict(X).shape == (N, 1)
+    assert "test_mae" in result.rounds
+    own = run(NUMBERS, "absolute").rounds
+    half = run(NUMBERS, "quantile(q=0.5)", client={"lr": 0.2}).rounds
+    np.testing.assert_allclose(own["test_loss"], 2 * half["test_loss"], rtol=1e-9)
