@@ -58,9 +58,14 @@ class Statistics(NamedTuple):
     factor: np.ndarray
     indicators: np.ndarray = np.zeros(0, np.int64)
 
+    @property
+    def by_client(self) -> bool:
+        """Whether each client has its own."""
+        return self.fill.ndim == 2
+
     def of(self, clients: Any) -> "Statistics":
         """Return those of a client (−1: of all), or of the client of every row `[n]`."""
-        if self.fill.ndim == 1:
+        if not self.by_client:
             return self
         return self._replace(
             fill=self.fill[clients], centre=self.centre[clients], factor=self.factor[clients]

@@ -25,7 +25,8 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     Args:
       run: a run that has ended.
       x: samples `[n, ...]`, as the scenario's data source has them; a DataFrame by its columns.
-      client: whose own model is asked; None: the shared one.
+      client: whose own model is asked; None: the shared one. Where each client has statistics of
+        its own and no model, they are taken with the shared model.
 
     Returns:
       A score of each class `[n, C]`, before the softmax; of tokens `[n, T, C]`; of models that
@@ -37,7 +38,10 @@ def outputs(run: Run, x: Any, client: int | None = None) -> np.ndarray:
     """
     server = run.program.server
     apply = run.program.task.apply
-    if client is not None:
+    statistics = run.plan.federation.statistics
+    by_client = statistics is not None and statistics.by_client
+    has_own = server.client.scored.personal is not None or server.client.bank is not None
+    if client is not None and (has_own or not by_client):
         end = end_of(run)
         variables = run.form.own_variables(end, client)
         if server.client.scored.predict is not None:

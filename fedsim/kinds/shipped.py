@@ -57,7 +57,6 @@ class Tokenizer:
 TYPES: dict[str, Any] = {
     "Annotated": Annotated,
     "Literal": Literal,
-    "NoneType": type(None),
     "Optional": Optional,
     "Union": Union,
     "int": int,

@@ -283,7 +283,9 @@ class Result(Tables):
             DataFrame, columns are looked up by name, in any order; the target may be among them.
           method: as in the `method` column; may be left out where there is only one.
           seed: may be left out where there is only one.
-          client: the number of a client, whose own model is asked, as in `model`.
+          client: the number of a client, whose own model is asked, as in `model`. With `statistics:
+            client` its features are filled in and scaled as its own are, also under methods whose
+            clients have no model; left out: by the statistics of all clients.
 
         Returns:
           A score of each class `[n, C]`, before the softmax, so that `.argmax(1)` are the labels;

@@ -27,7 +27,12 @@ def servers_of(**sections):
 
 @pytest.mark.parametrize(
     "sections",
-    [{}, {"method": "fedadam"}, {"fleet": {"dropout": 0.9}}, {"schedule": "fedasync(concurrency=3)"}],
+    [
+        {},
+        {"method": "fedadam"},
+        {"fleet": {"dropout": 0.9}},
+        {"schedule": "fedasync(concurrency=3)"},
+    ],
     ids=["mean", "server optimizer", "rounds that nobody reports", "asynchronous"],
 )
 def test_the_average_follows_its_recursion(sections):
