@@ -7,24 +7,15 @@ from markupsafe import Markup
 
 from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, PALE
-from fedsim.report.page.plot import path
-from fedsim.report.page.scales import Axis, axis, short
+from fedsim.report.figures.on_page import Lower, curves_on_page
+from fedsim.report.figures.panels import Panel, wide
 from fedsim.report.page.svg import element
-from fedsim.report.pictures.curves import Curve, curves
+from fedsim.report.pictures.curves import curves
 from fedsim.report.series import by_variant, tracks
 from fedsim.study.summary import in_words, is_share
 
-WIDTH = 320
-HEIGHT = 180
-# margins
-LEFT = 44
-RIGHT = 8
-TOP = 8
-BOTTOM = 32
-TICKS = 6
-
+SIZE = (340, 220)  # pixels of a picture
 MAX_PANELS = 4  # variations with a picture; the others are counted
-MAX_BANDS = 3  # methods up to which the range of their seeds is drawn
 STRONG = len(COLOURS)  # methods with a colour; the others are pale
 BLACK = "#000000"  # which the colour of the notebook's text stands for
 DASHES = ("", "9 3", "2 3", "9 3 2 3")
@@ -40,106 +31,58 @@ def curves_of(rounds: pd.DataFrame, context: Context) -> Markup:
     tables = by_variant(rounds)
     methods = context.ordered(list(map(str, rounds["method"].unique())))
     metric = context.metric or "train_loss"
-    panels: list[tuple[str, str, list[Curve]]] = []
+    drawn = []
     if len(tables) == 1:
         for column in dict.fromkeys((metric, "train_loss")):
-            panels.append((column, "", _curves(rounds, column, methods)))
+            drawn += _pictures([_panel(rounds, column, "", methods)], context)
     else:
-        for variant, table in tables.items():
-            panels.append((metric, context.words(variant), _curves(table, metric, methods)))
-    panels = [panel for panel in panels if panel[2]]
-    if not panels:
+        panels = [_panel(table, metric, name, methods) for name, table in tables.items()]
+        drawn = _pictures(panels, context)
+    if not drawn:
         return Markup("")
-    pictures = [_figure(*panel) for panel in panels[:MAX_PANELS]]
+    pictures = drawn[:MAX_PANELS]
     parts = [element("div", *pictures, style="display: flex; flex-wrap: wrap; gap: .5em 1em")]
     if len(methods) > 1:
         parts.append(_legend(methods, context))
-    if len(panels) > MAX_PANELS:
-        more = f"and {len(panels) - MAX_PANELS} more conditions: .plot() draws all"
+    if len(drawn) > MAX_PANELS:
+        more = f"and {len(drawn) - MAX_PANELS} more conditions: .plot() draws all"
         parts.append(element("div", more))
     return Markup("").join(parts)
 
 
-def _curves(rounds: pd.DataFrame, column: str, methods: Sequence[str]) -> list[Curve]:
+def _panel(rounds: pd.DataFrame, column: str, variant: str, methods: Sequence[str]) -> Panel:
     """The curves of a column that are more than a point."""
     of_column = curves(tracks(rounds, (column, "test_loss")), [column], methods)
-    return [curve for curve in of_column if len(curve.rounds) > 1]
+    return Panel((column,), "", [curve for curve in of_column if len(curve.rounds) > 1], variant)
 
 
-def _figure(column: str, label: str, drawn: Sequence[Curve]) -> Markup:
-    """A picture with its title.
+def _pictures(panels: Sequence[Panel], context: Context) -> list[Markup]:
+    """A picture for every panel with curves, each with its title.
 
     Args:
-      column: of `rounds.csv`.
-      label: the variation in words; empty where nothing varies.
-      drawn: the curves, in the order of the result.
+      panels: of the same column.
+      context: what is shown.
     """
-    rounds: list[float] = []
-    heights: list[float] = []
-    for curve in drawn:
-        rounds += map(float, curve.rounds)
-        heights += [*curve.low.tolist(), *curve.high.tolist()]
-    x = axis(rounds, LEFT, WIDTH - RIGHT, exact=True)
-    y = axis(heights, HEIGHT - BOTTOM, TOP, is_share(column))
+    panels = [panel for panel in panels if panel.curves]
+    if not panels:
+        return []
+    from fedsim.report.figures.inline import without_style_sheet
 
-    title = in_words(column)
-    if y.log:
+    title = in_words(panels[0].columns[0])
+    if not is_share(panels[0].columns[0]) and wide(panels):
         title += ", logarithmic"
-    if label:
-        title += f": {label}"
-    lines = [_line(curve, x, y, len(drawn)) for curve in reversed(drawn)]
-    picture = element(
-        "svg",
-        *_grid(x, y),
-        *lines,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        width=WIDTH,
-        height=HEIGHT,
-        role="img",
-        aria_label=f"{title} by round",
-        style="max-width: 100%",
-        font_size=11,
-    )
-    caption = element("div", title, style="font-size: 90%")
-    return element("div", caption, picture, style=f"max-width: {WIDTH}px")
-
-
-def _grid(x: Axis, y: Axis) -> list[Markup]:
-    """Level lines, and the numbers of both axes."""
-    elements = []
-    for tick in y.ticks(TICKS):
-        height = y.at(tick)
-        line = {"stroke": "currentColor", "stroke_opacity": "0.2"}
-        elements.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=height, y2=height, **line))
-        elements.append(_text(short(tick), LEFT - 5, height + 4, "end"))
-    for tick in x.ticks(TICKS):
-        if not tick.is_integer():  # of a run of a few rounds
-            continue
-        elements.append(_text(short(tick), x.at(tick), HEIGHT - BOTTOM + 14, "middle"))
-    elements.append(_text("round", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, "middle"))
-    return elements
-
-
-def _text(text: str, x: float, y: float, anchor: str) -> Markup:
-    return element("text", text, x=x, y=y, text_anchor=anchor, fill="currentColor")
-
-
-def _line(curve: Curve, x: Axis, y: Axis, methods: int) -> Markup:
-    """The mean of a method, above the range of its seeds where there are few methods."""
-    rounds = curve.rounds.tolist()
-    low = curve.low.tolist()
-    high = curve.high.tolist()
-    parts = []
-    if low != high and methods <= MAX_BANDS:
-        upper = zip(rounds, high, strict=True)
-        lower = zip(rounds[::-1], low[::-1], strict=True)
-        band = path([*upper, *lower], x, y)
-        colour = colour_of(curve.rank)
-        parts.append(element("path", d=f"{band}Z", fill=colour, fill_opacity="0.2"))
-    line = path(list(zip(rounds, curve.mean.tolist(), strict=True)), x, y)
-    parts.append(element("path", d=line, fill="none", **_stroke(curve.rank)))
-    return Markup("").join(parts)
+    titles = []
+    for panel in panels:
+        variation = context.words(panel.variant)
+        titles.append(f"{title}: {variation}" if variation else title)
+    lower = Lower("round", "round", whole=True)
+    pictures = []
+    drawn = curves_on_page(panels, lower, SIZE, titles, context)
+    for text, picture in zip(titles, drawn, strict=True):
+        caption = element("div", text, style="font-size: 90%")
+        svg = without_style_sheet(picture.picture)
+        pictures.append(element("div", caption, svg, style=f"flex: 0 1 {SIZE[0]}px"))
+    return pictures
 
 
 def colour_of(rank: int) -> str:

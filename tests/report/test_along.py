@@ -1,5 +1,6 @@
 """Scores along the only numeric axis that varies, on the page."""
 
+import json
 import re
 
 import pytest
@@ -29,27 +30,28 @@ def shown(values, **vary):
 
 
 @if_all_installed
-def test_every_method_has_a_curve_with_a_dot_at_every_value():
+def test_every_method_has_a_curve_with_numbers_at_every_value():
     found = shown([0.5, 2, 4])
-    ((title, picture),) = found.pictures
-    assert (found.metric, found.axis, title) == ("test accuracy", "ε", "")
+    (picture,) = found.pictures
+    assert (found.metric, found.axis) == ("test accuracy", "ε")
     assert [name for name, _ in found.names] == ["a", "b"]
-    assert picture.count("<circle") == 6 and picture.count('class="line"') == 2
-    assert "<title>a: 0.7 at 4</title>" in picture and "logarithmic" not in picture
+    assert 'class="series band s0" data-name="a"' in picture and "logarithmic" not in picture
 
     # Further right is larger, and further up is better.
-    dots = re.findall(r'<title>a: .*?</title><circle cx="([0-9.]+)" cy="([0-9.]+)"', picture)
-    across = [float(x) for x, _ in dots]
-    down = [float(y) for _, y in dots]
-    assert across == sorted(across) and down == sorted(down, reverse=True)
+    numbers = json.loads(re.search(r"data-numbers='(.*?)'", picture)[1])
+    assert numbers["axes"][0]["axis"] == [0.5, 2, 4]
+    assert numbers["curves"][0]["y"] == pytest.approx([0.5, 0.6, 0.7])
+    drawn = re.search(r'class="series s0" data-name="a"><path d="M(.*?)"', picture)[1]
+    ways = [float(way) for way in re.findall(r"-?[\d.]+", drawn)]
+    assert ways[2] > 0 and ways[4] > 0 and ways[3] < 0 and ways[5] < 0
 
 
 def test_values_that_grow_by_factors_are_on_a_logarithmic_axis():
-    ((_, picture),) = shown([0.5, 4, 32]).pictures
-    assert "ε, logarithmic" in picture
-    dots = re.findall(r'<title>a: .*?</title><circle cx="([0-9.]+)"', picture)
-    first, second, third = map(float, dots)
-    assert second - first == pytest.approx(third - second, abs=0.2)
+    (picture,) = shown([0.5, 4, 32]).pictures
+    assert ">ε, log<" in picture
+    drawn = re.search(r'class="series s0" data-name="a"><path d="M(.*?)"', picture)[1]
+    ways = [float(way) for way in re.findall(r"-?[\d.]+", drawn)]
+    assert ways[2] == pytest.approx(ways[4], abs=0.2)
 
 
 @pytest.mark.parametrize(

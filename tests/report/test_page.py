@@ -104,12 +104,11 @@ class Visit:
 
 def embedded(text):
     """The charts' numbers, each curve with its positions along the axes."""
-    script = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
-    data = json.loads(script[1])
-    for chart in data["charts"]:
+    charts = [json.loads(numbers) for numbers in re.findall(r"data-numbers='(.*?)'", text)]
+    for chart in charts:
         for curve in chart["curves"]:
-            curve["x"] = data["axes"][curve["x"]]
-    return data["charts"]
+            curve["x"] = chart["axes"][curve["x"]]
+    return charts
 
 
 def cells(text):
@@ -154,7 +153,7 @@ def test_numbers_beside_the_pointer_are_means_of_rounds_csv(out, text):
             rows = of_variant[of_variant["method"] == curve["name"]]
             by_round = rows.assign(bytes=rows["bytes_up"] + rows["bytes_down"]).groupby("round")
             close = partial(np.testing.assert_allclose, rtol=1e-4)
-            close(curve["mean"], by_round[metric].mean())
+            close(curve["y"], by_round[metric].mean())
             if metric == "test_accuracy":  # which is drawn along every axis
                 close(curve["x"]["bytes"], by_round["bytes"].mean())
                 close(curve["x"]["seconds"], by_round["virtual_seconds"].mean())
@@ -180,13 +179,13 @@ def test_pictures_are_the_same_curves(text):
         drawn = re.findall(svg, figure)
         assert {key for _, key, _ in drawn} == {*chart["spans"]}
         for width, key, picture in drawn:
-            low, high, _ = chart["spans"][key]
+            low, high, *_ = chart["spans"][key]
             lines = {html.unescape(name): line for name, line in re.findall(series, picture)}
             for curve in chart["curves"]:
                 x, y = points_of(lines[curve["name"]]).T
                 at = 54 + (np.array(curve["x"][key]) - low) / (high - low) * (int(width) - 68)
                 np.testing.assert_allclose(x, at, atol=0.2)
-                means += curve["mean"]
+                means += curve["y"]
                 heights += y.tolist()
     line = np.polyfit(means, heights, 1)
     np.testing.assert_allclose(np.polyval(line, means), heights, atol=0.2)
@@ -380,10 +379,10 @@ def test_toggle_axis_numbers_and_sort_work(chromium, out):
         box = shown.bounding_box()
         here.mouse.move(box["x"] + box["width"] - 20, box["y"] + 60)
         curves = embedded((out / "report.html").read_text())[0]["curves"]
-        last = sorted((curve["mean"][-1] for curve in curves), reverse=True)
+        last = sorted((curve["y"][-1] for curve in curves), reverse=True)
         texts = first.locator(".hint span b").all_text_contents()
         assert texts == [f"{mean:.3f}" for mean in last]
-        assert first.locator(".hint > b").text_content() == "round 6"
+        assert first.locator(".hint > b").text_content() == "rounds: 6"
         assert first.locator(".hint .swatch").count() == len(METHODS)
         name = first.locator(".hint span", has_text="script").first
         assert HOSTILE in name.text_content()

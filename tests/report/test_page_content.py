@@ -317,7 +317,7 @@ def test_curves_are_of_the_metric_that_is_ranked(metric):
     about = record(kind="compare", baseline="base", score="final", cells=[])
     source = page.Source(about, frames)
     result = sources.result_of([source])
-    shown, _ = content.curves_of([source], result)
+    shown = content.curves_of([source], result)
     assert shown["groups"][0]["words"] == column_in_words(metric)
 
     figure, *_ = figures.pages_of_curves(frames["rounds"], result.context)

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures.cost_panels import band, course
 from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
+from fedsim.report.figures.on_page import SIZES, page_axes, upright_ticks
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures, logarithmic
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import WAYS, CostAxis
 from fedsim.study.summary import in_words
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -240,20 +243,50 @@ def _target_row(axes: "Axes", row: int, point: Point, look: Look, most: float) -
     axes.text(1.25 * most, row, point.arrived, **text)
 
 
-def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
-    """Draw a point per method with the interval of its mean, and steps along the front."""
+def front_on_page(picture: CostPicture) -> Markup:
+    """The front for the page, with the name and the numbers of every point for the pointer."""
+    from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
+
+    with style(PAGE_STYLE):
+        axes = page_axes(SIZES[1])
+        for point, artists in _front(axes, picture, _looks(picture), letters=2.2):
+            title = f"{point.name}: {point.mean:.4g} at {picture.axis.tick(point.cost)}"
+            tag(artists[-1], "point", title=title)
+        upright_ticks(axes)
+        label = f"{in_words(picture.metric)} by {picture.label}"
+        return inline(axes.figure, label)  # pyright: ignore
+
+
+def _front(
+    axes: "Axes", picture: CostPicture, looks: Looks, letters: float = 1.0
+) -> list[tuple[Point, list["Artist"]]]:
+    """Draw a point per method with the interval of its mean, and steps along the front.
+
+    Args:
+      axes: to draw in.
+      picture: what is drawn.
+      looks: of the points.
+      letters: how many times as large letters are as in a figure of a paper.
+
+    Returns:
+      What is drawn of every point, its mark last.
+    """
     spent = [point.cost for point in picture.finite]
     _scale(picture.axis, axes, most=spent, least=spent)
     steps = {"drawstyle": "steps-post", "color": GREY, "lw": 0.8, "zorder": 1.5}
     axes.plot(*zip(*picture.front, strict=True), label="front", **steps)
+    drawn = []
     for point in picture.finite:
         look = looks[point.number]
+        artists: list[Artist] = []
         if point.low is not None and point.high is not None and point.high > point.low:
             interval = {"color": look.colour, "lw": 0.8, "zorder": 2}
-            axes.plot([point.cost] * 2, [point.low, point.high], **interval)
+            artists += axes.plot([point.cost] * 2, [point.low, point.high], **interval)
         above = 3 if look.filled else 2
-        mark = {**look.mark, "ms": 4, "mew": 0.5, "ls": "", "zorder": above}
-        axes.plot([point.cost], [point.mean], label=literal(point.name), **mark)
+        size = {"ms": 4 * letters**0.5, "mew": 0.5 * letters}
+        mark = {**look.mark, **size, "ls": "", "zorder": above}
+        artists += axes.plot([point.cost], [point.mean], label=literal(point.name), **mark)
+        drawn.append((point, artists))
 
     names = []
     ends = []
@@ -261,8 +294,9 @@ def _front(axes: "Axes", picture: CostPicture, looks: Looks) -> None:
         names.append(point.name)
         ends.append((point, point.cost, point.mean))
     cut_up([axes], picture.score_ends(), names)
-    _numbers(axes, looks, ends)
+    _numbers(axes, looks, ends, letters)
     axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)
+    return drawn
 
 
 def _scale(axis: CostAxis, axes: "Axes", most: Sequence[float], least: Sequence[float]) -> None:
@@ -291,13 +325,16 @@ def _scale(axis: CostAxis, axes: "Axes", most: Sequence[float], least: Sequence[
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.tick(value)))
 
 
-def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, float]]) -> None:
+def _numbers(
+    axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, float]], letters: float = 1.0
+) -> None:
     """Write the number of every point beside it, where there is no other number.
 
     Args:
       axes: whose scales are set.
       looks: of the points.
       ends: points, and x and y of each; those that coincide share a text.
+      letters: how many times as large letters are as in a figure of a paper.
     """
     ends = within(axes, ends)
     at_same: dict[tuple[float, float], list[Point]] = {}
@@ -308,14 +345,14 @@ def _numbers(axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, floa
     for position, points in sorted(at_same.items()):
         numbers = [str(point.number) for point in points]
         text = ", ".join(numbers)
-        x, y = axes.transData.transform(position) * 72 / axes.figure.dpi  # in points
+        x, y = axes.transData.transform(position) * 72 / axes.figure.dpi / letters  # in points
         up = _free(x, y, len(text), taken)
         taken.append((x, y + up, len(text)))
         look = looks[points[0].number]
         axes.annotate(
             text,
             position,
-            xytext=(NUMBER_RIGHT, up),
+            xytext=(NUMBER_RIGHT * letters, up * letters),
             textcoords="offset points",
             annotation_clip=False,
             fontsize=SMALL - 1.5,

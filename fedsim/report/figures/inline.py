@@ -4,6 +4,7 @@ There are no ids and no style attributes, which the page's policy forbids.
 """
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,6 @@ VARIABLES = {
     "#ffffff": "paper",
     **{colour.lower(): f"s{rank}" for rank, colour in enumerate(COLOURS)},
 }
-WORDS = {"s1": "warn", "s4": "ink"}  # classes of text
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
 UPRIGHT_ANCHORS = {"bottom": "start", "center": "middle", "top": "end"}
 LETTER_OF_CODE = {Path.MOVETO: "M", Path.LINETO: "l", Path.CURVE3: "q", Path.CURVE4: "c"}
@@ -87,6 +87,15 @@ def inline(figure: "Figure", label: str, **attributes: str) -> Markup:
     for name, value in {**attributes, "aria_label": label}.items():
         head += f' {name.removesuffix("_").replace("_", "-")}="{escape(value)}"'
     return Markup(f"<svg {head}>{''.join(renderer.parts)}</svg>")
+
+
+def without_style_sheet(picture: Markup) -> Markup:
+    """A picture of `inline` with colours of its own, and for text those of what it stands in."""
+    colours = {name: colour for colour, name in VARIABLES.items()}
+    colours |= {"s4": "currentColor", "soft": "currentColor", "rule": "#8884", "paper": "none"}
+    text = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], str(picture))
+    look = 'xmlns="http://www.w3.org/2000/svg" fill="currentColor" font-size="11"'
+    return Markup(text.replace("<svg ", f"<svg {look} ", 1))
 
 
 class PageRenderer(RendererBase):
@@ -155,9 +164,9 @@ class PageRenderer(RendererBase):
             return
         drawn = ""
         box = gc.get_clip_rectangle()
-        for x, y in points:
+        for x, y in np.asarray(points).tolist():
             if box is None or box.padded(0.5).contains(x, y):
-                drawn += self._marker(marker, float(x), float(y))
+                drawn += self._marker(marker, x, y)
         if drawn:
             self.parts.append(f'<path d="{drawn}"{_look(gc, rgbFace)}/>')
 
@@ -187,13 +196,13 @@ class PageRenderer(RendererBase):
             place = f'transform="translate({_number(x)} {_number(y)})rotate({-angle:g})"'
         if anchor != "start":
             place += f' text-anchor="{anchor}"'
-        word = WORDS.get(VARIABLES.get(to_hex(gc.get_rgb()), ""))
-        if word:
-            place += f' class="{word}"'
+        colour = VARIABLES.get(to_hex(gc.get_rgb()), "")
+        if colour.startswith("s") and colour != "soft":
+            place += f' class="{colour}"'
         self.parts.append(f"<text {place}>{escape(s)}</text>")
 
     def _marker(self, marker: Path, x: float, y: float) -> str:
-        if marker.codes is None or Path.CURVE4 not in marker.codes:
+        if not np.any(marker.codes == Path.CURVE4):
             return self._outline(Affine2D().translate(x, y).transform_path(marker))
         radius = marker.get_extents().width / 2
         half = f"a{_number(radius)} {_number(radius)} 0 1 0 "
@@ -224,9 +233,9 @@ class PageRenderer(RendererBase):
 
 def _clipped(path: Path, box: Any, area: bool) -> Path:
     """What of a path lies within the axes; all of one that does."""
-    if box is None or not len(path.vertices):
-        return path
     corners = np.ma.masked_invalid(path.vertices)
+    if box is None or not len(corners):
+        return path
     wide = box.padded(0.5)
     inside = (corners.min(0) >= wide.min).all() and (corners.max(0) <= wide.max).all()
     if inside:
@@ -255,7 +264,7 @@ def _look(gc: GraphicsContextBase, face: Any) -> str:
         look += f' stroke-opacity="{stroke[3]:.2g}"'
     _, dashes = gc.get_dashes()
     if dashes is not None:
-        look += f' stroke-dasharray="{" ".join(map(_number, dashes))}"'
+        look += f' stroke-dasharray="{" ".join(map(_number, np.asarray(dashes).tolist()))}"'
     return look
 
 

@@ -3,14 +3,16 @@
 Importing this imports no matplotlib.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.figures import drawing
+from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import cut_up
 from fedsim.report.figures.panels import Panel, by_method, draw_target, fill, share_limits, wide
 from fedsim.report.pictures.curves import Curve
@@ -28,6 +30,7 @@ LEFT = 54
 RIGHT = 14
 TOP = 14
 BOTTOM = 42
+DIGITS = 5  # significant digits of the numbers that the script shows
 MARGIN = 0.02  # of the lower axis, before its first number and behind its last
 
 
@@ -48,15 +51,53 @@ class Lower(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A picture, and its lower axis for the script.
+    """A picture over one lower axis.
 
     Attributes:
       picture: an element `svg`.
-      span: the numbers at both ends of the axis, and whether it is logarithmic.
+      key: of the lower axis.
+      span: the numbers at both ends of the axis, whether it is logarithmic, and its name.
     """
 
     picture: Markup
+    key: str
     span: list[Any]
+
+
+class Plotted(NamedTuple):
+    """A curve as the script shows its numbers.
+
+    Attributes:
+      name: of the method.
+      rank: of the method, which decides its colour.
+      x: positions of the points by the key of a lower axis, `[r]`; `[0]` where they are unknown.
+      y: the numbers, `[r]`.
+    """
+
+    name: str
+    rank: int
+    x: Mapping[str, np.ndarray]
+    y: np.ndarray
+
+
+class Line(NamedTuple):
+    """A line of numbers, and the band around it.
+
+    Attributes:
+      name: of the method.
+      rank: of the method, which decides its colour.
+      x: `[r]`.
+      y: `[r]`.
+      low: lower end of the band, `[r]`; None without a band.
+      high: upper end.
+    """
+
+    name: str
+    rank: int
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
 
 
 def page_axes(size: tuple[int, int], bottom: int = BOTTOM, left: int = LEFT) -> "Axes":
@@ -78,7 +119,7 @@ def page_axes(size: tuple[int, int], bottom: int = BOTTOM, left: int = LEFT) -> 
 
 
 def lower_axis(axes: "Axes", numbers: Sequence[float], lower: Lower) -> list[Any]:
-    """Set the lower axis: its limits, ticks and name -> both ends, and whether it is logarithmic.
+    """Set the lower axis: its limits, ticks and name -> the span, as in `Drawn`.
 
     Args:
       axes: to set.
@@ -107,7 +148,13 @@ def lower_axis(axes: "Axes", numbers: Sequence[float], lower: Lower) -> list[Any
     axes.set_xlim(low, high)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: short(number)))
     axes.set_xlabel(title)
-    return [float(f"{low:.7g}"), float(f"{high:.7g}"), lower.log]
+    return span_of(axes, lower.title)
+
+
+def span_of(axes: "Axes", title: str) -> list[Any]:
+    """The lower axis for the script: its ends, whether it is logarithmic, and its name."""
+    low, high = axes.get_xlim()
+    return [float(f"{low:.7g}"), float(f"{high:.7g}"), axes.get_xscale() == "log", title]
 
 
 def upright_ticks(axes: "Axes") -> None:
@@ -138,14 +185,18 @@ def series_tag(artists: Sequence["Artist"], rank: int, name: str) -> None:
 
 
 def curves_on_page(
-    panels: Sequence[Panel], lower: Lower, abreast: int, labels: Sequence[str], context: Context
+    panels: Sequence[Panel],
+    lower: Lower,
+    size: tuple[int, int],
+    labels: Sequence[str],
+    context: Context,
 ) -> list[Drawn]:
     """A picture for every panel of one metric, all with the same upright axis.
 
     Args:
       panels: the rounds of their curves are numbers along the lower axis.
       lower: the lower axis.
-      abreast: how many pictures are side by side.
+      size: width and height of a picture, in pixels.
       labels: of the panels, for readers who cannot see them.
       context: what is shown.
     """
@@ -153,7 +204,7 @@ def curves_on_page(
 
     with drawing.style(PAGE_STYLE):
         log = wide(panels)
-        all_axes = [page_axes(SIZES[abreast]) for _ in panels]
+        all_axes = [page_axes(size) for _ in panels]
         spans = []
         for axes, panel in zip(all_axes, panels, strict=True):
             several = len(context.order) > 1
@@ -170,8 +221,92 @@ def curves_on_page(
         for axes, label, span in zip(all_axes, labels, spans, strict=True):
             text = f"{label} by {lower.title}"
             picture = inline(axes.figure, text, data_along=lower.key)  # pyright: ignore
-            pictures.append(Drawn(picture, span))
+            pictures.append(Drawn(picture, lower.key, span))
         return pictures
+
+
+def lines_on_page(
+    lines: Sequence[Line],
+    lower: Lower,
+    label: str,
+    caption: str = "",
+    levels: Sequence[float] = (),
+    uprights: Sequence[float] = (),
+    share: bool = False,
+    abreast: int = 1,
+) -> Markup:
+    """A chart of lines with bands; the first is drawn last, above the others.
+
+    Args:
+      lines: what is drawn.
+      lower: the lower axis.
+      label: for readers who cannot see it.
+      caption: above the picture; empty: none.
+      levels: heights that have a dashed line.
+      uprights: numbers along the lower axis that have one.
+      share: whether heights are shares, within 0 and 1.
+      abreast: how many pictures are side by side.
+    """
+    from fedsim.report.figures.inline import PAGE_STYLE, inline
+
+    with drawing.style(PAGE_STYLE):
+        axes = page_axes(SIZES[abreast])
+        for line in lines:
+            look = marks.line_of(line.rank)
+            artists: list[Artist] = [*axes.plot(line.x, line.y, **look)]
+            if line.low is not None and line.high is not None:
+                band = {"color": look["color"], "alpha": 0.13, "lw": 0}
+                artists.append(axes.fill_between(line.x, line.low, line.high, **band))
+            series_tag(artists, line.rank, line.name)
+        for height in levels:
+            drawing.level_line(axes, height, label="level")
+        for number in uprights:
+            axes.axvline(number, lw=0.8, ls=drawing.DASHED, color=drawing.GREY, zorder=1)
+        numbers = np.concatenate([line.x for line in lines] or [np.zeros(0)])
+        span = lower_axis(axes, numbers.tolist(), lower)
+        upright_ticks(axes)
+        if share:
+            low, high = axes.get_ylim()
+            axes.set_ylim(max(low, -0.02), min(high, 1.02))
+        picture = inline(axes.figure, label, data_along=lower.key)  # pyright: ignore
+    plotted = [Plotted(line.name, line.rank, {lower.key: line.x}, line.y) for line in lines]
+    return chart(caption, [Drawn(picture, lower.key, span)], plotted)
+
+
+def chart(caption: str, pictures: Sequence[Drawn], plotted: Sequence[Plotted]) -> Markup:
+    """Pictures of the same curves over several lower axes, with their numbers for the script.
+
+    Args:
+      caption: above the picture; empty: none.
+      pictures: of which the first is seen.
+      plotted: the curves.
+    """
+    axes: list[dict[str, list[float]]] = []  # positions that several curves share are there once
+    curves = []
+    for curve in plotted:
+        positions = {key: _rounded(values) for key, values in curve.x.items()}
+        if positions not in axes:
+            axes.append(positions)
+        look = colour_class(curve.rank)
+        y = _rounded(curve.y)
+        curves.append({"name": curve.name, "look": look, "x": axes.index(positions), "y": y})
+    spans = {drawn.key: drawn.span for drawn in pictures}
+    numbers = htmlsafe_json_dumps({"spans": spans, "axes": axes, "curves": curves}, dumps=_dumps)
+    title = Markup("<figcaption>{}</figcaption>").format(caption) if caption else Markup("")
+    first, *others = [drawn.picture for drawn in pictures]
+    hidden = [Markup(str(other).replace("<svg ", "<svg hidden ", 1)) for other in others]
+    return Markup(
+        "<figure class=\"chart\" data-numbers='{}'>{}{}{}"
+        '<output class="hint" hidden></output></figure>'
+    ).format(numbers, title, first, Markup("").join(hidden))
+
+
+def _dumps(numbers: Any, **_: Any) -> str:
+    return json.dumps(numbers, separators=(",", ":"), allow_nan=False)
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values]
 
 
 def along(curve: Curve, positions: np.ndarray, log: bool) -> Curve:

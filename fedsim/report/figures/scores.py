@@ -1,5 +1,6 @@
 """The scores of methods against the only numeric axis, from the rows of `compare.csv`."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from fedsim.study.summary import distinct, in_words, is_share, values_of, worst
 from fedsim.study.words import axis_name
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -78,6 +80,7 @@ def figure_of_scores(
     if drawn:
         # A baseline without a shared model has no score to draw.
         methods = [name for name in methods if name in drawn or name not in context.outside]
+    by_method = {method: by_method[method] for method in methods}
     context = context.including(methods)
     keys = marks.keys_of(methods, context)
     crosses = {name: value for name, value in (breaks or {}).items() if name in by_method}
@@ -91,24 +94,60 @@ def figure_of_scores(
     with drawing.style():
         foot = drawing.FOOT + marks.legend_inches(keys)
         figure, (axes,) = drawing.sheet(context.title, note, [TALL], foot, right=right)
-        _scale(axes, sorted(distinct(rows, path)), axis_name(path, context.scenario))
-        ends = []
-        for method in methods:
-            rank = context.rank_of(method)
-            ends += _curve(axes, by_method[method], path, rank, crosses.get(method))
+        draw_scores(axes, by_method, context, crosses)
         axes.set_ylabel(axis_label(metric))
-        if is_share(metric):
-            low, high = axes.get_ylim()
-            axes.set_ylim(max(low, -0.02), min(high, 1.02))
-        else:
-            cut_up([axes], _numbers(by_method, methods), methods)
         if start is not None:
             drawing.level_line(axes, start, label="untrained")
             drawing.line_text(axes, 0.01, start, "untrained", va="bottom")
-        marks.numbered(axes, within(axes, ends))
+        marks.numbered(axes, within(axes, _pale_ends(by_method, context)))
         if len(methods) > 1:
             marks.legend(figure, keys)
         return figure
+
+
+def draw_scores(
+    axes: "Axes",
+    by_method: Mapping[str, Sequence[Row]],
+    context: Context,
+    crosses: Mapping[str, float],
+    marked: bool = True,
+) -> dict[str, list["Artist"]]:
+    """Draw the curves of methods, and set both scales -> what each curve consists of.
+
+    Args:
+      axes: to draw in.
+      by_method: rows of `compare.csv`, rising along the axis, by method in the order of the result.
+      context: what is shown; its scenario has the axis.
+      crosses: break-down points by method.
+      marked: whether curves have markers.
+    """
+    path = str(axis_of(context.scenario))
+    rows = list(itertools.chain.from_iterable(by_method.values()))
+    _scale(axes, sorted(distinct(rows, path)), axis_name(path, context.scenario))
+    artists = {}
+    for method, of_method in by_method.items():
+        rank = context.rank_of(method)
+        artists[method] = _curve(axes, of_method, path, rank, crosses.get(method), marked)
+    if is_share(metric_of(rows)):
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -0.02), min(high, 1.02))
+    else:
+        cut_up([axes], _numbers(by_method, [*by_method]), [*by_method])
+    return artists
+
+
+def _pale_ends(
+    by_method: Mapping[str, Sequence[Row]], context: Context
+) -> list[tuple[int, float, float]]:
+    """Rank and last point of every pale curve, for its number."""
+    path = str(axis_of(context.scenario))
+    ends = []
+    for method, rows in by_method.items():
+        rank = context.rank_of(method)
+        drawn = drawable(rows)
+        if rank >= marks.STRONG and drawn:
+            ends.append((rank, float(drawn[-1][path]), float(drawn[-1]["mean"])))
+    return ends
 
 
 def _numbers(by_method: Mapping[str, Sequence[Row]], methods: Sequence[str]) -> list[list[float]]:
@@ -169,8 +208,8 @@ def _scale(axes: "Axes", values: Sequence[float], name: str) -> None:
 
 
 def _curve(
-    axes: "Axes", rows: Sequence[Row], path: str, rank: int, broken: float | None
-) -> list[tuple[int, float, float]]:
+    axes: "Axes", rows: Sequence[Row], path: str, rank: int, broken: float | None, marked: bool
+) -> list["Artist"]:
     """Draw the means of a method, their interval, and its break-down point.
 
     Args:
@@ -179,9 +218,7 @@ def _curve(
       path: of the axis.
       rank: of the method in the order of the result.
       broken: its break-down point, if any.
-
-    Returns:
-      Rank, and x and y of the end of a pale curve, for its number.
+      marked: whether the curve has markers.
     """
     rows = drawable(rows)
     strong = rank < marks.STRONG
@@ -189,6 +226,7 @@ def _curve(
     x = np.array([row[path] for row in rows], float)
     mean = np.array([row["mean"] for row in rows], float)
     half = np.array([half_interval(row) for row in rows])
+    artists: list[Artist] = []
 
     if strong and half.any():
         low = mean - half
@@ -196,17 +234,16 @@ def _curve(
         if is_share(str(rows[0]["metric"])):
             low = np.clip(low, 0, 1)
             high = np.clip(high, 0, 1)
-        axes.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0, label="interval")
+        band = {"color": look["color"], "alpha": 0.15, "lw": 0, "label": "interval"}
+        artists.append(axes.fill_between(x, low, high, **band))
 
     marker = {}
-    if strong:
+    if strong and marked:
         marker = {**marks.markers_of(rank, len(x)), "markevery": 1}
-    axes.plot(x, mean, label="score", **look, **marker)
+    artists += axes.plot(x, mean, label="score", **look, **marker)
     if broken is not None and broken in x:
         cross = {"color": look["color"], "zorder": 4, "ms": 4, "mew": 1.0}
         if strong:
             cross |= {"ms": 7, "mew": 1.5}
-        axes.plot([broken], mean[x == broken], "x", label="broken down", **cross)
-    if strong or not len(x):
-        return []
-    return [(rank, float(x[-1]), float(mean[-1]))]
+        artists += axes.plot([broken], mean[x == broken], "x", label="broken down", **cross)
+    return artists

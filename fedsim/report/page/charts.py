@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.figures.on_page import Lower, along, curves_on_page
+from fedsim.report.figures.on_page import SIZES, Lower, Plotted, along, chart, curves_on_page
 from fedsim.report.figures.panels import Panel, wide
 from fedsim.report.page.folding import columns, those_that_differ
 from fedsim.report.page.opening import ROUNDS, SECONDS, TITLES
 from fedsim.report.pictures.curves import Curve, curves
-from fedsim.report.pictures.looks import colour_class
 from fedsim.report.series import by_variant, tracks
 from fedsim.study.summary import in_words, is_share
 
@@ -36,10 +34,6 @@ METRICS = {
 }
 MANY_TIMES = 10.0  # an axis of bytes is logarithmic above that ratio of the methods' totals
 MANY_METRICS = 4  # further metrics that are shown at once, side by side; more are folded away
-DIGITS = 5  # significant digits of the numbers that the script shows
-
-Positions = dict[str, list[float]]
-"""where the points of a curve lie on every lower axis: rounds, bytes, seconds"""
 
 
 class Metric(NamedTuple):
@@ -63,8 +57,8 @@ def column_in_words(metric: str) -> str:
 
 def charts(
     rounds: pd.DataFrame | None, order: Sequence[str], context: Context, opens: str = ROUNDS
-) -> tuple[list[dict[str, Any]], dict[str, list]]:
-    """The groups of charts for the template, and the numbers for the script.
+) -> list[dict[str, Any]]:
+    """The groups of charts, as the template takes them.
 
     The metric of the context comes first, over every lower axis; the others over the one with which
     the page opens.
@@ -75,11 +69,8 @@ def charts(
       context: what is shown.
       opens: the lower axis with which the page opens.
     """
-    groups: list[dict[str, Any]] = []
-    data: dict[str, list] = {"axes": [], "charts": []}
     if rounds is None:
-        return groups, data
-
+        return []
     rounds = _with_entropy(rounds)
     tables = by_variant(rounds)
     metrics = []
@@ -87,15 +78,16 @@ def charts(
         metric = _metric(tables, name, order)
         if metric is not None:
             metrics.append(metric)
-    directions = [key for key, _ in byte_axes(rounds)]
+    axes = [ROUNDS, *(key for key, _ in byte_axes(rounds)), SECONDS]
+    keys = sorted(axes, key=lambda key: key != opens)
+    beside = columns(min(len(metrics) - 1, MANY_METRICS))
+    groups = []
     for metric in metrics:
-        keys = [opens]
-        if not groups:
-            keys = [ROUNDS, *directions, SECONDS]
-        group, numbers = _group(metric, keys, opens, context, len(metrics), data)
-        groups.append(group)
-        data["charts"] += numbers
-    return groups, data
+        if groups:
+            groups.append(_group(metric, [opens], context, beside))
+        else:
+            groups.append(_group(metric, keys, context, 1))
+    return groups
 
 
 def _metric(tables: Mapping[str, pd.DataFrame], name: str, methods: Sequence[str]) -> Metric | None:
@@ -112,72 +104,55 @@ def _metric(tables: Mapping[str, pd.DataFrame], name: str, methods: Sequence[str
     return Metric(name, panels, not is_share(name) and wide(panels))
 
 
-def _group(
-    metric: Metric,
-    keys: Sequence[str],
-    opens: str,
-    context: Context,
-    metrics: int,
-    data: Mapping[str, list],
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The charts of a metric for the template, and their numbers for the script.
+def _group(metric: Metric, keys: Sequence[str], context: Context, beside: int) -> dict[str, Any]:
+    """The charts of a metric, as the template takes them.
 
     Args:
       metric: what is drawn.
-      keys: the lower axes.
-      opens: the lower axis that is seen first.
+      keys: the lower axes; the first is seen.
       context: what is shown.
-      metrics: how many there are.
-      data: the charts before it, and the positions that curves share, to which those are added.
+      beside: how many charts are side by side where there is only one variation.
     """
     words = column_in_words(metric.name)
+    title = f"{words}, logarithmic" if metric.log else words
     labels = [context.words(panel.variant) for panel in metric.panels]
     full = [f"{words}, {label}" if label else words for label in labels]
-    first = len(data["charts"])
     ends = [_spread_at_the_end(panel.curves) for panel in metric.panels]
-    shown = those_that_differ(metric.panels, ends).shown
-    abreast = columns(len(shown))
-    if first and len(metric.panels) == 1:  # beside those of other metrics
-        abreast = columns(min(metrics - 1, MANY_METRICS))
+    abreast = columns(len(those_that_differ(metric.panels, ends).shown))
+    if len(metric.panels) == 1:
+        abreast = beside
 
-    spans: list[dict[str, Any]] = [{} for _ in metric.panels]
-    pictures: list[dict[str, Markup]] = [{} for _ in metric.panels]
+    by_key = []
     for key in keys:
         log = _bytes_differ(metric.panels, key)
-        lower = Lower(key, TITLES[key], log, whole=key == ROUNDS)
         panels = metric.panels
         if key != ROUNDS:
             panels = [_along(panel, key, log) for panel in panels]
-        for index, drawn in enumerate(curves_on_page(panels, lower, abreast, full, context)):
-            spans[index][key] = drawn.span
-            pictures[index][key] = drawn.picture
+        lower = Lower(key, TITLES[key], log, whole=key == ROUNDS)
+        by_key.append(curves_on_page(panels, lower, SIZES[abreast], full, context))
 
     charts = []
-    numbers = []
-    for index, panel in enumerate(metric.panels):
-        charts.append(
-            {
-                "id": first + index,
-                "label": labels[index],
-                "picture": pictures[index][opens],
-                "others": [
-                    _hidden(drawn) for key, drawn in pictures[index].items() if key != opens
-                ],
-            }
-        )
-        of_panel = [_curve_numbers(curve, keys, data["axes"]) for curve in panel.curves]
-        numbers.append({"spans": spans[index], "curves": of_panel})
-    group = {
+    for panel, label, *pictures in zip(metric.panels, labels, *by_key, strict=True):
+        plotted = []
+        for curve in panel.curves:
+            positions = {key: _positions(curve, key) for key in keys}
+            plotted.append(Plotted(curve.name, curve.rank, positions, curve.mean))
+        figure = chart(label or title, pictures, plotted)
+        charts.append({"figure": figure, "picture": pictures[0].picture})
+    return {
         "words": words,
-        "title": f"{words}, logarithmic" if metric.log else words,
+        "title": title,
         "panels": those_that_differ(charts, ends),
+        "lacking": _lacking(metric.panels, keys[0]),
     }
-    return group, numbers
 
 
-def _hidden(picture: Markup) -> Markup:
-    """A picture that is not seen until the script shows it."""
-    return Markup(str(picture).replace("<svg ", "<svg hidden ", 1))
+def _lacking(panels: Sequence[Panel], key: str) -> list[str]:
+    """The methods without points along a lower axis, such as pooled training, without bytes."""
+    names = []
+    for panel in panels:
+        names += [curve.name for curve in panel.curves if not len(_positions(curve, key))]
+    return list(dict.fromkeys(names))
 
 
 def _along(panel: Panel, key: str, log: bool) -> Panel:
@@ -216,25 +191,6 @@ def _bytes_differ(panels: Sequence[Panel], key: str) -> bool:
     return bool(sent) and max(sent) > MANY_TIMES * min(sent)
 
 
-def _curve_numbers(curve: Curve, keys: Sequence[str], axes: list[Positions]) -> dict[str, Any]:
-    """The means of a curve for the script; positions that several curves share are in `axes` once.
-
-    Args:
-      curve: over rounds.
-      keys: the lower axes.
-      axes: positions of curves before it.
-    """
-    positions = {key: _rounded(_positions(curve, key)) for key in keys}
-    if positions not in axes:
-        axes.append(positions)
-    return {
-        "name": curve.name,
-        "look": colour_class(curve.rank),
-        "x": axes.index(positions),
-        "mean": _rounded(curve.mean),
-    }
-
-
 def _costs_of(curve: Curve, column: str) -> np.ndarray:
     """What a method had spent at its rounds `[r]`; `[0]` where that is not counted."""
     counted = curve.track.values.get(column)
@@ -243,28 +199,9 @@ def _costs_of(curve: Curve, column: str) -> np.ndarray:
     return curve.mean_of(column)
 
 
-def _rounded(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values]
-
-
 def lower_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:
     """All lower axes, each with its title."""
     return [(ROUNDS, TITLES[ROUNDS]), *byte_axes(rounds), (SECONDS, TITLES[SECONDS])]
-
-
-def lacking(data: Mapping[str, list], axis: str) -> list[str]:
-    """The methods that have no points along a lower axis, such as pooled training, without bytes.
-
-    Args:
-      data: the numbers for the script.
-      axis: the lower axis.
-    """
-    names = []
-    for chart in data["charts"]:
-        for curve in chart["curves"]:
-            if not data["axes"][curve["x"]].get(axis):
-                names.append(curve["name"])
-    return list(dict.fromkeys(names))
 
 
 def byte_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:

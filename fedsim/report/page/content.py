@@ -56,7 +56,6 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         table = None
     has_table = table is not None
     records = [(source.label, source.record) for source in sources]
-    curves, data = curves_of(sources, result)
     added = sections(sources, context)
     content = {
         "title": title,
@@ -66,7 +65,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "baseline": result.baseline,
         "columns": columns,
         **_first_screen(sources, result, added),
-        **curves,
+        **curves_of(sources, result),
         "costs": _costs(result, has_table),
         "fairness": fairness.fairness(clients, context),
         "left_out": left_out.left_out(clients, context),
@@ -86,7 +85,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "provenance": [_provenance(source) for source in sources],
     }
     content["sections"] = _sections(content)
-    return rendered(content, data)
+    return rendered(content)
 
 
 def _first_screen(
@@ -129,27 +128,25 @@ def _first_screen(
     }
 
 
-def curves_of(sources: Sequence[Source], result: Result) -> tuple[dict[str, Any], dict[str, list]]:
-    """The charts for the template, and their numbers for the script."""
+def curves_of(sources: Sequence[Source], result: Result) -> dict[str, Any]:
+    """The charts, as the template takes them."""
     rounds = tables_of(sources, "rounds")
     classes = curve_classes(result.context.order)
     axes = charts.lower_axes(rounds)
     opens = opening_axis(result.context.scenario, rounds, result.spent[BYTES.table])
     if opens not in dict(axes):  # in the last round methods send the same
         opens = "bytes"
-    groups, data = charts.charts(rounds, result.context.order, result.context, opens)
+    groups = charts.charts(rounds, result.context.order, result.context, opens)
     one_panel_each = all(len(group["panels"].shown) == 1 for group in groups)
-    content = {
+    return {
         "groups": groups,
         "opens": opens,
         "over": TITLES[opens],
         "axes": axes,
-        "lacking": charts.lacking(data, opens),
         "rest_open": len(groups) - 1 <= charts.MANY_METRICS and one_panel_each,
         "names": list(classes.items()),
         "strong": STRONG,
     }
-    return content, data
 
 
 def _costs(result: Result, has_table: bool) -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ def gallery(title: str, cards: Sequence[Mapping[str, Any]], skipped: Sequence[st
         "states": [(state, counts[state]) for state in STATES if counts[state]],
         "skipped": skipped,
     }
-    return rendered(content, {}, "gallery")
+    return rendered(content, "gallery")
 
 
 def card_of(entry: Entry) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _picture(source: Source, result: Result) -> Picture:
     if result.context.metric in shown:
         shown = shown.drop(columns=others)
     shown = source._replace(tables={"rounds": shown})
-    groups = curves_of([shown], result)[0]["groups"]
+    groups = curves_of([shown], result)["groups"]
     if not groups:
         return Picture(Markup(""), "")
     panel = groups[0]["panels"].shown[0]

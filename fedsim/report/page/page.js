@@ -1,11 +1,13 @@
 "use strict";
 (() => {
-  const { axes, charts: data } = JSON.parse(document.getElementById("data").textContent);
   const NEAR = 8;  // methods that the hint lists, at most
   const LEFT = 54, RIGHT = 14, TOP = 14, BOTTOM = 42;  // pixels beside axes, as in on_page.py
   const all = (selector, from = document) => Array.from(from.querySelectorAll(selector));
   const opening = document.querySelector('[data-axis][aria-pressed="true"]');
   const state = { axis: opening?.dataset.axis, off: new Set() };
+  const charts = all(".chart").map((figure) => {
+    return { figure, ...JSON.parse(figure.dataset.numbers) };
+  });
   document.documentElement.classList.add("js");
 
   const short = (value) => {
@@ -35,32 +37,32 @@
 
   // The point of the first curve that is nearest to the pointer, and every method's number there,
   // in the order of the lines from the top.
-  const numbersAt = ({ spans, curves }, key, share) => {
+  const numbersAt = ({ spans, axes, curves }, key, share) => {
     const wanted = numberAt(spans[key], share);
     const rows = [];
-    for (const { name, look, x, mean } of curves) {
+    for (const { name, look, x, y } of curves) {
       const positions = axes[x][key];
       if (!positions.length || state.off.has(name)) continue;
       let nearest = 0;
       positions.forEach((value, index) => {
         if (Math.abs(value - wanted) < Math.abs(positions[nearest] - wanted)) nearest = index;
       });
-      rows.push({ name, look, at: positions[nearest], mean: mean[nearest] });
+      rows.push({ name, look, at: positions[nearest], y: y[nearest] });
     }
-    return rows.sort((one, other) => other.mean - one.mean);
+    return rows.sort((one, other) => other.y - one.y);
   };
 
   const fill = (hint, rows, title) => {
     const at = document.createElement("b");
     at.textContent = title;
     hint.replaceChildren(at);
-    for (const { name, look, mean } of rows) {
+    for (const { name, look, y } of rows) {
       const row = document.createElement("span");
       const swatch = document.createElement("i");
       const number = document.createElement("b");
       row.className = look;
       swatch.className = "swatch";
-      number.textContent = brief(mean);
+      number.textContent = brief(y);
       row.append(swatch, name, number);
       hint.append(row);
     }
@@ -73,8 +75,8 @@
     return rows.slice(begin, begin + NEAR);
   };
 
-  for (const figure of all(".chart")) {
-    const chart = data[+figure.dataset.chart];
+  for (const chart of charts) {
+    const { figure, spans } = chart;
     const hint = figure.querySelector(".hint");
     for (const svg of all("svg", figure)) {
       const { width, height } = svg.viewBox.baseVal;
@@ -87,13 +89,12 @@
         const share = Math.min(Math.max((place - LEFT) / wide, 0), 1);
         const rows = numbersAt(chart, key, share);
         if (!rows.length) return;
-        const at = LEFT + shareOf(chart.spans[key], rows[0].at) * wide;
+        const at = LEFT + shareOf(spans[key], rows[0].at) * wide;
         cursor.setAttribute("x1", at);
         cursor.setAttribute("x2", at);
         svg.append(cursor);
-        const title = document.querySelector(`[data-axis="${key}"]`).textContent;
-        fill(hint, around(rows, (event.clientY - box.top) / box.height),
-          key === "round" ? `round ${rows[0].at}` : `${short(rows[0].at)} ${title}`);
+        const title = `${spans[key][3]}: ${short(rows[0].at)}`;
+        fill(hint, around(rows, (event.clientY - box.top) / box.height), title);
         hint.hidden = false;
         const left = at / width * box.width;
         hint.style.left = `${left > box.width / 2 ? left - hint.offsetWidth - 12 : left + 12}px`;
@@ -126,9 +127,11 @@
     const title = document.querySelector(".over");
     if (!title) return;
     title.textContent = document.querySelector(`[data-axis="${state.axis}"]`).textContent;
-    const lacking = data.flatMap(({ spans, curves }) => spans[state.axis] ? curves : [])
-      .filter(({ name, x }) => !state.off.has(name) && !axes[x][state.axis].length);
-    const names = new Set(lacking.map(({ name }) => name));
+    const lacking = charts.flatMap(({ spans, axes, curves }) => {
+      if (!spans[state.axis]) return [];
+      return curves.filter(({ x }) => !axes[x][state.axis].length).map(({ name }) => name);
+    });
+    const names = new Set(lacking.filter((name) => !state.off.has(name)));
     const line = document.querySelector(".lacking");
     line.hidden = !names.size;
     line.textContent = names.size ? `Not on this axis: ${[...names].join(", ")}.` : "";
@@ -139,10 +142,8 @@
     button.addEventListener("click", () => {
       state.axis = button.dataset.axis;
       for (const other of axisButtons) other.setAttribute("aria-pressed", other === button);
-      for (const figure of all(".chart")) {
-        const pictures = all("svg", figure);
-        if (!pictures.some((svg) => svg.dataset.along === state.axis)) continue;
-        for (const svg of pictures) svg.toggleAttribute("hidden", svg.dataset.along !== state.axis);
+      for (const { figure } of charts.filter((chart) => chart.spans[state.axis])) {
+        for (const svg of all("svg", figure)) svg.toggleAttribute("hidden", svg.dataset.along !== state.axis);
       }
       describeAxis();
     });

@@ -6,7 +6,6 @@ Its content security policy lets the browser run and apply only what is in the f
 import base64
 import functools
 import hashlib
-import json
 from collections.abc import Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -24,16 +23,12 @@ def _file(name: str) -> str:
 
 
 def rendered(
-    content: dict[str, Any],
-    data: dict[str, list],
-    name: str = "page",
-    template: Traversable | None = None,
+    content: dict[str, Any], name: str = "page", template: Traversable | None = None
 ) -> bytes:
     """A page.
 
     Args:
       content: what the template shows; text is escaped.
-      data: the charts' numbers for the script.
       name: of the template and the script; all pages share the styles of the report's.
       template: another template with that script.
     """
@@ -41,8 +36,6 @@ def rendered(
     if name != "page":
         style += _file(f"{name}.css")
     script = _file(f"{name}.js")
-    # a name with </script> in it must not end the script
-    numbers = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
     text = _file(f"{name}.html") if template is None else template.read_text(encoding="utf-8")
     page = (
@@ -52,7 +45,6 @@ def rendered(
             **{"refresh": 0, **content},
             style=Markup(style),
             script=Markup(script),
-            data=Markup(numbers),
             policy=_policy(style, script),
         )
     )

@@ -58,21 +58,3 @@ def level_grid(y: Axis, ticks: Sequence[float], left: float, right: float) -> li
         elements.append(element("g", line, class_="tick"))
         elements.append(element("text", short(tick), x=left - 6, y=height + 4, text_anchor="end"))
     return elements
-
-
-def axes_grid(x: Axis, y: Axis, label: str, ticks: Sequence[float] | None = None) -> Markup:
-    """Both axes with their ticks, and the name of the lower one.
-
-    Args:
-      x: the lower axis.
-      y: the upright axis, which begins at the lower one.
-      label: the name of the lower axis.
-      ticks: the numbers of the lower axis; left out: round ones.
-    """
-    elements = level_grid(y, y.ticks(), x.begin, x.end)
-    for tick in x.ticks() if ticks is None else ticks:
-        at = float(x.at(tick))
-        elements.append(element("text", short(tick), x=at, y=y.begin + 16, text_anchor="middle"))
-    middle = (x.begin + x.end) / 2
-    elements.append(element("text", label, x=middle, y=y.begin + 34, text_anchor="middle"))
-    return element("g", *elements, class_="axes")

@@ -46,7 +46,7 @@ def page_of_contributions(
         },
     }
     template = files("fedsim.tools.contributions").joinpath("page.html")
-    return rendered(content, {"axes": [], "charts": []}, template=template)
+    return rendered(content, template=template)
 
 
 def _picture(rows: Sequence[Row], unit: str) -> Strips:

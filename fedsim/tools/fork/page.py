@@ -3,18 +3,17 @@
 from collections.abc import Sequence
 from importlib.resources import files
 
+import numpy as np
 from markupsafe import Markup
 
 from fedsim.report.context import Context
+from fedsim.report.figures.on_page import Line, Lower, lines_on_page
 from fedsim.report.page.added import Section
-from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, path
 from fedsim.report.page.render import fragment
-from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.sources import Source, rows_in
-from fedsim.report.page.svg import axes_grid, element
 from fedsim.report.pictures.looks import curve_class
 from fedsim.study.summary import in_words
-from fedsim.tools.fork.differences import Forked, PairedRound, fork_lines, paired_rounds
+from fedsim.tools.fork.differences import Forked, fork_lines, paired_rounds
 
 
 def section(sources: Sequence[Source], context: Context) -> Section | None:
@@ -77,48 +76,17 @@ def _last_in_common(source: Source, other: Source) -> int:
 
 def _picture(forked: Sequence[Forked], context: Context) -> Markup:
     """The differences by round, with bands, a line at 0, and one where each fork begins."""
-    rounds = [float(each.round) for fork in forked for each in fork.rounds]
-    ends = [0.0]
+    lines = []
     for fork in forked:
-        for each in fork.rounds:
-            ends += [value for value in (each.difference, each.low, each.high) if value is not None]
-    x = axis(rounds, LEFT, WIDTH - RIGHT, exact=True)
-    low = min(ends)
-    high = max(ends)
-    margin = 0.06 * (high - low) or 0.5
-    y = Axis(low - margin, high + margin, HEIGHT - BOTTOM, TOP)  # never logarithmic
-
-    label = f"difference of {in_words(context.metric)}"
-    elements = [axes_grid(x, y, "rounds"), _level(x, y)]
-    for round in sorted({fork.round for fork in forked}):
-        at = x.at(round)
-        elements.append(element("line", class_="target", x1=at, x2=at, y1=TOP, y2=HEIGHT - BOTTOM))
-    for fork in reversed(forked):  # the first is drawn last
-        classes = curve_class(context.rank_of(fork.name))
-        elements.append(_curve(fork.rounds, x, y, classes))
-    return element(
-        "svg",
-        *elements,
-        viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        role="img",
-        aria_label=f"{label} by round",
+        rounds = np.array([each.round for each in fork.rounds], float)
+        means = np.array([each.difference for each in fork.rounds], float)
+        ends = np.array([(each.low, each.high) for each in fork.rounds], float)
+        low, high = (None, None) if np.isnan(ends).all() else ends.T
+        lines.append(Line(fork.name, context.rank_of(fork.name), rounds, means, low, high))
+    return lines_on_page(
+        lines,
+        Lower("round", "rounds", whole=True),
+        f"difference of {in_words(context.metric)} by round",
+        levels=[0.0],
+        uprights=sorted({fork.round for fork in forked}),
     )
-
-
-def _level(x: Axis, y: Axis) -> Markup:
-    """A line at 0, where a fork and the other run are the same."""
-    at = y.at(0.0)
-    return element("line", class_="target", x1=x.begin, x2=x.end, y1=at, y2=at)
-
-
-def _curve(rounds: Sequence[PairedRound], x: Axis, y: Axis, classes: str) -> Markup:
-    """The mean differences as a line, above the band of their intervals."""
-    elements = []
-    lows = [(each.round, each.low) for each in rounds if each.low is not None]
-    highs = [(each.round, each.high) for each in rounds if each.high is not None]
-    if lows:
-        outline = path([*highs, *reversed(lows)], x, y)
-        elements.append(element("path", class_="band", d=f"{outline}Z"))
-    means = [(each.round, each.difference) for each in rounds]
-    elements.append(element("path", class_="line", d=path(means, x, y)))
-    return element("g", *elements, class_=f"series {classes}")

@@ -114,8 +114,8 @@ def page_of(
         "differences": pictures.differences(analysis, rows["scores"], looks),
         "overall": pictures.overall(analysis, rows["overall"], looks),
         "pairs": _pairs(analysis, rows.get("overall_pairs", [])),
-        "profiles": pictures.profiles(analysis, rows.get("profiles", []), looks),
-        "budget": pictures.budget(rows.get("budget", []), looks),
+        "profiles": pictures.profiles(analysis, rows.get("profiles", [])),
+        "budget": pictures.budget(analysis, rows.get("budget", [])),
         "tables": {
             "overall": _table(rows["overall"], OVERALL_COLUMNS),
             "scores": _table(rows["scores"], SCORE_COLUMNS),
@@ -123,11 +123,7 @@ def page_of(
         },
     }
     content["sections"] = _sections(content)
-    return rendered(
-        content,
-        {"axes": [], "charts": []},
-        template=files("fedsim.tools.suite").joinpath("page.html"),
-    )
+    return rendered(content, template=files("fedsim.tools.suite").joinpath("page.html"))
 
 
 def _looks_in(rows: Sequence[Record], looks: Mapping[str, str]) -> dict[str, str]:

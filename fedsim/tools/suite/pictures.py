@@ -3,14 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from markupsafe import Markup
 
 from fedsim.disk.tables import Record
+from fedsim.report.figures.on_page import Line, Lower, lines_on_page
+from fedsim.report.page import strips
 from fedsim.report.page.pictures import brief
-from fedsim.report.page.plot import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, path
-from fedsim.report.page.scales import axis
 from fedsim.report.page.strips import (
-    Line,
     Mark,
     Strips,
     cut_axis,
@@ -20,7 +20,6 @@ from fedsim.report.page.strips import (
     percent_axis,
     symbol,
 )
-from fedsim.report.page.svg import axes_grid, element
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import grouped, in_words, is_share
 from fedsim.tools.suite.analysis import Analysis
@@ -41,7 +40,9 @@ def differences(
         lines = []
         for row in of_task:
             if row["method"] != row["baseline"]:
-                lines.append(Line(row["method"], row["note"], looks[row["method"]], [_apart(row)]))
+                lines.append(
+                    strips.Line(row["method"], row["note"], looks[row["method"]], [_apart(row)])
+                )
         if not any(numbers_of(line.marks) for line in lines):
             continue
         x = cut_axis([numbers_of(line.marks) for line in lines], [0.0])
@@ -76,35 +77,38 @@ def overall(
     return [(t, picture) for t, picture in zip(titles, pictures, strict=True) if picture.rows]
 
 
-def profiles(analysis: Analysis, rows: Sequence[Record], looks: Mapping[str, str]) -> Markup | None:
+def profiles(analysis: Analysis, rows: Sequence[Record]) -> Markup | None:
     """The share of runs above every threshold; None if there are none.
 
     Args:
       analysis: of the suite.
       rows: of `profiles.csv`.
-      looks: the classes of methods' curves.
     """
     if not rows:
         return None
-    points = _points(rows, "threshold", "share")
     side = "above" if analysis.larger_is_better else "below"
-    return _curves(points, looks, in_words(analysis.metric), f"share of runs {side} it", share=True)
+    lines = _lines(analysis, rows, "threshold", "share")
+    lower = Lower("threshold", in_words(analysis.metric))
+    return lines_on_page(lines, lower, f"share of runs {side} it", share=True)
 
 
-def budget(rows: Sequence[Record], looks: Mapping[str, str]) -> list[tuple[str, Markup]]:
+def budget(analysis: Analysis, rows: Sequence[Record]) -> list[Markup]:
     """The expected best validation score of k settings, in every task.
 
     Args:
+      analysis: of the suite.
       rows: of `budget.csv`.
-      looks: the classes of methods' curves.
     """
+    lower = Lower("trials", "settings tried", whole=True)
     pictures = []
-    for task, of_task in grouped(rows, key=lambda row: row["task"]).items():
+    tasks = grouped(rows, key=lambda row: row["task"])
+    abreast = min(len(tasks), 2)
+    for task, of_task in tasks.items():
         metric = of_task[0]["metric"]
-        points = _points(of_task, "trials", "expected")
+        lines = _lines(analysis, of_task, "trials", "expected")
         label = f"expected best {in_words(metric)}"
-        drawn = _curves(points, looks, "settings tried", label, share=is_share(metric), whole=True)
-        pictures.append((task, drawn))
+        share = is_share(metric)
+        pictures.append(lines_on_page(lines, lower, label, task, share=share, abreast=abreast))
     return pictures
 
 
@@ -152,53 +156,20 @@ def _intervals(
         if at is not None:
             ends = "" if low is None else f" ({low:.4g} to {high:.4g})"
             mark = Mark(at, low, high, [], True, f"{at:.3g}", f"{at:.4g}{ends}")
-            lines.append(Line(row["method"], row["note"], looks[row["method"]], [mark]))
+            lines.append(strips.Line(row["method"], row["note"], looks[row["method"]], [mark]))
     numbers = []
     for line in lines:
         numbers += numbers_of(line.marks)
     return marks_picture(lines, percent_axis(numbers, share), label)
 
 
-def _points(rows: Sequence[Record], x: str, y: str) -> dict[str, list[tuple[float, float]]]:
-    """The points of every method's curve, from two columns; infinite ones are not drawn."""
-    points: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if math.isfinite(row[y]):
-            points.setdefault(row["method"], []).append((row[x], row[y]))
-    return points
-
-
-def _curves(
-    points: Mapping[str, Sequence[tuple[float, float]]],
-    looks: Mapping[str, str],
-    below: str,
-    label: str,
-    share: bool,
-    whole: bool = False,
-) -> Markup:
-    """A curve per method; the first is drawn last, above the others.
-
-    Args:
-      points: of every method's curve.
-      looks: the classes of curves.
-      below: the name of the lower axis.
-      label: what the height is.
-      share: whether heights are shares.
-      whole: whether the lower axis counts something.
-    """
-    across = []
-    heights = []
-    for of_method in points.values():
-        across += [x for x, _ in of_method]
-        heights += [y for _, y in of_method]
-    x = axis(across, LEFT, WIDTH - RIGHT, exact=True)
-    y = axis(heights, HEIGHT - BOTTOM, TOP, share)
-    ticks = None
-    if whole:
-        ticks = [tick for tick in x.ticks() if tick == round(tick)]
-    elements = [axes_grid(x, y, below, ticks)]
-    for method in reversed([*points]):
-        title = element("title", method)
-        line = element("path", class_="line", d=path(points[method], x, y))
-        elements.append(element("g", title, line, class_=f"series {looks[method]}"))
-    return element("svg", *elements, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
+def _lines(analysis: Analysis, rows: Sequence[Record], x: str, y: str) -> list[Line]:
+    """A line per method, from two columns; infinite numbers are not drawn."""
+    lines = []
+    for method, of_method in grouped(rows, key=lambda row: row["method"]).items():
+        points = [(row[x], row[y]) for row in of_method if math.isfinite(row[y])]
+        if points:
+            positions, heights = np.array(points, float).T
+            rank = list(analysis.methods).index(method)
+            lines.append(Line(str(method), rank, positions, heights))
+    return lines
