@@ -86,7 +86,7 @@ def card_of(entry: Entry) -> dict[str, Any]:
     sources = [entry.source]
     result = result_of(sources)
     score = _best(result)
-    started = record["started"]
+    started = str(record.get("started", ""))
     return {
         "name": entry.name,
         "link": entry.link,
