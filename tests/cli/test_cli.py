@@ -172,19 +172,6 @@ def test_the_resolved_scenario_repeats_the_run(out, tmp_path):
 
 
 @pytest.mark.long
-def test_an_existing_directory_is_refused(out, root):
-    scenario = root / "scenarios/iid.yaml"
-    taken = run("run", scenario, "--out", out)
-    assert taken.returncode == 4 and "--force" in taken.stderr and taken.stderr.count("\n") == 1
-    foreign = run("run", scenario, "--out", root / "fedsim", "--force")
-    assert (
-        foreign.returncode == 4
-        and "holds no fedsim run" in foreign.stderr
-        and (root / "fedsim/cli/run.py").exists()
-    )
-
-
-@pytest.mark.long
 def test_force_replaces_a_run(root, tmp_path):
     words = ("run", root / "scenarios/iid.yaml", "--set", "rounds=1", "--json", "--no-pictures")
     assert run(*words, "--out", tmp_path / "x").returncode == 0

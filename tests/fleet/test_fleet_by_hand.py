@@ -207,6 +207,22 @@ def test_a_cohort_draws_the_clients_worked_out_by_hand(name):
     assert seen == set(map(tuple, allowed))
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameters", "size"),
+    [
+        ("all", {}, 20),
+        ("uniform", {"size": 4}, 4),
+        ("poisson", {"rate": 0.3}, 6),
+        ("poisson", {"rate": 0.01}, 1),
+        ("weighted", {"size": 50}, 50),
+        ("cyclic", {"size": 8}, 8),
+        ("listed", {"rounds": [[7, 5], [6, 6, 9]]}, 3),
+    ],
+)
+def test_the_nominal_cohort_of_twenty_clients(kind, parameters, size):
+    assert registered("cohort")[kind](**parameters).nominal(20) == size
+
+
 def test_clients_drawn_by_importance_are_weighted_by_the_inverse_probability():
     made = registered("cohort")["importance"](size=2, by="norm", floor=0.2)
     drawn = made.draw(

@@ -205,43 +205,6 @@ def test_plans_of_equal_order_hand_out_equal_batches(federation):
     assert len({plan(federation, **changes).work.key for changes in [{}, *others]}) == 5
 
 
-def test_cohorts_draw_the_clients_worked_out_by_hand():
-    population = selection.Population(np.arange(5, 25), np.arange(1, 21))
-    draw = lambda cohort, round=1: cohort.draw(population, round, np.random.default_rng(3))
-    rng = lambda: np.random.default_rng(3)
-    assert (
-        draw(selection.all()).tolist() == population.ids.tolist()
-        and selection.all().nominal(20) == 20
-    )
-    assert (
-        draw(selection.uniform(4)).tolist()
-        == rng().choice(population.ids, 4, replace=False).tolist()
-    )
-    assert selection.uniform(4).nominal(20) == 4 and not selection.uniform(4).repeats
-    assert draw(selection.poisson(0.3)).tolist() == population.ids[rng().random(20) < 0.3].tolist()
-    assert selection.poisson(0.3).nominal(20) == 6 and selection.poisson(0.01).nominal(20) == 1
-    weighted = draw(selection.weighted(50))
-    assert (
-        weighted.tolist() == rng().choice(population.ids, 50, p=population.samples / 210).tolist()
-    )
-    assert selection.weighted(50).nominal(20) == 50 and selection.weighted(50).repeats
-    assert [draw(selection.cyclic(8), r).tolist() for r in (1, 2, 3)] == [
-        list(range(5, 13)), list(range(13, 21)), [21, 22, 23, 24, 5, 6, 7, 8],
-    ]  # fmt: skip
-    assert (
-        selection.cyclic(8).nominal(20) == 8
-        and selection.uniform().nominal(99) == selection.cyclic().nominal(99) == 10
-    )
-    listed = selection.listed([[7, 5], [6, 6, 9]])
-    assert [draw(listed, r).tolist() for r in (1, 2, 3)] == [[7, 5], [6, 6, 9], [7, 5]]
-    assert (
-        listed.nominal(20) == 3
-        and listed.names == (5, 6, 7, 9)
-        and listed.repeats
-        and not selection.listed([[1], [1]]).repeats
-    )
-
-
 def test_who_gets_the_model_and_who_sends_beyond_those_that_count(federation):
     work = plan(federation).round(1)[0]
     counted = work.ids.tolist()

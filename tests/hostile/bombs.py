@@ -89,7 +89,7 @@ def split_of_lists(folder: Path) -> dict[str, Any]:
 
 @bomb
 def csv_in_one_line(folder: Path) -> dict[str, Any]:
-    (folder / "t.csv.gz").write_bytes(gzip.compress(b"a,y\n" + b"1" * 2_000_000_000, 1))
+    (folder / "t.csv.gz").write_bytes(gzip.compress(b"a,y\n" + b"1" * 400_000_000, 1))
     return {"kind": "csv", "path": "t.csv.gz"}
 
 

@@ -72,12 +72,6 @@ def test_a_run_resumes_from_the_newest_commit(first, tmp_path):
     assert resumed(tmp_path)[:2] == ([1, 2, 3], 3)
 
 
-@pytest.mark.parametrize("round", [0, 2])
-def test_the_first_and_the_last_round_are_resumed_from(round, tmp_path):
-    written(tmp_path, [round])
-    assert resumed(tmp_path, 2)[:2] == ([round], round)
-
-
 ODD = [
     "state-².ckpt",
     "state-٣٣٣٣٣٣.ckpt",
@@ -163,14 +157,6 @@ def test_commits_are_whole_and_kept_ones_there_whenever_the_process_is_killed(tm
     assert Journal(tmp_path, {}, pace).due(3) and not Journal(tmp_path, {}, pace).due(2)
 
 
-def test_the_oldest_of_three_commits_is_deleted(tmp_path):
-    """As if the process had ended before it did so."""
-    written(tmp_path, [1, 2])
-    (tmp_path / name_of(3)).write_bytes((tmp_path / name_of(2)).read_bytes())
-    assert resumed(tmp_path)[1] == 2
-    assert names(tmp_path) == [name_of(2), name_of(3)]
-
-
 def test_commits_are_due_by_rounds_or_seconds_within_their_cost(tmp_path, monkeypatch):
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
@@ -188,14 +174,6 @@ def test_commits_are_due_by_rounds_or_seconds_within_their_cost(tmp_path, monkey
     assert not Journal(None, {}, Pace(0.0, 1)).due(1)
     seconds.commit(snapshot(1), [])
     assert seconds.committed == clock[0] and seconds.cost == 0.0 and not seconds.due(1)
-
-
-def test_a_journal_without_a_folder_only_collects_rows():
-    journal = Journal(None, {})
-    journal.add("rounds", {"round": 1}, {"round": 2})
-    journal.commit(snapshot(1), [])
-    assert journal.records == {"rounds": [{"round": 1}, {"round": 2}]}
-    assert journal.resume(1) is None and journal.number == 0
 
 
 # ---------------------------------------------------------------------------- rounds that are added

@@ -183,36 +183,6 @@ def test_a_variable_that_jax_refuses_is_named(desk):
     assert message in done.stderr
 
 
-DRAWN = """
-import os, sys
-from fedsim.report.figures import drawing
-from fedsim.scenario import read
-with drawing.style():
-    from matplotlib.figure import Figure
-    figure = Figure()
-    figure.add_axes((0.1, 0.1, 0.8, 0.8)).plot([1, 2])
-sizes = {name: len(content) for name, content in drawing.rendered(figure, "x").items()}
-assert min(sizes.values()) > 1000 and len(sizes) == 3, sizes
-assert "matplotlib.pyplot" not in sys.modules and os.environ["MPLBACKEND"] == sys.argv[1]
-import matplotlib
-print(matplotlib.rcParams._get("backend"))
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "backend", some(["nonsense", "svg", "module://matplotlib_inline.backend_inline"], 3)
-)
-def test_pictures_are_drawn_under_any_matplotlib_backend(backend, tmp_path):
-    """A backend that exists is still that of the user's own pyplot afterwards."""
-    around = {**os.environ, "MPLBACKEND": backend}
-    done = subprocess.run(
-        [sys.executable, "-c", DRAWN, backend], capture_output=True, text=True, env=around
-    )
-    assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert (done.stdout == "svg\n") == (backend == "svg")
-
-
 def test_a_figure_is_drawn_by_the_canvas_of_its_file(monkeypatch):
     """Whatever canvas the figure had before."""
     with drawing.style():

@@ -6,7 +6,6 @@ import os
 import time
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,10 +17,6 @@ from fedsim.disk.checkpoint import (
     decode,
     digest,
     encode,
-    leaves_by_name,
-    restore_tree,
-    row_bytes,
-    rows_from,
 )
 from fedsim.disk.rowfile import HEAD, RowFile
 from fedsim.engine import store
@@ -51,24 +46,6 @@ def test_a_snapshot_reads_back_with_every_shape_and_type():
     assert blob.startswith(b"fedsim-checkpoint 2 %s\n" % fedsim.__version__.encode())
 
 
-def test_arrays_are_fitted_to_a_tree_leaf_by_leaf():
-    variables = {"w": np.ones((2, 2), np.float32), "b": [np.zeros(3)]}
-    arrays = leaves_by_name("x", variables)
-    assert sorted(arrays) == ["x['b'][0]", "x['w']"]
-    back = restore_tree("x", arrays, variables)
-    assert back["w"] is arrays["x['w']"] and back["b"][0] is arrays["x['b'][0]"]
-    for wrong, reason in [
-        (
-            {**arrays, "x['w']": np.ones(4, np.float32)},
-            r"x\['w'\]: float32\[4\]; expected float32\[2, 2\]",
-        ),
-        ({**arrays, "x['w']": np.ones((2, 2))}, r"x\['w'\]: float64\[2, 2\]; expected float32"),
-        ({"x['w']": arrays["x['w']"]}, r"x\['b'\]\[0\]: missing; expected float64\[3\]"),
-    ]:
-        with pytest.raises(CheckpointError, match=reason):
-            restore_tree("x", wrong, variables)
-
-
 def test_a_digest_depends_on_names_types_shapes_and_bits():
     trees = [
         {"w": np.zeros(4, np.float32)},
@@ -79,20 +56,6 @@ def test_a_digest_depends_on_names_types_shapes_and_bits():
     ]
     assert len({digest(tree) for tree in trees}) == len(trees)
     assert digest(trees[0]) == digest(dict(trees[0]))
-
-
-def test_rows_are_restored_from_their_bytes():
-    rows = {
-        "a": RNG.normal(size=(3, 2, 2)).astype(np.float32),
-        "b": np.arange(3, dtype=np.int64),
-        "c": np.ones((3, 0)),
-    }
-    raw = row_bytes(rows)
-    assert raw.shape == (3, 16 + 8) and raw.dtype == np.uint8
-    like = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), rows)
-    back = rows_from(raw, like)
-    for name in rows:
-        assert back[name].dtype == rows[name].dtype and np.array_equal(back[name], rows[name]), name
 
 
 # ------------------------------------------------------------------------ rows of clients in a file
@@ -138,16 +101,6 @@ def test_a_file_of_which_more_than_half_was_replaced_is_compacted(rows):
     assert (fresh.name, fresh.length, rows.file) == ("memory-1.rows", 3 * (HEAD + SIZE), None)
     for file in (fresh, rows):  # the older one is opened again
         assert file.read(ids(0, 1, 2))[:, 0].tolist() == [9, 7, 7]
-    fresh.close()
-
-
-def test_compaction_copies_rows_beyond_a_chunk_once_each(tmp_path):
-    n = 2 * 4096 + 2
-    file = RowFile(tmp_path, 0, 2, n)
-    values = np.arange(n, dtype=np.uint16).view(np.uint8).reshape(n, 2)
-    file.append(np.arange(n), values)
-    fresh = file.compacted()
-    assert fresh.length == n * (HEAD + 2) and np.array_equal(fresh.read(np.arange(n)), values)
     fresh.close()
 
 
@@ -233,28 +186,6 @@ def test_a_model_file_is_read_back_as_it_was_written(tmp_path):
         read = loaded["params"]["layer0"][name]
         assert read.dtype == value.dtype and np.array_equal(read, value)
     assert np.array_equal(loaded["state"]["mean"], np.ones(2))
-
-
-def test_files_hold_exactly_what_was_written(tmp_path):
-    path = tmp_path / "f"
-    assert (
-        files.write(path, [b"ab", memoryview(b"c")])
-        == files.sha256(path)
-        == files.write(tmp_path / "g", "abc")
-    )
-    assert path.read_bytes() == b"abc" and files.write(path, b"") and path.read_bytes() == b""
-    files.append(path, 0, b"hello world")
-    files.append(path, 5, bytearray(b"!"))
-    assert path.read_bytes() == b"hello!"
-    files.make_folder(tmp_path / "a/b")
-    files.make_folder(tmp_path / "a/b")
-    (tmp_path / "a/b/x").write_text("x")
-    (tmp_path / "link").symlink_to(tmp_path / "a")
-    files.remove(tmp_path / "link")
-    assert (tmp_path / "a/b/x").exists()
-    files.remove(tmp_path / "a")
-    files.remove(tmp_path / "a")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["f", "g"]
 
 
 def test_errors_of_the_system_name_the_path_and_the_free_space(tmp_path, monkeypatch):

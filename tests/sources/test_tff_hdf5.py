@@ -146,33 +146,6 @@ def test_what_promises_too_much_or_is_no_array_is_refused(tmp_path, name):
     assert SPOILED[name] in str(error.value) and "\n" not in str(error.value)
 
 
-HELLO = b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0hello"  # index and size of an object, and the text in it
-
-
-def with_other_texts(path, old, new):
-    """A file of one text, some of whose bytes are others."""
-    written(path, {"a": {"snippets": [b"hello"]}})
-    content = path.read_bytes()
-    assert content.count(old) == 1
-    path.write_bytes(content.replace(old, new))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b"GCOL\1", b"GCOX\1"),
-        (b"GCOL\1\0\0\0\0\x10", b"GCOL\1\0\0\0\0\x7f"),
-        (HELLO, b"\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0hello"),
-        (HELLO, b"\1\0\0\0\0\0\0\0\5\0\0\0\0\0\0\1hello"),
-    ],
-)
-def test_texts_that_are_not_there(tmp_path, old, new):
-    path = with_other_texts(tmp_path / "a.h5", old, new)
-    with pytest.raises(DataError, match="client 'a', snippets: not a sound HDF5 file: "):
-        read(path)
-
-
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
