@@ -308,7 +308,7 @@ def clients_to_test(
     Raises:
       PartitionError: for names that no client with samples has, and if nobody is left to train.
     """
-    if isinstance(chosen, float):
+    if isinstance(chosen, float | int):
         return drawn_clients(present, chosen, seed)
     numbers = {str(name): number for number, name in enumerate(names) if present[number]}
     held_out = np.zeros(len(present), bool)

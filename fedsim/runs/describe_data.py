@@ -79,11 +79,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         scenario, arrays, has_blanks = _read_samples(section, edits)
         images = images_of(scenario.spec.data, arrays, are_supplied=False)
         counted = describe_arrays(images.arrays)
-        about_samples = [
-            *arrays.remarks,
-            *images.remarks,
-            *_about_samples(arrays, scenario.spec.data),
-        ]
+        about_samples = [*images.remarks, *_about_samples(arrays, scenario.spec.data)]
     except DataError as error:
         if summary is None:
             raise

@@ -1,5 +1,7 @@
 """`data.holdout: each`: a comparison in which every client is held out in turn."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fedsim.assemble.federation import partitioned_samples
@@ -36,7 +38,7 @@ def with_holdout(
     return edited, overrides._replace(vary={**varied, AXIS: tests})
 
 
-def _clients(scenario: Scenario, given: Given) -> list[str | int]:
+def _clients(scenario: Scenario, given: Given) -> Sequence[str | int]:
     """The names of the clients that have samples, or their numbers."""
     partitioned = partitioned_samples(scenario, given.data, np.dtype(scenario.spec.numerics.dtype))
     parts = partitioned.parts[scenario.spec.seeds[0]]

@@ -21,7 +21,8 @@ from fedsim.sources.zips import require_small
 
 LOCAL_HEADER_BYTES = 30  # of a zip's member, before its name and extra field
 NUMBERS = {"scale": float, "vocabulary": int}  # members that are a single number
-MEMBERS = tuple(name for name in Arrays._fields if name not in ("features", "columns", "table"))
+NOT_STORED = ("features", "columns", "table", "remarks")
+MEMBERS = tuple(name for name in Arrays._fields if name not in NOT_STORED)
 KINDS = {  # kinds of dtype that an array may have; other members hold numbers
     "client": "biufSU",
     "client_test": "biufSU",

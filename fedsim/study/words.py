@@ -96,6 +96,8 @@ def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) ->
 
     >>> variation_in_words("fleet.malicious=0.2, client.epochs=1")
     '20 % malicious, 1 local epoch'
+    >>> variation_in_words("data.test={clients: [Oslo, Rome]}")
+    'Oslo, Rome held out'
     >>> scenario = {"data": {"partition": {"kind": "dirichlet"}}}
     >>> variation_in_words("data.partition.alpha=0.1", scenario)
     'α = 0.1'
@@ -326,6 +328,8 @@ def _setting_in_words(setting: str, scenario: Mapping[str, Any] | None) -> str:
     value = _value(text)
     if path == "fleet.malicious":
         return _malicious(value, text)
+    if path == "data.test" and isinstance(value, Mapping) and isinstance(value["clients"], list):
+        return f"{', '.join(map(str, value['clients']))} held out"
     words = _value_in_words(value, text)
     if not words:
         return _nothing(path, scenario)

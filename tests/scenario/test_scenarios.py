@@ -23,7 +23,8 @@ from conftest import ROOT, WHOLE, shipped, some
 import fedsim
 
 FOLDER = ROOT / "scenarios"
-LESSONS = sorted(FOLDER.glob("*.yaml"))
+FOR_COMPARE = FOLDER / "hospitals.yaml"  # which `fedsim run` refuses
+LESSONS = [path for path in sorted(FOLDER.glob("*.yaml")) if path != FOR_COMPARE]
 SCENARIOS = shipped()
 each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 
@@ -108,7 +109,9 @@ def tolerance(column: str, value: float, sd: float) -> float:
 )
 @pytest.mark.long
 def test_every_shipped_scenario_runs_shortened(path):
-    result = fedsim.run(path, edits=["rounds=2", "seeds=[0]", "evaluate.every=1"])
+    result = fedsim.run(
+        path, edits=["rounds=2", "seeds=[0]", "evaluate.every=1", "data.holdout=null"]
+    )
     assert result.status == "done" and result.rounds["round"].tolist() == [0, 1, 2]
 
 

@@ -83,12 +83,7 @@ def test_each_client_is_brought_to_its_own_scale(tmp_path):
 
 REFUSED = [  # tables, keys, what is said, why
     ({}, {}, "holds no FILE.csv", "no table"),
-    (
-        {"a": ROME, "b": "size,ill\n1,0\n2,1\n"},
-        {},
-        "a.csv and b.csv have no feature in common",
-        "unlike",
-    ),
+    ({"a": ROME, "b": "size,ill\n1,0\n2,1\n"}, {}, "have no feature in common", "unlike"),
     (
         {"a": ROME, "b": ROME.drop(columns="ill")},
         {},
@@ -145,7 +140,8 @@ def test_a_folder_is_described_with_the_section_that_reads_it(tmp_path):
     described = describe(path, ["target=ill"])
     assert described["problems"] == [] and described["clients"]["count"] == 2
     assert described["data"]["missing"] == "mean" and "client" not in described["data"]
-    assert "rome.csv: no column 'bmi', which others have: blank there" in described["notes"]
+    lacking = "rome.csv: no column 'bmi', which others have: blank there"
+    assert described["notes"].count(lacking) == 1
     printed = CliRunner().invoke(cli, ["data", "describe", path, "--set", "target=ill"])
     assert printed.exit_code == 0 and "column 'id' is left out" in printed.output
 
