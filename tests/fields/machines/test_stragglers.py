@@ -12,6 +12,8 @@ from fedsim.errors import ScenarioError
 from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet.streams import Stream, generator
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 
 def near(share: float, expected: float, draws: int) -> bool:
     """A share of Bernoulli draws, at 5 standard deviations."""

@@ -24,6 +24,8 @@ from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.types import Travel
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 
 @fedsim.client
 def all_shared():

@@ -59,7 +59,7 @@ def cases():
         yield pytest.param(case, id=case["name"], marks=marks)
 
 
-@pytest.mark.quick(8)
+@pytest.mark.quick(26)
 @pytest.mark.parametrize("case", list(cases()))
 def test_trajectory(case):
     near = {"rtol": case["rtol"], "atol": case["atol"]}

@@ -19,6 +19,8 @@ from fedsim.runs.commits import commit_files, read_commit
 from fedsim.runs.derive import page_of_runs
 from fedsim.tools.fork.commands import fork_command
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 ROUNDS = 4
 ATTACKED = ["wire=[sign_flip]", "fleet.malicious={count: 3}"]
 
