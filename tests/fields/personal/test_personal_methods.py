@@ -12,7 +12,6 @@ from test_lanes import X64, ragged
 import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
-from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.types import Model
 
@@ -338,27 +337,6 @@ def test_fedbn_keeps_normalisation_and_statistics():
     for k in (0, 2):
         alone = run_normalised({}, [k])[1]
         np.testing.assert_allclose(rows["stats"]["norm"]["mean"][k], alone["mean"], rtol=1e-9)
-
-
-def test_statistics_that_a_model_lacks_cannot_be_pooled():
-    with pytest.raises(ScenarioError, match=r"client\.statistics: .* and the model has none; "):
-        run({"statistics": "pooled"})
-
-
-REFUSED = {
-    "personal: no leaf is named 'last'": {"kind": "fedrep", "personal": ["last"]},
-    "personal: every leaf is personal": {"kind": "fedbabu", "personal": ["W", "b"]},
-    "the model has no normalisation": {"kind": "fedbn"},
-    "remembers a row of its last round": {"kind": "ditto"},
-}
-
-
-@pytest.mark.parametrize("says", REFUSED)
-def test_what_cannot_be_is_one_line(says):
-    asynchronous = {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 3}}
-    with pytest.raises(ScenarioError) as error:
-        run(REFUSED[says], cohort="all", **(asynchronous if says.startswith("rem") else {}))
-    assert says in str(error.value) and "\n" not in str(error.value)
 
 
 # ------------------------------------------------------------------------------ how much to be tied
