@@ -95,6 +95,10 @@ REFUSED = {
         {"client": {"steps": [1] * 12}},
         r"a straggler does 1 to E − 1 of E steps, and client.steps is 1",
     ),
+    "no rounds": (
+        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}},
+        "stragglers is about rounds of one cohort",
+    ),
 }  # fmt: skip
 
 
