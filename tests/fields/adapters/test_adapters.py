@@ -22,6 +22,8 @@ from fedsim.models.cnn import cnn
 from fedsim.models.dense import product
 from fedsim.models.tokens import Tokens
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 RNG = np.random.default_rng(0)
 m, n, r = 9, 6, 3
 
@@ -111,6 +113,7 @@ ADAPTERS = {
 }
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("kind", ADAPTERS)
 def test_products_are_those_of_the_papers(kind):
     adapter = ADAPTERS[kind]

@@ -16,6 +16,8 @@ from fedsim.fields.adapters.adapted import begun_anew
 from fedsim.scenario import read
 from tests.fields.unchanged import run_of_same_bytes
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 RNG = np.random.default_rng(6)
 m, r, n = 7, 2, 6
 ALPHA = 3.0

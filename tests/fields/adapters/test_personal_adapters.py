@@ -6,6 +6,8 @@ import pytest
 
 import fedsim
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 LOCAL = ["local_A", "local_B"]
 RNG = np.random.default_rng(0)
 CLIENTS = 4

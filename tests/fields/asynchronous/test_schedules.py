@@ -21,6 +21,8 @@ from fedsim.fleet.plan import Conditions
 from fedsim.fleet.selection import uniform
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 N, D = 6, 3
 TIMES = [1, 2, 3, 5, 8, 2]
 SIMULATED = {case["name"]: case for case in oracle("systems") if case["fn"] == "async_sim"}

@@ -10,6 +10,8 @@ import pytest
 import fedsim
 from fedsim.fields.diagnostics.diagnosis import add_updates, diagnose
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 NAMES = ["update_norm", "drift", "cosine"]
 SCENARIO = {
     "name": "diagnosis",

@@ -20,6 +20,8 @@ from fedsim.fleet.clock import Cost
 from fedsim.fleet.streams import Stream, generator
 from tests.fields.unchanged import run_of_same_bytes
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SYSTEMS = json.loads((TESTS / "oracles" / "systems.json").read_text())
 N = 2000
 LABELS = np.random.default_rng(0).integers(0, 3, (N, 10)) * (

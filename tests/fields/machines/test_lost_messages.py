@@ -49,16 +49,6 @@ def scaffold() -> tuple[np.ndarray, np.ndarray]:
     return x, c_i
 
 
-def test_some_clients_stay_and_some_leave():
-    stayed = staying()
-    assert 0 < sum(map(len, stayed)) < sum(map(len, ROUNDS)) - 2
-    assert any(
-        i in ids and i not in left
-        for ids, left in zip(ROUNDS[1:], stayed[1:], strict=True)
-        for i in stayed[0]
-    )
-
-
 @pytest.mark.long
 def test_control_variates_of_lost_messages_are_unchanged():
     result = run(method="scaffold(lr=0.5)")

@@ -12,6 +12,8 @@ from fedsim.errors import ScenarioError
 from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet.streams import Stream, generator
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 
 def near(share: float, expected: float, draws: int) -> bool:
     """A share of Bernoulli draws, at 5 standard deviations."""
@@ -92,6 +94,10 @@ REFUSED = {
     "a step": (
         {"client": {"steps": [1] * 12}},
         r"a straggler does 1 to E − 1 of E steps, and client.steps is 1",
+    ),
+    "no rounds": (
+        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}},
+        "stragglers is about rounds of one cohort",
     ),
 }  # fmt: skip
 

@@ -13,6 +13,8 @@ from fedsim.fields.parts.ranks import part_of_ranks
 from fedsim.types import Work
 from tests.fields.unchanged import run_of_same_bytes
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 RNG = np.random.default_rng(4)
 m, n, R = 7, 6, 3
 ALPHA = 3.0

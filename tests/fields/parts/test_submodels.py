@@ -17,6 +17,8 @@ from fedsim.fields.parts.submodels import Widths, part_of
 from fedsim.models import cnn, lenet, mlp
 from fedsim.types import Work
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 RNG = np.random.default_rng(3)
 FEATURES, HIDDEN, CLASSES = 5, [5, 4], 3
 SIZES = (8, 6, 0, 4, 2, 7)  # the third has no samples
@@ -275,10 +277,13 @@ def test_a_part_of_a_convolutional_network_is_the_small_network():
             assert all((leaf == 0).all() for leaf in jax.tree.leaves(outside))
 
 
-@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("model", "shape"),
-    [(mlp([5, 4]), (5,)), (cnn([3], 3, [7, 2]), (6, 6)), (lenet(), (12, 12, 3))],
+    [
+        (mlp([5, 4]), (5,)),
+        pytest.param(cnn([3], 3, [7, 2]), (6, 6), marks=pytest.mark.long),
+        pytest.param(lenet(), (12, 12, 3), marks=pytest.mark.long),
+    ],
     ids=["mlp", "cnn", "lenet"],
 )
 def test_what_a_client_keeps_is_what_it_trains(model, shape):

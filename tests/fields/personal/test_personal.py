@@ -24,6 +24,8 @@ from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.types import Travel
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 
 @fedsim.client
 def all_shared():
@@ -74,8 +76,16 @@ def same(one, other) -> None:
 # ----------------------------------------------------------------------------- against a reference
 
 
-def played(name: str, **client):
-    """A case of the reference: shared parameters after every round, and heads at the end."""
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "client"),
+    [
+        ("fedper/softmax5", {"kind": "fedper"}),
+        ("fedrep/softmax5", {"kind": "fedrep", "head_steps": 5, "steps": 3}),
+    ],
+)
+def test_own_leaves_are_those_of_the_reference(name, client):
+    """Shared parameters after every round, and heads at the end."""
     (case,) = [case for case in oracle("personalisation") if case["name"] == name]
     inputs = case["inputs"]
     d, C, x0 = inputs["d"], inputs["C"], np.asarray(inputs["x0"])
@@ -85,7 +95,7 @@ def played(name: str, **client):
         lambda params, x: x @ params["W"] + params["b"],
     )
     seen, sections = [], of_case(case, evaluate={"every": 1})
-    sections["client"] |= client
+    sections["client"] |= {"personal": ["b"], **client}
     watch = lambda e, s, row: seen.append(np.asarray(row.server.shared["params"]["W"]).ravel())
     result = fedsim.run(
         sections, data=softmax(inputs)["data"], model=model, params=cut(x0), watch=watch
@@ -94,16 +104,6 @@ def played(name: str, **client):
     want, near = case["expected"], {"rtol": case["rtol"], "atol": case["atol"]}
     np.testing.assert_allclose(seen[1:], np.asarray(want["shared"])[:, : d * C], **near)
     np.testing.assert_allclose(result.state()["client"]["head"]["b"], want["personal"], **near)
-
-
-@pytest.mark.long
-def test_fedper_is_that_of_the_reference():
-    played("fedper/softmax5", kind="fedper", personal=["b"])
-
-
-@pytest.mark.long
-def test_fedrep_is_that_of_the_reference():
-    played("fedrep/softmax5", kind="fedrep", head_steps=5, personal=["b"], steps=3)
 
 
 # --------------------------------------------------------------------------------------- the leaves

@@ -24,6 +24,8 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.models import mlp
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 long = pytest.mark.long
 
 

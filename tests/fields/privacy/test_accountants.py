@@ -19,6 +19,8 @@ from fedsim.fields.privacy.counting import (
 from fedsim.fleet.sampling import Sampling
 from fedsim.report.page.setting import setting
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 pytest.importorskip("dp_accounting")
 
 SCENARIO = {

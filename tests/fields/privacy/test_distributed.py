@@ -24,6 +24,8 @@ from fedsim.fields.privacy.mechanisms.integers import alias_table, discrete_gaus
 from fedsim.fleet.sampling import Sampling
 from tests.fields.unchanged import run_of_same_bytes
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 KINDS = ["distributed_skellam", "distributed_discrete_gaussian"]
 SCENARIO = {
     "name": "distributed",

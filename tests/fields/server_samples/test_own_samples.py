@@ -21,6 +21,8 @@ from fedsim.scenario import read
 from fedsim.study.grid import design_of
 from fedsim.types import Model
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 DATA = {
     "kind": "digits",
     "clients": 20,

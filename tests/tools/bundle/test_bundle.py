@@ -21,6 +21,8 @@ from fedsim.tools.bundle.crate import CRATE
 from fedsim.tools.bundle.packing import bundle
 from fedsim.tools.bundle.unpack import opened
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 FEDSIM = (sys.executable, "-m", "fedsim.cli")
 ATTACK = """\
 import jax

@@ -18,6 +18,8 @@ from fedsim.tools.contributions.figure import figure_of_contributions
 from fedsim.tools.contributions.page import page_of_contributions
 from fedsim.tools.contributions.shapley import Truncation
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 CLASSES = 3
 SIZES = (30, 30, 60, 20)  # of clients 0 to 3; client 4 has test samples alone
 
