@@ -46,7 +46,6 @@ class CostAxis(NamedTuple):
 
     Attributes:
       table: the table that holds it, without `.csv`.
-      title: the title of its section of a page.
       ways: the ways in which rows may differ.
       combined: the way that counts if they differ in more than one.
       target: the column of `summary.csv`, and of the table: what was spent to reach the target.
@@ -55,8 +54,6 @@ class CostAxis(NamedTuple):
       so_far: follows the words of a way, on an axis of what grows over the rounds.
       verb: what several methods do with it, and what one does.
       note: the note below a table.
-      caption: what the numbers of a page are.
-      by_target: what the median is of.
       unit: the unit in which the target is given.
       amount: returns a number of it in a sentence.
       tick: returns a number of it on an axis.
@@ -65,7 +62,6 @@ class CostAxis(NamedTuple):
     """
 
     table: str
-    title: str
     ways: tuple[str, ...]
     combined: str
     target: str
@@ -74,8 +70,6 @@ class CostAxis(NamedTuple):
     so_far: str
     verb: tuple[str, str]
     note: str
-    caption: str
-    by_target: str
     unit: float
     amount: Callable[[float], str]
     tick: Callable[[float], str]
@@ -137,27 +131,18 @@ def in_megabytes(count: float) -> str:
 
 
 def in_seconds(value: float) -> str:
-    """Return virtual seconds for the tick of an axis.
+    """Return virtual seconds for the tick of an axis, or in a sentence.
 
-    >>> in_seconds(0.25), in_seconds(99.0), in_seconds(12345.6), in_seconds(0)
-    ('0.25 s', '99 s', '12,346 s', '0')
+    >>> in_seconds(0.25), in_seconds(12345.6), in_seconds(0), in_seconds(math.inf)
+    ('0.25 s', '12,346 s', '0', '∞')
     """
+    if not math.isfinite(value):
+        return "∞"
     if value == 0:
         return "0"
     if abs(value) >= 100:
         return f"{value:,.0f} s"
     return f"{value:.3g} s"
-
-
-def in_finite_seconds(value: float) -> str:
-    """Return virtual seconds in a sentence.
-
-    >>> in_finite_seconds(6.0), in_finite_seconds(math.inf)
-    ('6 s', '∞')
-    """
-    if not math.isfinite(value):
-        return "∞"
-    return in_seconds(value)
 
 
 def time_axes(variants: Iterable[str]) -> set[str]:
@@ -178,7 +163,6 @@ def time_axes(variants: Iterable[str]) -> set[str]:
 
 BYTES = CostAxis(
     table="bytes",
-    title="What it costs in bytes",
     ways=("up", "down"),
     combined="both",
     target="bytes_to_target",
@@ -187,8 +171,6 @@ BYTES = CostAxis(
     so_far=", all clients together",
     verb=("send", "sends"),
     note="Bytes are those of a client in a round.",
-    caption="Bytes of a client in a round, means over the seeds",
-    by_target="bytes to the target, both ways together,",
     unit=1e6,
     amount=in_megabytes,
     tick=in_bytes,
@@ -196,7 +178,6 @@ BYTES = CostAxis(
 )
 TIME = CostAxis(
     table="seconds",
-    title="What it takes in virtual seconds",
     ways=("seconds",),
     combined="seconds",
     target="virtual_seconds_to_target",
@@ -205,13 +186,8 @@ TIME = CostAxis(
     so_far=" since the start",
     verb=("take", "takes"),
     note="Seconds are those of the virtual clock to the end of a run.",
-    caption=(
-        "Seconds of the virtual clock to the end of a run, means over the seeds; in equal time: "
-        "the score when the first run of a seed ends"
-    ),
-    by_target="seconds to the target",
     unit=1.0,
-    amount=in_finite_seconds,
+    amount=in_seconds,
     tick=in_seconds,
     compared_paths=time_axes,
     equal_time=True,

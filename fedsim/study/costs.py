@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, CostAxis
-from fedsim.study.standings import score_array, shared_seeds
+from fedsim.study.pairing import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
     Record,
