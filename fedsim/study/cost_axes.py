@@ -46,6 +46,7 @@ class CostAxis(NamedTuple):
 
     Attributes:
       table: the table that holds it, without `.csv`.
+      title: the title of its section of a page.
       ways: the ways in which rows may differ.
       combined: the way that counts if they differ in more than one.
       target: the column of `summary.csv`, and of the table: what was spent to reach the target.
@@ -54,6 +55,8 @@ class CostAxis(NamedTuple):
       so_far: follows the words of a way, on an axis of what grows over the rounds.
       verb: what several methods do with it, and what one does.
       note: the note below a table.
+      caption: what the numbers of a page are.
+      by_target: what the median is of.
       unit: the unit in which the target is given.
       amount: returns a number of it in a sentence.
       tick: returns a number of it on an axis.
@@ -62,6 +65,7 @@ class CostAxis(NamedTuple):
     """
 
     table: str
+    title: str
     ways: tuple[str, ...]
     combined: str
     target: str
@@ -70,6 +74,8 @@ class CostAxis(NamedTuple):
     so_far: str
     verb: tuple[str, str]
     note: str
+    caption: str
+    by_target: str
     unit: float
     amount: Callable[[float], str]
     tick: Callable[[float], str]
@@ -163,6 +169,7 @@ def time_axes(variants: Iterable[str]) -> set[str]:
 
 BYTES = CostAxis(
     table="bytes",
+    title="What it costs in bytes",
     ways=("up", "down"),
     combined="both",
     target="bytes_to_target",
@@ -171,6 +178,8 @@ BYTES = CostAxis(
     so_far=", all clients together",
     verb=("send", "sends"),
     note="Bytes are those of a client in a round.",
+    caption="Bytes of a client in a round, means over the seeds",
+    by_target="bytes to the target, both ways together,",
     unit=1e6,
     amount=in_megabytes,
     tick=in_bytes,
@@ -178,6 +187,7 @@ BYTES = CostAxis(
 )
 TIME = CostAxis(
     table="seconds",
+    title="What it takes in virtual seconds",
     ways=("seconds",),
     combined="seconds",
     target="virtual_seconds_to_target",
@@ -186,6 +196,11 @@ TIME = CostAxis(
     so_far=" since the start",
     verb=("take", "takes"),
     note="Seconds are those of the virtual clock to the end of a run.",
+    caption=(
+        "Seconds of the virtual clock to the end of a run, means over the seeds; in equal time: "
+        "the score when the first run of a seed ends"
+    ),
+    by_target="seconds to the target",
     unit=1.0,
     amount=in_seconds,
     tick=in_seconds,
