@@ -229,7 +229,7 @@ NOT_KINDS = {"scenarios": _scenarios, "devices": _devices, "plugins": _plugins}
 @options.as_json("the explanation")
 @options.debug
 def explain_command(name: str, plugins: tuple[str, ...], as_json: bool) -> None:
-    """Explain a name: a link with its equation, defaults and source; a key, column, file ...
+    """Explain a name: a method or rule with equation, defaults and source; a key, column, file ...
 
     A name with several meanings is explained in all of them; FAMILY/NAME asks for one of them
     (rule/median, key/seed, column/seed). Exit codes and commands are explained as well.

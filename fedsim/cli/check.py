@@ -32,7 +32,7 @@ def check_command(
     as_json: bool,
     **arguments: Any,
 ) -> None:
-    """Build a scenario and the cells of its comparison, and forecast a run; trains nothing.
+    """Build a scenario and all that it compares, and forecast a run; trains nothing.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def check_command(
         expected["notes"] += cells.notes
     elif section.vary or section.tune:
         expected["notes"].append(
-            "compare names no methods, and its cells were not tried; add --methods LIST"
+            "compare names no methods, so no comparison was tried; add --methods LIST"
         )
     if as_json:
         click.echo(json.dumps(expected))

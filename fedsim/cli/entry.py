@@ -224,7 +224,7 @@ def cli() -> None:
       fedsim new mine                       a commented scenario to start from
       fedsim check mine.yaml                what a run will take
       fedsim run mine.yaml --seeds 5        run it over five seeds
-      fedsim explain trimmed_mean           what a link does
+      fedsim explain trimmed_mean           what a rule does
 
     Shell completion: eval "$(_FEDSIM_COMPLETE=bash_source fedsim)", or zsh_source, or fish_source.
     """

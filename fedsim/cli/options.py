@@ -62,7 +62,7 @@ plugins = click.option(
     "plugins",
     multiple=True,
     metavar="FILE|NAME",
-    help="Enable your own links; repeatable.",
+    help="Enable your own methods, rules, attacks, data ...; repeatable.",
 )
 device = click.option(
     "--device",

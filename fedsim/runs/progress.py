@@ -9,6 +9,7 @@ from fedsim.runs.executor import RunKey
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell
+from fedsim.study.words import count
 
 # Columns of rounds.csv that are shown -> their names in words.
 SHOWN = {
@@ -60,7 +61,7 @@ class Count:
         self.cells = {label: spec.rounds for label, spec in specs.items()}
         self.runs = sum(len(spec.seeds) for spec in specs.values())
         self.all_rounds = sum(len(spec.seeds) * max(spec.rounds, 1) for spec in specs.values())
-        self._show("compiling")
+        self._show(f"compiling for {count(len(cells), 'configuration')}")
 
     def runs_ended(self, runs: Sequence[RunKey]) -> None:
         """Other processes have executed these runs; the first ones had ended before."""

@@ -204,7 +204,7 @@ def _row(
     if untrained_score is not None and gained:
         falls = breakdown_point(
             values=values,
-            means=[_mean(row) for row in curve],
+            means=[math.nan if row["mean"] is None else row["mean"] for row in curve],
             sds=[row["sd"] for row in curve],
             seeds=[row["seeds"] for row in curve],
             start=untrained_score,
@@ -228,13 +228,6 @@ def _row(
         "holds": holds,
         "falls": falls,
     }
-
-
-def _mean(row: Record) -> float:
-    """The mean of a row; NaN if it has none."""
-    if row["mean"] is None:
-        return math.nan
-    return row["mean"]
 
 
 def _number(value: Any) -> float | None:

@@ -252,7 +252,7 @@ def _line(
             return origins.problem(shared[0], _text(shared, problem))
     text = _text(first.coordinates, problem)
     if len(names) > 1:
-        text += f" (and {len(names) - 1} more cells)"
+        text += f" (and {len(names) - 1} more combinations)"
     return origins.problem(first.coordinates[0], text)
 
 

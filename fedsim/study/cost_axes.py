@@ -137,27 +137,18 @@ def in_megabytes(count: float) -> str:
 
 
 def in_seconds(value: float) -> str:
-    """Return virtual seconds for the tick of an axis.
+    """Return virtual seconds for the tick of an axis, or in a sentence.
 
-    >>> in_seconds(0.25), in_seconds(99.0), in_seconds(12345.6), in_seconds(0)
-    ('0.25 s', '99 s', '12,346 s', '0')
+    >>> in_seconds(0.25), in_seconds(12345.6), in_seconds(0), in_seconds(math.inf)
+    ('0.25 s', '12,346 s', '0', '∞')
     """
+    if not math.isfinite(value):
+        return "∞"
     if value == 0:
         return "0"
     if abs(value) >= 100:
         return f"{value:,.0f} s"
     return f"{value:.3g} s"
-
-
-def in_finite_seconds(value: float) -> str:
-    """Return virtual seconds in a sentence.
-
-    >>> in_finite_seconds(6.0), in_finite_seconds(math.inf)
-    ('6 s', '∞')
-    """
-    if not math.isfinite(value):
-        return "∞"
-    return in_seconds(value)
 
 
 def time_axes(variants: Iterable[str]) -> set[str]:
@@ -211,7 +202,7 @@ TIME = CostAxis(
     ),
     by_target="seconds to the target",
     unit=1.0,
-    amount=in_finite_seconds,
+    amount=in_seconds,
     tick=in_seconds,
     compared_paths=time_axes,
     equal_time=True,

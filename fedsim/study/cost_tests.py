@@ -24,8 +24,7 @@ from fedsim.study.costs import (
 )
 from fedsim.study.findings import Findings
 from fedsim.study.margin import margin_of
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.standings import seed_scores, shared_scores
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, seed_scores, shared_scores
 from fedsim.study.statistics import Paired, differences, holm, p_different, p_mean_above, paired
 from fedsim.study.summary import Record, larger_is_better
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.cost_axes import DOWN, SECONDS, UP, WAYS, CostAxis
-from fedsim.study.standings import score_array, shared_seeds
+from fedsim.study.pairing import score_array, shared_seeds
 from fedsim.study.statistics import interval, median_interval
 from fedsim.study.summary import (
     Record,
@@ -382,14 +382,7 @@ def _to_target(axis: CostAxis, runs: Sequence[Record]) -> Record:
 
     A run that did not reach it counts as ∞.
     """
-    spent = []
-    reached = 0
-    for run in runs:
-        value = run.get(axis.target)
-        if value is None:
-            spent.append(math.inf)
-        else:
-            spent.append(value)
-            reached += 1
+    values = values_of(runs, axis.target)
+    spent = [*values, *[math.inf] * (len(runs) - len(values))]
     median, low, high = median_interval(spent)
-    return {"reached": reached, axis.target: median, "target_low": low, "target_high": high}
+    return {"reached": len(values), axis.target: median, "target_low": low, "target_high": high}

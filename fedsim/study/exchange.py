@@ -3,11 +3,11 @@
 Which attack is worst is decided by the scores that are tested, and the test accounts for that.
 """
 
-import functools
-import itertools
 from collections.abc import Callable
 
 import numpy as np
+
+from fedsim.study.statistics import signs
 
 EXACT = 13  # seeds up to which all signs are tried
 DRAWN = 1 << 13  # signs that are drawn if there are more seeds
@@ -51,8 +51,8 @@ def exchanged(one: np.ndarray, other: np.ndarray) -> float:
     """
     both = one.mean(0) + other.mean(0)  # [attacks]; no exchange changes it
 
-    def gap(signs: np.ndarray) -> np.ndarray:  # [exchanges, seeds] -> [exchanges]
-        apart = signs @ (one - other) / len(one)  # [exchanges, attacks]
+    def gap(flips: np.ndarray) -> np.ndarray:  # [exchanges, seeds] -> [exchanges]
+        apart = flips @ (one - other) / len(one)  # [exchanges, attacks]
         return np.abs((both + apart).min(1) - (both - apart).min(1))
 
     largest = float(np.abs([one, other]).max())
@@ -77,8 +77,8 @@ def beyond(one: np.ndarray, other: np.ndarray) -> float:
         size = np.sqrt(np.mean(d**2, 0))  # [attacks of the other]
         ratios = np.divide(d, size, out=np.zeros_like(d), where=size > 0)
 
-        def largest(signs: np.ndarray, ratios: np.ndarray = ratios) -> np.ndarray:
-            return (signs @ ratios).max(1) / len(ratios)  # [signs]
+        def largest(flips: np.ndarray, ratios: np.ndarray = ratios) -> np.ndarray:
+            return (flips @ ratios).max(1) / len(ratios)  # [signs]
 
         p_values.append(_share(largest, len(d), ROUNDING))
     return max(p_values)
@@ -94,20 +94,12 @@ def _share(statistic: Callable[[np.ndarray], np.ndarray], n: int, rounding: floa
     """
     observed = statistic(np.ones((1, n)))[0]
     edge = observed - rounding
-    signs = _signs(n)
-    chunk_count = -(-len(signs) // CHUNK)  # rounded up
+    tried = signs(n, EXACT, DRAWN)
+    chunk_count = -(-len(tried) // CHUNK)  # rounded up
 
     hits = 0
-    for chunk in np.array_split(signs, chunk_count):
+    for chunk in np.array_split(tried, chunk_count):
         hits += int(np.sum(statistic(chunk) >= edge))
     if n <= EXACT:
-        return hits / len(signs)
+        return hits / len(tried)
     return (hits + 1) / (DRAWN + 1)
-
-
-@functools.cache
-def _signs(n: int) -> np.ndarray:
-    """All signs of n seeds, or those that are drawn, `[signs, n]`."""
-    if n <= EXACT:
-        return np.array(list(itertools.product((1.0, -1.0), repeat=n)))
-    return np.random.default_rng(0).choice((1.0, -1.0), (DRAWN, n))

@@ -1,6 +1,5 @@
 """Guessing: the accuracy of the most frequent label, and scores that are hardly above it."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pandas as pd
@@ -29,21 +28,11 @@ def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, floa
     if partition["label"].isna().to_numpy().any():
         return {}
 
-    if "variant" in partition:
-        variations = partition["variant"].fillna("")
-    else:
-        variations = [""] * len(partition)
-    samples: dict[str, Counter[str]] = {}
-    rows = zip(variations, partition["label"], partition["samples"], strict=True)
-    for variation, label, number in rows:
-        samples.setdefault(str(variation), Counter())[str(label)] += int(number)
-
-    levels = {}
-    for variation, by_label in samples.items():
-        total = sum(by_label.values())
-        if total:
-            levels[variation] = max(by_label.values()) / total
-    return levels
+    variants = partition["variant"].fillna("") if "variant" in partition else ""
+    cells = partition.assign(variant=variants)
+    table = cells.pivot_table("samples", "label", "variant", aggfunc="sum", fill_value=0)
+    shares = table.max() / table.sum()
+    return {str(variation): float(share) for variation, share in shares.dropna().items()}
 
 
 def is_at_chance(mean: float | None, runs: Sequence[Record], level: float | None) -> bool:
@@ -76,9 +65,7 @@ def chance_note(run: Record, partition: pd.DataFrame) -> str:
     final = run.get("final")
     if not is_at_chance(final, [run], level):
         return ""
-    samples: Counter[str] = Counter()
-    for label, number in zip(partition["label"], partition["samples"], strict=True):
-        samples[str(label)] += int(number)
-    (largest, _), *_ = samples.most_common(1)
+    samples = partition.pivot_table("samples", "label", aggfunc="sum", sort=False)["samples"]
+    largest = str(samples.idxmax())
     guess = f"always answering {largest[:40]!a} would score about {level:.3g}"
     return f"final {in_words(metric)} {final:.3g} is at chance level: {guess}"

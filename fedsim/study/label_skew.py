@@ -4,7 +4,6 @@ It is computed from a federation, or from the rows of `partition.csv`. The label
 client k is p_k(c) = n_kc / n_k, that of all clients together p(c) = Σ_k n_kc / Σ_k n_k.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,7 +56,8 @@ class Heterogeneity(NamedTuple):
 
     def plain(self) -> dict[str, Any]:
         """Return plain values for JSON; a value that does not apply is None."""
-        clients = [_plain(row) for row in self.clients.to_dict("records")]
+        values = self.clients.astype(object)
+        clients = values.where(values.notna(), None).to_dict("records")
         return {"overall": self.overall, "clients": clients}
 
 
@@ -326,12 +326,3 @@ def _log_choose(n: Any, k: Any) -> np.ndarray:
     from scipy.special import gammaln  # takes a tenth of a second to import
 
     return gammaln(np.add(n, 1)) - gammaln(np.add(k, 1)) - gammaln(np.subtract(n, k) + 1)
-
-
-def _plain(row: Mapping[str, Any]) -> Record:
-    """A row with None in place of NaN."""
-    plain = {}
-    for name, value in row.items():
-        missing = isinstance(value, float) and math.isnan(value)
-        plain[name] = None if missing else value
-    return plain

@@ -1,6 +1,6 @@
 """Methods against a baseline: the rows of `compare.csv`, `across.csv` and `profiles.csv`."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from fedsim.study.summary import (
     grouped,
     has_score,
     larger_is_better,
+    metric_of,
     variation_of,
     with_score,
     worst,
@@ -143,17 +144,8 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
 
 def _p_of_pair(one: list[Record], other: list[Record], score: str) -> float | None:
     """The p-value of two methods under the seeds that they share; None if they share none."""
-    seeds = _seeds(one) & _seeds(other)
-    if not seeds:
-        return None
-    worst_score = worst(one[0]["metric"])
-    scores = _scores(one, seeds, score, worst_score)
-    other_scores = _scores(other, seeds, score, worst_score)
-    return p_different(scores, other_scores)
-
-
-def _seeds(rows: Sequence[Record]) -> set[int]:
-    return {row["seed"] for row in rows}
+    scores, other_scores = shared_scores(seed_scores(one, score), seed_scores(other, score))
+    return p_different(scores, other_scores) if len(scores) else None
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
@@ -169,21 +161,15 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     """
     score = common_score(score, rows, base)
     scored_rows = with_score(rows, score)
-    scored_base = with_score(base, score)
-    seeds = _seeds(scored_rows) & _seeds(scored_base)
-    metric = None
-    if scored_rows:
-        metric = scored_rows[0]["metric"]
+    metric = scored_rows[0]["metric"] if scored_rows else None
+    scores, base_scores = shared_scores(seed_scores(rows, score), seed_scores(base, score))
 
     numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
-    if seeds:
-        worst_score = worst(metric or "")
-        scores = _scores(scored_rows, seeds, score, worst_score)
+    if len(scores):
         numbers["mean"] = float(scores.mean())
         if len(scores) > 1 and np.isfinite(scores).all():
             numbers["sd"] = float(scores.std(ddof=1))
         if rows is not base:
-            base_scores = _scores(scored_base, seeds, score, worst_score)
             tests = paired(scores, base_scores, larger_is_better(metric or ""))._asdict()
             for name in TESTS:
                 numbers[name] = tests[name]
@@ -191,7 +177,7 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
         "baseline": baseline,
         "metric": metric,
         "score": score,
-        "seeds": len(seeds),
+        "seeds": len(scores),
         **numbers,
         **_counts(rows),
     }
@@ -200,24 +186,6 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
 def without_baseline(table: Sequence[Record]) -> list[Record]:
     """Return the rows of `compare.csv` without those of the baseline."""
     return [row for row in table if row["method"] != row["baseline"]]
-
-
-def _scores(rows: list[Record], seeds: set[int], score: str, worst_score: float) -> np.ndarray:
-    """The scores `[seeds]` under some seeds, in ascending order of the seeds.
-
-    Args:
-      rows: rows of `summary.csv`.
-      seeds: the seeds.
-      score: one of `SCORES`.
-      worst_score: the score of a diverged run.
-    """
-    values = []
-    diverged = []
-    for row in sorted(rows, key=lambda row: row["seed"]):
-        if row["seed"] in seeds:
-            values.append(row[score])
-            diverged.append(bool(row["diverged"]))
-    return scored(values, diverged, worst_score)
 
 
 def _counts(rows: Sequence[Record]) -> Record:
@@ -264,12 +232,8 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     variations = list(dict.fromkeys(map(variation_of, summary)))
     scored_rows = with_score(summary, score)
     metric = scored_rows[0]["metric"] if scored_rows else ""
-    worst_score = worst(metric)
-
-    by_seed: dict[tuple[str, str], dict[int, float]] = {}
-    for row in scored_rows:
-        (value,) = scored([row[score]], [bool(row["diverged"])], worst_score).tolist()
-        by_seed.setdefault((row["method"], variation_of(row)), {})[row["seed"]] = value
+    groups = grouped(scored_rows, key=lambda row: (row["method"], variation_of(row)))
+    by_seed = {key: seed_scores(rows, score) for key, rows in groups.items()}
     if len(variations) < 2 or not by_seed:
         return None
     seeds = max(len(scores) for scores in by_seed.values())
@@ -357,3 +321,62 @@ def profiles(scores: Scores | None, score: str) -> list[Record]:
                 }
             )
     return rows
+
+
+def mean_score(runs: Sequence[Record], score: str) -> float | None:
+    """Return the mean score of runs; None if none of them has a score.
+
+    A diverged run has the worst score there is; those that failed or have not run do not count.
+    """
+    values = score_array(runs, score)
+    if not len(values):
+        return None
+    return float(np.mean(values))
+
+
+def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
+    """Return the scores of runs by seed; a diverged run has the worst score there is.
+
+    Runs that failed or have not run are left out, and so are scores that the method has not.
+    """
+    score = common_score(score, runs)
+    seeds = []
+    values = []
+    diverged = []
+    scored_runs = with_score(runs, score)
+    for run in scored_runs:
+        seeds.append(run["seed"])
+        values.append(run.get(score))
+        diverged.append(bool(run.get("diverged")))
+
+    scores = scored(values, diverged, worst(metric_of(scored_runs)))
+    return dict(zip(seeds, scores.tolist(), strict=True))
+
+
+def score_array(runs: Sequence[Record], score: str) -> np.ndarray:
+    """Return the scores of runs `[seeds]`, as `seed_scores` has them."""
+    return np.array(list(seed_scores(runs, score).values()), float)
+
+
+def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
+    """Return the seeds that are keys of all mappings, in ascending order.
+
+    >>> shared_seeds({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
+    [1]
+    """
+    first, *others = scores
+    return sorted(set(first).intersection(*others))
+
+
+def shared_scores(
+    one: Mapping[int, float], other: Mapping[int, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores, `[n]` each, under the n seeds that both have.
+
+    >>> shared_scores({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
+    (array([0.25]), array([0.75]))
+    """
+    seeds = shared_seeds(one, other)
+    first = np.array([one[seed] for seed in seeds], float)
+    second = np.array([other[seed] for seed in seeds], float)
+    return first, second

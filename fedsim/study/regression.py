@@ -2,9 +2,9 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
-from fedsim.study.summary import Record, grouped, variation_of
+from fedsim.study.summary import Record, grouped, values_of, variation_of
 
 # Column of `rounds.csv` -> its name.
 ERRORS = {"test_r2": "R²", "test_mae": "MAE", "test_perplexity": "perplexity"}
@@ -41,30 +41,18 @@ def mean_errors(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], 
     >>> mean_errors(rows, "test_loss"), mean_errors(rows, "test_r2")
     ({('', 'fedavg'): {'R²': 0.5}}, {})
     """
-    last_rows: dict[tuple[str, str, int], Record] = {}
-    for row in rounds:
-        last_rows[variation_of(row), row["method"], row["seed"]] = row
-
-    by_method = grouped(last_rows.values(), key=lambda row: (variation_of(row), row["method"]))
+    last = {(variation_of(row), row["method"], row["seed"]): row for row in rounds}
     errors = {}
-    for configuration, rows in by_method.items():
-        means = _means(rows, metric)
+    for configuration, rows in grouped(last.values(), key=_configuration).items():
+        means = {}
+        for column, name in ERRORS.items():
+            finite = [value for value in values_of(rows, column) if math.isfinite(value)]
+            if finite and column != metric:
+                means[name] = statistics.fmean(finite)
         if means:
             errors[configuration] = means
     return errors
 
 
-def _means(rows: Sequence[Mapping[str, object]], metric: str) -> dict[str, float]:
-    """The mean errors other than the metric, by name."""
-    means = {}
-    for column, name in ERRORS.items():
-        if column == metric:
-            continue
-        finite = []
-        for row in rows:
-            value = row.get(column)
-            if isinstance(value, float) and math.isfinite(value):
-                finite.append(value)
-        if finite:
-            means[name] = statistics.fmean(finite)
-    return means
+def _configuration(row: Record) -> tuple[str, str]:
+    return variation_of(row), row["method"]

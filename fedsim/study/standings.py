@@ -2,13 +2,20 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.study.guessing import is_at_chance
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL, test_of, without_baseline
-from fedsim.study.statistics import differences, scored, smallest_p
+from fedsim.study.pairing import (
+    SIGNIFICANCE_LEVEL,
+    mean_score,
+    seed_scores,
+    shared_scores,
+    test_of,
+    without_baseline,
+)
+from fedsim.study.statistics import differences, smallest_p
 from fedsim.study.summary import (
     NOT_FEDERATED,
     NOT_RUN,
@@ -19,8 +26,6 @@ from fedsim.study.summary import (
     larger_is_better,
     metric_of,
     variation_of,
-    with_score,
-    worst,
 )
 from fedsim.study.words import count
 from fedsim.types.client import ALONE, POOLED
@@ -299,17 +304,6 @@ def _outcome(
     return LEVEL
 
 
-def mean_score(runs: Sequence[Record], score: str) -> float | None:
-    """Return the mean score of runs; None if none of them has a score.
-
-    A diverged run has the worst score there is; those that failed or have not run do not count.
-    """
-    values = score_array(runs, score)
-    if not len(values):
-        return None
-    return float(np.mean(values))
-
-
 def count_wins(
     runs: Sequence[Record], base: Sequence[Record], score: str, rising: bool
 ) -> tuple[int, int]:
@@ -324,51 +318,3 @@ def count_wins(
     d = differences(scores, base_scores)
     better = d > 0 if rising else d < 0
     return int(np.sum(better)), int(np.sum(d == 0))
-
-
-def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
-    """Return the scores of runs by seed; a diverged run has the worst score there is.
-
-    Runs that failed or have not run are left out, and so are scores that the method has not.
-    """
-    score = common_score(score, runs)
-    seeds = []
-    values = []
-    diverged = []
-    scored_runs = with_score(runs, score)
-    for run in scored_runs:
-        seeds.append(run["seed"])
-        values.append(run.get(score))
-        diverged.append(bool(run.get("diverged")))
-
-    scores = scored(values, diverged, worst(metric_of(scored_runs)))
-    return dict(zip(seeds, scores.tolist(), strict=True))
-
-
-def score_array(runs: Sequence[Record], score: str) -> np.ndarray:
-    """Return the scores of runs `[seeds]`, as `seed_scores` has them."""
-    return np.array(list(seed_scores(runs, score).values()), float)
-
-
-def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
-    """Return the seeds that are keys of all mappings, in ascending order.
-
-    >>> shared_seeds({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
-    [1]
-    """
-    first, *others = scores
-    return sorted(set(first).intersection(*others))
-
-
-def shared_scores(
-    one: Mapping[int, float], other: Mapping[int, float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores, `[n]` each, under the n seeds that both have.
-
-    >>> shared_scores({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
-    (array([0.25]), array([0.75]))
-    """
-    seeds = shared_seeds(one, other)
-    first = np.array([one[seed] for seed in seeds], float)
-    second = np.array([other[seed] for seed in seeds], float)
-    return first, second

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 EXACT = 16  # pairs up to which all 2ⁿ signs are tried
 FLIPS = 1 << 16  # signs that are drawn if there are more pairs
@@ -251,18 +252,25 @@ def sign_flip(d: np.ndarray) -> float:
     n = len(d)
     observed = abs(math.fsum(d))
     edge = observed - ROUNDING * float(np.abs(d).sum())  # equal sums may differ in their last bits
-    as_large = np.abs(_signs(n) @ d) >= edge
+    as_large = np.abs(signs(n, EXACT, FLIPS) @ d) >= edge
     if n <= EXACT:
         return float(as_large.mean())
     return float((as_large.sum() + 1) / (FLIPS + 1))
 
 
 @functools.lru_cache(maxsize=16)  # a comparison makes hundreds of tests of as many pairs
-def _signs(n: int) -> np.ndarray:
-    """All signs of n pairs, or those that are drawn, `[signs, n]`."""
-    if n <= EXACT:
+def signs(n: int, exact: int, drawn: int) -> np.ndarray:
+    """Return all signs of n pairs `[signs, n]`, the observed ones first; drawn ones of many pairs.
+
+    Args:
+      n: how many pairs there are.
+      exact: up to how many pairs all signs are returned.
+      drawn: how many signs are drawn of more pairs, with a fixed seed; the observed ones are not
+        among them.
+    """
+    if n <= exact:
         return np.array(list(itertools.product((1.0, -1.0), repeat=n)))
-    return np.random.default_rng(0).choice((1.0, -1.0), (FLIPS, n))
+    return np.random.default_rng(0).choice((1.0, -1.0), (drawn, n))
 
 
 def wilcoxon(d: np.ndarray) -> float | None:
@@ -284,8 +292,8 @@ def wilcoxon(d: np.ndarray) -> float | None:
         return float(np.asarray(stats.wilcoxon(d))[1])
 
     d = d[d != 0]
-    rank = _ranked(np.abs(d))
-    positive = _signs(len(d)) > 0
+    rank = pd.Series(np.abs(d)).rank().to_numpy()  # ties share their mean
+    positive = signs(len(d), EXACT, FLIPS) > 0
     sums = positive @ rank  # multiples of 1/2, so without rounding
     observed = rank[d > 0].sum()
     larger = (sums >= observed).mean()
@@ -413,13 +421,5 @@ def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
     >>> ranks(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
     [1.25, 1.75]
     """
-    ascending = -scores if larger_is_better else scores  # the best first
-    by_task = [_ranked(task) for task in ascending.T]
-    return np.array(by_task).mean(0)
-
-
-def _ranked(values: np.ndarray) -> np.ndarray:
-    """The ranks of values `[n]`: the smallest has rank 1, and ties share their mean."""
-    below = values < values[:, None]
-    equal = values == values[:, None]
-    return below.sum(1) + (equal.sum(1) + 1) / 2
+    table = pd.DataFrame(scores)  # [methods, tasks]
+    return table.rank(ascending=not larger_is_better).mean(axis=1).to_numpy()

@@ -5,6 +5,7 @@ whether there is a score.
 """
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -313,11 +314,9 @@ def median_to_target(runs: Sequence[Record], column: str) -> tuple[float, int]:
     >>> median_to_target(runs, "rounds_to_target")
     (9.0, 2)
     """
-    spent = list(map(float, values_of(runs, column)))
-    missing = len(runs) - len(spent)
-    values = sorted(spent + [math.inf] * missing)
-    middle = len(values) // 2
-    return (values[middle] + values[-middle - 1]) / 2, len(spent)
+    spent = [float(value) for value in values_of(runs, column)]
+    missing = [math.inf] * (len(runs) - len(spent))
+    return statistics.median([*spent, *missing]), len(spent)
 
 
 def growth(rounds: Sequence[Record]) -> str:

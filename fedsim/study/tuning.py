@@ -135,24 +135,17 @@ def _validation_scores(trial: Trial, column: str, worst_score: float) -> dict[in
       worst_score: the score of a diverged run.
     """
     last = {row["seed"]: row.get(column) for row in trial.rounds}
-    seeds = []
-    values = []
-    diverged = []
-    for row in with_score(trial.summary, "final"):  # which it has on validation data as well
-        seeds.append(row["seed"])
-        values.append(last[row["seed"]])
-        diverged.append(bool(row["diverged"]))
-    return dict(zip(seeds, scored(values, diverged, worst_score).tolist(), strict=True))
+    runs = with_score(trial.summary, "final")  # which they have on validation data as well
+    values = [last[run["seed"]] for run in runs]
+    scores = scored(values, [bool(run["diverged"]) for run in runs], worst_score)
+    return dict(zip([run["seed"] for run in runs], scores.tolist(), strict=True))
 
 
 def _test_scores(trial: Trial, score: str, worst_score: float) -> np.ndarray:
     """The scores of a trial on test data `[seeds]`; arguments as `_validation_scores`."""
-    values = []
-    diverged = []
-    for row in with_score(trial.summary, score):
-        values.append(row[score])
-        diverged.append(bool(row["diverged"]))
-    return scored(values, diverged, worst_score)
+    runs = with_score(trial.summary, score)
+    values = [run[score] for run in runs]
+    return scored(values, [bool(run["diverged"]) for run in runs], worst_score)
 
 
 def _mean_and_sd(name: str, values: np.ndarray) -> Record:

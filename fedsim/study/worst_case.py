@@ -7,8 +7,7 @@ import numpy as np
 
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.exchange import worst_apart
-from fedsim.study.pairing import same_runs
-from fedsim.study.standings import mean_score, score_array, seed_scores, shared_seeds
+from fedsim.study.pairing import mean_score, same_runs, score_array, seed_scores, shared_seeds
 from fedsim.study.statistics import holm, interval
 from fedsim.study.summary import Record, as_loss, larger_is_better, metric_of, variation_of
 from fedsim.study.words import chooses_attack, path_and_value

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.errors import DirectoryError
-from fedsim.study.standings import shared_seeds
+from fedsim.study.pairing import shared_seeds
 from fedsim.study.summary import Record, as_loss, is_share, larger_is_better, worst
 from fedsim.tools.suite.results import Task
 from fedsim.tools.suite.statistics import Pair, all_pairs, ranked

@@ -16,7 +16,7 @@ from fedsim.runs.derive import contents
 from fedsim.runs.directory import RECORD
 from fedsim.runs.unfinished import is_complete
 from fedsim.study.outer_tenths import Ranges, ranges_in, tenth_lines
-from fedsim.study.standings import seed_scores
+from fedsim.study.pairing import seed_scores
 from fedsim.study.summary import (
     NOT_FEDERATED,
     WITHOUT_SCORE,

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.standings import shared_scores
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, shared_scores
 from fedsim.study.statistics import LEVEL, holm, paired, smallest_p
 
 MOST_SEEDS = 40  # beyond, more seeds do not make the smallest p smaller
