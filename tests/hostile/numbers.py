@@ -56,6 +56,7 @@ PLACES = (
     "dataset",
     "partition",
     "model",
+    "loss",
     "cohort",
     "client",
     "rule",
@@ -201,6 +202,8 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
                     **written,
                 },
             }
+        case "loss":
+            return {**TINY, "model": {"kind": "logistic", "loss": written}}
         case "adapter":
             return {**TINY, "model": {"kind": "mlp", "hidden": [4], "adapter": written}}
         case "client":
