@@ -48,11 +48,12 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
         targets are classes.
     """
     section: Any = scenario.spec.model.loss
-    is_unclear = section is None and unclear_targets(scenario.spec.data, federation)
+    unclear = ""
     if section is None:
+        unclear = unclear_targets(scenario.spec.data, federation)
         section = LOSSES.validate("cross_entropy" if federation.classes else "squared")
     loss = _made(HashableSection(section))
-    fault = is_unclear or _misfit(section.kind, loss, federation)
+    fault = unclear or _misfit(section.kind, loss, federation)
     if fault:
         raise scenario.error(WHERE, fault)
 
@@ -103,7 +104,7 @@ def _misfit(kind: str, loss: Loss, f: Federation) -> str:
 
 
 def _shape_of_classes(y: np.ndarray) -> str:
-    """What numbers look like that may be meant as classes, after a comma."""
+    """What numbers look like that may be meant as classes, behind "numbers"; else nothing."""
     if is_one_hot(y):
         return " in one-hot rows (y.argmax(1) makes classes of them)"
     if are_whole(y):

@@ -21,6 +21,7 @@ from fedsim.scenario.shorthand import split_at_commas
 TITLES = {
     "rounds": ("rounds", "{} round{s}"),
     "model": ("model", "model {}"),
+    "model.loss": ("loss", "loss {}"),
     "data": ("data", "{}"),
     "data.clients": ("clients", "{} client{s}"),
     "data.partition": ("partition", "{}"),

@@ -53,6 +53,7 @@ PLACES = (
     "dataset",
     "partition",
     "model",
+    "loss",
     "cohort",
     "client",
     "rule",
@@ -198,6 +199,8 @@ def _placed(family: str, written: dict[str, Any]) -> dict[str, Any]:
                     **written,
                 },
             }
+        case "loss":
+            return {**TINY, "model": {"kind": "logistic", "loss": written}}
         case "adapter":
             return {**TINY, "model": {"kind": "mlp", "hidden": [4], "adapter": written}}
         case "client":

@@ -54,7 +54,7 @@ def test_keys_and_lists_replace_those_of_the_base(folder):
     )
     resolved = scenario.resolved()
     assert resolved["name"] == "child" and resolved["rounds"] == 2 and "extends" not in resolved
-    partition = {"kind": "dirichlet", "alpha": 0.1, "min_samples": 5}
+    partition = {"kind": "dirichlet", "alpha": 0.1, "min_samples": 5, "bins": None}
     assert resolved["data"]["partition"] == partition and resolved["data"]["clients"] == 10
     assert resolved["model"] == {"kind": "mlp", "loss": None, "hidden": [8]}
     client = resolved["client"]

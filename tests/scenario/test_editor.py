@@ -198,7 +198,7 @@ def test_an_unknown_kind_is_answered_with_all_kinds(editor):
         ("data:\n  kind: digits\n  partition: |", ["iid", "dirichlet"], ["digits"]),
         (
             "data: {kind: digits, partition: {kind: dirichlet, m|}}",
-            ["alpha", "min_samples"],
+            ["alpha", "min_samples", "bins"],
             ["clients", "sigma"],
         ),
         (START + "server: [{kind: |}]", ["krum", "clip", "adam", "nnm"], ["sign_flip", "fedprox"]),

@@ -419,6 +419,7 @@ def test_calls_may_replace_mappings_wherever_links_are_given():
         "kind": "dirichlet",
         "alpha": 0.2,
         "min_samples": 3,
+        "bins": None,
     }
 
 

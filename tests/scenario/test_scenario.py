@@ -44,6 +44,7 @@ def test_only_name_and_data_are_required_and_defaults_are_filled_in():
         "shuffle": True,
         "drop_last": False,
         "lr_per": "round",
+        "clip": None,
         "optimizer_state": "reset",
         "optimizer": {"kind": "sgd", "momentum": None, "nesterov": False, "weight_decay": 0.0},
     }
