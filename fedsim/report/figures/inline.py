@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D, Transform
 
-from fedsim.report.figures.drawing import COLOURS, GREY, PALE, STYLE
+from fedsim.report.figures.drawing import COLOURS, GREY, GREYS, PALE, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -48,6 +48,7 @@ VARIABLES = {
     PALE.lower(): "faint",
     STYLE["grid.color"].lower(): "rule",
     "#ffffff": "paper",
+    **{colour.lower(): f"grey{index}" for index, colour in enumerate(GREYS)},
     **{colour.lower(): f"s{rank}" for rank, colour in enumerate(COLOURS)},
 }
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
