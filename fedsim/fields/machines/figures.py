@@ -35,7 +35,8 @@ MIN_PANEL = 0.3  # inches of a panel
 MAX_PANEL = 2.4
 ABOVE = 0.32  # inches between panels, for their titles
 FRAME = 1.6  # inches of title, small print, axis and legend, about
-PHASES: dict[str, str] = dict(zip(("down", "train", "up"), GREYS, strict=True))  # colours are for methods
+# Colours are for methods.
+PHASES: dict[str, str] = dict(zip(("down", "train", "up"), GREYS, strict=True))
 MARKS = {  # of clients whose messages do not count: colour and marker
     "late": (COLOURS[1], "|"),
     "over-selected": (COLOURS[3], "|"),
