@@ -9,21 +9,15 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context
+from fedsim.report.figures.drawing import style
+from fedsim.report.figures.marks import colour_of
+from fedsim.report.figures.on_page import Lower, lower_axis, page_axes, upright_ticks
 from fedsim.report.page.added import Section
 from fedsim.report.page.render import fragment
-from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.sources import Source, tables_of
-from fedsim.report.page.svg import element, level_grid
-from fedsim.report.pictures.looks import colour_class
 from fedsim.report.series import by_variant
 
-WIDTH = 560
-HIGH = 180
-LEFT = 46
-RIGHT = 14
-TOP = 8
-BOTTOM = 40
-FOOT = HIGH - BOTTOM  # where the bars stand
+SIZE = (560, 190)  # pixels of a picture
 BARS = 50  # at most; a bar may stand for several ages
 
 
@@ -32,14 +26,14 @@ class Histogram(NamedTuple):
 
     Attributes:
       title: method and variation.
-      colour: class of the method's colour.
+      rank: of the method, which decides its colour.
       shares: of the messages, by bar.
       mean: age.
       wide: how many ages a bar stands for.
     """
 
     title: str
-    colour: str
+    rank: int
     shares: np.ndarray
     mean: float
     wide: int
@@ -63,7 +57,7 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
     """
     if table is None:
         return []
-    counts = []  # title, class of the colour, and messages by age
+    counts = []  # title, rank, and messages by age
     for variant, rows in by_variant(table).items():
         present = set(rows["method"])
         for method in context.order:
@@ -71,7 +65,7 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
                 continue
             title = ", ".join(filter(None, (method, context.words(variant))))
             messages = rows[rows["method"] == method].groupby("age")["messages"].sum()
-            counts.append((title, colour_class(context.rank_of(method)), messages))
+            counts.append((title, context.rank_of(method), messages))
 
     oldest = 0
     for _, _, messages in counts:
@@ -79,8 +73,8 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
     wide = -(-(oldest + 1) // BARS)
     drawn = []
     largest = 0.0  # share of all bars
-    for title, colour, messages in counts:
-        histogram = _histogram(title, colour, messages, wide, oldest)
+    for title, rank, messages in counts:
+        histogram = _histogram(title, rank, messages, wide, oldest)
         drawn.append(histogram)
         largest = max(largest, float(histogram.shares.max()))
 
@@ -91,12 +85,12 @@ def histograms(table: pd.DataFrame | None, context: Context) -> list[dict[str, A
     return shown
 
 
-def _histogram(title: str, colour: str, messages: pd.Series, wide: int, oldest: int) -> Histogram:
+def _histogram(title: str, rank: int, messages: pd.Series, wide: int, oldest: int) -> Histogram:
     """Bars of one method.
 
     Args:
       title: method and variation.
-      colour: class of the method's colour.
+      rank: of the method.
       messages: how many there are of every age.
       wide: how many ages a bar stands for.
       oldest: the largest age of all methods.
@@ -107,56 +101,29 @@ def _histogram(title: str, colour: str, messages: pd.Series, wide: int, oldest: 
     bars = np.zeros(oldest // wide + 1)
     np.add.at(bars, ages // wide, counts)
     mean = float(ages.astype(float) @ counts / total)
-    return Histogram(title, colour, bars / total, mean, wide)
+    return Histogram(title, rank, bars / total, mean, wide)
 
 
 def _picture(histogram: Histogram, largest: float) -> Markup:
     """The bars; the upright axis goes a little above the largest share of all histograms."""
+    from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
+
     wide = histogram.wide
-    x = Axis(0.0, float(len(histogram.shares) * wide), LEFT, WIDTH - RIGHT)
-    y = Axis(0.0, 1.05 * largest or 1.0, FOOT, TOP)
-    elements = [_axes(x, y, wide)]
-    for index, share in enumerate(histogram.shares.tolist()):
-        elements.append(_bar(index * wide, share, histogram, x, y))
-    return element(
-        "svg",
-        *elements,
-        viewBox=f"0 0 {WIDTH} {HIGH}",
-        role="img",
-        aria_label=f"{histogram.title}: share of the messages by age",
-    )
-
-
-def _axes(x: Axis, y: Axis, wide: int) -> Markup:
-    """Both axes with their ticks, and the name of the lower one."""
-    elements = level_grid(y, y.ticks(4), LEFT, WIDTH - RIGHT)
-    middle_of_bar = 0.5 if wide == 1 else 0.0
-    inside = [tick for tick in x.ticks() if tick < x.high]
-    for age in sorted(set(map(round, inside))):
-        middle = x.at(age + middle_of_bar)
-        elements.append(element("text", short(age), x=middle, y=FOOT + 16, text_anchor="middle"))
-    label = "steps of the server since it sent the model"
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    elements.append(element("text", label, x=middle, y=HIGH - 6, text_anchor="middle"))
-    return element("g", *elements, class_="axes")
-
-
-def _bar(age: int, share: float, histogram: Histogram, x: Axis, y: Axis) -> Markup:
-    """The messages of an age, or of several ages from that one on."""
-    wide = histogram.wide
-    ages = f"{age}"
-    if wide > 1:
-        ages += f" to {age + wide - 1}"
-    begin = x.at(age)
-    end = x.at(age + wide)
-    top = y.at(share)
-    bar = element(
-        "rect",
-        class_="share",
-        x=begin + 0.5,
-        y=top,
-        width=max(end - begin - 1, 0.5),
-        height=FOOT - top,
-    )
-    title = element("title", f"{ages}: {share:.2%} of the messages")
-    return element("g", title, bar, class_=histogram.colour)
+    begins = wide * np.arange(len(histogram.shares))
+    align = "center" if wide == 1 else "edge"
+    look = {"color": colour_of(histogram.rank), "lw": 0, "align": align}
+    with style(PAGE_STYLE):
+        axes = page_axes(SIZE)
+        bars = axes.bar(begins, histogram.shares, width=0.96 * wide, **look)
+        for begin, share, bar in zip(begins.tolist(), histogram.shares, bars, strict=True):
+            ages = f"{begin}"
+            if wide > 1:
+                ages += f" to {begin + wide - 1}"
+            tag(bar, "share", title=f"{ages}: {share:.2%} of the messages")
+        begin, last = (-0.5, begins[-1] + 0.5) if wide == 1 else (0.0, begins[-1] + wide)
+        label = "steps of the server since it sent the model"
+        lower_axis(axes, [begin, float(last)], Lower("age", label, whole=True))
+        upright_ticks(axes)
+        axes.set_ylim(0, 1.05 * largest or 1.0)
+        label = f"{histogram.title}: share of the messages by age"
+        return inline(axes.figure, label)  # pyright: ignore

@@ -1,6 +1,6 @@
 """Who went where when, on the page: a row per client, coloured by the model that it trained."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -9,20 +9,18 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context
+from fedsim.report.figures.drawing import literal, style
+from fedsim.report.figures.marks import colour_of
+from fedsim.report.figures.on_page import Lower, lower_axis, page_axes
 from fedsim.report.page.added import Section
 from fedsim.report.page.render import fragment
-from fedsim.report.page.scales import Axis, short
 from fedsim.report.page.sources import Source, tables_of
-from fedsim.report.page.svg import element
 from fedsim.report.pictures.looks import STRONG, colour_class
 from fedsim.report.series import by_variant
 
 WIDTH = 560
-LEFT = 60
-RIGHT = 14
-TOP = 8
-FOOT = 40  # below the rows
-ROW = 9  # units high
+AROUND = 56  # pixels above and below the rows
+ROW = 14  # pixels high
 MOST = 60  # clients that are drawn; of more, evenly spaced ones
 
 
@@ -70,20 +68,8 @@ def _drawn(title: str, table: pd.DataFrame, last: int) -> dict[str, Any]:
 
     clients = sorted(by_client, key=place)
     chosen = np.unique(np.linspace(0, len(clients) - 1, min(len(clients), MOST)).astype(int))
-    x = Axis(1.0, float(last + 1), LEFT, WIDTH - RIGHT)
-    elements = []
-    for row, index in enumerate(chosen.tolist()):
-        client = clients[index]
-        elements.append(_row(client, by_client[client], last, x, TOP + ROW * row))
-    bottom = TOP + ROW * len(chosen)
-    picture = element(
-        "svg",
-        _axis(x, bottom),
-        *elements,
-        viewBox=f"0 0 {WIDTH} {bottom + FOOT}",
-        role="img",
-        aria_label=f"{title}: the model of every client by round",
-    )
+    shown = {clients[index]: by_client[clients[index]] for index in chosen.tolist()}
+    picture = _picture(title, shown, last)
     numbers = sorted(set(table["cluster"].astype(int)))
     keys = []
     for number in numbers:
@@ -92,36 +78,28 @@ def _drawn(title: str, table: pd.DataFrame, last: int) -> dict[str, Any]:
     return {"picture": picture, "keys": keys, "hidden": len(clients) - len(chosen)}
 
 
-def _axis(x: Axis, bottom: float) -> Markup:
-    """The numbers of rounds below the rows."""
-    elements = []
-    inside = [tick for tick in x.ticks() if x.low <= tick < x.high]
-    for tick in sorted(set(map(round, inside))):
-        elements.append(
-            element("text", short(tick), x=x.at(tick), y=bottom + 16, text_anchor="middle")
-        )
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    elements.append(element("text", "round", x=middle, y=bottom + 34, text_anchor="middle"))
-    return element("g", *elements, class_="axes")
+def _picture(title: str, by_client: Mapping[Any, pd.DataFrame], last: int) -> Markup:
+    """A row per client: its stretches, each from the round of a change to the next one.
 
+    Args:
+      title: of the picture.
+      by_client: the rows of `clusters.csv` of every client.
+      last: the last round.
+    """
+    from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
 
-def _row(client: Any, rows: pd.DataFrame, last: int, x: Axis, top: float) -> Markup:
-    """A client's stretches, each from the round of a change to the next one."""
-    begins = rows["round"].astype(int).tolist()
-    numbers = rows["cluster"].astype(int).tolist()
-    ends = [*begins[1:], last + 1]
-    elements = [
-        element("text", str(client), x=LEFT - 6, y=top + ROW - 1, text_anchor="end", font_size=9)
-    ]
-    for begin, end, number in zip(begins, ends, numbers, strict=True):
-        bar = element(
-            "rect",
-            class_="share",
-            x=x.at(begin),
-            y=top,
-            width=max(x.at(end) - x.at(begin), 0.5),
-            height=ROW - 2,
-        )
-        title = element("title", f"client {client}: model {number} from round {begin} on")
-        elements.append(element("g", title, bar, class_=colour_class(number)))
-    return element("g", *elements)
+    with style(PAGE_STYLE):
+        axes = page_axes((WIDTH, ROW * len(by_client) + AROUND))
+        for row, (client, rows) in enumerate(by_client.items()):
+            begins = rows["round"].astype(int).tolist()
+            numbers = rows["cluster"].astype(int).tolist()
+            ends = [*begins[1:], last + 1]
+            for begin, end, number in zip(begins, ends, numbers, strict=True):
+                look = {"left": begin, "height": 0.8, "color": colour_of(number), "lw": 0}
+                (bar,) = axes.barh(row, end - begin, **look)
+                tag(bar, "share", title=f"client {client}: model {number} from round {begin} on")
+        lower_axis(axes, [1.0, float(last + 1)], Lower("round", "round", whole=True))
+        axes.set_ylim(len(by_client) - 0.5, -0.5)
+        axes.set_yticks(range(len(by_client)), [literal(client, 7) for client in by_client])
+        axes.grid(False)
+        return inline(axes.figure, f"{title}: the model of every client by round")  # pyright: ignore

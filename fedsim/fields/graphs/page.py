@@ -11,12 +11,13 @@ from fedsim.errors import ScenarioError
 from fedsim.fields.graphs.section import first_graph
 from fedsim.fields.graphs.setting import topology_call
 from fedsim.fields.graphs.topology import MixingMatrix, gap_of
+from fedsim.report.figures.drawing import COLOURS, GREY, style
+from fedsim.report.figures.on_page import page_axes
 from fedsim.report.page.added import Map
-from fedsim.report.page.svg import element
 
 SIZE = 360  # units of the picture's sides
 RADIUS = 150.0
-LARGEST_DOT = 6.0
+LARGEST_DOT = 12.0  # pixels across
 MAX_NODES = 200  # that are drawn
 MAX_EDGES = 2000
 
@@ -67,28 +68,22 @@ def _caption(topology: Mapping[str, Any], matrix: MixingMatrix, edges: np.ndarra
 
 def _picture(matrix: MixingMatrix, edges: np.ndarray) -> Markup:
     """The nodes on a circle in the order of ids, the first one at the top."""
+    from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
+
     angle = 2 * np.pi * np.arange(matrix.nodes) / matrix.nodes
-    x = SIZE / 2 + RADIUS * np.sin(angle)
-    y = SIZE / 2 - RADIUS * np.cos(angle)
-    lines = []
-    for a, b in edges.tolist():
-        lines.append(
-            element("line", x1=float(x[a]), y1=float(y[a]), x2=float(x[b]), y2=float(y[b]))
-        )
-    radius = max(min(LARGEST_DOT, 2.5 * RADIUS / matrix.nodes), 1.5)
-    dots = []
-    for node in range(matrix.nodes):
-        title = element("title", f"node {node}")
-        dot = element("circle", cx=float(x[node]), cy=float(y[node]), r=radius)
-        dots.append(element("g", title, dot))
-    label = f"The graph: {matrix.nodes} nodes on a circle and the edges between them"
-    return element(
-        "svg",
-        element("g", *lines, stroke="currentColor", opacity=0.3),
-        element("g", *dots, class_="h6"),
-        width=SIZE,
-        height=SIZE,
-        viewBox=f"0 0 {SIZE} {SIZE}",
-        role="img",
-        aria_label=label,
-    )
+    x = np.sin(angle)
+    y = np.cos(angle)
+    apart = np.full(len(edges), np.nan)  # between two edges
+    lines = [np.column_stack([at[edges], apart]).ravel() for at in (x, y)]
+    size = max(min(LARGEST_DOT, 5 * RADIUS / matrix.nodes), 3.0)
+    with style(PAGE_STYLE):
+        axes = page_axes((SIZE, SIZE), bottom=14, left=14)
+        axes.set_axis_off()
+        axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
+        axes.plot(*lines, color=GREY, alpha=0.4, lw=1)
+        for node in range(matrix.nodes):
+            (dot,) = axes.plot(x[node], y[node], "o", ms=size, mew=0, color=COLOURS[0])
+            tag(dot, "node", title=f"node {node}")
+        label = f"The graph: {matrix.nodes} nodes on a circle and the edges between them"
+        look = {"width": str(SIZE), "height": str(SIZE)}
+        return inline(axes.figure, label, **look)  # pyright: ignore

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from fedsim.fields.machines.panels import LOST, WORDS, Bar, Panel, panels
 from fedsim.report.context import Context
@@ -11,6 +12,7 @@ from fedsim.report.figures.drawing import (
     COLOURS,
     FOOT,
     GREY,
+    GREYS,
     HIGH,
     PALE,
     SMALL,
@@ -19,17 +21,22 @@ from fedsim.report.figures.drawing import (
     style,
 )
 from fedsim.report.figures.marks import LEGEND_LINE
+from fedsim.report.figures.on_page import Lower, lower_axis, page_axes
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROW = 0.075  # inches of a row
+PAGE_ROW = 9  # pixels of a row on the page, at most
+PAGE_HIGH = 360  # pixels of all rows
 MIN_PANEL = 0.3  # inches of a panel
 MAX_PANEL = 2.4
 ABOVE = 0.32  # inches between panels, for their titles
 FRAME = 1.6  # inches of title, small print, axis and legend, about
-PHASES = {"down": "#CFCFCF", "train": "#8F8F8F", "up": "#3A3A3A"}  # colours are for methods
+# Colours are for methods.
+PHASES: dict[str, str] = dict(zip(("down", "train", "up"), GREYS, strict=True))
 MARKS = {  # of clients whose messages do not count: colour and marker
     "late": (COLOURS[1], "|"),
     "over-selected": (COLOURS[3], "|"),
@@ -90,7 +97,9 @@ def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
     with style():
         figure, all_axes = sheet(title, note, heights, foot, left=0.2, gap=ABOVE)
         for axes, panel in zip(all_axes, page, strict=True):
-            _draw(axes, panel, longest)
+            draw(axes, panel, longest)
+            names = literal(", ".join(panel.names), 34)
+            axes.set_title(f"{names}: {panel.about}", fontsize=SMALL, loc="left", pad=2.5)
         for axes in all_axes[:-1]:
             axes.tick_params(labelbottom=False)
         all_axes[-1].set_xlabel("virtual seconds")
@@ -101,10 +110,9 @@ def _figure(page: Sequence[Panel], longest: float, title: str) -> "Figure":
         return figure
 
 
-def _draw(axes: "Axes", panel: Panel, longest: float) -> None:
-    """Draw a panel; time goes from 0 to the end of the longest one."""
-    for bar in panel.bars:
-        _draw_bar(axes, bar)
+def draw(axes: "Axes", panel: Panel, longest: float) -> list[list["Artist"]]:
+    """Draw a panel -> what each bar consists of; time goes from 0 to the end of the longest one."""
+    artists = [_draw_bar(axes, bar) for bar in panel.bars]
     look = {"lw": 0.6, "color": GREY, "zorder": 3, "ls": "--"}
     if panel.flights:
         look |= {"zorder": 1, "ls": "-"}
@@ -115,20 +123,44 @@ def _draw(axes: "Axes", panel: Panel, longest: float) -> None:
     axes.set_ylim(panel.rows - 0.4, -0.6)
     axes.set_yticks([])
     axes.grid(axis="y", visible=False)
-    names = literal(", ".join(panel.names), 34)
-    axes.set_title(f"{names}: {panel.about}", fontsize=SMALL, loc="left", pad=2.5)
+    return artists
 
 
-def _draw_bar(axes: "Axes", bar: Bar) -> None:
+def _draw_bar(axes: "Axes", bar: Bar) -> list["Artist"]:
     """Draw the phases of a client's work, pale and with a mark where its message does not count."""
+    artists: list[Artist] = []
     alpha = 0.35 if bar.outcome in LOST else 1.0
     for phase, begin, end in bar.phases:
         look = {"color": PHASES[phase], "alpha": alpha, "lw": 0}
-        axes.barh(bar.row, end - begin, height=0.78, left=begin, **look)
+        artists += axes.barh(bar.row, end - begin, height=0.78, left=begin, **look)
     if bar.outcome in MARKS:
         colour, marker = MARKS[bar.outcome]
         look = {"color": colour, "ms": 4, "mew": 1.2, "zorder": 4, "clip_on": False}
-        axes.plot(bar.end, bar.row, marker, **look)
+        artists += axes.plot(bar.end, bar.row, marker, **look)
+    return artists
+
+
+def panel_on_page(panel: Panel, longest: float) -> Markup:
+    """A panel for the page, with what became of every client for the pointer.
+
+    Args:
+      panel: what is drawn.
+      longest: the end of the longest panel, in seconds.
+    """
+    from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
+
+    with style(PAGE_STYLE):
+        high = min(PAGE_ROW * panel.rows, PAGE_HIGH)
+        axes = page_axes((560, round(high) + 56), left=8)
+        for bar, artists in zip(panel.bars, draw(axes, panel, longest), strict=True):
+            for artist in artists:
+                lost = " lost" if bar.outcome in LOST else ""
+                title = f"client {bar.client}: {bar.outcome}, {bar.end:.3g} s"
+                tag(artist, f"client{lost}", title=title)
+        lower_axis(axes, [0.0, longest], Lower("seconds", "virtual seconds"))
+        axes.grid(axis="x", visible=True)
+        label = f"{', '.join(panel.names)}: what clients do when; {panel.about}"
+        return inline(axes.figure, label)  # pyright: ignore
 
 
 def _legend(figure: "Figure", outcomes: set[str]) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GREY = "#555555"
 PALE = "#B8B8B8"
+GREYS = ("#CFCFCF", "#8F8F8F", "#3A3A3A")  # of areas that are no method's
 
 WIDE = 3.5  # inches: a column of a paper
 HIGH = 8.8  # inches that fit a page with its caption

@@ -14,13 +14,14 @@ from matplotlib.colors import to_hex
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D, Transform
 
-from fedsim.report.figures.drawing import COLOURS, GREY, PALE, STYLE
+from fedsim.report.figures.drawing import COLOURS, GREY, GREYS, PALE, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 DOTS = 72  # to the inch: a point of a figure is a pixel of the page
+BETWEEN = "\0"  # the parts of a tag
 LETTERS = 12.0  # pixels: height of letters
 
 # of figures on a page, on top of `drawing.STYLE`
@@ -48,6 +49,7 @@ VARIABLES = {
     PALE.lower(): "faint",
     STYLE["grid.color"].lower(): "rule",
     "#ffffff": "paper",
+    **{colour.lower(): f"grey{index}" for index, colour in enumerate(GREYS)},
     **{colour.lower(): f"s{rank}" for rank, colour in enumerate(COLOURS)},
 }
 ANCHORS = {"left": "start", "center": "middle", "right": "end"}
@@ -64,7 +66,7 @@ def tag(artist: "Artist", classes: str, name: str = "", title: str = "") -> None
       name: of the method.
       title: what it is, with its numbers.
     """
-    artist.set_gid("\n".join((classes, name, title)))
+    artist.set_gid(BETWEEN.join((classes, name, title)))
 
 
 def inline(figure: "Figure", label: str, **attributes: str) -> Markup:
@@ -93,7 +95,7 @@ def without_style_sheet(picture: Markup) -> Markup:
     """A picture of `inline` with colours of its own, and for text those of what it stands in."""
     colours = {name: colour for colour, name in VARIABLES.items()}
     colours |= {"s4": "currentColor", "soft": "currentColor", "rule": "#8884", "paper": "none"}
-    text = re.sub(r"var\(--(\w+)\)", lambda match: colours[match[1]], str(picture))
+    text = re.sub(r"var\(--(\w+)\)", lambda match: colours.get(match[1], match[0]), str(picture))
     look = 'xmlns="http://www.w3.org/2000/svg" fill="currentColor" font-size="11"'
     return Markup(text.replace("<svg ", f"<svg {look} ", 1))
 
@@ -127,7 +129,7 @@ class PageRenderer(RendererBase):
         if gid is None:
             self._closing.append("")
             return
-        classes, name, title = gid.split("\n")
+        classes, name, title = gid.split(BETWEEN)
         named = f' data-name="{escape(name)}"' if name else ""
         self.parts.append(f'<g class="{classes}"{named}>')
         if title:

@@ -1,13 +1,14 @@
 "use strict";
 (() => {
   const NEAR = 8;  // methods that the hint lists, at most
-  const LEFT = 54, RIGHT = 14, TOP = 14, BOTTOM = 42;  // pixels beside axes, as in on_page.py
+  const LEFT = 54, RIGHT = 14;  // pixels beside the axes, as in on_page.py
   const all = (selector, from = document) => Array.from(from.querySelectorAll(selector));
-  const opening = document.querySelector('[data-axis][aria-pressed="true"]');
-  const state = { axis: opening?.dataset.axis, off: new Set() };
   const charts = all(".chart").map((figure) => {
     return { figure, ...JSON.parse(figure.dataset.numbers) };
   });
+  const axisButtons = all("[data-axis]");
+  const opening = axisButtons.find((button) => button.getAttribute("aria-pressed") === "true");
+  const state = { axis: opening?.dataset.axis, off: new Set() };
   document.documentElement.classList.add("js");
 
   const short = (value) => {
@@ -21,89 +22,70 @@
 
   // ---------------------------------------------------------------- numbers beside the pointer
 
-  const create = (name, attributes) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    return element;
-  };
-
-  // The number along the lower axis at a share of its length, and back.
-  const numberAt = ([low, high, log], share) => {
-    return log ? low * (high / low) ** share : low + share * (high - low);
-  };
+  // Where a number lies on the lower axis: from 0 at its beginning to 1 at its end.
   const shareOf = ([low, high, log], value) => {
     return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
   };
 
-  // The point of the first curve that is nearest to the pointer, and every method's number there,
-  // in the order of the lines from the top.
-  const numbersAt = ({ spans, axes, curves }, key, share) => {
-    const wanted = numberAt(spans[key], share);
+  // Every method's number nearest to a place on the axis, in the order of the lines from the top.
+  const numbersAt = ({ spans, axes, curves }, key, place) => {
     const rows = [];
     for (const { name, look, x, y } of curves) {
-      const positions = axes[x][key];
-      if (!positions.length || state.off.has(name)) continue;
-      let nearest = 0;
-      positions.forEach((value, index) => {
-        if (Math.abs(value - wanted) < Math.abs(positions[nearest] - wanted)) nearest = index;
-      });
-      rows.push({ name, look, at: positions[nearest], y: y[nearest] });
+      const distances = axes[x][key].map((at) => Math.abs(shareOf(spans[key], at) - place));
+      if (!distances.length || state.off.has(name)) continue;
+      const nearest = distances.indexOf(Math.min(...distances));
+      rows.push({ name, look, at: axes[x][key][nearest], y: y[nearest] });
     }
     return rows.sort((one, other) => other.y - one.y);
   };
 
+  // Methods may have their points at different places, as over seconds: each says its own.
   const fill = (hint, rows, title) => {
-    const at = document.createElement("b");
-    at.textContent = title;
-    hint.replaceChildren(at);
-    for (const { name, look, y } of rows) {
+    const together = rows.every(({ at }) => at === rows[0].at);
+    const head = document.createElement("b");
+    head.textContent = together ? `${title}: ${short(rows[0].at)}` : title;
+    hint.replaceChildren(head);
+    for (const { name, look, at, y } of rows) {
       const row = document.createElement("span");
       const swatch = document.createElement("i");
       const number = document.createElement("b");
       row.className = look;
       swatch.className = "swatch";
-      number.textContent = brief(y);
+      number.textContent = together ? brief(y) : `${brief(y)} at ${short(at)}`;
       row.append(swatch, name, number);
       hint.append(row);
     }
   };
 
-  // Of many methods those around the pointer's height.
-  const around = (rows, share) => {
-    const first = Math.round(share * rows.length - NEAR / 2);
-    const begin = Math.max(Math.min(first, rows.length - NEAR), 0);
-    return rows.slice(begin, begin + NEAR);
-  };
-
   for (const chart of charts) {
-    const { figure, spans } = chart;
-    const hint = figure.querySelector(".hint");
-    for (const svg of all("svg", figure)) {
-      const { width, height } = svg.viewBox.baseVal;
-      const wide = width - LEFT - RIGHT;
-      const key = svg.dataset.along;
-      const cursor = create("line", { class: "cursor", y1: TOP, y2: height - BOTTOM });
-      svg.addEventListener("pointermove", (event) => {
-        const box = svg.getBoundingClientRect();
-        const place = (event.clientX - box.left) / box.width * width;
-        const share = Math.min(Math.max((place - LEFT) / wide, 0), 1);
-        const rows = numbersAt(chart, key, share);
-        if (!rows.length) return;
-        const at = LEFT + shareOf(spans[key], rows[0].at) * wide;
-        cursor.setAttribute("x1", at);
-        cursor.setAttribute("x2", at);
-        svg.append(cursor);
-        const title = `${spans[key][3]}: ${short(rows[0].at)}`;
-        fill(hint, around(rows, (event.clientY - box.top) / box.height), title);
-        hint.hidden = false;
-        const left = at / width * box.width;
-        hint.style.left = `${left > box.width / 2 ? left - hint.offsetWidth - 12 : left + 12}px`;
-      });
-      svg.addEventListener("pointerleave", () => {
-        hint.hidden = true;
-        cursor.remove();
-      });
-    }
+    const hint = chart.figure.querySelector(".hint");
+    const cursor = document.createElement("i");
+    cursor.className = "cursor";
+    cursor.hidden = true;
+    chart.figure.append(cursor);
+    chart.figure.addEventListener("pointermove", ({ target, clientX, clientY }) => {
+      const svg = target.closest(".chart > svg");
+      const box = svg?.getBoundingClientRect();
+      const unit = svg ? box.width / svg.viewBox.baseVal.width : 0;
+      const begin = LEFT * unit;
+      const wide = svg ? box.width - begin - RIGHT * unit : 1;
+      const place = svg ? (clientX - box.left - begin) / wide : -1;
+      const key = svg?.dataset.along;
+      const rows = place >= 0 && place <= 1 ? numbersAt(chart, key, place) : [];
+      cursor.hidden = hint.hidden = !rows.length;
+      if (!rows.length) return;
+
+      // of many methods those around the pointer's height
+      const middle = Math.round((clientY - box.top) / box.height * rows.length - NEAR / 2);
+      const first = Math.max(Math.min(middle, rows.length - NEAR), 0);
+      fill(hint, rows.slice(first, first + NEAR), chart.spans[key][3]);
+      const together = rows.every(({ at }) => at === rows[0].at);
+      const left = begin + wide * (together ? shareOf(chart.spans[key], rows[0].at) : place);
+      const top = box.top - chart.figure.getBoundingClientRect().top;
+      Object.assign(cursor.style, { left: `${left}px`, top: `${top}px`, height: `${box.height}px` });
+      hint.style.left = `${left > box.width / 2 ? left - hint.offsetWidth - 12 : left + 12}px`;
+    });
+    chart.figure.addEventListener("pointerleave", () => { cursor.hidden = hint.hidden = true; });
   }
 
   // ---------------------------------------------------------------- buttons
@@ -137,13 +119,13 @@
     line.textContent = names.size ? `Not on this axis: ${[...names].join(", ")}.` : "";
   };
 
-  const axisButtons = all("[data-axis]");
   for (const button of axisButtons) {
     button.addEventListener("click", () => {
       state.axis = button.dataset.axis;
       for (const other of axisButtons) other.setAttribute("aria-pressed", other === button);
       for (const { figure } of charts.filter((chart) => chart.spans[state.axis])) {
-        for (const svg of all("svg", figure)) svg.toggleAttribute("hidden", svg.dataset.along !== state.axis);
+        const others = (svg) => svg.dataset.along !== state.axis;
+        for (const svg of all("svg", figure)) svg.toggleAttribute("hidden", others(svg));
       }
       describeAxis();
     });
@@ -164,8 +146,7 @@
       else link.removeAttribute("aria-current");
     }
   };
-  const onScroll = () => requestAnimationFrame(followScrolling);
-  addEventListener("scroll", onScroll, { passive: true });
+  addEventListener("scroll", () => requestAnimationFrame(followScrolling), { passive: true });
   followScrolling();
 
   // ---------------------------------------------------------------- print

@@ -1,7 +1,4 @@
-"""Axes of the page's pictures: where numbers lie, and which ticks there are.
-
-The script of the page (`page.js`) computes axes and ticks in the same way.
-"""
+"""Axes of the page's strips: where numbers lie, and which ticks there are."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +7,6 @@ from typing import NamedTuple
 # An axis is logarithmic where its largest value is that many times the smallest.
 LOGARITHMIC = 100.0
 ROUNDING = 1e-9  # so that a tick at the very end of an axis is not lost to floating point
-
-# from which size on, unit, and letter of the unit
-UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
 
 
 class Axis(NamedTuple):
@@ -89,9 +83,7 @@ def _logarithmic_ticks(low: float, high: float, most: int) -> list[float]:
     return ticks
 
 
-def axis(
-    values: Sequence[float], begin: float, end: float, share: bool = False, exact: bool = False
-) -> Axis:
+def axis(values: Sequence[float], begin: float, end: float, share: bool = False) -> Axis:
     """An axis for finite values.
 
     Args:
@@ -99,11 +91,8 @@ def axis(
       begin: where it begins, in the picture's units.
       end: where it ends.
       share: the values are shares; the axis stays between 0 and 1.
-      exact: the axis begins at the first value and ends at the last, without a margin.
     """
     low, high = _range(values, share)
-    if exact:
-        return Axis(low, high, begin, end)
     if not share and low > 0 and high > LOGARITHMIC * low:
         return Axis(low / 1.2, high * 1.2, begin, end, log=True)
 
@@ -130,18 +119,3 @@ def _range(values: Sequence[float], share: bool) -> tuple[float, float]:
     # what is added to a large number must not be lost in it
     margin = max(0.5, abs(low) / 20)
     return low - margin, high + margin
-
-
-def short(value: float) -> str:
-    """A number as the label of a tick.
-
-    >>> short(0.2), short(1000000.0), short(1e-05), short(2500.0)
-    ('0.2', '1M', '1e-05', '2500')
-    """
-    for smallest, unit, letter in UNITS:
-        if abs(value) >= smallest:
-            scaled = value / unit
-            if scaled < 1e5:
-                return f"{scaled:g}{letter}"
-            return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
-    return f"{value:g}"

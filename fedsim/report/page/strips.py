@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup, escape
 
-from fedsim.report.page.scales import Axis, axis, short
+from fedsim.report.page.scales import Axis, axis
 from fedsim.report.page.svg import element
 from fedsim.report.pictures.cut import without_outlier
+from fedsim.report.pictures.short import short
 
 # of an axis, in percent of the strip
 BEGIN = 1.5

@@ -1,11 +1,8 @@
 """Elements of SVG as safe markup; numbers are rounded to a tenth of a unit."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup, escape
-
-from fedsim.report.page.scales import Axis, short
 
 SHAPES = {"circle", "line", "path", "rect"}  # elements without content
 
@@ -40,21 +37,3 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.1f}"
     return str(escape(value))
-
-
-def level_grid(y: Axis, ticks: Sequence[float], left: float, right: float) -> list[Markup]:
-    """A level line for every tick of an upright axis, and its label to the left of it.
-
-    Args:
-      y: the axis.
-      ticks: the numbers that have a line.
-      left: where the lines begin.
-      right: where they end.
-    """
-    elements = []
-    for tick in ticks:
-        height = y.at(tick)
-        line = element("line", x1=left, x2=right, y1=height, y2=height)
-        elements.append(element("g", line, class_="tick"))
-        elements.append(element("text", short(tick), x=left - 6, y=height + 4, text_anchor="end"))
-    return elements

@@ -1,6 +1,7 @@
 """What clients do and when: against plans and flights; its table, pictures and the page."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -236,8 +237,9 @@ def test_the_page_has_a_picture_for_every_panel(table):
         "fedbuff",
     ]
     wait, late, _ = (str(one["picture"]) for one in shown["panels"])
-    assert wait.count("<rect") == 18
-    assert late.count('class="work lost"') == 3
+    assert wait.count('fill="var(--grey') == 18
+    lost = re.findall(r'class="client lost"><title>(client \d+):', late)
+    assert len(set(lost)) == 3
     assert shown_of(None, NAMES) is None
 
 
