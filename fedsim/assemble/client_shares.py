@@ -59,8 +59,8 @@ def _shares(scenario: Scenario, federation: Federation, cohort: Cohort) -> Itera
         share = data.partition.share
         yield ShareOfClients(("data", "partition", "share"), share, N, count_of(share, N))
 
-    drawn_by_share = isinstance(data.test, TestClients) and isinstance(data.test.clients, float)
-    if drawn_by_share and federation.held_out.any():
+    share = data.test.clients if isinstance(data.test, TestClients) else None
+    if isinstance(share, float) and federation.held_out.any():
         drawn = int(federation.held_out.sum())
         trained = int((federation.sizes > 0).sum())
-        yield ShareOfClients(("data", "test", "clients"), data.test.clients, drawn + trained, drawn)
+        yield ShareOfClients(("data", "test", "clients"), share, drawn + trained, drawn)

@@ -43,4 +43,4 @@ def _clients(scenario: Scenario, given: Given) -> Sequence[str | int]:
     partitioned = partitioned_samples(scenario, given.data, np.dtype(scenario.spec.numerics.dtype))
     parts = partitioned.parts[scenario.spec.seeds[0]]
     present = np.flatnonzero(np.diff(parts.offsets)).tolist()
-    return present if parts.names is None else [parts.names[client] for client in present]
+    return [client if parts.names is None else parts.names[client] for client in present]

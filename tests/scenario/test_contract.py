@@ -154,7 +154,7 @@ def test_an_exception_in_a_hook_is_reported_with_file_and_line(family, kind):
 def test_an_unknown_need_of_a_method_is_named():
     with pytest.raises(
         ScenarioError,
-        match="demanding needs lables, and a method may need classes, features, labels, softmax, solo, or",
+        match="demanding needs lables, and a method may need classes, features, labels, softmax, ",
     ):
         fedsim.run({**BASE, "client": "demanding"})
 
