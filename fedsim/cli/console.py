@@ -41,7 +41,7 @@ def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
 
 
 # Columns that a narrow terminal does without, the first ones first.
-LESS_OF_RUNS = ("MB down", "MB up", "rounds")
+LESS_OF_RUNS = ("MB down", "MB up")
 LESS_OF_METHODS = ("better in", "sd", "runs", "p (Holm)", "95 %", "difference")
 
 # Value of a run that is compared -> in front of the metric's name in the title of its column.
@@ -69,7 +69,7 @@ def table(result: Result, out: Path) -> None:
             _megabytes(last["bytes_up"]),
             _megabytes(last["bytes_down"]),
         )
-    print_table(view, LESS_OF_RUNS)
+    print_table(view, [*LESS_OF_RUNS, scores[-1]])
     texts = [
         remark(summary),
         two_halves(metric_of(summary)),

@@ -88,10 +88,13 @@ def test_the_memory_of_a_large_stack_is_predicted(server, tmp_path):
 
 @pytest.mark.long
 def test_the_forecast_prints_sizes_and_the_first_loss(tmp_path):
-    done = CliRunner().invoke(cli, ["check", written(tmp_path), "--set", "server=[median]"])
+    words = ["check", written(tmp_path), "--set", "server=[median]"]
+    done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
-    for word in ("30 with", "6 a round", "1,510", "held together", "loss 2."):
+    for word in ("30 with", "6 a round", "1,510", "of local training", "loss 2."):
         assert word in done.output
+    assert "held together" not in done.output
+    assert "held together" in CliRunner().invoke(cli, [*words, "--verbose"]).output
 
 
 @pytest.mark.long
