@@ -23,13 +23,13 @@ def gap(law, name):
     return None
 
 
-@pytest.mark.quick(16)
+@pytest.mark.quick(24)
 @each_rule_at_length
 def test_order_of_clients_is_of_no_interest(name):
     assert (gap(laws.permutation, name) is not None) is TABLE[name].ordered
 
 
-@pytest.mark.quick(32)
+@pytest.mark.quick(96)
 @every_rule
 @pytest.mark.parametrize("law", [laws.translation, laws.scale])
 def test_translation_and_positive_scale(name, law):
@@ -41,7 +41,7 @@ def test_translation_and_positive_scale(name, law):
     assert (gap(law, name) is None) is bool(keeps)
 
 
-@pytest.mark.quick(16)
+@pytest.mark.quick(24)
 @every_rule
 def test_unanimous_clients_are_believed(name):
     assert (gap(laws.equal_rows, name) is None) is TABLE[name].unanimous
