@@ -83,4 +83,4 @@ def test_check_counts_the_runs_of_all_clients(tmp_path):
         " compare: {methods: [fedavg]}}"
     )
     checked = CliRunner().invoke(cli, ["check", str(file)])
-    assert checked.exit_code == 0 and "4 cells in order" in checked.output
+    assert checked.exit_code == 0 and "4 configurations in order" in checked.output

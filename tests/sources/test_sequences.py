@@ -118,7 +118,7 @@ def test_a_loss_of_rows_counts_for_each_token():
         (
             arrays(),
             {"model": {"kind": "linear", "loss": "squared"}},
-            "squared is for one label a sample",
+            "squared is for classes and targets that are numbers",
         ),
         (arrays(), {"client": {"kind": "fedlc"}}, "fedlc is for samples with one label each"),
         (
