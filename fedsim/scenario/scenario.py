@@ -16,6 +16,7 @@ UNWRITTEN = (
     ("compare", "budget", None),
     ("compare", "question", {}),
     ("compare", "ranges", False),
+    ("compare", "search", None),
     ("compare", "suite", None),
     ("client", "statistics", "averaged"),
     ("fleet", "without", []),
