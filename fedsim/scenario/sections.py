@@ -384,8 +384,8 @@ class Search(Section):
 
     @model_validator(mode="after")
     def _random_has_no_rungs(self):
-        if self.kind == "random" and self.rungs not in (None, 1):
-            raise ValueError("random has no rungs; write kind: halving, or leave rungs out")
+        if self.kind == "random" and (self.rungs is not None or self.eta != 2):
+            raise ValueError("random has no rungs; write kind: halving, or remove rungs and eta")
         return self
 
 
@@ -407,7 +407,7 @@ class Compare(Section):
     budget: Annotated[int, Ge(1), Le(10_000)] | None = None
     """Where something is tuned over a range: how many settings are tried of every method, whatever
     the number of its paths. They are drawn, from lists as well, the same for all methods."""
-    search: Search | None = None
+    search: Search = Search()
     """How settings are searched; by default all of them are played to the end."""
     ranges: bool = False
     """Whether methods are also tuned over the ranges that their files name (`fedsim explain

@@ -287,7 +287,7 @@ def _demand_no_search(scenario: Scenario) -> None:
     Raises:
       ScenarioError: if there is one.
     """
-    if scenario.spec.compare.search is not None:
+    if scenario.spec.compare.search.kind != "random":
         raise ScenarioError([Problem("", NO_SEARCH)], "compare.search")
 
 

@@ -63,12 +63,12 @@ def heats_of(cells: Sequence[Cell], search: Any) -> list[Heat]:
 
     Args:
       cells: the cells of its grid.
-      search: the section `compare.search`, or None.
+      search: the section `compare.search`.
 
     Raises:
       ScenarioError: for rungs that do not fit the rounds or the settings.
     """
-    if search is None or search.kind == "random":
+    if search.kind == "random":
         return []
     groups: dict[tuple[str, str], list[int]] = {}
     for number, cell in enumerate(cells):
@@ -225,7 +225,7 @@ def planned_rounds(cells: Sequence[Cell], search: Any) -> list[int]:
 
     Args:
       cells: the cells of the grid.
-      search: the section `compare.search`, or None.
+      search: the section `compare.search`.
     """
     rounds = {i: cell.scenario.spec.rounds for i, cell in enumerate(cells)}
     heats = heats_of(cells, search)
