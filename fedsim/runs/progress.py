@@ -62,6 +62,8 @@ class Count:
         self.runs_done = 0
         self.ended_rounds = 0
         self.rounds_done = {}
+        self.began = None
+        self.rounds_before = 0
         pairs = zip(seeds, self.cells.values(), strict=True)
         self.all_rounds = sum(count * max(rounds, 1) for count, rounds in pairs)
         self._show("compiling")

@@ -1,5 +1,6 @@
 """A search with rungs, played: of the settings that were compared, the best resume."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from fedsim.errors import CheckpointError
@@ -68,7 +69,7 @@ def rung_score(cell: Cell, run_files: RunFiles) -> RungScore:
     values = []
     for seed in spec.seeds:
         value = _value_at(cell, seed, column, run_files)
-        if value is not None and value == value:  # not NaN
+        if value is not None and not math.isnan(value):
             values.append(sign * value)
     lost = len(spec.seeds) - len(values)
     return RungScore(lost, sum(values) / len(values) if values else 0.0)

@@ -82,6 +82,19 @@ def test_an_interrupted_search_resumes_and_a_finished_one_is_only_read(halved, t
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
+def test_random_search_is_a_search_with_one_rung(tmp_path):
+    searched(tmp_path / "random", edits=())
+    searched(tmp_path / "one", edits=["compare.search={kind: halving, rungs: 1}"])
+    assert bits(tmp_path / "one") == bits(tmp_path / "random")
+
+
+@pytest.mark.long
+def test_other_processes_search_as_well(halved, tmp_path):
+    tuning = searched(tmp_path / "run", jobs=2).tuning  # other bits: they compile thoroughly
+    assert tuning["rung"].equals(halved[1].tuning["rung"])
+    assert tuning["chosen"].equals(halved[1].tuning["chosen"])
+
+
 def test_a_search_that_ends_runs_earlier_than_they_are_is_refused(halved, tmp_path):
     shutil.copytree(halved[0], tmp_path / "run")
     searched(tmp_path / "run", edits=(), resume=True)  # all are played to the end
