@@ -52,6 +52,7 @@ class Experiment(NamedTuple):
     model: Model  # with its adapter
     memory_bytes: dict[str, int]  # bytes by purpose that a run adds to what the process holds
     of_fields: Mapping[str, Any] = {}  # what fields planned, by name
+    until: int | None = None  # runs end after this round of the scenario's; None: after the last
 
     def run(self, seed: int, folder: Path | None = None) -> Run:
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
@@ -72,7 +73,7 @@ class Experiment(NamedTuple):
             and self.plans[seed].network is None,
         )
         options = RunOptions(
-            rounds=spec.rounds,
+            rounds=spec.rounds if self.until is None else self.until,
             every=spec.evaluate.every,
             folder=folder,
             resident_bytes=int(spec.checkpoint.resident_mb * 1e6),

@@ -139,7 +139,7 @@ SECONDS = (
 PROFILES = ("method", "metric", "score", "threshold", "share")
 TUNING = (
     "method", "metric", "validation_mean", "validation_sd", "test_mean", "test_sd",
-    "local_steps", "best_seeds", "chosen",
+    "local_steps", "best_seeds", "bracket", "rung", "chosen",
 )  # fmt: skip
 
 

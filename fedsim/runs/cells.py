@@ -17,6 +17,7 @@ from fedsim.runs.given import Given
 from fedsim.runs.sweep import Partitioner
 from fedsim.study.cells import Cell, RefusedCell, problem_lines, without_edits
 from fedsim.study.grid import Draft
+from fedsim.study.halving import planned_rounds
 
 MAX_SECONDS = 30.0  # of processor time in which cells are tried
 SURVEYED = 10  # rounds whose work represents that of all
@@ -81,7 +82,10 @@ def try_cells(
     costs = np.zeros(3, object)  # Python's numbers: steps mostly are integers
     refused: list[RefusedCell] = []
     tried = 0
-    for cell in draft.cells:
+    rounds = [cell.scenario.spec.rounds for cell in draft.cells]
+    if draft.design is not None:
+        rounds = planned_rounds(draft.cells, draft.design.scenario.spec.compare.search)
+    for cell, rounds_of_run in zip(draft.cells, rounds, strict=True):
         if time.thread_time() > end:
             break
         tried += 1
@@ -98,8 +102,8 @@ def try_cells(
         for problem in _problems_of_cell(problems, known_lines):
             refused.append(RefusedCell(cell.position, without_edits(problem, cell.edits)))
         if key in round_costs and not problems.errors:
-            spec = cell.scenario.spec
-            costs += len(spec.seeds) * spec.rounds * round_costs[key]
+            seeds = cell.scenario.spec.seeds
+            costs += len(seeds) * rounds_of_run * round_costs[key]
 
     positions = [cell.position for cell in draft.cells]
     local_steps, bytes_up, bytes_down = costs.tolist()

@@ -25,6 +25,7 @@ from fedsim.runs.environment import memory
 from fedsim.runs.execute import Listener, Watch, listener
 from fedsim.runs.executor import (
     Carrier,
+    Runs,
     all_runs,
     execute_elsewhere,
     unfinished_and_ended,
@@ -37,6 +38,7 @@ from fedsim.runs.record import record_of_comparison
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import demand_own_samples, resolve_design
 from fedsim.runs.run import Options, seed_edits, texts_of
+from fedsim.runs.rungs import has_rungs, searched
 from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
 from fedsim.runs.unfinished import demand_reachable, is_comparison, runs_of
@@ -234,8 +236,8 @@ def _run_design(
             if options.open_log is not None:
                 log = options.open_log(run_files, options.resume)
                 stack.enter_context(contextlib.closing(log))
-        elif jobs > 1 or on:
-            # Other processes pass their results on as files.
+        elif jobs > 1 or on or has_rungs(design):
+            # Other processes pass their results on as files, and a rung resumes from them.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             run_files = RunFiles(Path(folder), names_of(labels))
 
@@ -414,18 +416,38 @@ def _execute(session: Session, local: Sweep, carrier: Carrier | None) -> list[Ou
       Interrupted: when `ask` said so.
       LostError: when workers were lost.
     """
+    cells = session.design.cells
+    if session.run_files is not None and has_rungs(session.design):
+        play = functools.partial(_play_to_rung, session)
+        cells = searched(session.design, session.run_files, play)
+        for cell in cells:
+            session.record["planned"][label_of(cell.key_columns)]["rounds"] = cell.rounds
+
+    runs = all_runs(cells)
+    _execute_elsewhere(session, carrier, runs)
+    # Runs that were executed elsewhere are only read from their journals here.
+    return local.execute(runs, session.options.ask)
+
+
+def _play_to_rung(session: Session, runs: Runs) -> None:
+    """Execute the runs of one rung of a search; trackers get their rows when it is over."""
+    options = session.options
+    with contextlib.ExitStack() as stack:
+        carrier = _carrier(session, stack)
+        _execute_elsewhere(session, carrier, runs)
+    if carrier is None:
+        _sweep(session, listener(options.watch, options.progress)).execute(runs, options.ask)
+
+
+def _execute_elsewhere(session: Session, carrier: Carrier | None, runs: Runs) -> None:
+    """Execute the runs that have not ended outside this process, if there is a carrier."""
     ask = session.options.ask
     progress = session.options.progress
     if progress is not None:
-        progress.comparison_started(session.design.cells)
-
-    runs = all_runs(session.design.cells)
+        progress.comparison_started([cell for cell, _ in runs])
     if carrier is not None and session.run_files is not None:
         unfinished, ended = unfinished_and_ended(runs, session.run_files)
         with contextlib.closing(execute_elsewhere(carrier, unfinished, ask)) as executing:
             for keys in itertools.chain([ended], executing):
                 if progress is not None:
                     progress.runs_ended(keys)
-
-    # Runs that were executed elsewhere are only read from their journals here.
-    return local.execute(runs, ask)

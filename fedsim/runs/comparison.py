@@ -375,12 +375,15 @@ def _with_chosen_settings(
 
 def _trial(outcome: Outcome) -> Trial:
     """A method with one of its settings; without rows where it failed."""
+    cell = outcome.cell
     if outcome.result is None:
-        return Trial(outcome.cell.key_columns, [], [])
+        return Trial(cell.key_columns, [], [], rung=cell.until, bracket=cell.bracket)
     records = outcome.result.records
     return Trial(
-        key_columns=outcome.cell.key_columns,
+        key_columns=cell.key_columns,
         rounds=records["rounds"],
         summary=records["summary"],
         timing=records["timing"],
+        rung=cell.until,
+        bracket=cell.bracket,
     )

@@ -130,8 +130,8 @@ def all_runs(cells: Sequence[Cell]) -> Runs:
 def unfinished_and_ended(runs: Runs, run_files: RunFiles) -> tuple[Runs, list[RunKey]]:
     """Sort runs by their journals into those that have not ended, and those that have.
 
-    A run whose journal is damaged is in neither: this process reads it later, and reports what is
-    wrong.
+    One that was played further than asked for has ended, too. A run whose journal is damaged is in
+    neither: this process reads it later, and reports what is wrong.
     """
     unfinished: Runs = []
     ended: list[RunKey] = []
@@ -140,8 +140,9 @@ def unfinished_and_ended(runs: Runs, run_files: RunFiles) -> tuple[Runs, list[Ru
         unfinished_seeds = []
         for seed in seeds:
             with contextlib.suppress(CheckpointError):
-                progress = committed(run_files.folder(label, seed), cell.scenario.spec.rounds)
-                if progress is None or progress.status == "running":
+                progress = committed(run_files.folder(label, seed), cell.rounds)
+                is_running = progress is not None and progress.status == "running"
+                if progress is None or (is_running and progress.round <= cell.rounds):
                     unfinished_seeds.append(seed)
                 else:
                     ended.append((label, seed))

@@ -56,11 +56,17 @@ class Count:
         self.rounds_before = 0
 
     def comparison_started(self, cells: Sequence[Cell]) -> None:
-        """A comparison of these configurations starts."""
-        specs = {label_of(cell.key_columns): cell.scenario.spec for cell in cells}
-        self.cells = {label: spec.rounds for label, spec in specs.items()}
-        self.runs = sum(len(spec.seeds) for spec in specs.values())
-        self.all_rounds = sum(len(spec.seeds) * max(spec.rounds, 1) for spec in specs.values())
+        """A comparison of these configurations starts, or goes on to the next rung of a search."""
+        self.cells = {label_of(cell.key_columns): cell.rounds for cell in cells}
+        seeds = [len(cell.scenario.spec.seeds) for cell in cells]
+        self.runs = sum(seeds)
+        self.runs_done = 0
+        self.ended_rounds = 0
+        self.rounds_done = {}
+        self.began = None
+        self.rounds_before = 0
+        pairs = zip(seeds, self.cells.values(), strict=True)
+        self.all_rounds = sum(number * max(rounds, 1) for number, rounds in pairs)
         self._show(f"compiling for {count(len(cells), 'configuration')}")
 
     def runs_ended(self, runs: Sequence[RunKey]) -> None:

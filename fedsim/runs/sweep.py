@@ -200,7 +200,7 @@ def build_cell(
     inputs = given._asdict()
     experiment = build(cell.scenario, devices=devices, partition=partition, **inputs)
     record = {**record_of(experiment, devices, given.names), "method": cell.method}
-    return experiment, record
+    return experiment._replace(until=cell.until), record
 
 
 @cache

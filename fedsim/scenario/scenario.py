@@ -9,13 +9,14 @@ from fedsim.scenario.added import idle_sections, leave_out_added
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.scenario.reader import Document, KeyPath
-from fedsim.scenario.sections import Compare
+from fedsim.scenario.sections import Compare, Search
 
 # Section, key and value: what a resolved scenario leaves out, since it says nothing.
 UNWRITTEN = (
     ("compare", "budget", None),
     ("compare", "question", {}),
     ("compare", "ranges", False),
+    ("compare", "search", Search().model_dump()),
     ("compare", "suite", None),
     ("client", "statistics", "averaged"),
     ("fleet", "without", []),

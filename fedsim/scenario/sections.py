@@ -369,6 +369,26 @@ Tried = Annotated[
 """What a path is tuned over: some values, or a range."""
 
 
+class Search(Section):
+    """`compare.search`."""
+
+    kind: Literal["random", "halving", "hyperband"] = "random"
+    """`random` plays every setting to the end. `halving` compares them at rungs, after a few rounds
+    already, from which the best go on and all others end; `hyperband` does so in brackets, whose
+    first rungs differ."""
+    eta: Annotated[int, Ge(2), Le(1_000)] = 2
+    """One setting in so many goes on from a rung, to one after as many times the rounds."""
+    rungs: Annotated[int, Ge(1), Le(64)] | None = None
+    """How many rungs there are, with the last round; by default as many as fit the rounds and the
+    settings."""
+
+    @model_validator(mode="after")
+    def _random_has_no_rungs(self):
+        if self.kind == "random" and (self.rungs is not None or self.eta != 2):
+            raise ValueError("random has no rungs; write kind: halving, or remove rungs and eta")
+        return self
+
+
 class Compare(Section):
     """`compare`."""
 
@@ -387,6 +407,8 @@ class Compare(Section):
     budget: Annotated[int, Ge(1), Le(10_000)] | None = None
     """Where something is tuned over a range: how many settings are tried of every method, whatever
     the number of its paths. They are drawn, from lists as well, the same for all methods."""
+    search: Search = Search()
+    """How settings are searched; by default all of them are played to the end."""
     ranges: bool = False
     """Whether methods are also tuned over the ranges that their files name (`fedsim explain
     fedprox`), where the scenario has neither a value nor a range of its own."""

@@ -56,6 +56,8 @@ class Cell(NamedTuple):
       scenario: the scenario of the cell.
       edits: what was changed in the base scenario, as `PATH=VALUE` texts of `--set`.
       definition: the method in the form in which it was given, with one value of what is tuned.
+      until: the round after which a search with rungs ends its runs; None: they have all rounds.
+      bracket: its number in such a search, if that has several.
     """
 
     method: str
@@ -65,6 +67,13 @@ class Cell(NamedTuple):
     scenario: Scenario
     edits: tuple[str, ...]
     definition: Any
+    until: int | None = None
+    bracket: int | None = None
+
+    @property
+    def rounds(self) -> int:
+        """The rounds of its runs."""
+        return self.scenario.spec.rounds if self.until is None else self.until
 
     @property
     def key_columns(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from fedsim.study.cells import (
     problem_lines,
     without_edits,
 )
+from fedsim.study.halving import heats_of
 from fedsim.study.method_ranges import with_ranges
 from fedsim.study.methods import (
     ComparedMethod,
@@ -47,6 +48,7 @@ NO_METHODS = (
     "no methods to compare; name them: --methods fedavg,fedadam (fedsim list methods), "
     "or compare.methods"
 )
+NO_SEARCH = "nothing is tuned, so there is nothing to search; set compare.tune, or remove it"
 NO_VALIDATION = "settings are chosen on validation data; set data.validation=0.1"
 NO_ATTACK_ON_VALIDATION = (
     "settings are chosen on validation data, where no attack is tried; write test_accuracy"
@@ -214,6 +216,8 @@ def draft_of(
         compared_score = reader.attempt("score", score_against, method, metric, compared_score)
     cells = reader.cells(grid) if few_runs else []
     reader.attempt("", _demand_one_pool, cells)
+    if not reader.problems:
+        reader.attempt("search", heats_of, cells, section.search)
 
     # Of a comparison with problems, the cells that are left are checked further.
     origins = reader.origins(grid)
@@ -275,6 +279,16 @@ def _demand_validation(scenario: Scenario) -> None:
         raise scenario.error(("data", "validation"), NO_VALIDATION)
     if scenario.spec.evaluate.metric == "attack_success":
         raise scenario.error(("evaluate", "metric"), NO_ATTACK_ON_VALIDATION)
+
+
+def _demand_no_search(scenario: Scenario) -> None:
+    """Refuse a search where nothing is tuned.
+
+    Raises:
+      ScenarioError: if there is one.
+    """
+    if scenario.spec.compare.search.kind != "random":
+        raise ScenarioError([Problem("", NO_SEARCH)], "compare.search")
 
 
 def _demand_distinct(
@@ -478,6 +492,8 @@ class GridReader:
 
         if grid.tunes:
             self.attempt("", _demand_validation, scenario)
+        elif not self.problems:
+            self.attempt("search", _demand_no_search, scenario)
         self.attempt("", _demand_distinct, varied, tuned, compared)
         self._demand_matching_budget(grid)
         return grid._replace(

@@ -80,6 +80,11 @@ def settings_of(axes: Mapping[str, Sequence[str]], budget: int | None) -> list[d
     return settings
 
 
+def shuffled(trials: int) -> list[int]:
+    """Return the numbers of so many trials in an order that has nothing to do with their values."""
+    return sorted(range(trials), key=lambda trial: _share("order of trials", trial))
+
+
 def _combinations(axes: Mapping[str, Sequence[str]]) -> float:
     """How many combinations of values there are."""
     sizes = []

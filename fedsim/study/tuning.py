@@ -38,12 +38,16 @@ class Trial(NamedTuple):
       rounds: its rows of `rounds.csv`; empty if it failed.
       summary: its rows of `summary.csv`; empty if it failed.
       timing: its rows of `timing.csv`; empty if it failed.
+      rung: the round after which a search with rungs ended its runs; None: there are no rungs.
+      bracket: its number in a search with brackets.
     """
 
     key_columns: Record
     rounds: Sequence[Record]
     summary: Sequence[Record]
     timing: Sequence[Record] = ()
+    rung: int | None = None
+    bracket: int | None = None
 
 
 def best_setting(scores: Sequence[np.ndarray], larger_is_better: bool) -> int:
@@ -83,6 +87,8 @@ def validation_of(metric: str) -> str:
 def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[Record]]:
     """Return the index of the setting that is best on validation data, and rows of `tuning.csv`.
 
+    In a search with rungs, the best is one of those that were played to the last one.
+
     Args:
       trials: one method under one variation, with each of its settings.
       metric: a metric on test data.
@@ -92,8 +98,12 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
     worst_score = worst(metric)
     by_seed = [_validation_scores(trial, column, worst_score) for trial in trials]
     validation = [np.array([*scores.values()]) for scores in by_seed]
-    best = best_setting(validation, larger_is_better(metric))
-    best_seeds = _seeds_in_which_best(by_seed, larger_is_better(metric))
+    last = max(trial.rung or 0 for trial in trials)
+    final = [index for index, trial in enumerate(trials) if (trial.rung or 0) == last]
+    best = final[best_setting([validation[i] for i in final], larger_is_better(metric))]
+    best_seeds: Sequence[int | None] = [None] * len(trials)
+    if not last:
+        best_seeds = _seeds_in_which_best(by_seed, larger_is_better(metric))
 
     rows = []
     for index, trial in enumerate(trials):
@@ -106,6 +116,10 @@ def tuned(trials: Sequence[Trial], metric: str, score: str) -> tuple[int, list[R
             "best_seeds": best_seeds[index],
             "chosen": int(index == best),
         }
+        if trial.bracket is not None:
+            row["bracket"] = trial.bracket
+        if trial.rung is not None:
+            row["rung"] = trial.rung
         rows.append(row)
     return best, rows
 
@@ -162,24 +176,26 @@ def _mean_and_sd(name: str, values: np.ndarray) -> Record:
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:
     """Return the chosen setting of a method, what was spent on choosing it, and a range of scores.
 
-    The range is that of all settings' mean scores on test samples. It is empty if no setting has
-    one.
+    The range is that of all settings' mean scores on test samples, in a search with rungs of those
+    that were played as long as the chosen one, where there are several. It is empty if no setting
+    has one.
 
     Args:
       row: a row of `compare.csv`: the method, and the variation if there is one.
       tuning: rows of `tuning.csv`.
     """
     tried = _tried_with(row, tuning)
-    means = values_of(tried, "test_mean")
-    if not means:
+    if not values_of(tried, "test_mean"):
         return {}
-    chosen = next(trial["tuned"] for trial in tried if trial["chosen"])
+    chosen = next(trial for trial in tried if trial["chosen"])
+    alike = [trial for trial in tried if trial.get("rung") == chosen.get("rung")]
+    means = values_of(alike, "test_mean") if len(alike) > 1 else []
     return {
-        "tuned": chosen,
+        "tuned": chosen["tuned"],
         "trials": len(tried),
         "tuning_steps": sum(trial["local_steps"] for trial in tried),
-        "sensitivity_low": min(means),
-        "sensitivity_high": max(means),
+        "sensitivity_low": min(means, default=None),
+        "sensitivity_high": max(means, default=None),
     }
 
 

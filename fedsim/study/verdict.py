@@ -13,6 +13,7 @@ from fedsim.study.claims import Claim, Finding
 from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.cost_findings import cost_findings
 from fedsim.study.findings import Findings
+from fedsim.study.halving import spent_lines
 from fedsim.study.headline import claims_of_column, score_finding
 from fedsim.study.outer_tenths import ranges_in, tenth_lines
 from fedsim.study.outside import outside_lines
@@ -28,7 +29,8 @@ class Verdict(NamedTuple):
 
     Attributes:
       standings: methods by variation; each has its entry of the column `verdict`.
-      lines: the headline, its statistics if there are any, then the sentences.
+      lines: the headline, its statistics if there are any, then the sentences; last, where a
+        search has rungs, what it took.
       claims: all claims, of the sentences that could be shown and of the column `verdict`.
       edges: the sentences about settings at the edge of their grid or range, shown or not.
     """
@@ -71,7 +73,12 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
             claims += claims_of_column(group, variation, findings)
     return Verdict(
         standings=_all_standings(findings),
-        lines=[first.headline, *statistics, *sentences[:MAX_SENTENCES]],
+        lines=[
+            first.headline,
+            *statistics,
+            *sentences[:MAX_SENTENCES],
+            *spent_lines(tuning),
+        ],
         claims=claims,
         edges=edges,
     )

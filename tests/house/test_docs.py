@@ -29,6 +29,7 @@ EXECUTED = {
     "fedavg",
     "python",
     "own",
+    "halving",
     "networks",
     "given",
     "frame",

@@ -260,6 +260,11 @@ def test_own_block_prints_what_is_shown_below_it(root, capsys):
 
 
 @pytest.mark.long
+def test_halving_block_prints_what_is_shown_below_it(root, capsys):
+    alike(block(text_of(root), "printed by halving"), printed_by("halving", root, capsys))
+
+
+@pytest.mark.long
 @pytest.mark.usefixtures("own_kinds")
 def test_frame_block(root, tmp_path, capsys):
     """And the scenario above it gives the same, bit for bit, from the same table in a file."""

@@ -45,7 +45,7 @@ def counted():
 def cell(method, malicious):
     spec = SimpleNamespace(rounds=200, seeds=[0, 1])
     who = {"method": method, "variant": f"fleet.malicious={malicious}"}
-    return SimpleNamespace(key_columns=who, scenario=SimpleNamespace(spec=spec))
+    return SimpleNamespace(key_columns=who, rounds=200, scenario=SimpleNamespace(spec=spec))
 
 
 CELLS = [cell("fedavg", 0), cell("fedprox(mu=0.1)", 0), cell("fedprox(mu=0.1)", 0.2)]

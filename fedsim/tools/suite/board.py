@@ -57,8 +57,8 @@ def task_of(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
       `scenario`: the resolved scenario, with rounds, seeds and metric, without its comparison;
-      `compare`: version of the suite, budget, score, baseline, and what varies; `data`: the hash of
-      all samples.
+      `compare`: version of the suite, budget, search, score, baseline, and what varies; `data`: the
+      hash of all samples.
 
     Raises:
       DirectoryError: where no run has committed anything, so that the samples are not known.
@@ -67,15 +67,18 @@ def task_of(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     resolved = without_hashed_paths(record["scenario"])
     compare = resolved.get("compare") or {}
     scenario = {key: value for key, value in resolved.items() if key not in WITHOUT_EFFECT}
+    compared = {
+        "suite": compare.get("suite"),
+        "budget": compare.get("budget"),
+        "vary": compare.get("vary") or None,
+        "score": record["score"],
+        "baseline": record["baseline"],
+    }
+    if "search" in compare:
+        compared["search"] = compare["search"]
     return {
         "scenario": scenario,
-        "compare": {
-            "suite": compare.get("suite"),
-            "budget": compare.get("budget"),
-            "vary": compare.get("vary") or None,
-            "score": record["score"],
-            "baseline": record["baseline"],
-        },
+        "compare": compared,
         "data": _data_hash(path, record),
     }
 

@@ -10,13 +10,18 @@ from fedsim.tools.suite.statistics import expected_best
 
 
 def budget_rows(analysis: Analysis) -> list[Record]:
-    """Return a row per task, method and number of trials: the expected best validation score."""
+    """Return a row per task, method and number of trials: the expected best validation score.
+
+    A search with rungs has none: the scores of its settings are of different rounds.
+    """
     rows = []
     for task in analysis.tasks:
         by_method = grouped(task.tables["tuning"], key=lambda row: row["method"])
         for method in analysis.methods:
             trials = by_method.get(method, [])
             if not trials or not task.scores(method):  # of clients alone no setting has a score
+                continue
+            if any(trial.get("rung") for trial in trials):
                 continue
             means = [trial["validation_mean"] for trial in trials]
             values = scored(means, [False] * len(means), worst(task.metric)).tolist()

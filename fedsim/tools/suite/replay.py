@@ -59,6 +59,9 @@ def replay_cells(
             cell = cells.get(label)
             if cell is None or cell.scenario.hash() != record["hashes"]["cells"].get(label):
                 raise CheckpointError("the recorded scenario has no such run")
+            # A search with rungs ends most runs early.
+            planned = (record.get("planned") or {}).get(label, {})
+            cell = cell._replace(until=planned.get("rounds"))
             with numerics(cell.scenario, threads, device) as devices:
                 try:
                     experiment, expected = build_cell(cell, devices, partition, NOTHING_GIVEN)

@@ -11,8 +11,8 @@ from fedsim.errors import CheckpointError, DirectoryError, ScenarioError, exit_c
 from fedsim.runs import directory
 from fedsim.tools.suite import adding
 from fedsim.tools.suite.adding import add
-from fedsim.tools.suite.board import task_folders, task_hash, task_of
-from fedsim.tools.suite.drawn import draw, verify_drawn
+from fedsim.tools.suite.board import runs_in, task_folders, task_hash, task_of
+from fedsim.tools.suite.drawn import Drawn, draw, verify_drawn
 
 TASK = {
     "name": "first",
@@ -104,6 +104,21 @@ def test_rows_of_the_same_task_join_it_and_can_be_verified(results, runs):
         assert verification.equal
         replayed = [check for check in verification.checks if "the same bits" in check.detail]
         assert len(replayed) == len(drawn.runs)
+
+
+@pytest.mark.long
+def test_runs_that_a_search_ended_early_can_be_verified_and_are_another_task(runs, tmp_path):
+    search = ["compare.budget=4", "compare.search.kind=halving", "rounds=4"]
+    path = compared(tmp_path / "search", ["fedavg"], edits=search)
+    record = directory.sound_record(path)
+    assert task_of(path, record)["compare"]["search"]["kind"] == "halving"
+    assert "search" not in task_of(runs / "mine", directory.sound_record(runs / "mine"))["compare"]
+
+    ends = [plan["rounds"] for plan in record["planned"].values()]
+    assert sorted(ends) == [1, 1, 2, 4]
+    verification = verify_drawn(Drawn(path, [who for who, _ in runs_in(path, record)]))
+    assert verification.equal
+    assert sum("the same bits" in check.detail for check in verification.checks) == 8
 
 
 @pytest.mark.long

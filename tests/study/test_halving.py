@@ -1,0 +1,221 @@
+"""A search with rungs: who is played how long, and what that costs."""
+
+import pytest
+
+from fedsim.errors import ScenarioError
+from fedsim.scenario import read
+from fedsim.scenario.sections import Search
+from fedsim.study.grid import design_of
+from fedsim.study.halving import (
+    Heat,
+    RungScore,
+    brackets,
+    heats_of,
+    planned_rounds,
+    promoted,
+    race,
+    spent_lines,
+)
+from fedsim.study.tuning import Trial, sensitivity, tuned
+
+SCENARIO = {
+    "name": "small",
+    "rounds": 16,
+    "seeds": 2,
+    "data": {"kind": "gaussian_blobs", "samples": 300, "clients": 5, "validation": 0.2},
+    "client": {"lr": 0.1, "batch": 16, "epochs": 1},
+}
+DRAWN = {"tune": {"client.lr": "log(1e-3, 1)"}, "budget": 16}
+
+
+def designed(**compare):
+    """A comparison of fedavg with itself, as its section `compare` says."""
+    return design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], **compare}}))
+
+
+def spent(heats, eta, score=float):
+    """(trial-rounds of all heats, rounds by cell), of trials that resume, scored by number."""
+    played = {}
+    paid = 0
+
+    def play(until):
+        nonlocal paid
+        for cell, rounds in until.items():
+            paid += rounds - played.get(cell, 0)
+            played[cell] = rounds
+        return {cell: RungScore(0, score(cell)) for cell in until}
+
+    ends = race(heats, eta, play)
+    play(ends)
+    return paid, ends
+
+
+def test_sixteen_trials_by_halves_over_sixteen_rounds_spend_48_trial_rounds_and_not_256():
+    (heat,) = brackets(Search(kind="halving"), trials=16, rounds=16, every=1)
+    assert heat.rungs == [1, 2, 4, 8, 16]
+    paid, ends = spent([heat], eta=2)
+    assert paid == 16 * 1 + 8 * 1 + 4 * 2 + 2 * 4 + 1 * 8 == 48
+    assert sum(ends.values()) == 48
+    assert [ends[trial] for trial in (0, 7, 8, 12, 14, 15)] == [1, 1, 2, 4, 8, 16]
+    one_rung = Heat(heat.cells, [16])
+    assert spent([one_rung], eta=2)[0] == 256
+
+
+def test_the_brackets_of_hyperband_are_those_of_li_et_al():
+    # Table 1 of Li et al. 2018: R = 81, η = 3.
+    heats = brackets(Search(kind="hyperband", eta=3), trials=143, rounds=81, every=1)
+    assert [(len(heat.cells), heat.rungs) for heat in heats] == [
+        (81, [1, 3, 9, 27, 81]),
+        (34, [3, 9, 27, 81]),
+        (15, [9, 27, 81]),
+        (8, [27, 81]),
+        (5, [81]),
+    ]
+    assert [heat.bracket for heat in heats] == [0, 1, 2, 3, 4]
+    assert sorted(cell for heat in heats for cell in heat.cells) == list(range(143))
+    # About 405 each were settings to start again at every rung; those that resume pay less.
+    assert [spent([heat], eta=3)[0] for heat in heats] == [297, 276, 279, 324, 405]
+
+
+def test_a_small_budget_has_fewer_brackets_each_with_a_setting_for_the_last_round():
+    heats = brackets(Search(kind="hyperband"), trials=16, rounds=16, every=1)
+    assert [(len(heat.cells), heat.rungs) for heat in heats] == [
+        (6, [4, 8, 16]),
+        (5, [8, 16]),
+        (5, [16]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "trials", "rounds", "every", "more", "rungs"),
+    [
+        ("few settings", 5, 16, 1, {}, [4, 8, 16]),
+        ("few rounds", 16, 5, 1, {}, [2, 3, 5]),
+        ("rungs are evaluated rounds", 16, 50, 5, {}, [10, 15, 25, 50]),
+        ("a larger step", 16, 16, 1, {"eta": 4}, [1, 4, 16]),
+        ("as many as asked for", 16, 16, 1, {"rungs": 2}, [8, 16]),
+        ("a single setting", 1, 16, 1, {}, [16]),
+    ],
+)
+def test_rungs_fit_the_rounds_and_the_settings(why, trials, rounds, every, more, rungs):
+    (heat,) = brackets(Search(kind="halving", **more), trials, rounds, every)
+    assert heat.rungs == rungs, why
+
+
+@pytest.mark.parametrize(
+    ("why", "scores", "go_on"),
+    [
+        ("the best", [(0, 0.1), (0, 0.3), (0, 0.2), (0, 0.4)], [1, 3]),
+        ("the first of ties", [(0, 0.2), (0, 0.2), (0, 0.2), (0, 0.1)], [0, 1]),
+        ("what lost a seed comes last", [(1, 0.9), (0, -5.0), (2, 1.0), (0, -6.0)], [1, 3]),
+        ("unless nothing else is there", [(2, 0.0), (1, 0.1), (1, 0.2), (2, 0.0)], [1, 2]),
+    ],
+)
+def test_the_best_go_on_from_a_rung(why, scores, go_on):
+    assert promoted([0, 1, 2, 3], [RungScore(*score) for score in scores], 2) == go_on, why
+
+
+def test_each_method_and_variation_has_a_heat_of_its_own_and_the_same_cost():
+    search = {"kind": "halving"}
+    methods = ["fedavg", "fedprox(mu=log(1e-3, 1))", {"method": "median", "label": "m"}]
+    design = designed(methods=methods, vary={"client.epochs": [1, 2]}, search=search, **DRAWN)
+    section = design.scenario.spec.compare.search
+    heats = heats_of(design.cells, section)
+    assert [len(heat.cells) for heat in heats] == [16] * 6
+    for heat in heats:
+        cells = [design.cells[i] for i in heat.cells]
+        assert len({(cell.method, cell.variant) for cell in cells}) == 1
+    assert sum(planned_rounds(design.cells, section)) == 6 * 48
+
+
+def test_a_method_that_is_not_tuned_is_played_to_the_end():
+    own = {"method": "fedavg", "tune": {"client.lr": [0.1, 0.2, 0.3, 0.4]}}
+    design = designed(methods=["median", own], search={"kind": "halving"})
+    section = design.scenario.spec.compare.search
+    assert planned_rounds(design.cells, section) == [16, 16, 8, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("why", "search"),
+    [
+        ("the default", {}),
+        ("said", {"search": {"kind": "random"}}),
+        ("a single rung", {"search": {"kind": "halving", "rungs": 1}}),
+        ("a single bracket of one rung", {"search": {"kind": "hyperband", "rungs": 1}}),
+    ],
+)
+def test_random_search_is_a_search_with_one_rung(why, search):
+    design = designed(**DRAWN, **search)
+    plain = designed(**DRAWN)
+    assert heats_of(design.cells, design.scenario.spec.compare.search) == [], why
+    assert [cell.key_columns for cell in design.cells] == [c.key_columns for c in plain.cells]
+    assert "search" not in plain.scenario.resolved()["compare"]
+
+
+@pytest.mark.parametrize(
+    ("why", "compare", "text"),
+    [
+        ("nothing is tuned", {"search": {"kind": "halving"}}, "nothing is tuned"),
+        ("no such kind", {**DRAWN, "search": {"kind": "asha"}}, "compare.search.kind: "),
+        ("eta below two", {**DRAWN, "search": {"kind": "halving", "eta": 1}}, "search.eta: "),
+        ("rungs of random", {**DRAWN, "search": {"rungs": 3}}, "random has no rungs"),
+        (
+            "more rungs than rounds",
+            {**DRAWN, "search": {"kind": "halving", "rungs": 6}},
+            "6 rungs do not fit 16 rounds, evaluated every 1, with eta 2; write 5 or fewer",
+        ),
+        (
+            "more rungs than settings",
+            {**DRAWN, "budget": 8, "search": {"kind": "halving", "rungs": 5}},
+            "5 rungs with eta 2 are too many for 8 settings of a method; write 4 or fewer",
+        ),
+        (
+            "more brackets than settings",
+            {**DRAWN, "search": {"kind": "hyperband", "rungs": 4}},
+            "4 rungs with eta 2 are too many for 16 settings of a method; write 3 or fewer",
+        ),
+        (
+            "rounds are tuned",
+            {"tune": {"rounds": [4, 8]}, "search": {"kind": "halving"}},
+            "rounds is tuned, and a rung compares",
+        ),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused_in_one_line(why, compare, text):
+    with pytest.raises(ScenarioError) as refusal:
+        designed(**compare)
+    assert text in str(refusal.value), why
+    assert "compare.search" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def trial(value, rung, last):
+    """A setting with its score after a round, the last one of its runs."""
+    row = {"seed": 0, "round": rung, "validation_accuracy": last}
+    end = {"seed": 0, "metric": "test_accuracy", "final": last, "diverged": 0, "status": "done"}
+    keys = {"method": "m", "tuned": f"mu={value}", "mu": value}
+    timing = {"seed": 0, "local_steps": 10 * rung}
+    return Trial(keys, [row], [end], [timing], rung=rung, bracket=0)
+
+
+def test_the_chosen_setting_is_one_that_was_played_to_the_end():
+    trials = [trial(0.1, 1, 0.99), trial(0.2, 2, 0.5), trial(0.3, 4, 0.8)]
+    best, rows = tuned(trials, "test_accuracy", "final")
+    assert best == 2
+    assert [(row["rung"], row["bracket"], row["chosen"]) for row in rows] == [
+        (1, 0, 0),
+        (2, 0, 0),
+        (4, 0, 1),
+    ]
+    assert {row["best_seeds"] for row in rows} == {None}  # scores of other rounds do not compare
+    of_method = sensitivity({"method": "m"}, rows)
+    assert (of_method["trials"], of_method["tuning_steps"]) == (3, 70)
+    assert of_method["sensitivity_low"] is None
+
+
+def test_the_verdict_says_what_a_search_took():
+    rungs = [1] * 8 + [2] * 4 + [4, 4, 8, 16]
+    rows = [{"method": name, "rung": rung} for name in "ab" for rung in rungs]
+    (line,) = spent_lines(rows)
+    assert "in 48 trial-rounds a seed" in line and "takes 256" in line
+    assert spent_lines([{"method": "a"}, {"method": "a"}]) == []
