@@ -290,8 +290,8 @@ def test_private_gradients_refuse_weights_that_count_labels():
             run(CLASSES, loss, model="logistic", client=private)
 
 
-def test_a_loss_of_ones_own_is_a_kind_and_may_take_more_outputs(monkeypatch):
-    def gaussian(floor: float = 0.1):
+def test_a_loss_of_ones_own_is_a_kind_and_may_take_more_outputs():
+    def own_normal(floor: float = 0.1):
         """A normal distribution around the prediction, of a variance that is predicted as well."""
 
         def of(outputs, y):
@@ -301,16 +301,15 @@ def test_a_loss_of_ones_own_is_a_kind_and_may_take_more_outputs(monkeypatch):
 
         return Loss(of, targets=frozenset({"numbers"}), outputs=2, predicts=lambda o: o[:, :1])
 
-    def absolute():
+    def own_absolute():
         return lambda outputs, y: jnp.abs(outputs[:, 0] - y.reshape(-1))
 
-    monkeypatch.setitem(FAMILIES, "loss", {**FAMILIES["loss"]})
-    fedsim.loss(gaussian)
-    fedsim.loss(absolute)
-    result = run(NUMBERS, "gaussian(floor=0.2)")
+    fedsim.loss(own_normal)
+    fedsim.loss(own_absolute)
+    result = run(NUMBERS, "own_normal(floor=0.2)")
     assert result.rounds["test_loss"].iloc[-1] < result.rounds["test_loss"].iloc[0]
     assert result.predict(X).shape == (N, 1)
     assert "test_mae" in result.rounds
-    own = run(NUMBERS, "absolute").rounds
+    own = run(NUMBERS, "own_absolute").rounds
     half = run(NUMBERS, "quantile(q=0.5)", client={"lr": 0.2}).rounds
     np.testing.assert_allclose(own["test_loss"], 2 * half["test_loss"], rtol=1e-9)

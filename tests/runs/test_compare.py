@@ -478,7 +478,8 @@ def test_axes_of_integers_and_fractions_are_verified(tmp_path):
 def test_the_table_starts_with_the_baseline_and_then_the_best(saved, capsys):
     out, comparison = saved
     console.verdict(comparison, out)
-    lines = capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]
+    table = capsys.readouterr().out.split("\n\n")[1]
+    lines = [line.strip() for line in table.splitlines()]
     means = comparison.summary.groupby(["variant", "method"])["final"].mean()
     for variant in dict.fromkeys(comparison.summary["variant"]):
         first = lines.index(f"{variation_in_words(variant)}:") + 1
