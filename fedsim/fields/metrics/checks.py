@@ -27,14 +27,13 @@ def foreign_metrics(facts: Facts) -> Findings:
 def _misfits(kind: str, metric: Metric, facts: Facts) -> Findings:
     """What a metric cannot score of these samples."""
     classes = facts.classes
-    learned = getattr(facts.maybe("loss"), "targets", frozenset())
     if metric.targets == "any":
         return
     if metric.targets == "times":
-        if learned and "times" not in learned:
+        if facts.loss.targets and "times" not in facts.loss.targets:
             yield (), f"{kind} is for times and events; write model.loss: cox or discrete_cox"
         return
-    if "times" in learned:
+    if not classes and "times" in facts.loss.targets:
         yield (), f"{kind} is not for times and events; write c_index"
         return
     if facts.per_token:
