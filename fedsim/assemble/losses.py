@@ -12,6 +12,7 @@ from fedsim.assemble.section_keys import HashableSection
 from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.data import Federation
 from fedsim.errors import shortened
+from fedsim.kinds.targets import TimeAndEvent
 from fedsim.losses import balanced_weights, weighted
 from fedsim.losses.weights import BALANCED, BY_CLIENT
 from fedsim.scenario.scenario import Scenario
@@ -89,7 +90,7 @@ def _targets_of(section: Any, f: Federation) -> str:
     """What the samples have: a key of `TARGETS`."""
     if f.classes:
         return "tokens" if f.per_token else "classes"
-    return "times" if isinstance(getattr(section, "target", None), dict) else "numbers"
+    return "times" if isinstance(getattr(section, "target", None), TimeAndEvent) else "numbers"
 
 
 def _misfit(kind: str, loss: Loss, targets: str, f: Federation) -> str:
@@ -106,6 +107,9 @@ def _misfit(kind: str, loss: Loss, targets: str, f: Federation) -> str:
         text = f"{kind} is for {whom}, and {found}"
         if targets == "numbers" and "classes" in loss.targets:
             text = f"{text}{_shape_of_classes(f.train.y)}"
+        if targets == "numbers" and "times" in loss.targets:
+            others = "give y [n, 2], or data.target: {time: COLUMN, event: COLUMN}"
+            return f"{text}; {others}"
         return f"{text}; write {others}"
     if loss.fault is not None:
         for y in (f.train.y, f.test.y, f.validation.y):

@@ -148,7 +148,7 @@ class Loss(NamedTuple):
         batches for `of`, y is 0 in rows that do not count. Outputs are then predicted as they are.
       fitted: (targets of all clients' training samples, a NumPy array) -> the loss that is made of
         them; None: this one.
-      model: model with `outputs` -> the one whose outputs `of` takes.
+      model: model with `outputs` -> the one whose outputs `of` takes; None: the same.
     """
 
     of: Callable[[Array, Array], Float[Array, " B"]]
@@ -160,7 +160,7 @@ class Loss(NamedTuple):
     class_weights: tuple[float, ...] | str | None = None
     of_set: Callable[[Any, Any], float] | None = None
     fitted: "Callable[[Any], Loss] | None" = None
-    model: Callable[[Model], Model] = as_they_are
+    model: Callable[[Model], Model] | None = None
 
     def __call__(self, outputs: Array, y: Array) -> Float[Array, " B"]:
         """Return the loss of each row, or token."""
