@@ -22,10 +22,11 @@ def tables(run: Run, spec: Any) -> dict[str, Record]:
         return {}
     columns: Record = {name: [] for name in ("client", "time", "at_risk", "events", "survival")}
     holders = federation.holders
+    names = federation.client_names.tolist()
     for client in np.unique(holders.owner).tolist():
         y = federation.train.y[holders.indices[holders.owner == client]]
         curve = kaplan_meier(np.asarray(y, np.float64))
-        columns["client"] += [federation.client_names[client]] * len(curve["time"])
+        columns["client"] += [names[client]] * len(curve["time"])
         for name, values in curve.items():
             columns[name] += values.tolist()
     return {"survival": columns}
