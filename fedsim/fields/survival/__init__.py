@@ -5,5 +5,5 @@ KINDS = ("cox", "discrete_cox", "concordance")
 COLUMNS = "columns"
 ENDED = "curves"
 ENDS = {"c_index": (0.0, 1.0)}
-WORDS = {"c_index": "C-index"}
+WORDS = {"c": "C"}
 REQUIRES = ("metrics",)

@@ -5,6 +5,7 @@ set `load_rossi` (Rossi, Berk, Lenihan 1980), and the numbers are what it comput
 """
 
 import itertools
+import re
 from pathlib import Path
 
 import jax
@@ -229,8 +230,8 @@ def test_a_c_index_needs_two_samples_that_can_be_compared():
 
 
 def test_survival_csv_has_the_kaplan_meier_curve_of_every_client(tmp_path):
-    result = run("cox", OWNERS)
-    result.save(tmp_path / "run")
+    data = fedsim.Arrays(x=X, y=Y, client=OWNERS)
+    fedsim.run(scenario({"kind": "cox", "ties": "breslow"}), data=data, out=tmp_path / "run")
     table = pd.read_csv(tmp_path / "run" / "survival.csv")
     first = table[table["client"] == 0].set_index("time")
     # KaplanMeierFitter().fit(rossi.week[::4], rossi.arrest[::4])
@@ -315,3 +316,10 @@ def test_a_table_of_times_and_events_has_no_other_loss():
     target = {"time": "week", "event": "arrest"}
     with pytest.raises(ScenarioError, match="and these are times and events; write cox"):
         fedsim.run(scenario("squared", data={"test": 0, "target": target}), data=ROSSI)
+
+
+def test_the_page_says_what_happens(root, capsys):
+    page = (root / "docs/scenarios.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
+    exec(compile(blocks["survival"], "docs/scenarios.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.endswith(blocks["printed by survival"])
