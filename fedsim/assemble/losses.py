@@ -12,7 +12,7 @@ from fedsim.assemble.section_keys import HashableSection
 from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.data import Federation
 from fedsim.errors import shortened
-from fedsim.kinds.targets import TimeAndEvent
+from fedsim.kinds.targets import has_times
 from fedsim.losses import balanced_weights, weighted
 from fedsim.losses.weights import BALANCED, BY_CLIENT
 from fedsim.scenario.scenario import Scenario
@@ -90,7 +90,7 @@ def _targets_of(section: Any, f: Federation) -> str:
     """What the samples have: a key of `TARGETS`."""
     if f.classes:
         return "tokens" if f.per_token else "classes"
-    return "times" if isinstance(getattr(section, "target", None), TimeAndEvent) else "numbers"
+    return "times" if has_times(getattr(section, "target", None)) else "numbers"
 
 
 def _misfit(kind: str, loss: Loss, targets: str, f: Federation) -> str:

@@ -1,22 +1,28 @@
 """Which columns of a table are the target, where it is not a single one."""
 
-from typing import Annotated
-
-from annotated_types import MinLen
-from pydantic import BaseModel, ConfigDict
-
-Name = Annotated[str, MinLen(1)]
+from typing import Any, NamedTuple, get_args
 
 
-class TimeAndEvent(BaseModel):
-    """The columns of times until an event, which some samples do not reach."""
+class TimeAndEvent(NamedTuple):
+    """The columns of times until an event, which some samples do not reach.
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    Attributes:
+      time: the column of times, of the event or until which there was none.
+      event: the column of a 1 where the time is that of an event, and a 0 where it is not.
+    """
 
-    time: Name
-    """The column of times, of the event or until which there was none."""
-    event: Name
-    """The column of a 1 where the time is that of an event, and a 0 where it is not."""
+    time: str
+    event: str
+
+
+def is_target(annotation: Any) -> bool:
+    """Whether a parameter is a column, or the columns of times and events."""
+    return TimeAndEvent in get_args(annotation)
+
+
+def has_times(target: Any) -> bool:
+    """Whether a target is times and events, as a scenario or a program names them."""
+    return hasattr(target, "event")
 
 
 def columns_of(target: str | TimeAndEvent) -> tuple[str, ...]:
