@@ -34,7 +34,7 @@ def _concordance(samples: Samples) -> float | None:
     for start in range(0, len(events), size):
         rows = events[start : start + size, None]
         later = (time > time[rows]) | ((time == time[rows]) & (event == 0))
-        agree = 0.5 * ((output < output[rows]) + 0.0 + (output <= output[rows]))
+        agree = (output < output[rows]) + 0.5 * (output == output[rows])
         pairs = later * weights * weights[rows]
         comparable += pairs.sum()
         concordant += (pairs * agree).sum()

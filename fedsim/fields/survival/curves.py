@@ -24,7 +24,8 @@ def tables(run: Run, spec: Any) -> dict[str, Record]:
     holders = federation.holders
     names = federation.client_names.tolist()
     for client in np.unique(holders.owner).tolist():
-        y = federation.train.y[holders.indices[holders.owner == client]]
+        rows = holders.indices[holders.offsets[client] : holders.offsets[client + 1]]
+        y = federation.train.y[rows]
         curve = kaplan_meier(np.asarray(y, np.float64))
         columns["client"] += [names[client]] * len(curve["time"])
         for name, values in curve.items():

@@ -17,6 +17,7 @@ import pytest
 import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
+from fedsim.runs.verify import verify
 from fedsim.types import Loss
 
 ROSSI = pd.read_csv(Path(__file__).parent / "rossi.csv")
@@ -232,6 +233,7 @@ def test_a_c_index_needs_two_samples_that_can_be_compared():
 def test_survival_csv_has_the_kaplan_meier_curve_of_every_client(tmp_path):
     data = fedsim.Arrays(x=X, y=Y, client=OWNERS)
     fedsim.run(scenario({"kind": "cox", "ties": "breslow"}), data=data, out=tmp_path / "run")
+    assert verify(tmp_path / "run", data=data).equal
     table = pd.read_csv(tmp_path / "run" / "survival.csv")
     first = table[table["client"] == 0].set_index("time")
     # KaplanMeierFitter().fit(rossi.week[::4], rossi.arrest[::4])
@@ -323,3 +325,15 @@ def test_the_page_says_what_happens(root, capsys):
     blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
     exec(compile(blocks["survival"], "docs/scenarios.md", "exec"), {"__name__": "page"})
     assert capsys.readouterr().out.endswith(blocks["printed by survival"])
+
+
+def test_written_ends_of_intervals_need_no_look_at_times_and_are_private():
+    """With dp_sgd a number of intervals is refused, and its ends are taken."""
+    client = {"batch": 20, "lr": 0.1, "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}}
+    sections = {"client": client, "evaluate": {"every": 1}}
+    with pytest.raises(ScenarioError, match="looks at the targets of all clients without noise"):
+        run("discrete_cox", OWNERS, 1, **sections)
+    written = {"kind": "discrete_cox", "bins": [10, 20, 30]}
+    model = run(written, OWNERS, 1, **sections).model()
+    assert model["baseline"].shape == (4,)
+    assert all(np.isfinite(leaf).all() for leaf in model.values())
