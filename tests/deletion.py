@@ -29,6 +29,7 @@ EDITS = {
     "cohort": "cohort={}",
     "data_attack": "data.attack=[{}]",
     "link": "fleet.links={}",
+    "loss": "model.loss={}",
     "metric": "evaluate.metrics=[{}]",
     "mechanism": "privacy={{clip: 1, delta: 1e-5, epsilon: 1, mechanism: {}}}",
     "method": "method={}",

@@ -28,7 +28,7 @@ from fedsim.engine.models import shapes_of_models
 from fedsim.engine.pack import Packer, Width, longest_first
 from fedsim.engine.program import Program
 from fedsim.engine.run import Run, RunOptions
-from fedsim.engine.scoring.rows import evaluator, scoring_of
+from fedsim.engine.scoring.rows import evaluator, scoring_of, with_loss_of_set
 from fedsim.engine.threads import useful_threads
 from fedsim.errors import DeviceError
 from fedsim.field import ProgramSetting
@@ -251,7 +251,8 @@ def _program(
     model_bytes = tree.nbytes(with_all_leaves(inputs.shapes)["params"])
     evaluation_threads = useful_threads(samples * model_bytes)
 
-    measures = first_answer(lambda field: field.measures(spec, federation.label_names))
+    measured = first_answer(lambda field: field.measures(spec, federation.label_names))
+    measures = with_loss_of_set(measured, trained.task.loss)
     return Program(
         mesh=mesh(trained.lanes, lane_devices, layout.shards),
         server=server,

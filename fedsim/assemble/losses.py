@@ -12,6 +12,7 @@ from fedsim.assemble.section_keys import HashableSection
 from fedsim.assemble.traits import SILENT, Reason, Voice
 from fedsim.data import Federation
 from fedsim.errors import shortened
+from fedsim.kinds.targets import has_times
 from fedsim.losses import balanced_weights, weighted
 from fedsim.losses.weights import BALANCED, BY_CLIENT
 from fedsim.scenario.scenario import Scenario
@@ -28,12 +29,14 @@ TARGETS = {
     "classes": ("these are classes", "cross_entropy, focal or hinge"),
     "tokens": ("here every token has a class", "cross_entropy or focal"),
     "numbers": ("these targets are numbers", "squared, huber, quantile or poisson"),
+    "times": ("these are times and events", "cox or discrete_cox"),
 }
 IN_WORDS = {
     "classes": "classes",
     "tokens": "labels of tokens",
     "numbers": "targets that are numbers",
     "sets": "samples with any number of labels",
+    "times": "times and events",
 }
 
 
@@ -53,9 +56,12 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
         unclear = unclear_targets(scenario.spec.data, federation)
         section = LOSSES.validate("cross_entropy" if federation.classes else "squared")
     loss = _made(HashableSection(section))
-    fault = unclear or _misfit(section.kind, loss, federation)
+    targets = _targets_of(scenario.spec.data, federation)
+    fault = unclear or _misfit(section.kind, loss, targets, federation)
     if fault:
         raise scenario.error(WHERE, fault)
+    if loss.fitted is not None:
+        loss = loss.fitted(federation.train.y)
 
     weights = loss.class_weights
     if weights == BALANCED:
@@ -81,20 +87,30 @@ def _weighted(loss: Loss, weights: tuple[float, ...]) -> Loss:
     return weighted(loss, weights)
 
 
-def _misfit(kind: str, loss: Loss, f: Federation) -> str:
-    """Why a loss does not suit the samples; empty if it does."""
-    targets = "numbers"
+def _targets_of(section: Any, f: Federation) -> str:
+    """What the samples have: a key of `TARGETS`."""
     if f.classes:
-        targets = "tokens" if f.per_token else "classes"
+        return "tokens" if f.per_token else "classes"
+    return "times" if has_times(getattr(section, "target", None)) else "numbers"
+
+
+def _misfit(kind: str, loss: Loss, targets: str, f: Federation) -> str:
+    """Why a loss does not suit the samples; empty if it does."""
     if not loss.targets:
         return ""
-    fits = targets in loss.targets or (targets == "numbers" and "sets" in loss.targets)
-    if not fits:
+    accepted = set(loss.targets)
+    are_pairs = "times" in accepted and f.train.y.shape[1:] == (2,)
+    if are_pairs or "sets" in accepted:
+        accepted.add("numbers")
+    if targets not in accepted:
         found, others = TARGETS[targets]
         whom = " and ".join(IN_WORDS[each] for each in sorted(loss.targets))
         text = f"{kind} is for {whom}, and {found}"
         if targets == "numbers" and "classes" in loss.targets:
             text = f"{text}{_shape_of_classes(f.train.y)}"
+        if targets == "numbers" and "times" in loss.targets:
+            others = "give y [n, 2], or data.target: {time: COLUMN, event: COLUMN}"
+            return f"{text}; {others}"
         return f"{text}; write {others}"
     if loss.fault is not None:
         for y in (f.train.y, f.test.y, f.validation.y):
@@ -169,12 +185,22 @@ def loss_voice(facts: Facts) -> Voice:
 
 def voice_of_loss(kind: str, loss: Loss) -> Voice:
     """A loss alone."""
-    return Voice(WHERE, "use cross_entropy", [], list(_takes(kind, loss)))
+    instead = "use cross_entropy"
+    if "times" in loss.targets:
+        instead = "use discrete_cox with the ends of its bins"
+    return Voice(WHERE, instead, [], list(_takes(kind, loss)))
 
 
 def _takes(kind: str, loss: Loss) -> Iterator[Reason]:
     if loss.targets and not loss.probabilities:
         yield Reason("softmax", f"{kind} is of no softmax")
+    if loss.of_set is not None:
+        yield Reason("sample_gradients", f"{kind} compares the samples of a batch")
+        yield Reason("sample_losses", f"{kind} compares the samples of a batch")
+    if loss.fitted is not None:
+        text = f"{kind} looks at the targets of all clients without noise"
+        yield Reason("noised_gradients", text)
+        yield Reason("noised_mean", text)
     if not isinstance(loss.class_weights, str):
         return
     text = f"class_weights: {loss.class_weights} counts labels without noise"

@@ -71,6 +71,8 @@ def _needs(kind: str, client: Client) -> Iterator[Reason]:
     if client.model is not None or client.bank is not None:
         yield Reason("all_leaves", f"{kind} makes its models of all leaves", at_taker=True)
     bank = client.bank
+    if bank is not None and bank.grouping is None:
+        yield Reason("sample_losses", f"{kind} chooses models by the losses of samples")
     if bank is not None and bank.regroups and bank.grouping is not None:
         if bank.grouping.least is None:
             text = f"{kind} compares the updates of all clients in a round"

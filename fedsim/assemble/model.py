@@ -108,6 +108,9 @@ def model_of(
         else:
             net = _supplied_model(supplied, fit)
 
+        if loss is not None and loss.model is not None:
+            net = loss.model(net)
+
         # What fields add to weights is made in float32: the model casts what it is given.
         if local and numerics.compute is not None:
             net = narrow_model(net, numerics.compute)

@@ -82,14 +82,15 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
 
 
 def _with_labels(scenario: Scenario, arrays: Arrays) -> Arrays:
-    """The samples, with a number for each label where they may have several.
+    """The samples, with a number for each label where they may have several, or times and events.
 
     Raises:
       DataError: for sets of labels under another loss.
     """
     section = scenario.spec.model.loss
     made = None if section is None else factory_of(section)()
-    if isinstance(made, Loss) and "sets" in made.targets:
+    targets = made.targets if isinstance(made, Loss) else frozenset()
+    if "sets" in targets or ("times" in targets and not are_sets(arrays.y)):
         return with_label_columns(arrays)
     if are_sets(arrays.y):
         raise DataError("y: samples have sets of labels; write model.loss: binary_cross_entropy")

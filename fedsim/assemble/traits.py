@@ -42,6 +42,7 @@ NOUNS = {
     "noised_mean": "what leaves a client is used in the noised mean alone",
     "noised_gradients": "samples are read by gradients alone, which have noise",
     "sample_gradients": "every sample of a batch has a gradient of its own",
+    "sample_losses": "every sample has a loss of its own",
     "softmax": "outputs are logits of a softmax",
     "classes": "targets are classes",
     "one_label": "a sample has one label",

@@ -41,6 +41,12 @@ def _masked_mean(losses, mask, y):
     return total / jnp.maximum(jnp.sum(mask), 1).astype(losses.dtype)
 
 
+def _without_filling(batch: Batch) -> Batch:
+    """A batch whose targets are 0 in rows that do not count."""
+    is_row = batch.mask.reshape(-1, *(1,) * (batch.y.ndim - 1))
+    return batch._replace(y=jnp.where(is_row, batch.y, 0))
+
+
 def task(model: Model, loss: Loss, optimizer: Callable, rate: Callable, classes: int) -> Task:
     """Return what a client works on.
 
@@ -62,6 +68,8 @@ def task(model: Model, loss: Loss, optimizer: Callable, rate: Callable, classes:
 
     def value_and_grad(variables, batch: Batch, objective: Callable | None = None):
         params = variables["params"]
+        if loss.of_set is not None:
+            batch = _without_filling(batch)
         if objective is None:
             return jax.value_and_grad(mean_loss, has_aux=True)(params, variables, batch)
 
@@ -77,6 +85,10 @@ def task(model: Model, loss: Loss, optimizer: Callable, rate: Callable, classes:
         return reported, g
 
     def per_sample(variables, batch: Batch, objective: Callable | None = None):
+        if loss.of_set is not None:
+            raise ContractError(
+                "asks for the gradient of every sample, and this loss compares the rows of a batch"
+            )
         if model.mixes_rows or jax.tree.leaves(variables["stats"]):
             raise ContractError(
                 "asks for the gradient of every sample, and the rows of a batch see each other "

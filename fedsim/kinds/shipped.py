@@ -19,6 +19,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from fedsim.installed import added, fields, folder_of, module_of
 from fedsim.kinds.claims import ranges_of
 from fedsim.kinds.names import ALIASES, FAMILIES
+from fedsim.kinds.targets import TimeAndEvent
 
 FILE = "shipped.json"
 HERE = Path(__file__).parent
@@ -75,6 +76,7 @@ TYPES: dict[str, Any] = {
     "Rule": Rule,
     "ServerLinks": ServerLinks,
     "Tokenizer": Tokenizer,
+    "TimeAndEvent": TimeAndEvent,
 }
 
 
@@ -224,6 +226,7 @@ def _expression(annotation: Any) -> str:
     if type(annotation) is type:
         return annotation.__name__
     expression = repr(annotation).replace("typing.", "").replace("fedsim.types.server.", "")
+    expression = expression.replace("fedsim.kinds.targets.", "")
     return expression.replace("fedsim.sources.tokenizer.", "")
 
 

@@ -120,7 +120,8 @@ def _about_samples(arrays: Any, section: Any) -> list[str]:
     """What was decided about the target, and columns that may be no features."""
     notes = list(arrays.remarks)
     y = np.asarray(arrays.y)
-    if arrays.table is not None and section.task is None and arrays.labels is None:
+    is_single = isinstance(getattr(section, "target", None), str)
+    if arrays.table is not None and section.task is None and arrays.labels is None and is_single:
         if y.dtype.kind in "iu":
             notes.append("target: whole numbers are classes; task: regression predicts numbers")
         elif y.dtype.kind == "f" and (np.floor(y) == y).all():

@@ -63,7 +63,7 @@ class _Data(_Link):
 
 
 class _Model(_Link):
-    loss: NotRequired[str | None]
+    loss: NotRequired[_Link | str | None]
 
 
 class _Fleet(TypedDict):

@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from fedsim.kinds import ALIASES, FAMILIES, registrations
 from fedsim.kinds.shipped import Shipped, is_codec, is_rule, is_server_links
+from fedsim.kinds.targets import is_target
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.docs import docs_of
 
@@ -37,6 +38,18 @@ class Section(BaseModel):
 
     # Set on the models that `KindSchema` makes: the family of the section's kind.
     family: ClassVar[str]
+
+
+ColumnName = Annotated[str, MinLen(1)]
+
+
+class TimeAndEventSection(Section):
+    """The columns of times until an event."""
+
+    time: ColumnName
+    """The column of times above 0, of the event or until which there was none."""
+    event: ColumnName
+    """The column of a 1 where the time is that of an event, and a 0 where it is not."""
 
 
 def is_section(annotation: Any) -> bool:
@@ -217,6 +230,8 @@ class KindSchema:
             return Annotated[Annotated[Any, PLAIN_RULES] | None, ByForm()]
         if is_server_links(parameter.annotation):
             return SERVER_CHAIN
+        if is_target(parameter.annotation):
+            return Annotated[ColumnName | TimeAndEventSection, ByForm()]
         if is_codec(parameter.annotation):
             # `error_feedback(codec)` requires one; `top_k(values=None)` does not.
             required = parameter.default is parameter.empty

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
+from fedsim.kinds.targets import TimeAndEvent
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import Task
 from fedsim.sources.columns import Dates, Missing, Statistics, of_frame
@@ -129,7 +130,7 @@ def heart_disease(
 
 @dataset
 def supplied(
-    target: Name = "y",
+    target: Name | TimeAndEvent = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
@@ -148,7 +149,7 @@ def supplied(
 
     Args:
       target: the column of the labels in a DataFrame: integers or text are classes, floats are
-        regression targets.
+        regression targets; or times and events, as in `csv`.
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, NaN in arrays; as in `csv`.
       standardize: as in `csv`.

@@ -228,7 +228,7 @@ def parse_labels(column: Column, drop: bool, task: Task = None) -> np.ndarray:
     if not mostly_numbers(cells, parse):
         _add_fault_of_commas(column)
         if task == "regression":
-            fault = "texts, which are no numbers to predict; remove task"
+            fault = "texts, which are no numbers to predict; name another column, or remove task"
             column.faults.add_to_column(column.position, fault)
         return np.array(["" if cell in BLANK else cell for cell in cells])
 

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +40,9 @@ class ClientTables(NamedTuple):
         return f"{self.files[bisect_right(self.firsts, row) - 1]}, row {self.rows[row]}"
 
 
-def client_tables(path: str, sha256: str | None, dialect: Dialect, target: str) -> ClientTables:
+def client_tables(
+    path: str, sha256: str | None, dialect: Dialect, targets: Sequence[str]
+) -> ClientTables:
     """Read the tables of a folder; each is a client, which is called as the file is.
 
     A column `client` that they have holds the names of the files then.
@@ -49,7 +51,7 @@ def client_tables(path: str, sha256: str | None, dialect: Dialect, target: str) 
       path: the folder. Other files in it are ignored, and so are its subfolders.
       sha256: the expected hash of all its files; None: any.
       dialect: how the tables are written; with the delimiter `auto`, each by itself.
-      target: a column that each should have.
+      targets: columns that each should have.
 
     Raises:
       DataError: for a folder without tables, two of one client, tables without rows, without the
@@ -59,12 +61,12 @@ def client_tables(path: str, sha256: str | None, dialect: Dialect, target: str) 
         frames = {}
         for name, client in _clients(files).items():
             try:
-                frames[name] = _table(files[name], dialect, target).assign(**{CLIENT: client})
+                frames[name] = _table(files[name], dialect, targets[0]).assign(**{CLIENT: client})
             except DataError as error:
                 # The folder is named in front of all errors.
                 lines = [line.removeprefix(f"{files[name]}: ") for line in error.lines]
                 raise DataError(*(f"{name}: {line}" for line in lines)) from None
-        _require_common(frames, target)
+        _require_common(frames, targets)
         return _joined(frames)
 
 
@@ -141,18 +143,20 @@ def _clients(names: Iterable[str]) -> dict[str, str]:
     return clients
 
 
-def _require_common(tables: dict[str, Any], target: str) -> None:
+def _require_common(tables: dict[str, Any], targets: Sequence[str]) -> None:
     """Refuse tables without the target, and a table with no further column that others have."""
     columns = {name: set(frame.columns) - {CLIENT} for name, frame in tables.items()}
     for name, own in columns.items():
         others = [other for other in columns if other != name]
         shared = own & set().union(*(columns[other] for other in others))
-        if others and not shared - {target}:
+        if others and not shared - {*targets}:
             text = "have no feature in common; a folder holds tables with the same columns"
             raise DataError(f"{name} and {others[0]} {text}")
-    lacking = [name for name, own in columns.items() if target not in own]
-    if 0 < len(lacking) < len(columns):  # of a name that is nowhere, a similar one is said later
-        raise DataError(*(f"{_lacks(name, [target])}, the target" for name in lacking))
+    for target in targets:
+        lacking = [name for name, own in columns.items() if target not in own]
+        # Of a name that is nowhere, a similar one is said later.
+        if 0 < len(lacking) < len(columns):
+            raise DataError(*(f"{_lacks(name, [target])}, the target" for name in lacking))
 
 
 def _lacks(name: str, columns: list[str]) -> str:

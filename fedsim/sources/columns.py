@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError, nearest
+from fedsim.kinds.targets import TimeAndEvent, columns_of
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import (
     BLANK,
@@ -33,6 +34,7 @@ from fedsim.sources.remembered import (
     remark_on_texts,
 )
 
+Target = str | TimeAndEvent
 Missing = Literal["refuse", "mean", "median", "constant", "drop"]
 Statistics = Literal["all", "client"]
 Dates = Literal["ordinal"] | None
@@ -45,6 +47,7 @@ class Roles(NamedTuple):
 
     names: list[str]  # of all columns
     target: int
+    event: int | None  # where the target is a time
     client: int | None
     features: list[int]
     extra: list[int]  # columns for partitions
@@ -67,7 +70,7 @@ class Reading(NamedTuple):
 
 def assign_roles(
     names: Sequence[str],
-    target: str,
+    target: Target,
     client: str | None,
     drop: Sequence[str],
     columns: Sequence[str] = (),
@@ -76,7 +79,7 @@ def assign_roles(
 
     Args:
       names: the names of all columns.
-      target: the column of the labels.
+      target: the column of the labels, or those of times and events.
       client: the column of the ids; None: `client`, if there is such a column.
       drop: columns that are left out.
       columns: columns for partitions, which are not features.
@@ -89,7 +92,9 @@ def assign_roles(
         raise DataError("empty: expected a header with column names")
     _require_different(names)
 
-    requested = [("target", target)]
+    targets = columns_of(target)
+    roles_of_target = ["target"] if isinstance(target, str) else ["target.time", "target.event"]
+    requested = list(zip(roles_of_target, targets, strict=True))
     if client is not None:
         requested.append(("client", client))
     requested += [("drop", name) for name in drop]
@@ -99,25 +104,28 @@ def assign_roles(
     for role, name in requested:
         if name not in names:
             problems.append(f"{role}: no column {name[:40]!a}; {_suggestion(name, names)}")
-    if client is None and "client" in names and "client" not in (target, *drop):
+    if client is None and "client" in names and "client" not in (*targets, *drop):
         client = "client"
-    if target == client:
-        problems.append(f"column {target[:40]!a} cannot be both target and client")
+    if client in targets:
+        problems.append(f"column {str(client)[:40]!a} cannot be both target and client")
+    if len(set(targets)) < len(targets):
+        problems.append(f"column {targets[0][:40]!a} cannot be both time and event")
     for role, name in requested:
         if role != "drop" and name in drop:
             problems.append(f"drop: column {name[:40]!a} is the {role}")
 
-    used = (target, client, *drop, *columns)
+    used = (*targets, client, *drop, *columns)
     unused = [column for column, name in enumerate(names) if name not in used]
     ids = [column for column in unused if IDS.fullmatch(names[column])]
     features = [column for column in unused if column not in ids]
     if not features and not problems:
-        problems.append(f"no feature columns besides {target[:40]!a}")
+        problems.append(f"no feature columns besides {targets[0][:40]!a}")
     if problems:
         raise DataError(*problems)
     return Roles(
         names=names,
-        target=names.index(target),
+        target=names.index(targets[0]),
+        event=None if len(targets) == 1 else names.index(targets[1]),
         client=None if client is None else names.index(client),
         features=features,
         extra=[names.index(name) for name in dict.fromkeys(columns)],
@@ -127,7 +135,7 @@ def assign_roles(
 
 def of_frame(
     frame: Any,
-    target: str = "y",
+    target: Target = "y",
     client: str | None = None,
     missing: Missing = "refuse",
     dates: Dates = None,
@@ -151,7 +159,7 @@ def of_frame(
 
     Args:
       frame: the DataFrame.
-      target: the column of the labels.
+      target: the column of the labels, or those of times and events.
       client: the column of the ids; None: `client`, if there is such a column.
       missing: what happens to blanks.
       dates: whether dates may be features.
@@ -185,9 +193,16 @@ def of_frame(
         features.append(feature)
 
     labels = column_of(roles.target, texts_of(frame.iloc[:, roles.target]))
-    y = parse_labels(labels, missing == "drop", task)
-    if roles.target not in faults.columns:
-        faults.add_to_column(roles.target, fault_of_classes(y))
+    columns_of_labels = [labels]
+    if roles.event is None:
+        y = parse_labels(labels, missing == "drop", task)
+        if roles.target not in faults.columns:
+            faults.add_to_column(roles.target, fault_of_classes(y))
+    else:
+        events = column_of(roles.event, _as_digits(texts_of(frame.iloc[:, roles.event])))
+        columns_of_labels.append(events)
+        numbers = [parse_labels(c, missing == "drop", "regression") for c in columns_of_labels]
+        y = np.stack(numbers, axis=1)  # faults are raised below
     ids = None
     if roles.client is not None:
         ids = parse_ids(column_of(roles.client, texts_of(frame.iloc[:, roles.client])))
@@ -198,7 +213,9 @@ def of_frame(
     faults.raise_any()
 
     if missing == "drop":
-        complete = np.array([cell not in BLANK for cell in labels.texts()], bool)  # [n]
+        complete = np.ones(len(y), bool)
+        for column in columns_of_labels:
+            complete &= [cell not in BLANK for cell in column.texts()]
         for feature in features:
             complete &= ~feature.blanks
         if not complete.any():
@@ -221,6 +238,12 @@ def of_frame(
         table=tuple(described),
         remarks=tuple(f"column {names[position][:40]!a} {LEFT_OUT}" for position in roles.ids),
     )
+
+
+def _as_digits(cells: Cells) -> Cells:
+    """Cells with truth values as 0 and 1."""
+    digits = {"true": "1", "false": "0"}
+    return [digits.get(str(cell).strip().lower(), cell) for cell in cells]
 
 
 def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:

@@ -80,7 +80,7 @@ def summary_of(
 def _table(kind: str, path: str, dialect: Dialect, sheet: int | str) -> tuple[Any, str]:
     """The table in a file or a folder, and a sentence about the file."""
     if os.path.isdir(path):
-        return client_tables(path, None, dialect, target="").frame, ""
+        return client_tables(path, None, dialect, targets=[""]).frame, ""
     with opened(path) as file:
         if kind == "xlsx":
             return sheet_in(file, sheet)

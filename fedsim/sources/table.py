@@ -7,6 +7,7 @@ from annotated_types import Ge
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
+from fedsim.kinds.targets import TimeAndEvent, columns_of
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import parquet_in, require_pyarrow
 from fedsim.sources.cells import Task
@@ -22,7 +23,7 @@ CLIENT_OF_FOLDER = "client: in a folder, the client of a row is its file; remove
 @dataset
 def csv(
     path: Name,
-    target: Name = "y",
+    target: Name | TimeAndEvent = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
@@ -63,7 +64,8 @@ def csv(
     Args:
       path: the file, or a folder of such files, in the scenario's folder, the working directory or
         a `--data-root`; files elsewhere are not read.
-      target: the column of the labels.
+      target: the column of the labels; or of survival, `{time: COLUMN, event: COLUMN}`: times above
+        0, and an event, 1, or none by then, 0.
       client: the column of the client ids; left out: `client`, if there is such a column. Tables
         show the ids.
       missing: blanks are refused; or replaced by the column's `mean` or `median` over the training
@@ -97,7 +99,7 @@ def csv(
     if os.path.isdir(path):
         if client is not None:
             raise DataError(f"{path}: {CLIENT_OF_FOLDER}")
-        tables = client_tables(path, sha256, dialect, target)
+        tables = client_tables(path, sha256, dialect, columns_of(target))
         try:
             roles = assign_roles(list(tables.frame.columns), target, CLIENT, drop, columns)
             features = [roles.names[position] for position in roles.features]
@@ -108,7 +110,7 @@ def csv(
             raise error.with_prefix(path) from None
         return arrays._replace(remarks=(*remarks, *arrays.remarks))
     with opened(path, sha256) as file:
-        frame = table_in(file, dialect, target)
+        frame = table_in(file, dialect, columns_of(target)[0])
         return of_frame(
             frame, target, client, missing, dates, task, drop, columns, parse, frame.index
         )
@@ -117,7 +119,7 @@ def csv(
 @dataset
 def parquet(
     path: Name,
-    target: Name = "y",
+    target: Name | TimeAndEvent = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
@@ -140,7 +142,8 @@ def parquet(
     Args:
       path: the file, in the scenario's folder, the working directory or a `--data-root`; files
         elsewhere are not read.
-      target: the column of the labels: integers or text are classes, floats are regression targets.
+      target: the column of the labels: integers or text are classes, floats are regression targets;
+        or times and events, as in `csv`.
       client: the column of the client ids; left out: `client`, if there is such a column.
       missing: what happens to blanks, as in `csv`.
       standardize: as in `csv`.
@@ -166,7 +169,7 @@ def parquet(
 @dataset
 def xlsx(
     path: Name,
-    target: Name = "y",
+    target: Name | TimeAndEvent = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,

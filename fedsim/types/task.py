@@ -132,10 +132,10 @@ class Loss(NamedTuple):
 
     Attributes:
       of: (outputs `[B, ...]`, y `[B, ...]`) -> the loss of each row `[B]`, or of each token
-        `[B, T]`. It sees a row alone, whatever the others of the batch are, so that the loss of a
-        batch is the mean of its rows'.
+        `[B, T]`. The loss of a batch is the mean of its rows'. Without `of_set` it sees a row
+        alone, whatever the others of the batch are.
       targets: what it is for: `classes`; `tokens`, a class for each; `numbers`; `sets` of labels, a
-        0 or 1 for each. Empty: whatever samples have.
+        0 or 1 for each; `times`, of an event or of the last look. Empty: whatever samples have.
       outputs: numbers that the model returns for a sample; None: one for each class, or as many as
         a target has.
       predicts: outputs -> what is predicted of targets that are numbers, by which they are scored.
@@ -143,6 +143,12 @@ class Loss(NamedTuple):
       fault: (targets `[n, ...]`, a NumPy array) -> what is wrong with them; empty: nothing.
       class_weights: how much a sample counts by its class, `[C]`; or `balanced`, by the samples of
         all clients; or `balanced_by_client`, by those of each while it trains.
+      of_set: only where the loss of a row depends on the other rows: (outputs `[n, ...]`, y
+        `[n, ...]`, NumPy arrays) -> the loss of a whole set, which is no mean over parts of it. In
+        batches for `of`, y is 0 in rows that do not count. Outputs are then predicted as they are.
+      fitted: (targets of all clients' training samples, a NumPy array) -> the loss that is made of
+        them; None: this one.
+      model: model with `outputs` -> the one whose outputs `of` takes; None: the same.
     """
 
     of: Callable[[Array, Array], Float[Array, " B"]]
@@ -152,6 +158,9 @@ class Loss(NamedTuple):
     probabilities: bool = False
     fault: Callable[[Any], str] | None = None
     class_weights: tuple[float, ...] | str | None = None
+    of_set: Callable[[Any, Any], float] | None = None
+    fitted: "Callable[[Any], Loss] | None" = None
+    model: Callable[[Model], Model] | None = None
 
     def __call__(self, outputs: Array, y: Array) -> Float[Array, " B"]:
         """Return the loss of each row, or token."""

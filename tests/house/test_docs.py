@@ -38,8 +38,9 @@ EXECUTED = {
     "updates",
     "field_init",
     "own_metric",
+    "survival",
     "field",
-}  # blocks of Python, here, by test_readme.py, test_field_page.py and those of metrics
+}  # blocks of Python, here, by test_readme.py, test_field_page.py and those of fields
 STEPS = ["plan", "train", "receive", "aggregate", "save"]
 
 

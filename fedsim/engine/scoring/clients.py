@@ -244,11 +244,12 @@ def _measured(
     measures: Measures, outputs: np.ndarray, owner: np.ndarray, y: np.ndarray, N: int
 ) -> dict[str, np.ndarray]:
     """Return what is measured of every client's rows `[N]`, NaN where there is no such score."""
-    values = {name: np.full(N, np.nan) for name in measures.names}
+    names = measures.names if measures.loss is None else ("loss", *measures.names)
+    values = {name: np.full(N, np.nan) for name in names}
     order = np.argsort(owner, kind="stable")
     clients, first = np.unique(owner[order], return_index=True)
     for client, rows in zip(clients, np.split(order, first[1:]), strict=True):
-        for name, value in measures.of(outputs[rows], y[rows]).items():
+        for name, value in measures.all_of(outputs[rows], y[rows]).items():
             values[name][client] = np.nan if value is None else value
     return values
 

@@ -49,10 +49,26 @@ class Measures(NamedTuple):
     Attributes:
       names: of the scores, as columns have them behind `test_`.
       of: (outputs `[n, ...]`, y `[n, ...]`) -> the scores by name; None where there is none.
+      loss: (outputs, y) -> the loss, where it is no mean over rows either (`Loss.of_set`).
     """
 
     names: tuple[str, ...]
     of: Callable[[np.ndarray, np.ndarray], dict[str, float | None]]
+    loss: Callable[[np.ndarray, np.ndarray], float] | None = None
+
+    def all_of(self, outputs: np.ndarray, y: np.ndarray) -> dict[str, float | None]:
+        """Return the scores by name, with the loss if it is one of them."""
+        loss = {} if self.loss is None else {"loss": self.loss(outputs, y)}
+        return {**loss, **self.of(outputs, y)}
+
+
+def with_loss_of_set(measures: Measures | None, loss: Loss) -> Measures | None:
+    """Return what is measured of a whole set, with the loss where it is no mean over rows."""
+    if loss.of_set is None:
+        return measures
+    if measures is None:
+        measures = Measures((), lambda outputs, y: {})
+    return measures._replace(loss=loss.of_set)
 
 
 class Scoring(NamedTuple):
@@ -209,7 +225,7 @@ def metrics(rows: Rows, y: np.ndarray, measures: Measures | None = None) -> dict
         targets = np.asarray(y, np.float64).reshape(len(y), -1)
         values["r2"] = _r2(rows["squares"], targets)
         values["mae"] = float(_total(rows["distance"]) / targets.size)
-    return values if measures is None else values | measures.of(rows[OUTPUTS], y)
+    return values if measures is None else values | measures.all_of(rows[OUTPUTS], y)
 
 
 def worst_of(metric: str, values: np.ndarray) -> float:

@@ -41,6 +41,7 @@ def voice_of_graph() -> Voice:
         Reason("all_leaves", mixes, at_taker=True),
         Reason("stateless_model", "nodes mix parameters alone", at_taker=True),
         Reason("whole_messages", mixes),
+        Reason("sample_losses", "nodes of a topology are scored by the losses of samples"),
     ]
     takes = [Reason("server", "nodes of a topology have no server")]
     return Voice(PATH, "remove topology", needs, takes)

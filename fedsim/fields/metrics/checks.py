@@ -29,6 +29,13 @@ def _misfits(kind: str, metric: Metric, facts: Facts) -> Findings:
     classes = facts.classes
     if metric.targets == "any":
         return
+    if metric.targets == "times":
+        if facts.loss.targets and "times" not in facts.loss.targets:
+            yield (), f"{kind} is for times and events; write model.loss: cox or discrete_cox"
+        return
+    if not classes and "times" in facts.loss.targets:
+        yield (), f"{kind} is not for times and events; write c_index"
+        return
     if facts.per_token:
         text = f"{kind} scores samples, and here every token has a label"
         yield (), f"{text}; remove it: test_loss, test_accuracy and test_perplexity are measured"

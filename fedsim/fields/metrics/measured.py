@@ -52,6 +52,8 @@ def _fits(metric: Metric, samples: Samples, classes: int) -> bool:
     """Whether a user's loss takes outputs of the size that a metric takes."""
     if metric.targets == "numbers":
         return samples.outputs.size == samples.targets.size
+    if metric.targets == "times":
+        return samples.targets.shape[1:] == (2,) and samples.outputs.size == len(samples.targets)
     return metric.targets == "any" or samples.classes == classes
 
 

@@ -23,7 +23,8 @@ def measure(metric: Any, targets: Any, outputs: Any, weights: Any = None) -> flo
 
     Args:
       metric: an entry of `evaluate.metrics`: a kind, `"f1(average=macro)"`, or a mapping.
-      targets: the classes `[n]`, integers from 0 on, or numbers `[n]` or `[n, d]`.
+      targets: the classes `[n]`, integers from 0 on, or numbers `[n]` or `[n, d]`,
+        or times and events `[n, 2]`.
       outputs: of classes the logits `[n, C]`, or `[n]` that of class 1 of two; or numbers, as many
         as targets.
       weights: how much each sample counts `[n]`; None: all the same.
@@ -82,6 +83,10 @@ def _require_fit(metric: Metric, samples: Samples) -> None:
         raise argument_error(COMMAND, "outputs", f"{shapes} are of different numbers of samples")
     if metric.targets == "numbers" and targets.size != outputs.size:
         raise argument_error(COMMAND, "outputs", f"{shapes} are of different numbers of targets")
+    if metric.targets == "times":
+        if targets.shape[1:] != (2,) or outputs.size != len(targets):
+            text = f"{shapes}; write times and events [n, 2] and outputs [n]"
+            raise argument_error(COMMAND, "targets", text)
     if metric.targets != "classes" or not len(targets):
         return
     if targets.ndim != 1 or outputs.ndim > 2:

@@ -26,7 +26,7 @@ class Metric(NamedTuple):
 
     Attributes:
       of: samples -> the score, None where there is none.
-      targets: what it is for: `classes`, `numbers`, or `any`.
+      targets: what it is for: `classes`, `numbers`, `times` of events, or `any`.
       positive: the class that it is about, by name or number; None: not given.
       average: over classes; None: not given.
       more_than: how many classes are too few.

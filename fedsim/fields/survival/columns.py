@@ -1,0 +1,7 @@
+"""The table that survival analysis adds to a run."""
+
+from fedsim.disk.tables import Added
+
+COLUMNS = [
+    Added("", (), ("client", "time", "at_risk", "events", "survival"), table="survival"),
+]

@@ -1,0 +1,339 @@
+"""Cox losses, the C-index and Kaplan-Meier curves, against lifelines 0.30.3.
+
+lifelines is not among the test tools: it needs an older pandas than fedsim. `rossi.csv` is its data
+set `load_rossi` (Rossi, Berk, Lenihan 1980), and the numbers are what it computes.
+"""
+
+import itertools
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.compose import FAMILIES
+from fedsim.errors import DataError, ScenarioError
+from fedsim.runs.verify import verify
+from fedsim.types import Loss
+
+ROSSI = pd.read_csv(Path(__file__).parent / "rossi.csv")
+NAMES = ["fin", "age", "race", "wexp", "mar", "paro", "prio"]
+FEATURES = ROSSI[NAMES].to_numpy(float)
+SCALE = FEATURES.std(axis=0)
+X = (FEATURES - FEATURES.mean(axis=0)) / SCALE
+Y = ROSSI[["week", "arrest"]].to_numpy()
+OWNERS = np.arange(len(Y)) % 4
+
+# CoxPHFitter().fit(rossi, "week", "arrest"), and the same with strata=["client"].
+EFRON = [
+    -0.3794221657180835, -0.05743774002920776, 0.3138997872674409, -0.14979570182124166,
+    -0.43370388118524955, -0.0848710806345732, 0.09149708173533616,
+]  # fmt: skip
+ERROR_OF_FIN = 0.19137948069828947
+LOG_LIKELIHOOD = -658.7476594460858
+STRATIFIED = [
+    -0.3584620736296927, -0.056499790600257165, 0.332506998762284, -0.13596284410568374,
+    -0.45303622281399203, -0.08720321867524299, 0.09223977878015865,
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def in_float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def made(kind, **keys) -> Loss:
+    loss = FAMILIES["loss"][kind](**keys)
+    assert isinstance(loss, Loss)
+    return loss
+
+
+def scenario(loss, rounds=2, **sections):
+    plain = {
+        "name": "survival",
+        "rounds": rounds,
+        "data": {"test": 0},
+        "model": {"kind": "linear", "loss": loss},
+        "client": {"batch": "full", "lr": 2.0, "epochs": 1},
+        "evaluate": {"every": rounds, "metrics": ["c_index"]},
+        "numerics": {"dtype": "float64"},
+    }
+    return plain | sections
+
+
+def run(loss, owners, rounds=2, y=Y, x=X, **sections):
+    data = fedsim.Arrays(x=x, y=y, client=owners)
+    return fedsim.run(scenario(loss, rounds, **sections), data=data)
+
+
+def drawn(seed, n=60, times=12, share=0.6):
+    """Times and events, and outputs, both with ties."""
+    rng = np.random.default_rng(seed)
+    time = rng.integers(1, times + 1, n).astype(float)
+    event = (rng.random(n) < share).astype(float)
+    outputs = np.round(rng.normal(size=n) * 2) / 2
+    return np.stack([time, event], axis=1), outputs
+
+
+def of_pairs(y, outputs, ties):
+    """The negative logarithm of the partial likelihood, term by term as the papers write it."""
+    total = 0.0
+    for time in np.unique(y[y[:, 1] == 1, 0]):
+        hazards = np.exp(outputs)
+        at_risk = hazards[y[:, 0] >= time].sum()
+        tied = (y[:, 0] == time) & (y[:, 1] == 1)
+        for position in range(tied.sum()):
+            left = position / tied.sum() if ties == "efron" else 0.0
+            total += np.log(at_risk - left * hazards[tied].sum())
+        total -= outputs[tied].sum()
+    return total
+
+
+def test_one_client_with_full_batches_ends_at_the_published_coefficients():
+    result = run("cox", np.zeros(len(Y), int), rounds=400)
+    found = result.model()["W"][:, 0] / SCALE
+    np.testing.assert_allclose(found, EFRON, atol=1e-9)
+    assert found[0] == pytest.approx(-0.37942, abs=5e-6)
+    clients = result.clients.iloc[0]
+    assert clients["global_loss"] * len(Y) == pytest.approx(-LOG_LIKELIHOOD, rel=1e-12)
+    assert clients["global_c_index"] == pytest.approx(0.6403292470997135, abs=1e-12)
+
+
+def test_the_curvature_of_the_loss_is_that_of_the_published_standard_error():
+    def total(coefficients):
+        return made("cox")(jnp.asarray(FEATURES) @ coefficients, jnp.asarray(Y, float)).sum()
+
+    information = jax.hessian(total)(jnp.array(EFRON))
+    assert np.linalg.inv(information)[0, 0] ** 0.5 == pytest.approx(ERROR_OF_FIN, abs=1e-10)
+
+
+def test_full_batches_of_several_clients_are_a_model_that_is_stratified_by_client():
+    found = run("cox", OWNERS, rounds=400).model()["W"][:, 0] / SCALE
+    np.testing.assert_allclose(found, STRATIFIED, atol=1e-9)
+
+
+@pytest.mark.parametrize("ties", ("efron", "breslow"))
+@pytest.mark.parametrize("seed", range(4))
+def test_the_loss_is_the_partial_likelihood_of_the_batch_without_its_filling(seed, ties):
+    y, outputs = drawn(seed)
+    loss = made("cox", ties=ties)
+    expected = of_pairs(y, outputs, ties)
+    assert loss(jnp.asarray(outputs)[:, None], jnp.asarray(y)).sum() == pytest.approx(expected)
+    assert loss.of_set is not None
+    assert loss.of_set(outputs[:, None], y) * len(y) == pytest.approx(expected)
+
+    filled_y = np.concatenate([y[:20], np.zeros((7, 2)), y[20:]])
+    filled_outputs = np.concatenate([outputs[:20], np.full(7, 50.0), outputs[20:]])
+
+    def total(o):
+        return loss(o, jnp.asarray(filled_y)).sum()
+
+    value, gradient = jax.value_and_grad(total)(jnp.asarray(filled_outputs))
+    assert value == pytest.approx(expected)
+    np.testing.assert_array_equal(gradient[20:27], 0)
+    assert np.isfinite(gradient).all()
+
+
+def test_batches_with_filling_train_as_the_same_samples_do_alone():
+    """Clients of 5 and 9 samples in batches of 9, and a reference of their own full batches."""
+    y, _ = drawn(5, n=14)
+    x = np.random.default_rng(1).normal(size=(14, 3))
+    owners = np.repeat([0, 1], [5, 9])
+    client = {"batch": 9, "lr": 0.5, "epochs": 1}
+    found = run("cox", owners, 1, y, x, client=client, evaluate={"every": 1}).model()
+    loss = made("cox")
+
+    def total(W):
+        parts = [loss(jnp.asarray(x[owners == k]) @ W, jnp.asarray(y[owners == k])) for k in (0, 1)]
+        return sum(part.sum() for part in parts) / 14
+
+    start = run("cox", owners, 1, y, x, client=client | {"lr": 1e-300}).model()
+    expected = start["W"] - 0.5 * jax.grad(total)(jnp.asarray(start["W"]))
+    np.testing.assert_allclose(found["W"], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ("cox", "discrete_cox"))
+def test_a_client_without_events_trains_and_has_no_c_index(loss):
+    y = np.where(OWNERS[:, None] == 2, Y * [1, 0], Y)
+    result = run(loss, OWNERS, y=y)
+    assert all(np.isfinite(leaf).all() for leaf in result.model().values())
+    assert result.clients["global_c_index"].isna().tolist() == [False, False, True, False]
+    assert np.isfinite(result.clients["global_loss"]).all()
+    if loss == "cox":
+        assert result.clients["global_loss"][2] == 0
+
+
+def test_full_batch_fedsgd_in_discrete_time_is_training_on_all_samples_together():
+    client = {"batch": "full", "lr": 0.3, "epochs": 1}
+    several = run("discrete_cox", OWNERS, rounds=50, client=client).model()
+    pooled = run("discrete_cox", 0 * OWNERS, rounds=50, client=client).model()
+    assert several["baseline"].shape == (10,)
+    for name in ("W", "b", "baseline"):
+        np.testing.assert_allclose(several[name], pooled[name], atol=1e-9)
+
+
+def test_discrete_time_is_the_likelihood_of_a_row_per_sample_and_interval():
+    """Events at the end of an interval are in it; a sample is censored in one that it survives."""
+    ends = [2.0, 5.0, 9.0]
+    logits = np.random.default_rng(0).normal(size=(6, 4))
+    y = np.array([[1, 1], [2, 1], [2, 0], [5.5, 1], [8, 0], [12, 1]])
+    survived = [0, 0, 1, 2, 2, 3]  # intervals
+    hazards = 1 / (1 + np.exp(-logits))
+    expected = []
+    for row, (count, event) in enumerate(zip(survived, y[:, 1], strict=True)):
+        terms = -np.log(1 - hazards[row, :count]).sum()
+        expected.append(terms - event * np.log(hazards[row, count]))
+    found = made("discrete_cox", bins=ends)(jnp.asarray(logits), jnp.asarray(y))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_intervals_end_at_quantiles_of_the_events_of_all_clients():
+    loss = made("discrete_cox", bins=4)
+    assert loss.fitted is not None
+    y = np.array([[1, 1], [2, 1], [3, 1], [4, 1], [100, 0]])
+    written = made("discrete_cox", bins=[1, 2, 3])
+    assert loss.fitted(y) is loss.fitted(y[::-1])
+    for row in ([[1, 1]], [[2.5, 0]], [[7, 1]]):
+        logits = jnp.arange(4.0)[None]
+        assert loss.fitted(y)(logits, jnp.array(row)) == written(logits, jnp.array(row))
+
+
+@pytest.mark.parametrize(
+    ("why", "data", "expected"),
+    [
+        ("ties of times and outputs", (0, 60, 12, 0.6), 0.5319767441860465),
+        ("few ties of times", (1, 60, 1000, 0.6), 0.5555555555555556),
+        ("many ties of times", (2, 60, 3, 0.9), 0.5793718166383701),
+        ("nothing is censored", (3, 40, 12, 1.0), 0.5),
+        ("nearly all are censored", (4, 40, 12, 0.05), 0.078125),
+    ],
+)
+def test_the_c_index_is_that_of_lifelines(why, data, expected):
+    y, outputs = drawn(*data)
+    assert fedsim.measure("c_index", y, outputs) == pytest.approx(expected, abs=1e-12), why
+    weights = np.ones(len(y))
+    weights[:3] = 2
+    repeated = np.r_[np.arange(len(y)), :3]
+    if why == "few ties of times":  # of a sample and its copy no pair is comparable
+        by_weight = fedsim.measure("c_index", y, outputs, weights)
+        assert by_weight == pytest.approx(fedsim.measure("c_index", y[repeated], outputs[repeated]))
+
+
+def test_a_c_index_needs_two_samples_that_can_be_compared():
+    assert np.isnan(fedsim.measure("c_index", [[1, 0], [2, 1]], [0.0, 1.0]))
+    with pytest.raises(ScenarioError, match=r"write times and events \[n, 2\]"):
+        fedsim.measure("c_index", [0, 1], [0.0, 1.0])
+
+
+def test_survival_csv_has_the_kaplan_meier_curve_of_every_client(tmp_path):
+    data = fedsim.Arrays(x=X, y=Y, client=OWNERS)
+    fedsim.run(scenario({"kind": "cox", "ties": "breslow"}), data=data, out=tmp_path / "run")
+    assert verify(tmp_path / "run", data=data).equal
+    table = pd.read_csv(tmp_path / "run" / "survival.csv")
+    first = table[table["client"] == 0].set_index("time")
+    # KaplanMeierFitter().fit(rossi.week[::4], rossi.arrest[::4])
+    expected = {18: 0.9074074074074076, 35: 0.8055555555555554, 52: 0.712962962962963}
+    assert first["survival"][list(expected)].to_dict() == pytest.approx(expected, abs=1e-12)
+    assert first.loc[52, ["at_risk", "events"]].tolist() == [78, 1]
+    assert table["client"].unique().tolist() == [0, 1, 2, 3]
+
+
+def test_a_table_names_the_columns_of_times_and_events(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = ROSSI.assign(client=OWNERS, arrest=ROSSI["arrest"].astype(bool))
+    frame.to_csv("rossi.csv", index=False)
+    (tmp_path / "folder").mkdir()
+    for client, rows in frame.groupby("client"):
+        rows.drop(columns="client").to_csv(f"folder/{client}.csv", index=False)
+    target = {"time": "week", "event": "arrest"}
+    data = {"target": target, "standardize": True, "test": 0}
+    of_file = scenario("cox", data=data | {"kind": "csv", "path": "rossi.csv"})
+    of_folder = scenario("cox", data=data | {"kind": "csv", "path": "folder"})
+    found = [fedsim.run(each).model()["W"] for each in (of_file, of_folder)]
+    found.append(fedsim.run(scenario("cox", data=data), data=frame).model()["W"])
+    for one, other in itertools.pairwise(found):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("why", "data", "line"),
+    [
+        ("no event", {"target": {"time": "week"}}, "data.target.event: is missing"),
+        ("no time", {"target": {"event": "arrest"}}, "data.target.time: is missing"),
+        ("no such column", {"target": {"time": "weak", "event": "arrest"}}, "did you mean 'week'"),
+        ("one column", {"target": {"time": "week", "event": "week"}}, "both time and event"),
+        ("other events", {"target": {"time": "week", "event": "age"}}, "events of 0 or 1"),
+        ("times of 0", {"target": {"time": "prio", "event": "arrest"}}, "times above 0"),
+        ("classes", {"target": "arrest"}, "cox is for times and events"),
+    ],
+)
+def test_a_table_without_times_and_events_is_refused_in_one_line(why, data, line):
+    with pytest.raises((ScenarioError, DataError), match=line) as refused:
+        fedsim.run(scenario("cox", data={"test": 0} | data), data=ROSSI)
+    assert len(str(refused.value).splitlines()) == 1, why
+
+
+@pytest.mark.parametrize(
+    ("why", "y", "sections", "line"),
+    [
+        ("a time of 0", Y * [[0, 1]], {}, "cox is for times above 0, and there is a time 0"),
+        ("an event of 3", Y + [[0, 2]], {}, "events of 0 or 1, and there is an event 3"),
+        ("times alone", Y[:, 0] + 0.5, {}, r"give y \[n, 2\], or data.target"),
+        ("another metric", Y, {"evaluate": {"metrics": ["r2"]}}, "r2 is not for times and events"),
+        (
+            "gradients of samples",
+            Y,
+            {"client": {"dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}}},
+            "cox compares the samples of a batch, and dp_sgd clips the gradient of every sample",
+        ),
+        ("a graph", Y, {"topology": "ring"}, "nodes of a topology are scored by the losses"),
+        ("losses of samples", Y, {"method": "ifca"}, "ifca chooses models by the losses"),
+    ],
+)
+def test_what_does_not_suit_a_cox_model_is_refused_in_one_line(why, y, sections, line):
+    plain = {"name": "s", "rounds": 1, "data": {"test": 0}}
+    plain["model"] = {"kind": "linear", "loss": "cox"}
+    with pytest.raises(ScenarioError, match=line) as refused:
+        fedsim.run(plain | sections, data=fedsim.Arrays(x=X, y=y, client=OWNERS))
+    assert len(str(refused.value).splitlines()) == 1, why
+
+
+@pytest.mark.parametrize(
+    ("why", "y"),
+    [("classes", Y[:, 1]), ("numbers", Y[:, 0] + 0.5), ("two numbers", Y.astype(float))],
+)
+def test_a_c_index_is_for_times_and_events(why, y):
+    plain = {"name": "s", "rounds": 1, "data": {"test": 0}, "model": "linear"}
+    plain["evaluate"] = {"metrics": ["c_index"]}
+    with pytest.raises(ScenarioError, match=r"c_index is for times and events; write model\.loss"):
+        fedsim.run(plain, data=fedsim.Arrays(x=X, y=y, client=OWNERS))
+
+
+def test_a_table_of_times_and_events_has_no_other_loss():
+    target = {"time": "week", "event": "arrest"}
+    with pytest.raises(ScenarioError, match="and these are times and events; write cox"):
+        fedsim.run(scenario("squared", data={"test": 0, "target": target}), data=ROSSI)
+
+
+def test_the_page_says_what_happens(root, capsys):
+    page = (root / "docs/scenarios.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
+    exec(compile(blocks["survival"], "docs/scenarios.md", "exec"), {"__name__": "page"})
+    assert capsys.readouterr().out.endswith(blocks["printed by survival"])
+
+
+def test_written_ends_of_intervals_need_no_look_at_times_and_are_private():
+    """With dp_sgd a number of intervals is refused, and its ends are taken."""
+    client = {"batch": 20, "lr": 0.1, "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}}
+    sections = {"client": client, "evaluate": {"every": 1}}
+    with pytest.raises(ScenarioError, match="looks at the targets of all clients without noise"):
+        run("discrete_cox", OWNERS, 1, **sections)
+    written = {"kind": "discrete_cox", "bins": [10, 20, 30]}
+    model = run(written, OWNERS, 1, **sections).model()
+    assert model["baseline"].shape == (4,)
+    assert all(np.isfinite(leaf).all() for leaf in model.values())
