@@ -18,6 +18,8 @@ NAMED = {  # words of the README -> families, summed
     "ways to choose a cohort": ["cohort"],
     "kinds of data": ["dataset"],
     "models": ["model"],
+    "losses": ["loss"],
+    "metrics": ["metric"],
 }
 
 
