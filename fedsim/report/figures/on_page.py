@@ -190,8 +190,9 @@ def curves_on_page(
     size: tuple[int, int],
     labels: Sequence[str],
     context: Context,
+    wanted: Sequence[int] | None = None,
 ) -> list[Drawn]:
-    """A picture for every panel of one metric, all with the same upright axis.
+    """Pictures of the panels of one metric, all with the same upright axis.
 
     Args:
       panels: the rounds of their curves are numbers along the lower axis.
@@ -199,6 +200,7 @@ def curves_on_page(
       size: width and height of a picture, in pixels.
       labels: of the panels, for readers who cannot see them.
       context: what is shown.
+      wanted: the numbers of the panels that are drawn; None: all are.
     """
     from fedsim.report.figures.inline import PAGE_STYLE, inline
 
@@ -218,10 +220,11 @@ def curves_on_page(
         share_limits(all_axes)
         cut_up(all_axes, *by_method(panels))
         pictures = []
-        for axes, label, span in zip(all_axes, labels, spans, strict=True):
-            text = f"{label} by {lower.title}"
-            picture = inline(axes.figure, text, data_along=lower.key)  # pyright: ignore
-            pictures.append(Drawn(picture, lower.key, span))
+        for number in range(len(panels)) if wanted is None else wanted:
+            text = f"{labels[number]} by {lower.title}"
+            figure: Any = all_axes[number].figure
+            picture = inline(figure, text, data_along=lower.key)
+            pictures.append(Drawn(picture, lower.key, spans[number]))
         return pictures
 
 

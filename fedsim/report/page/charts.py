@@ -11,7 +11,15 @@ import numpy as np
 import pandas as pd
 
 from fedsim.report.context import Context
-from fedsim.report.figures.on_page import SIZES, Lower, Plotted, along, chart, curves_on_page
+from fedsim.report.figures.on_page import (
+    SIZES,
+    Drawn,
+    Lower,
+    Plotted,
+    along,
+    chart,
+    curves_on_page,
+)
 from fedsim.report.figures.panels import Panel, wide
 from fedsim.report.page.folding import columns, those_that_differ
 from fedsim.report.page.opening import ROUNDS, SECONDS, TITLES
@@ -118,21 +126,26 @@ def _group(metric: Metric, keys: Sequence[str], context: Context, beside: int) -
     labels = [context.words(panel.variant) for panel in metric.panels]
     full = [f"{words}, {label}" if label else words for label in labels]
     ends = [_spread_at_the_end(panel.curves) for panel in metric.panels]
-    abreast = columns(len(those_that_differ(metric.panels, ends).shown))
+    unfolded = those_that_differ(range(len(metric.panels)), ends).shown
+    abreast = columns(len(unfolded))
     if len(metric.panels) == 1:
         abreast = beside
 
-    by_key = []
+    pictures_of: list[list[Drawn]] = [[] for _ in metric.panels]
     for key in keys:
         log = _bytes_differ(metric.panels, key)
         panels = metric.panels
         if key != ROUNDS:
             panels = [_along(panel, key, log) for panel in panels]
         lower = Lower(key, TITLES[key], log, whole=key == ROUNDS)
-        by_key.append(curves_on_page(panels, lower, SIZES[abreast], full, context))
+        # Those that are folded away have one lower axis, so that pages stay small.
+        wanted = range(len(panels)) if key == keys[0] else unfolded
+        drawn = curves_on_page(panels, lower, SIZES[abreast], full, context, wanted)
+        for number, picture in zip(wanted, drawn, strict=True):
+            pictures_of[number].append(picture)
 
     charts = []
-    for panel, label, *pictures in zip(metric.panels, labels, *by_key, strict=True):
+    for panel, label, pictures in zip(metric.panels, labels, pictures_of, strict=True):
         plotted = []
         for curve in panel.curves:
             positions = {key: _positions(curve, key) for key in keys}

@@ -104,6 +104,7 @@ def test_one_client_with_full_batches_ends_at_the_published_coefficients():
     assert clients["global_c_index"] == pytest.approx(0.6403292470997135, abs=1e-12)
 
 
+@pytest.mark.long
 def test_the_curvature_of_the_loss_is_that_of_the_published_standard_error():
     def total(coefficients):
         return made("cox")(jnp.asarray(FEATURES) @ coefficients, jnp.asarray(Y, float)).sum()
@@ -112,13 +113,16 @@ def test_the_curvature_of_the_loss_is_that_of_the_published_standard_error():
     assert np.linalg.inv(information)[0, 0] ** 0.5 == pytest.approx(ERROR_OF_FIN, abs=1e-10)
 
 
+@pytest.mark.long
 def test_full_batches_of_several_clients_are_a_model_that_is_stratified_by_client():
     found = run("cox", OWNERS, rounds=400).model()["W"][:, 0] / SCALE
     np.testing.assert_allclose(found, STRATIFIED, atol=1e-9)
 
 
 @pytest.mark.parametrize("ties", ("efron", "breslow"))
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4))]
+)
 def test_the_loss_is_the_partial_likelihood_of_the_batch_without_its_filling(seed, ties):
     y, outputs = drawn(seed)
     loss = made("cox", ties=ties)
@@ -139,6 +143,7 @@ def test_the_loss_is_the_partial_likelihood_of_the_batch_without_its_filling(see
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.long
 def test_batches_with_filling_train_as_the_same_samples_do_alone():
     """Clients of 5 and 9 samples in batches of 9, and a reference of their own full batches."""
     y, _ = drawn(5, n=14)
@@ -168,6 +173,7 @@ def test_a_client_without_events_trains_and_has_no_c_index(loss):
         assert result.clients["global_loss"][2] == 0
 
 
+@pytest.mark.long
 def test_full_batch_fedsgd_in_discrete_time_is_training_on_all_samples_together():
     client = {"batch": "full", "lr": 0.3, "epochs": 1}
     several = run("discrete_cox", OWNERS, rounds=50, client=client).model()
@@ -320,6 +326,7 @@ def test_a_table_of_times_and_events_has_no_other_loss():
         fedsim.run(scenario("squared", data={"test": 0, "target": target}), data=ROSSI)
 
 
+@pytest.mark.long
 def test_the_page_says_what_happens(root, capsys):
     page = (root / "docs/scenarios.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
@@ -327,6 +334,7 @@ def test_the_page_says_what_happens(root, capsys):
     assert capsys.readouterr().out.endswith(blocks["printed by survival"])
 
 
+@pytest.mark.long
 def test_written_ends_of_intervals_need_no_look_at_times_and_are_private():
     """With dp_sgd a number of intervals is refused, and its ends are taken."""
     client = {"batch": 20, "lr": 0.1, "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}}
