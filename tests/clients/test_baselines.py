@@ -17,6 +17,8 @@ from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.study.standings import ON_OWN_SAMPLES
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SIZES = problems.SIZES  # with clients without samples, in front, in the middle, and at the end
 SAMPLES = [{"kind": "mean", "weights": "samples"}]
 

@@ -11,6 +11,8 @@ from fedsim.compose import FAMILIES, codec_stage, initial_memory, lift, max_byte
 from fedsim.disk.tables import to_csv
 from fedsim.runs.result import TABLE_COLUMNS
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 TOP = {"kind": "top_k", "k": 3}
 NEEDED = {  # arguments without which a codec cannot be, or is too large for short messages
     "count_sketch": {"rows": 3, "columns": 40},

@@ -12,6 +12,8 @@ from fedsim.codecs.modular import Integers, centred, modular, wraps
 from fedsim.errors import ScenarioError
 from fedsim.study.wrap_lines import wrap_lines
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SCENARIO = {
     "name": "summed",
     "rounds": 3,

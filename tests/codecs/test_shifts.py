@@ -20,6 +20,8 @@ from fedsim.engine.downlink import Downlink
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 ORACLE = json.loads((TESTS / "oracles" / "compression.json").read_text())
 EF21 = {"kind": "ef21", "codec": {"kind": "top_k", "k": 9}}
 SCENARIO = {

@@ -9,6 +9,8 @@ from fedsim.cli import cli
 from fedsim.data.splits import clients_to_test
 from fedsim.errors import PartitionError, ScenarioError
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 HEART = {"kind": "heart_disease", "drop": ["slope", "ca", "thal"], "missing": "drop"}
 
 

@@ -28,6 +28,8 @@ from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 from fedsim.study.unpaired import unpaired_lines
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 COHORTS = {
     name: factory
     for name, factory in FAMILIES["cohort"].items()

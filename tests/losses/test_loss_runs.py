@@ -13,6 +13,8 @@ from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
 from fedsim.types import Loss
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 RNG = np.random.default_rng(3)
 N, FEATURES = 60, 4
 X = RNG.normal(size=(N, FEATURES))
@@ -66,6 +68,7 @@ RUNS = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", RUNS)
 def test_clients_learn_by_it(name):
     y, loss, model = RUNS[name]
@@ -167,6 +170,7 @@ def test_weights_by_client_are_over_its_own_samples_and_classes():
     np.testing.assert_allclose(moved, step_of_weights(weights), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 def test_clients_of_a_single_class_are_named():
     with pytest.warns(UserWarning, match="client 0 has samples of one class, which count as"):
         run(CLASSES, "cross_entropy(class_weights=balanced_by_client)", model="logistic")
@@ -181,6 +185,7 @@ def test_samples_that_are_clipped_one_by_one_take_every_loss():
         np.testing.assert_allclose(clipped, plain, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", ["smoothed", "hinge", "poisson", "binary_cross_entropy"])
 def test_clients_with_half_a_width_take_it(name):
     y, loss, _ = RUNS[name]

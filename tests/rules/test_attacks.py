@@ -16,6 +16,8 @@ from fedsim.stages.little_is_enough import largest_z
 from fedsim.types import Context
 from tests.cohorts import cohort_of
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 K, D = 10, 6
 WEIGHTS = np.array([2.0, 0, 1, 3, 1, 0, 2, 1, 1, 4])

@@ -15,6 +15,8 @@ from fedsim.tree import take, weighted_mean
 from fedsim.types import Aim, Context, RowStage, Updates
 from tests.cohorts import cohort_of
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 K = 9
 STAGES: dict[str, dict[str, Any]] = {
     "clip": {"norm": 0.5},

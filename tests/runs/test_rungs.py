@@ -67,6 +67,7 @@ def test_a_setting_that_was_resumed_has_the_run_that_it_has_without_a_search(hal
     pd.testing.assert_frame_equal(comparison.rounds[columns], alone.rounds)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("asked", [1, 5])  # in the first rung, and in the last one
 def test_an_interrupted_search_resumes_and_a_finished_one_is_only_read(halved, tmp_path, asked):
     out, _ = halved

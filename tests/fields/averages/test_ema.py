@@ -7,6 +7,8 @@ import pytest
 
 import fedsim
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 SCENARIO = {
     "name": "averaged",
     "data": {"kind": "gaussian_blobs", "samples": 240, "classes": 3, "clients": 6},
@@ -25,6 +27,7 @@ def servers_of(**sections):
     return seen, result.rounds
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "sections",
     [

@@ -15,6 +15,8 @@ from fedsim.runs.result import Result
 from fedsim.scenario import read
 from fedsim.scenario.reader import parse
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 BLOBS = {"kind": "gaussian_blobs", "samples": 200, "classes": 3, "clients": 6, "client_test": 0.5}
 NUMBERS = {"kind": "linear_regression", "clients": 6, "samples": 30, "client_test": 0.5}
 F1 = {"kind": "f1", "average": "macro"}
@@ -65,6 +67,8 @@ def test_clients_without_a_score_are_left_out_of_means_and_counted():
     assert 0 < row["client_auc_samples"] <= 1
 
 
+@pytest.mark.long
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("method", ("ditto", "fine_tune", "knn_per", "ifca(clusters=2)"))
 def test_personal_models_are_measured(method):
     evaluate = {"metrics": ["auc"], "personal": True, "metric": "personal_auc_mean"}
@@ -81,6 +85,7 @@ def test_scores_of_several_models_are_means_over_them():
     assert last["test_auc"] == pytest.approx(np.mean(of_models))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("method", ("local_only", "centralised", "dfedavg"))
 def test_baselines_and_graphs_are_measured(method):
     edits = {"topology": "ring", "client": {"kind": "dfedavg"}} if method == "dfedavg" else {}
@@ -227,6 +232,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(case):
     assert told in line
 
 
+@pytest.mark.long
 def test_numbers_and_tokens_have_no_auc(root):
     with pytest.raises(ScenarioError, match="auc is for classes, and these targets are numbers"):
         run(data=NUMBERS, evaluate={"metrics": ["auc"]})

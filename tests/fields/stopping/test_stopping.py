@@ -9,6 +9,8 @@ from fedsim import ScenarioError
 from fedsim.fields.stopping.keys import Stop
 from fedsim.fields.stopping.meter import Stopping
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 BLOBS = {"kind": "gaussian_blobs", "samples": 240, "classes": 3, "clients": 6, "validation": 0.2}
 OWN = {**BLOBS, "client_test": 0.3}
 BASE = {
@@ -71,6 +73,7 @@ QUICK = ("plain", "client memory", "noise of a fixed multiplier")
 KINDS = [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in LIKE]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_that_stops_equals_one_with_as_many_rounds(name):
     scenario = {key: value for key, value in {**BASE, **LIKE[name]}.items() if value is not None}

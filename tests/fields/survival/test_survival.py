@@ -20,6 +20,8 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.verify import verify
 from fedsim.types import Loss
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 ROSSI = pd.read_csv(Path(__file__).parent / "rossi.csv")
 NAMES = ["fin", "age", "race", "wexp", "mar", "paro", "prio"]
 FEATURES = ROSSI[NAMES].to_numpy(float)
@@ -119,6 +121,7 @@ def test_full_batches_of_several_clients_are_a_model_that_is_stratified_by_clien
     np.testing.assert_allclose(found, STRATIFIED, atol=1e-9)
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("ties", ("efron", "breslow"))
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4))]
@@ -162,6 +165,7 @@ def test_batches_with_filling_train_as_the_same_samples_do_alone():
     np.testing.assert_allclose(found["W"], expected, atol=1e-12)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("loss", ("cox", "discrete_cox"))
 def test_a_client_without_events_trains_and_has_no_c_index(loss):
     y = np.where(OWNERS[:, None] == 2, Y * [1, 0], Y)
@@ -230,6 +234,7 @@ def test_the_c_index_is_that_of_lifelines(why, data, expected):
         assert by_weight == pytest.approx(fedsim.measure("c_index", y[repeated], outputs[repeated]))
 
 
+@pytest.mark.long
 def test_a_c_index_needs_two_samples_that_can_be_compared():
     assert np.isnan(fedsim.measure("c_index", [[1, 0], [2, 1]], [0.0, 1.0]))
     with pytest.raises(ScenarioError, match=r"write times and events \[n, 2\]"):

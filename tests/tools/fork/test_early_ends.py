@@ -1,8 +1,11 @@
 """Forks of runs that ended early."""
 
 import pandas as pd
+import pytest
 
 import fedsim
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
 SCENARIO = {
     "name": "stopped",
