@@ -245,10 +245,15 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(scope="module")
 def quickly_compiled():
-    """Let XLA optimise little, for tests whose programs run only a few times."""
+    """Let XLA optimise little, for tests whose programs run only a few times.
+
+    Programs in memory are forgotten before and after: their bits differ from those of others.
+    """
     jax.config.update("jax_disable_most_optimizations", True)
+    jax.clear_caches()
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

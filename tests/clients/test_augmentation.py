@@ -21,6 +21,7 @@ from fedsim.assemble.programs import (
 from fedsim.clients import augmenting, crop, flip
 from fedsim.compose import FAMILIES, tag_of
 from fedsim.engine.keys import Phase, round_key
+from fedsim.losses import cross_entropy
 from fedsim.scenario import read
 
 RNG = np.random.default_rng(0)
@@ -151,10 +152,10 @@ def test_what_is_measured_at_x_is_not_augmented():
         HashableSection(spec.model, {"loss"}), (5, 4, 1), 3, (("classes", 3),), None
     )
     trained = training(
-        TrainingInputs(net, "cross_entropy", 3, client_key(spec.client), augment_key(spec.data))
+        TrainingInputs(net, cross_entropy(), 3, client_key(spec.client), augment_key(spec.data))
     )
     assert trained.lanes.task.augment is not None and trained.probe.task.augment is None
-    plain = training(TrainingInputs(net, "cross_entropy", 3, client_key(spec.client), ()))
+    plain = training(TrainingInputs(net, cross_entropy(), 3, client_key(spec.client), ()))
     assert plain.lanes.task.augment is None and plain.task.apply is trained.task.apply
 
 

@@ -556,17 +556,12 @@ def command(*words):
 @pytest.mark.long
 def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_path):
     plugin = str(root / "tests/plugins/mine.py")
-    fedsim.enable(plugin)
     out = tmp_path / "mine"
-    fedsim.run(
-        {
-            "name": "s",
-            "rounds": 2,
-            "data": {"kind": "two_points", "clients": 4},
-            "server": ["loudest"],
-        },
-        out=out,
-    )
+    scenario = tmp_path / "s.yaml"
+    data = "{kind: two_points, clients: 4}"
+    scenario.write_text(f"name: s\nrounds: 2\ndata: {data}\nserver: [loudest]\n")
+    run = command("run", scenario, "--plugin", plugin, "--out", out)
+    assert run.returncode == 0, run.stderr
     threads = json.loads((out / "run.json").read_text())["environment"]["threads"]
     done = command("verify", out, "--plugin", plugin)
     assert done.returncode == 0 and done.stderr == "", done.stdout
