@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
@@ -40,6 +41,9 @@ def print_table(view: Table, expendable: Sequence[str] = ()) -> None:
         first. A table that still does not fit is printed as a block of lines for each row.
     """
     limit = width() or UNLIMITED
+    for column in view.columns:
+        if column.no_wrap:
+            column.min_width = max(map(cell_len, map(str, [column.header, *column.cells])))
     titles = [str(column.header) for column in view.columns]
     leaving = [title for title in expendable if title in titles]
     while _measured(view).maximum > limit and leaving:

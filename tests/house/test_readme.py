@@ -287,7 +287,7 @@ def test_a_method_costs_ten_lines(root):
 def test_the_readme_s_method_is_listed_and_explained(root, tmp_path):
     (tmp_path / "near.py").write_text(block(text_of(root), "method"))
     for command, wanted in (
-        ("list methods", "near → mean"),
+        ("list methods", "near"),
         ("explain fednear", "server: {kind: mean}"),
     ):
         line = [
@@ -319,6 +319,7 @@ OF_OTHER_RUNS = {
     "staleness.csv",  # of an asynchronous schedule: test_schedules.py
     "clusters.csv",  # of methods with clusters: test_clusters.py
     "canaries.csv",  # of audited privacy: test_audit.py
+    "survival.csv",  # of times until an event: test_survival.py
     "machines.csv",  # where machines or a schedule make times differ: test_timelines.py
 }
 
