@@ -47,6 +47,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     stacks = {name: [columns] for name, columns in {"clients": clients, **tables}.items()}
     stacks["rounds"] = journal.records["rounds"]
     line |= columns_of_fields(stacks, spec.model_dump(mode="json"))
+    if run.status == "diverged":  # whatever a field makes of earlier rounds
+        line["final"] = None
     journal.add("summary", {**who, **line})
     journal.add("clients", {**who, **clients})
     for meter in run.meters:

@@ -25,11 +25,8 @@ def unmeasured(facts: Facts) -> Findings:
     if stop is None:
         return
     metric = stop.metric or default_metric(facts.spec.evaluate.metric)
-    if (
-        decides(stop)
-        and metric.startswith("validation_")
-        and not len(facts.partitioned.validation.y)
-    ):
+    needs_validation = decides(stop) and metric.startswith("validation_")
+    if needs_validation and not len(facts.partitioned.validation.y):
         on_test = metric.replace("validation_", "test_", 1)
         text = "needs validation samples, and there are none; write data.validation: 0.1"
         yield PATH, f"{text}, or stop.metric: {on_test}"

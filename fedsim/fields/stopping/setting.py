@@ -6,6 +6,7 @@ from typing import Any
 from fedsim.fields.stopping.meter import default_metric
 from fedsim.report.page.setting import Step
 from fedsim.study.summary import in_words
+from fedsim.study.words import count
 
 
 def after_server(scenario: Mapping[str, Any]) -> list[Step]:
@@ -16,11 +17,7 @@ def after_server(scenario: Mapping[str, Any]) -> list[Step]:
     metric = in_words(stop.get("metric") or default_metric(scenario["evaluate"]["metric"]))
     texts = []
     if stop.get("patience") is not None:
-        rounds = (
-            "1 evaluated round"
-            if stop["patience"] == 1
-            else (f"{stop['patience']} evaluated rounds")
-        )
+        rounds = count(stop["patience"], "evaluated round")
         texts.append(f"after {rounds} without better {metric}")
     if stop.get("target") is not None:
         texts.append(f"at {metric} {stop['target']:g}")

@@ -130,3 +130,10 @@ def test_validation_samples_are_asked_for():
     data = {**BLOBS, "validation": 0.0}
     with pytest.raises(ScenarioError, match=r"write data.validation: 0.1, or stop.metric: test_ac"):
         fedsim.run({**BASE, "data": data, "stop": {"patience": 3}})
+
+
+def test_a_run_that_diverged_has_no_score_whatever_its_best_round_was():
+    client = {"lr": 1e30, "batch": 16}
+    stop = {"patience": 20, "restore": "best"}
+    diverged = fedsim.run({**BASE, "client": client, "server": ["mean"], "stop": stop})
+    assert diverged.status == "diverged" and diverged.summary["final"].isna().all()
