@@ -2,10 +2,9 @@
 
 TABLES = {
     "bench.csv": (
-        "workload", "how", "version", "seconds", "least", "most", "times_lanes", "times_ours",
+        "workload", "how", "version", "seconds", "least", "most", "times_lanes",
         "steps_per_second", "gflops", "share_of_peak", "peak_gflops", "lane_efficiency",
-        "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes", "message_bytes",
+        "compile_seconds", "plan_seconds", "evaluation_seconds", "peak_bytes",
         "final_accuracy",
-        "exponent", "memory_exponent",
     ),
 }  # fmt: skip

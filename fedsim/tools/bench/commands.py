@@ -18,16 +18,10 @@ if TYPE_CHECKING:
 @click.argument(
     "workloads",
     nargs=-1,
-    metavar="[codecs|growth|rules|SCENARIO]...",
+    metavar="[rules|SCENARIO]...",
     type=click.Path(dir_okay=False),
 )
 @options.edits
-@click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    default=1,
-    help="Measure everything this often, and report medians.",
-)
 @click.option(
     "--peers",
     multiple=True,
@@ -49,7 +43,6 @@ if TYPE_CHECKING:
 def bench_command(
     workloads: tuple[str, ...],
     edits: tuple[str, ...],
-    repeat: int,
     peers: tuple[str, ...],
     out: Path | None,
     force: bool,
@@ -58,26 +51,20 @@ def bench_command(
     """Measure rounds on this machine, next to its matrix-product peak and plain JAX.
 
     Without arguments: the three scenarios of scenarios/bench, and `rules`: fourteen rules on stacks
-    of three sizes. scenarios/bench/networks has the networks that people use. `codecs` is what a
-    round does with 100 messages of 1,000,000 numbers under every codec, from encoding to their
-    mean, next to a round of scenarios/bench/w1.yaml. Rules and codecs stand beside the same in
-    NumPy. `growth` is how seconds and memory of a run grow with rounds, clients, cohort, samples,
-    parameters, seeds and messages of FedAsync: an exponent of 1 is in proportion.
+    of three sizes, beside the same in NumPy. scenarios/bench/networks has the networks that people
+    use.
 
     With --peers, other libraries do the same work, each in a process of the Python that has it:
-    torch and byzfl rules, torch codecs, and torch, flower and fedjax the rounds of a scenario whose
+    torch and byzfl rules, and torch, flower and fedjax the rounds of a scenario whose
     model is logistic, mlp or cnn; torch and flower also those of lenet, resnet, char_lstm and
     transformer. What cannot be imported is named, with what to install.
 
     \b
     Examples:
       fedsim doctor --bench
-      fedsim doctor --bench --repeat 5
-      fedsim doctor --bench codecs
       fedsim doctor --bench rules --peers
       fedsim doctor --bench rules --peers torch=~/torch/bin/python
       fedsim doctor --bench scenarios/bench/networks/resnet20.yaml --peers torch=~/torch/bin/python
-      fedsim doctor --bench growth
       fedsim doctor --bench scenarios/bench/w2.yaml --set numerics.lanes=8
     """
     # Before NumPy is imported: its rules have a thread for each tile.
@@ -91,7 +78,7 @@ def bench_command(
     folder = out or Path("reports/bench")
     with compile_cache(), console.status_line(not as_json) as say:
         found = _importable(workloads, peers) if peers else []
-        records = measured(workloads, edits, folder, say, repeat, found, force or out is None)
+        records = measured(workloads, edits, folder, say, found, force or out is None)
     if as_json:
         click.echo(json.dumps(records))
     else:

@@ -33,9 +33,7 @@ TOOLS = {
 }
 PROGRAMS = {  # what is measured -> tool -> module of `foreign`
     "rules": {"torch": "torch_rules", "byzfl": "byzfl_rules"},
-    "codecs": {"torch": "torch_codecs"},
     "rounds": {"torch": "torch_rounds", "flower": "flower_rounds", "fedjax": "fedjax_rounds"},
-    "growth": {},
 }
 
 IMPORT = """

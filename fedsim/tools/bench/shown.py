@@ -5,7 +5,6 @@ from typing import Any
 
 from fedsim.cli import tables
 from fedsim.disk.tables import Record
-from fedsim.report.results import amount
 
 
 def _milliseconds(seconds: float) -> str:
@@ -21,7 +20,6 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "least": ("least", _milliseconds),
     "most": ("most", _milliseconds),
     "times_lanes": ("× lanes", "{:.2f}".format),
-    "times_ours": ("× ours", "{:.2f}".format),
     "steps_per_second": ("steps/s", "{:,.0f}".format),
     "gflops": ("GFLOP/s", "{:.1f}".format),
     "share_of_peak": ("of peak", "{:.0%}".format),
@@ -30,10 +28,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "plan_seconds": ("plan ms", _milliseconds),
     "evaluation_seconds": ("test ms", _milliseconds),
     "peak_bytes": ("peak MB", lambda size: f"{size / 1e6:,.0f}"),
-    "message_bytes": ("a message", amount),
     "final_accuracy": ("accuracy", "{:.4f}".format),
-    "exponent": ("exponent", "{:.2f}".format),
-    "memory_exponent": ("of memory", "{:.2f}".format),
 }
 
 

@@ -14,9 +14,6 @@ from fedsim.assemble.experiment import numerics
 from fedsim.engine.clock import REMEMBERED, Spans
 from fedsim.scenario import read
 from fedsim.tools.bench.baselines import cohort, rivals
-from fedsim.tools.bench.codecs import PARAMETERS
-from fedsim.tools.bench.growth import AXES, CLASSES, FEATURES, SIZES, bench_growth
-from fedsim.tools.bench.plain_codecs import PLAIN, receiver
 from fedsim.tools.bench.plain_rules import NUMPY, F
 from fedsim.tools.bench.rules import LINKS, bench_rules
 from fedsim.tools.bench.workload import bench, matmul_peak, step_flops
@@ -106,26 +103,6 @@ def test_means_of_nearest_values_differ_from_numpy_where_the_last_and_the_next_t
     assert (difference <= 2 * tied * distances[count - 1] / count + 1e-6).all()
 
 
-# How far apart losses may be where few coordinates are drawn, or hashes are others than in NumPy.
-TOLERANCES = {"rand_k": 0.4, "diana": 0.4, "count_sketch": 0.6}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", sorted(PLAIN.keys() - {"lazy"}))
-def test_codecs_beside_numpy(kind):
-    """NumPy's side loses as much of a message as ours."""
-    x = np.random.default_rng(1).normal(size=(1, 128, 256)).astype(np.float32)
-    codec = {"kind": kind, **PARAMETERS.get(kind, {})}
-    ours, _ = fedsim.transmit(codec, x, params=np.zeros_like(x[0]))
-
-    theirs = receiver(PLAIN[kind], [x.ravel()])()
-
-    def lost(y) -> float:
-        return float(np.square(y.ravel() - x.ravel()).sum() / np.square(x).sum())
-
-    assert lost(ours) == pytest.approx(lost(theirs), rel=TOLERANCES.get(kind, 0.1), abs=1e-6)
-
-
 def test_the_command(root, tmp_path, monkeypatch, capsys):
     from fedsim.cli import main
 
@@ -160,22 +137,3 @@ def test_what_a_process_remembers_of_its_compilations_has_a_bound():
         spans.add(second, second + 0.5)
     assert len(spans.recent) == REMEMBERED
     assert spans.total == 5 * REMEMBERED * 0.5
-
-
-@if_whole
-def test_growth_of_a_run():
-    """A size that is ten times another takes longer, and its exponent is of those two records."""
-    announced = []
-    first, second = bench_growth(announced.append, {"rounds": (20, 2_000)})
-    assert announced == ["rounds: 20", "rounds: 2,000"]
-    assert "exponent" not in first and second["seconds"] > first["seconds"] > 0
-    ratio = second["seconds"] / first["seconds"]
-    assert second["exponent"] == pytest.approx(np.log(ratio) / np.log(100))
-    assert 0 < second["peak_bytes"] < 2 * first["peak_bytes"]
-
-
-def test_parameters_grow_as_named():
-    for size in SIZES["parameters"]:
-        width = AXES["parameters"](size)["model"]["hidden"][0]
-        parameters = (FEATURES + 1) * width + (width + 1) * width + (width + 1) * CLASSES
-        assert parameters == pytest.approx(size, rel=0.1)
