@@ -77,7 +77,7 @@ AFTER = {  # command line -> what is missing after it (nothing)
     },
     "contributions": {
         f"{F} report --contributions reports/iid --how gtg --out reports/contributions": _files(
-            "reports/contributions/contributions.csv", "reports/contributions/contributions.html"
+            "reports/contributions/contributions.csv", "reports/contributions/contributions.png"
         ),
     },
     "fork": {

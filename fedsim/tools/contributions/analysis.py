@@ -6,10 +6,10 @@ contributions of all clients sum to the gain of the run. `leave_one_out` trains 
 client, under the same seeds.
 """
 
-import contextlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,16 +30,14 @@ from fedsim.runs.updates import require_updates, updates_in
 from fedsim.study.statistics import interval
 from fedsim.study.summary import in_words
 from fedsim.tools.contributions.figure import figure_of_contributions
-from fedsim.tools.contributions.page import page_of_contributions
 from fedsim.tools.contributions.seeds import OfSeed, Score, Sharing, left_out
 from fedsim.tools.contributions.shapley import Truncation, require_possible
 
 How = Literal["leave_one_out", "shapley", "gtg"]
 AS_PUBLISHED = Truncation()
-PAGE = "contributions.html"
 TABLE = "contributions.csv"
 FIGURE = "contributions"  # and its formats
-FILES = (TABLE, PAGE, *(f"{FIGURE}.{form}" for form in QUICK))
+FILES = (TABLE, *(f"{FIGURE}.{form}" for form in QUICK))
 CUT_OFF = (
     "gtg cuts off rounds and orders that gain little: the values are biased by that, and the "
     "standard error is of the orders alone"
@@ -119,28 +117,12 @@ class Contributions:
             "clients": self.records,
         }
 
-    def save(self, path: str | os.PathLike[str], force: bool = False) -> None:
-        """Write table, page and figure into a folder, which is made if there is none.
-
-        Args:
-          path: the folder.
-          force: replace files of these names.
-
-        Raises:
-          DirectoryError: when it holds a run or such a file, or cannot be written.
-          LockedError: when another process is writing there.
-        """
-        with directory.open_output_folder(Path(path), FILES, force):
-            self._write(Path(path))
-
     def _write(self, folder: Path) -> None:
-        """Write table, page and figure into a folder, which is locked."""
-        notes = [self.sentence, *filter(None, self.note.split("\n"))]
+        """Write table and figure into a folder, which is locked."""
         unit = f"contribution to {in_words(self.score)} (right is better)"
-        figure = figure_of_contributions(self.records, self.name, unit, notes[:1])
+        figure = figure_of_contributions(self.records, self.name, unit, self.sentence)
         contents: dict[str, str | bytes] = {
             TABLE: tables.to_csv(self.records, COLUMNS),
-            PAGE: page_of_contributions(self.records, self.name, notes[0], unit, notes[1:]),
             **files_of([figure], FIGURE, formats=QUICK),
         }
         for name, content in contents.items():
@@ -178,7 +160,7 @@ def contributions(
       params: likewise.
       loss: likewise.
       seeds: some of the run's seeds; left out: all.
-      out: write `contributions.csv`, `contributions.html` and the figure into this folder.
+      out: write `contributions.csv` and the figure into this folder.
       force: replace files of these names there.
       truncation: when GTG-Shapley stops.
       draws: seed of its permutations.
@@ -201,9 +183,10 @@ def contributions(
     require_possible(truncation)
     given = Given(data, model, params, loss)
     ended = ended_run(Path(path), device, data_roots, "contributions", "analyse", given)
-    with contextlib.ExitStack() as stack:
-        if out is not None:
-            stack.enter_context(directory.open_output_folder(Path(out), FILES, force))
+    within = nullcontext()
+    if out is not None:
+        within = directory.open_output_folder(Path(out), FILES, force)
+    with within:
         result = _contributions(ended, how, seeds, truncation, draws, ask)
         if out is not None:
             result._write(Path(out))

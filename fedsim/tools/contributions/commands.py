@@ -1,7 +1,6 @@
 """`fedsim report --contributions`."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +11,6 @@ from fedsim.cli.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from fedsim.tools.contributions.analysis import Contributions
-
-# as in `fedsim.tools.contributions.shapley.Truncation`, which takes NumPy to import
-OF_GTG = ("between", "within", "least", "window", "tolerance", "most")
-
-
-def _of_gtg(name: str, default: float, text: str, lowest: int = 0) -> Callable:
-    """An option for when GTG-Shapley stops.
-
-    Args:
-      name: of the option.
-      default: as published.
-      text: what it is.
-      lowest: its smallest value.
-    """
-    form = click.IntRange(lowest) if isinstance(default, int) else click.FloatRange(lowest)
-    return click.option(f"--{name}", type=form, help=f"gtg: {text} [{default}]")
 
 
 @click.command("contributions")
@@ -45,25 +28,35 @@ def _of_gtg(name: str, default: float, text: str, lowest: int = 0) -> Callable:
     "-o",
     "--out",
     type=click.Path(path_type=Path),
-    help="Write table, page and figure into this folder.",
+    help="Write table and figure into this folder.",
 )
 @options.force
 @click.option(
     "--draws", default=0, type=click.IntRange(0), help="Seed of the permutations of gtg. [0]"
 )
-@_of_gtg("between", 0.01, "a round whose gain is at most this gives everybody 0.")
-@_of_gtg("within", 0.001, "an order ends where its score is nearer than this to that of all.")
-@_of_gtg("least", 30, "orders of a round before its estimate can have converged.")
-@_of_gtg("window", 10, "last estimates that have to agree.", lowest=1)
-@_of_gtg("tolerance", 0.05, "the largest mean relative difference among them.")
-@_of_gtg("most", 1000, "orders of a round at most.", lowest=1)
+@click.option(
+    "--between",
+    type=click.FloatRange(0),
+    help="gtg: a round whose gain is at most this gives everybody 0. [0.01]",
+)
+@click.option(
+    "--within",
+    type=click.FloatRange(0),
+    help="gtg: an order ends where its score is nearer than this to that of all. [0.001]",
+)
 @options.device
 @options.plugins
 @options.data_roots
 @options.as_json("the rows")
 @options.debug
 def contributions_command(
-    directory: Path, seeds: str | None, plugins: tuple[str, ...], as_json: bool, **arguments: Any
+    directory: Path,
+    seeds: str | None,
+    between: float | None,
+    within: float | None,
+    plugins: tuple[str, ...],
+    as_json: bool,
+    **arguments: Any,
 ) -> None:
     """Say what every client of a finished run contributed to its final score.
 
@@ -77,10 +70,10 @@ def contributions_command(
     Examples:
       fedsim report --contributions reports/iid
       fedsim report --contributions reports/iid --how gtg -o reports/contributions
-      fedsim report --contributions reports/iid --how gtg --between 0 --within 0 --most 200
+      fedsim report --contributions reports/iid --how gtg --between 0 --within 0
       fedsim report --contributions reports/iid --how leave_one_out --seeds 0,1
     """
-    given = {name: arguments.pop(name) for name in OF_GTG}
+    given = {"between": between, "within": within}
     given = {name: value for name, value in given.items() if value is not None}
     if given and arguments["how"] != "gtg":
         raise click.UsageError(f"--{next(iter(given))} is for --how gtg")
@@ -96,7 +89,7 @@ def contributions_command(
         result = contributions(
             directory,
             seeds=chosen,
-            truncation=Truncation(**given),
+            truncation=Truncation()._replace(**given),
             ask=interrupts.asked,
             **arguments,
         )
@@ -128,7 +121,7 @@ def _print(result: "Contributions", out: Path | None) -> None:
         view.add_row(*cells, f"{row['samples']:g}", f"{row['rounds']:g}")
     print_table(view)
     print(f"\n{result.sentence}")
-    for text in filter(None, [result.note]):
-        print(text)
+    if result.note:
+        print(result.note)
     if out is not None:
-        print(f"\n{out}/  contributions.html  contributions.csv  contributions.png")
+        print(f"\n{out}/  contributions.csv  contributions.png")
