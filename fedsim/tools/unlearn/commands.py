@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--how",
     multiple=True,
-    type=click.Choice(["retrain", "rewind", "federaser"]),
+    type=click.Choice(["retrain", "federaser"]),
     help="Ways to compare; retrain is always made; repeatable [all of them].",
 )
 @click.option(
@@ -42,13 +42,6 @@ if TYPE_CHECKING:
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True),
     help="FedEraser: the share of its local steps that a client takes in one.",
-)
-@click.option(
-    "--norms",
-    default="update",
-    show_default=True,
-    type=click.Choice(["update", "leaf"]),
-    help="FedEraser: what has the recorded length, a whole update or each leaf of it.",
 )
 @options.seeds
 @click.option(
@@ -77,15 +70,14 @@ def unlearn_command(
 ) -> None:
     """Make the model of a finished run without some of its clients, and score what it forgot.
 
-    retrain is the run again without them, against which the others are held. rewind goes on without
-    them from the round before they first took part. federaser calibrates the recorded updates of
-    the other clients by a few local steps. unlearning.csv has scores, distances to retraining, a
-    membership attack and the local steps spent.
+    retrain is the run again without them, against which the other is held. federaser calibrates the
+    recorded updates of the other clients by a few local steps. unlearning.csv has scores, distances
+    to retraining, a membership attack and the local steps spent.
 
     \b
     Examples:
       fedsim fork --unlearn reports/iid --client 3 -o reports/forgotten
-      fedsim fork --unlearn reports/iid --client 3 --client 5 --how rewind -o reports/rewound
+      fedsim fork --unlearn reports/iid --client 3 --client 5 --how retrain -o reports/retrained
       fedsim fork --unlearn reports/iid --client 3 --every 4 --ratio 0.25 -o reports/cheap
     """
     if arguments["resume"] and arguments["force"]:
@@ -104,7 +96,7 @@ def unlearn_command(
             directory,
             clients=clients,
             out=out,
-            how=how or ("retrain", "rewind", "federaser"),
+            how=how or ("retrain", "federaser"),
             seeds=numbers,
             progress=not quiet,
             ask=interrupts.asked,

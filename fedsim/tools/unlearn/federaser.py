@@ -25,7 +25,7 @@ from fedsim.fleet import Plan
 from fedsim.runs.given import Given
 from fedsim.runs.replay import RecordedSeed, replayed_to
 from fedsim.scenario import Scenario
-from fedsim.tools.unlearn.calibration import Norms, calibration
+from fedsim.tools.unlearn.calibration import calibration
 
 ROUNDING = 1e-9  # steps: a product that is closer to a whole number is one
 
@@ -37,12 +37,10 @@ class Calibration(NamedTuple):
       every: Δt, rounds from one calibrated round to the next, at least 1.
       ratio: r, the share of the local steps that clients train in one, in (0, 1]; a client that
         trains takes one step at least.
-      norms: what has the recorded length: the `update` of a client, or each `leaf` of it.
     """
 
     every: int = 2
     ratio: float = 0.5
-    norms: Norms = "update"
 
 
 class Erased(NamedTuple):
@@ -101,8 +99,8 @@ def erase(
       experiment: the experiment, built again.
       clients: those that are forgotten.
       first: the first round in which one of them took part.
-      norms_by_round: norms of the recorded updates `[N, leaves]`, as `leaf_norms` returns them, of
-        every calibrated round.
+      norms_by_round: norms of the recorded updates `[N]`, as `update_norms` returns them, of every
+        calibrated round.
       settings: how it trains.
       given: what a Python program passed.
 
@@ -116,7 +114,7 @@ def erase(
         return Erased(begun.server, steps=0, reason=begun.reason)
 
     shorter = _with_fewer_steps(experiment.scenario, plan, settings.ratio)
-    short = build(shorter, before=(calibration(settings.norms),), **given._asdict())
+    short = build(shorter, before=(calibration(),), **given._asdict())
     run = _run_in_vain(short, number, clients)
     stages = begun.server.state["stages"]
     run.server = begun.server
@@ -148,23 +146,24 @@ def calibrated(first: int, last: int, every: int) -> tuple[int, ...]:
     return tuple(range(first + every, last + 1, every))
 
 
-def leaf_norms(updates: RoundUpdates, N: int) -> np.ndarray:
-    """Return the norms of a round's recorded updates, leaf by leaf, in float64.
+def update_norms(updates: RoundUpdates, N: int) -> np.ndarray:
+    """Return the norms of a round's recorded updates, in float64.
 
     Args:
       updates: the round's.
       N: number of clients.
 
     Returns:
-      Norms `[N, leaves]`; NaN for clients of which nothing arrived.
+      Norms `[N]`; NaN for clients of which nothing arrived.
     """
     arrived = updates.columns["arrived"]
-    leaves = jax.tree.leaves(updates.updates)
-    table = np.full((N, len(leaves)), np.nan)
-    for column, leaf in enumerate(leaves):
+    squares = np.zeros(arrived.sum())
+    for leaf in jax.tree.leaves(updates.updates):
         rows = np.asarray(leaf, np.float64).reshape(len(arrived), -1)[arrived]
-        table[updates.clients[arrived], column] = np.linalg.norm(rows, axis=1)
-    return table
+        squares += np.square(rows).sum(axis=1)
+    norms = np.full(N, np.nan)
+    norms[updates.clients[arrived]] = np.sqrt(squares)
+    return norms
 
 
 def first_round(plan: Plan, clients: Sequence[int]) -> int | None:

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,6 @@ from fedsim.runs import directory
 from fedsim.runs.ended import ended_run
 from fedsim.runs.given import Given
 from fedsim.runs.lock import LOCK, held
-from fedsim.tools.unlearn.calibration import Norms
 from fedsim.tools.unlearn.columns import DIFFERENCES, TABLES, UNLEARNING
 from fedsim.tools.unlearn.federaser import Calibration, unsupported
 from fedsim.tools.unlearn.forgetting import differences_of, scored
@@ -29,12 +28,11 @@ from fedsim.tools.unlearn.ways import (
     FEDERASER,
     ORIGINAL,
     RETRAIN,
-    REWIND,
     WAYS,
     Seed,
     Task,
     made_of_seed,
-    runs_without,
+    retrained,
     seeds_of,
 )
 
@@ -69,7 +67,6 @@ def unlearn(
     how: str | Sequence[str] = WAYS,
     every: int = 2,
     ratio: float = 0.5,
-    norms: Norms = "update",
     seeds: int | Sequence[int] | None = None,
     force: bool = False,
     resume: bool = False,
@@ -81,10 +78,8 @@ def unlearn(
     """Make the model of a finished run without some of its clients, and score what became of it.
 
     `retrain` is the run again from its start without the clients (`fleet.without`), which are not
-    drawn any more; it is always made, as what the others are held against. `rewind` goes on without
-    them from the round before one of them first took part, as `fork` does: the same model as
-    retraining where the rounds until then have the same cohorts, which they have not where clients
-    are drawn. `federaser` calibrates the recorded updates of the others.
+    drawn any more; it is always made, as what the other is held against. `federaser` calibrates the
+    recorded updates of the others.
     Of a client that never took part there is nothing to unlearn: its model is the original.
 
     Args:
@@ -95,10 +90,9 @@ def unlearn(
       model: likewise.
       params: likewise.
       loss: likewise.
-      how: ways besides retraining: `rewind`, `federaser`.
+      how: ways besides retraining: `federaser`.
       every: Δt of FedEraser: rounds from one calibrated round to the next.
       ratio: r of FedEraser: the share of the local steps that a client takes in one.
-      norms: whether the `update` of a client has the recorded length, or each `leaf` of it.
       seeds: some of the original's seeds: a number n (0 to n − 1) or a sequence; left out: all.
       force: replace what an earlier call wrote to `out`.
       resume: continue what was interrupted there.
@@ -123,7 +117,7 @@ def unlearn(
         original=original,
         clients=_numbers(clients),
         ways=_ways(how),
-        settings=_settings(every, ratio, norms),
+        settings=_settings(every, ratio),
         out=Path(out),
         progress=progress,
         ask=ask,
@@ -152,12 +146,12 @@ def _scores(
     task: Task, experiment: Experiment, by_seed: Mapping[int, Seed]
 ) -> tuple[list[Record], dict[tuple[str, int], Any]]:
     """Make the models of all ways -> the rows of `unlearning.csv`, the models by way and seed."""
-    runs = runs_without(task, by_seed)
+    again = retrained(task, by_seed)
     rows = []
     models = {}
     with task.original.numerics():
         for number, seed in by_seed.items():
-            made = made_of_seed(task, experiment, seed, runs)
+            made = made_of_seed(task, experiment, seed, again)
             of_seed, of_ways = scored(experiment.run(number), made, task.clients)
             for row in of_seed:
                 rows.append({"seed": number, "first_round": seed.first, **row})
@@ -210,15 +204,13 @@ def _seeds(experiment: Experiment, seeds: int | Sequence[int] | None) -> list[in
     return [int(seed) for seed in seeds]
 
 
-def _settings(every: int, ratio: float, norms: Norms) -> Calibration:
+def _settings(every: int, ratio: float) -> Calibration:
     """How FedEraser trains."""
     if every < 1:
         raise ValueError(f"every: {every} is not 1 or more")
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio: {ratio} is not above 0, and 1 at most")
-    if norms not in get_args(Norms):
-        raise ValueError(f"norms: expected {' or '.join(get_args(Norms))}; found {norms}")
-    return Calibration(every=every, ratio=ratio, norms=norms)
+    return Calibration(every=every, ratio=ratio)
 
 
 def _require_clients(task: Task, experiment: Experiment) -> None:
@@ -239,7 +231,7 @@ def _require_clients(task: Task, experiment: Experiment) -> None:
 
 
 def _require_ways(task: Task, experiment: Experiment, by_seed: Mapping[int, Seed]) -> None:
-    """Refuse a run that has no model of one server, and ways that it does not support.
+    """Refuse a run that has no model of one server, and FedEraser where it cannot be computed.
 
     Raises:
       CheckpointError: with the reason.
@@ -251,15 +243,10 @@ def _require_ways(task: Task, experiment: Experiment, by_seed: Mapping[int, Seed
     if all(seed.first is None for seed in by_seed.values()):
         return  # nothing is trained
 
-    plan = experiment.plans[next(iter(by_seed))]
-    reasons = {}
-    if not plan.pure:
-        reasons[REWIND] = "who takes part depends on earlier rounds, and so when a client first did"
-    reasons[FEDERASER] = unsupported(experiment, plan)
-    for way in task.ways:
-        if reasons.get(way):
-            others = " and ".join(f"--how {name}" for name in WAYS if not reasons.get(name))
-            raise CheckpointError(f"{path}: {way}: {reasons[way]}; choose {others}")
+    if FEDERASER in task.ways:
+        reason = unsupported(experiment, experiment.plans[next(iter(by_seed))])
+        if reason:
+            raise CheckpointError(f"{path}: {FEDERASER}: {reason}; choose --how {RETRAIN}")
 
 
 def _replaceable(out: Path, force: bool, resume: bool) -> list[Path]:
@@ -311,13 +298,6 @@ def _notes(task: Task, by_seed: Mapping[int, Seed], rows: Sequence[Record]) -> l
         notes.append(
             f"seed {seeds}: no update of client {listed} counted in any round; the model is "
             "already without it"
-        )
-    redrawn = [row["seed"] for row in rows if row["how"] == REWIND and row["distance"]]
-    if redrawn:
-        seeds = ", ".join(map(str, redrawn))
-        notes.append(
-            f"seed {seeds}: rewind is another model than retraining, which draws other cohorts "
-            "from the first round on"
         )
     for row in rows:
         if row["reason"]:

@@ -14,7 +14,6 @@ from fedsim.engine.server_records import ServerState
 from fedsim.fleet import Plan
 from fedsim.runs import directory
 from fedsim.runs.ended import EndedRun
-from fedsim.runs.go_on import Point, go_on
 from fedsim.runs.replay import RecordedSeed, recorded
 from fedsim.runs.run import Options, run_from
 from fedsim.runs.updates import updates_in
@@ -25,15 +24,14 @@ from fedsim.tools.unlearn.federaser import (
     calibrated,
     erase,
     first_round,
-    leaf_norms,
     steps_in,
+    update_norms,
 )
 
 ORIGINAL = "original"
 RETRAIN = "retrain"
-REWIND = "rewind"
 FEDERASER = "federaser"
-WAYS = (RETRAIN, REWIND, FEDERASER)
+WAYS = (RETRAIN, FEDERASER)
 
 
 class Task(NamedTuple):
@@ -42,7 +40,7 @@ class Task(NamedTuple):
     Attributes:
       original: the run.
       clients: numbers of the clients, rising.
-      ways: `retrain`, and those of the others that are asked for.
+      ways: `retrain`, and `federaser` where it is asked for.
       settings: of FedEraser.
       out: the directory.
       progress: as in `fedsim.run`.
@@ -71,18 +69,16 @@ class Seed(NamedTuple):
     first: int | None
 
 
-class RunWithout(NamedTuple):
-    """A run of one seed without the clients.
+class Retrained(NamedTuple):
+    """The original run again from its start, without the clients.
 
     Attributes:
       folder: its run directory.
-      plan: its plan.
-      after: the round of the original that it goes on from; 0: it begins anew.
+      plans: by seed; none of a seed in which the clients never took part.
     """
 
     folder: Path
-    plan: Plan
-    after: int
+    plans: Mapping[int, Plan]
 
 
 class Made(NamedTuple):
@@ -121,42 +117,22 @@ def seeds_of(task: Task, experiment: Experiment, numbers: Sequence[int]) -> dict
     return by_seed
 
 
-def runs_without(task: Task, by_seed: Mapping[int, Seed]) -> dict[tuple[str, int], RunWithout]:
-    """Run the original again without the clients, and go on without them from where they came.
-
-    Returns:
-      Runs by way and seed; none of a seed in which the clients never took part.
-    """
+def retrained(task: Task, by_seed: Mapping[int, Seed]) -> Retrained:
+    """Run the original again from its start, without the clients."""
+    folder = task.out / RETRAIN
     affected = [number for number, seed in by_seed.items() if seed.first is not None]
     if not affected:
-        return {}
-    runs = {}
-    for number, retrained in _retrained(task, affected).items():
-        runs[RETRAIN, number] = retrained
-        if REWIND not in task.ways:
-            continue
-        first = by_seed[number].first
-        assert first is not None
-        # Before round 1 there is nothing to go on from.
-        runs[REWIND, number] = retrained if first == 1 else _rewound(task, number, first - 1)
-    return runs
-
-
-def _retrained(task: Task, numbers: Sequence[int]) -> dict[int, RunWithout]:
-    """Run seeds of the original again from their start, without the clients."""
-    folder = task.out / RETRAIN
-    result = run_from(_scenario(task, numbers), folder, _options(task, folder), task.progress)
-    plans = result.experiment.plans
-    return {number: RunWithout(folder, plans[number], after=0) for number in numbers}
-
-
-def _rewound(task: Task, number: int, round: int) -> RunWithout:
-    """Go on from a round of a seed, without the clients."""
-    folder = task.out / f"{REWIND}.{number}"
-    scenario = _scenario(task, [number])
-    options = _options(task, folder)
-    result = go_on(task.original, scenario, Point(round), folder, options, task.progress)
-    return RunWithout(folder, result.experiment.plans[number], after=round)
+        return Retrained(folder, {})
+    options = Options(
+        started=time.monotonic(),
+        given=task.original.given,
+        resume=(folder / directory.RECORD).exists(),
+        device=task.original.device,
+        ask=task.ask,
+        threads=task.original.threads,
+    )
+    result = run_from(_scenario(task, affected), folder, options, task.progress)
+    return Retrained(folder, result.experiment.plans)
 
 
 def _scenario(task: Task, numbers: Sequence[int]) -> Scenario:
@@ -168,32 +144,13 @@ def _scenario(task: Task, numbers: Sequence[int]) -> Scenario:
     return confined(scenario, original.path, original.data_roots)
 
 
-def _options(task: Task, folder: Path) -> Options:
-    """Return how runs without the clients are run; those that have begun go on."""
-    return Options(
-        started=time.monotonic(),
-        given=task.original.given,
-        resume=(folder / directory.RECORD).exists(),
-        device=task.original.device,
-        ask=task.ask,
-        threads=task.original.threads,
-    )
-
-
 def made_of_seed(
-    task: Task, experiment: Experiment, seed: Seed, runs: Mapping[tuple[str, int], RunWithout]
+    task: Task, experiment: Experiment, seed: Seed, retrained: Retrained
 ) -> dict[str, Made]:
-    """Return what the original and every way made of a seed (inside `numerics`).
-
-    Args:
-      task: what is unlearned.
-      experiment: the original's.
-      seed: the seed.
-      runs: as `runs_without` returns them.
-    """
+    """Return what the original and every way made of a seed (inside `numerics`)."""
     number = seed.recorded.who["seed"]
     run = experiment.run(number)
-    original = _made_by_run(seed.recorded, experiment.plans[number], run, after=0)
+    original = _made_by_run(seed.recorded, experiment.plans[number], run)
     made = {ORIGINAL: original}
     for way in task.ways:
         if seed.first is None:
@@ -201,25 +158,24 @@ def made_of_seed(
         elif way == FEDERASER:
             made[way] = _calibrated(task, experiment, seed.recorded, seed.first)
         else:
-            folder, plan, after = runs[way, number]
-            record = directory.sound_record(folder)
-            made[way] = _made_by_run(recorded(folder, record, number), plan, run, after)
+            record = directory.sound_record(retrained.folder)
+            of_seed = recorded(retrained.folder, record, number)
+            made[way] = _made_by_run(of_seed, retrained.plans[number], run)
     return made
 
 
-def _made_by_run(of_seed: RecordedSeed, plan: Plan, run: Run, after: int) -> Made:
-    """What a run made from a round of the original on.
+def _made_by_run(of_seed: RecordedSeed, plan: Plan, run: Run) -> Made:
+    """What a run made from its start.
 
     Args:
       of_seed: its seed as recorded.
       plan: its plan.
       run: a run of the original's experiment, as whose server the recorded one is structured.
-      after: the round of the original that it goes on from.
     """
-    rounds = range(after + 1, of_seed.end["round"] + 1)
+    rounds = range(1, of_seed.end["round"] + 1)
     return Made(
         server=restore_tree("server", of_seed.commits[-1].run.arrays, run.server),
-        from_round=after,
+        from_round=0,
         rounds=len(rounds),
         steps=steps_in(plan, rounds) if plan.pure else None,
         reason=of_seed.end["reason"],
@@ -235,7 +191,7 @@ def _calibrated(task: Task, experiment: Experiment, of_seed: RecordedSeed, first
     if rounds:
         for updates in updates_in(task.original, experiment, of_seed):
             if updates.round in rounds:
-                norms[updates.round] = leaf_norms(updates, plan.federation.N)
+                norms[updates.round] = update_norms(updates, plan.federation.N)
             if updates.round == rounds[-1]:
                 break
     given = task.original.given

@@ -1,6 +1,5 @@
-"""`fedsim fork --unlearn`: retraining, rewinding, FedEraser, against NumPy and each other."""
+"""`fedsim fork --unlearn`: retraining, FedEraser, against NumPy and each other."""
 
-import hashlib
 import json
 
 import numpy as np
@@ -13,7 +12,7 @@ from fedsim.cli import entry
 from fedsim.errors import CheckpointError, DirectoryError
 from fedsim.runs.ended import ended_run
 from fedsim.runs.given import NOTHING_GIVEN
-from fedsim.tools.unlearn.federaser import Calibration, calibrated, erase, leaf_norms
+from fedsim.tools.unlearn.federaser import Calibration, calibrated, erase, update_norms
 from fedsim.tools.unlearn.forgetting import auc
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
@@ -118,16 +117,9 @@ def fed_eraser(start, cohorts, samples, forgotten, settings):
             new = update(calibrated_model, samples[client], int(np.ceil(settings.ratio * STEPS)))
             if r == first:  # the recorded updates, as they are
                 updates.append(old)
-            elif settings.norms == "update":
+            else:
                 factor = length(old) / length(new)
                 updates.append({name: factor * new[name] for name in new})
-            else:
-                updates.append(
-                    {
-                        name: np.linalg.norm(old[name]) / np.linalg.norm(new[name]) * new[name]
-                        for name in new
-                    }
-                )
         sizes = [len(samples[client][0]) for client in remaining]
         calibrated_model = mean_step(calibrated_model, updates, sizes)
     return calibrated_model
@@ -157,7 +149,7 @@ def parts_of(path):
     "settings",
     [
         Calibration(),
-        Calibration(every=1, ratio=0.25, norms="leaf"),
+        Calibration(every=1, ratio=0.25),
         Calibration(every=3, ratio=1.0),
     ],
 )
@@ -187,7 +179,7 @@ def test_federaser_is_the_algorithm_of_the_paper(original, unlearned, tmp_path, 
 def test_the_table_says_what_each_way_made_and_cost(original, unlearned):
     result, out = unlearned
     table = result.table.set_index("how")
-    assert list(table.index) == ["original", "retrain", "rewind", "federaser"]
+    assert list(table.index) == ["original", "retrain", "federaser"]
     assert table.loc["retrain", "distance"] == 0 and table.loc["original", "distance"] > 0
     assert table.loc["original", "relative_distance"] == 1
     assert table.loc["original", "rounds"] == table.loc["retrain", "rounds"] == ROUNDS
@@ -203,7 +195,7 @@ def test_the_table_says_what_each_way_made_and_cost(original, unlearned):
 
     written = pd.read_csv(out / "unlearning.csv")
     assert written["attack_auc"].tolist() == result.table["attack_auc"].tolist()
-    for way in ("retrain", "rewind", "federaser"):
+    for way in ("retrain", "federaser"):
         model = fedsim.load_model(out / f"model.{way}.0.safetensors")["params"]
         np.testing.assert_array_equal(model["W"], result.models[way, 0]["params"]["W"])
     assert json.loads((out / "unlearning.json").read_text())["clients"] == list(FORGOTTEN)
@@ -234,16 +226,15 @@ def test_with_the_norms_of_retraining_it_is_retraining(everybody, tmp_path):
         everybody, clients=[3], out=tmp_path / "out", how="retrain", progress=False
     )
     _, *later = fedsim.updates_of(tmp_path / "out/retrain")  # the first round is not calibrated
-    norms = {of_round.round: leaf_norms(of_round, N=8) for of_round in later}
+    norms = {of_round.round: update_norms(of_round, N=8) for of_round in later}
 
     run = ended_run(everybody, None, (), "unlearn", "unlearn clients of")
     (seed,) = run.recorded([0])
-    for kind in ("update", "leaf"):
-        settings = Calibration(every=1, ratio=1.0, norms=kind)
-        with run.numerics() as devices:
-            erased = erase(seed, run.build(devices), [3], 1, norms, settings, NOTHING_GIVEN)
-        for name, leaf in result.models["retrain", 0]["params"].items():
-            np.testing.assert_allclose(erased.server.shared["params"][name], leaf, rtol=1e-10)
+    settings = Calibration(every=1, ratio=1.0)
+    with run.numerics() as devices:
+        erased = erase(seed, run.build(devices), [3], 1, norms, settings, NOTHING_GIVEN)
+    for name, leaf in result.models["retrain", 0]["params"].items():
+        np.testing.assert_allclose(erased.server.shared["params"][name], leaf, rtol=1e-10)
 
 
 @pytest.mark.long
@@ -251,7 +242,7 @@ def test_the_order_in_which_clients_are_named_does_not_matter(original, unlearne
     _, out = unlearned
     again = tmp_path / "out"
     fedsim.unlearn(original, clients=[5, 2, 5], out=again, progress=False)
-    for name in ("unlearning.csv", "model.federaser.0.safetensors", "model.rewind.0.safetensors"):
+    for name in ("unlearning.csv", "model.federaser.0.safetensors"):
         assert (again / name).read_bytes() == (out / name).read_bytes()
 
 
@@ -263,31 +254,13 @@ def test_a_client_that_never_took_part_leaves_the_original(tmp_path):
     result = fedsim.unlearn(folder, clients=7, out=out, progress=False)
 
     model = next(folder.glob("model.*")).read_bytes()
-    for way in ("retrain", "rewind", "federaser"):
+    for way in ("retrain", "federaser"):
         assert (out / f"model.{way}.0.safetensors").read_bytes() == model
     assert not (out / "retrain").exists()
     table = result.table.set_index("how")
     assert set(table["distance"]) == {0} and table["attack_auc"].nunique() == 1
-    assert set(table.loc[["retrain", "rewind", "federaser"], "gradient_steps"]) == {0}
+    assert set(table.loc[["retrain", "federaser"], "gradient_steps"]) == {0}
     assert "already without it" in result.notes[0]
-
-
-@pytest.mark.long
-def test_rewinding_is_retraining_where_the_rounds_before_have_the_same_cohorts(tmp_path):
-    """As those of a listed cohort; and it is cheaper."""
-    listed = {"kind": "listed", "rounds": [[0, 1], [1, 2], [3, 1], [0, 4]]}
-    folder, out = tmp_path / "original", tmp_path / "out"
-    fedsim.run(plain(rounds=4, cohort=listed), out=folder, pictures=False)
-    result = fedsim.unlearn(folder, clients=3, out=out, how="rewind", progress=False)
-    sha = {
-        way: hashlib.sha256((out / f"model.{way}.0.safetensors").read_bytes()).hexdigest()
-        for way in ("retrain", "rewind")
-    }
-    assert sha["retrain"] == sha["rewind"]
-    table = result.table.set_index("how")
-    assert table.loc["rewind", "from_round"] == 2
-    assert table.loc["rewind", "gradient_steps"] < table.loc["retrain", "gradient_steps"]
-    assert fedsim.verify(out / "rewind.0").equal and not result.notes
 
 
 @pytest.mark.long
