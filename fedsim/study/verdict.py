@@ -11,13 +11,12 @@ from fedsim.study.attack_findings import breakdown_findings, worst_case_findings
 from fedsim.study.claims import Claim, Finding
 from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.cost_findings import cost_findings
+from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import Findings
 from fedsim.study.halving import spent_lines
 from fedsim.study.headline import claims_of_column, score_finding
-from fedsim.study.outer_tenths import ranges_in, tenth_lines
 from fedsim.study.standings import Standing
 from fedsim.study.summary import NOT_RUN, Record, grouped, variation_of
-from fedsim.study.tuning import edge_lines
 from fedsim.study.unpaired import unpaired_lines
 from fedsim.study.words import count
 
@@ -50,11 +49,7 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
       tuned: the paths that were tuned.
     """
     tuning = findings.rows("tuning")
-    ranges = ranges_in(findings.scenario)
-    edges = [
-        *edge_lines(tuning, tuned, ranges, findings.words),
-        *tenth_lines(tuning, ranges, findings.words),
-    ]
+    edges = edge_lines(tuning, tuned, ranges_in(findings.scenario), findings.words)
     found = _found(findings)
     first, *others = found
     sentences = [
