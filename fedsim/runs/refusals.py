@@ -14,8 +14,8 @@ from fedsim.runs.given import NOTHING_GIVEN, Given
 from fedsim.runs.resolve import demand_own_samples, has_own_samples
 from fedsim.runs.sweep import Partitioner, cached_partition
 from fedsim.scenario import Scenario, read
-from fedsim.study.cautions import few_seeds
 from fedsim.study.grid import Axes, Design, draft_of
+from fedsim.study.standings import few_seeds
 from fedsim.types.client import ALONE
 
 Refusal = ScenarioError | DataError
@@ -155,4 +155,4 @@ def _notes_on_seeds(design: Design, partition: Partitioner, data: Any) -> list[s
         if cell.method != design.baseline and is_scored:
             tests.add((cell.method, cell.variant))
     text = few_seeds(len(design.scenario.spec.seeds), len(tests))
-    return [text] if tests and text else []
+    return [f"{text} for a significant difference"] if tests and text else []

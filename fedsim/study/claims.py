@@ -8,12 +8,10 @@ from typing import NamedTuple
 BETTER = "significantly better or worse than the baseline"
 WORST_CASE = "significantly better under the worst attack"
 SAME_SCORE = "fewer bytes or seconds at the same score"
-NONE_KEEPS = "none that costs less keeps the score"
 IN_TIME = "further in equal time"
-SOONER = "target reached at less cost"
 FALLS = "gains from training, half of which is lost"
 APART = "worse than the best of a column"
-KINDS = (BETTER, WORST_CASE, SAME_SCORE, NONE_KEEPS, IN_TIME, SOONER, FALLS, APART)
+KINDS = (BETTER, WORST_CASE, SAME_SCORE, IN_TIME, FALLS, APART)
 
 MAX_WORDS = 15  # of a headline
 

@@ -1,6 +1,5 @@
 """Axes of cost: what a score is set against, the bytes or the virtual seconds spent on it."""
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -48,17 +47,15 @@ class CostAxis(NamedTuple):
       table: the table that holds it, without `.csv`.
       title: the title of its section of a page.
       ways: the ways in which rows may differ.
-      combined: the way that counts if they differ in more than one.
       target: the column of `summary.csv`, and of the table: what was spent to reach the target.
       target_title: the title of that column for readers.
       noun: what is counted.
       so_far: follows the words of a way, on an axis of what grows over the rounds.
-      verb: what several methods do with it, and what one does.
+      verb: what a method does with it.
       note: the note below a table.
       caption: what the numbers of a page are.
       by_target: what the median is of.
       unit: the unit in which the target is given.
-      amount: returns a number of it in a sentence.
       tick: returns a number of it on an axis.
       compared_paths: returns, for variations, the paths along which rows are compared.
       equal_time: whether scores are also compared in equal time.
@@ -67,17 +64,15 @@ class CostAxis(NamedTuple):
     table: str
     title: str
     ways: tuple[str, ...]
-    combined: str
     target: str
     target_title: str
     noun: str
     so_far: str
-    verb: tuple[str, str]
+    verb: str
     note: str
     caption: str
     by_target: str
     unit: float
-    amount: Callable[[float], str]
     tick: Callable[[float], str]
     compared_paths: Callable[[Iterable[str]], set[str]]
     equal_time: bool = False
@@ -125,25 +120,12 @@ def in_bytes(count: float) -> str:
     return f"{count:.3g} B"
 
 
-def in_megabytes(count: float) -> str:
-    """Return a number of bytes in a sentence.
-
-    >>> in_megabytes(200_000.0), in_megabytes(math.inf)
-    ('0.2 MB', '∞')
-    """
-    if not math.isfinite(count):
-        return "∞"
-    return f"{count / 1e6:.3g} MB"
-
-
 def in_seconds(value: float) -> str:
-    """Return virtual seconds for the tick of an axis, or in a sentence.
+    """Return virtual seconds for the tick of an axis.
 
-    >>> in_seconds(0.25), in_seconds(12345.6), in_seconds(0), in_seconds(math.inf)
-    ('0.25 s', '12,346 s', '0', '∞')
+    >>> in_seconds(0.25), in_seconds(12345.6), in_seconds(0)
+    ('0.25 s', '12,346 s', '0')
     """
-    if not math.isfinite(value):
-        return "∞"
     if value == 0:
         return "0"
     if abs(value) >= 100:
@@ -171,17 +153,15 @@ BYTES = CostAxis(
     table="bytes",
     title="What it costs in bytes",
     ways=("up", "down"),
-    combined="both",
     target="bytes_to_target",
     target_title="MB to target",
     noun="bytes",
     so_far=", all clients together",
-    verb=("send", "sends"),
+    verb="sends",
     note="Bytes are those of a client in a round.",
     caption="Bytes of a client in a round, means over the seeds",
     by_target="bytes to the target, both ways together,",
     unit=1e6,
-    amount=in_megabytes,
     tick=in_bytes,
     compared_paths=codec_axes,
 )
@@ -189,12 +169,11 @@ TIME = CostAxis(
     table="seconds",
     title="What it takes in virtual seconds",
     ways=("seconds",),
-    combined="seconds",
     target="virtual_seconds_to_target",
     target_title="seconds to target",
     noun="virtual seconds",
     so_far=" since the start",
-    verb=("take", "takes"),
+    verb="takes",
     note="Seconds are those of the virtual clock to the end of a run.",
     caption=(
         "Seconds of the virtual clock to the end of a run, means over the seeds; in equal time: "
@@ -202,7 +181,6 @@ TIME = CostAxis(
     ),
     by_target="seconds to the target",
     unit=1.0,
-    amount=in_seconds,
     tick=in_seconds,
     compared_paths=time_axes,
     equal_time=True,

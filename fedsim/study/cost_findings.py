@@ -1,176 +1,329 @@
-"""What `bytes.csv` and `seconds.csv` say: what costs less, and at which score."""
+"""What costs less at the same score, and who is better in equal time: sentences about costs.
+
+In every group of rows of `bytes.csv` or `seconds.csv`, the others are compared with a reference,
+the most expensive row of the baseline. Holm's adjustment runs over all groups of a page.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fedsim.scenario.shorthand import split_at_commas
-from fedsim.study.claims import IN_TIME, NONE_KEEPS, SAME_SCORE, SOONER, Claim, Finding
-from fedsim.study.cost_axes import WAYS, CostAxis
-from fedsim.study.cost_tests import Group, RowTest, Tests, cost_groups, tells_savings, tests_of
-from fedsim.study.costs import cost
+from fedsim.study.claims import IN_TIME, SAME_SCORE, Claim, Finding
+from fedsim.study.cost_axes import AXES, TIME, WAYS, CostAxis, is_about_cost, timed
+from fedsim.study.costs import (
+    Runs,
+    comparison_groups,
+    cost,
+    differing_way,
+    equal_scores,
+    name_of,
+    reference_of,
+    runs_of,
+)
 from fedsim.study.findings import Findings
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.summary import Record, in_words
-from fedsim.study.words import count, difference_in_words
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, seed_scores, shared_scores
+from fedsim.study.statistics import differences, holm, p_different, p_mean_above, paired
+from fedsim.study.summary import Record, in_words, is_share, larger_is_better
+from fedsim.study.words import difference_in_words
 
 MIN_SAVING = 1.05  # how many times less is worth a sentence
+MARGIN = 0.01  # of scores between 0 and 1; of others, as a fraction of the baseline's mean
 
 SAME = "{row} {takes} {times} times fewer {counted} than {other}, at the same {metric}"
-NONE_KEEPS_IT = "None that {takes} fewer {counted} keeps the {metric} of {other}"
 NONE_SHOWN = "None that {takes} fewer {counted} is shown to keep {other}'s {metric}"
-CHEAPER = "{row}, {times} times fewer: {scores}"
-SCORES = "{metric} {score} against {other_score}, difference {difference}"
+BEST_OF_CHEAPER = "{row}, {times} times fewer: {scores}"
 LESS_THAN = "; less than {margin:.3g} worse, p = {p:.2g} after Holm"
-WORSE = "; p = {p:.2g} after Holm"
+SOONER = "In equal time, {row} beats {other}: {metric} {score}"
+NONE_SOONER = "In equal time, none clearly beats {other}"
+WHEN_FIRST_ENDS = "{scores}, when the first run of each seed ends; p = {p:.2g} after Holm"
+SCORES = "{metric} {score} against {other_score}, difference {difference}"
 
-SOONER_SCORE = "In equal time, {row} beats {other}: {metric} {score}"
-NONE_FURTHER = "In equal time, none clearly beats {other}"
-WHEN_FIRST_ENDS = ", when the first run of each seed ends"
 
-FEWEST = "{row} reaches the target with fewer {noun} than {other}"
-NONE_FEWER = "None clearly reaches the target with fewer {noun} than {other}"
-MEDIANS = "median of {row} {least}, of {other} {most}; {certainty}"
-NOT_REACHED = "reached in {reached} of {seeds}"
+class Group(NamedTuple):
+    """Rows that are compared with each other.
+
+    Attributes:
+      axis: what is counted.
+      rest: what varies apart from what is compared, as a label.
+      rows: the rows, of the axis's table.
+      reference: the row that the others are compared with.
+      way: the way in which they differ.
+    """
+
+    axis: CostAxis
+    rest: str
+    rows: Sequence[Record]
+    reference: Record
+    way: str
+
+    @property
+    def metric(self) -> str:
+        """The metric that is scored."""
+        return str(self.reference["metric"])
+
+    @property
+    def cheaper(self) -> list[Record]:
+        """The rows that cost less than the reference."""
+        limit = cost(self.reference, self.way)
+        return [row for row in self.rows if cost(row, self.way) < limit]
+
+
+class RowTest(NamedTuple):
+    """A test of a row of a group against the reference.
+
+    Attributes:
+      group: the group.
+      row: the row.
+      column: the mean score that was tested, `mean` or `in_time`.
+      difference: of the two scores, in words.
+      is_better: whether the row is the better one, however certain that is.
+      p: the p-value, first as it is, then after Holm; None if they share no seed.
+      scores: equal for tests of the same scores.
+    """
+
+    group: Group
+    row: Record
+    column: str
+    difference: str
+    is_better: bool
+    p: float | None
+    scores: Hashable
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether its p-value is below 5 % after Holm."""
+        return self.p is not None and self.p < SIGNIFICANCE_LEVEL
+
+
+def margin_of(scenario: Mapping[str, Any] | None, metric: str, baseline: float) -> float:
+    """Return how much worse a score may be and still count as the same: `compare.margin`.
+
+    The default is 0.01 for scores between 0 and 1, and 1 % of the baseline's mean for others.
+
+    Args:
+      scenario: the scenario, as in `run.json`.
+      metric: the metric that is compared.
+      baseline: the baseline's mean score.
+
+    >>> margin_of(None, "test_accuracy", 0.9), margin_of(None, "test_loss", 2.0)
+    (0.01, 0.02)
+    >>> margin_of({"compare": {"margin": 0.05}}, "test_accuracy", 0.9)
+    0.05
+    """
+    compare = (scenario or {}).get("compare") or {}
+    margin = compare.get("margin")
+    if margin is not None:
+        return float(margin)
+    return MARGIN if is_share(metric) else MARGIN * abs(baseline)
 
 
 def cost_findings(axis: CostAxis, findings: Findings) -> list[Finding]:
     """Return what is found about costs where the comparison asks, the most important first.
 
-    It is who is best in equal time, what can be saved at the score of the baseline, and who spends
-    least to reach the target. There is nothing about seconds if a second is a local step.
+    It is who is best in equal time, and what can be saved at the score of the baseline. There is
+    nothing about seconds if a second is a local step.
     """
-    page = cost_groups(findings)
+    # Scores at an equal time need every round, and the others none.
+    needs_rounds = any(one.equal_time and findings.rows(one.table) for one in AXES)
+    runs = runs_of(findings.rows("summary"), findings.rows("rounds") if needs_rounds else ())
+    groups = _groups(findings)
+    same_tests = _adjusted(test for group in groups for test in _same_tests(group, runs, findings))
+    time_tests = _adjusted(test for group in groups for test in _time_tests(group, runs))
+
     found: list[Finding] = []
-    for group, tests in zip(page, tests_of(page, findings.scenario), strict=True):
-        rest = split_at_commas(group.rest)
-        if group.axis is not axis or not set(rest) <= set(split_at_commas(findings.asked)):
+    asked = set(split_at_commas(findings.asked))
+    for group in groups:
+        if group.axis is not axis or not set(split_at_commas(group.rest)) <= asked:
             continue
-        parts = [_in_equal_time(group, tests, findings)]
-        if tells_savings(axis, findings.scenario):
-            parts.append(_saved(group, tests, findings))
-        parts.append(_soonest(group, tests))
+        in_time = _in_equal_time([test for test in time_tests if test.group is group], findings)
+        saved = _saved([test for test in same_tests if test.group is group], findings)
         where = findings.words(group.rest)
-        found += [part._replace(where=where) for part in parts if part is not None]
+        found += [part._replace(where=where) for part in (in_time, saved) if part is not None]
     return found
 
 
-def _saved(group: Group, tests: Tests, findings: Findings) -> Finding | None:
-    """What can be saved at the score of the reference; None if nothing costs less.
+def _groups(findings: Findings) -> list[Group]:
+    """All groups of a page that have two or more rows, and differ in what these cost."""
+    groups = []
+    for axis in AXES:
+        if axis is TIME and not timed(findings.scenario):
+            continue
+        for rest, rows in comparison_groups(axis, findings.rows(axis.table)).items():
+            way = differing_way(axis, rows)
+            if way and len(rows) > 1:
+                reference = reference_of(rows, findings.baseline, way)
+                groups.append(Group(axis, rest, rows, reference, way))
+    return groups
 
-    It is about the cheapest row of those with the same score, or else of all that may have it.
+
+def _same_tests(group: Group, runs: Runs, findings: Findings) -> list[RowTest]:
+    """Test whether rows that cost less than the reference score at most the margin less.
+
+    The p-value is twice the one-sided one of Student's t, so that it is below 5 % if the 95 %
+    interval ends above -margin. Bytes are not tested if a fleet leaves clients out, which then send
+    fewer.
     """
-    fields = {
-        "takes": group.axis.verb[1],
-        "counted": WAYS[group.way].words.partition(",")[0],
-        "other": group.name(group.reference),
-        "metric": in_words(group.metric),
-    }
-    same = _cheapest(group, [test for test in tests.same.values() if test.significant])
-    if same is not None:
-        row = group.rows[same.row]
-        times = _times(group, row)
-        if group.axis.equal_time and times < MIN_SAVING:
-            return None
-        text = SAME.format(**fields, row=group.name(row), times=f"{times:.3g}")
-        numbers = _scores(group, same, findings)
-        numbers += LESS_THAN.format(margin=group.margin, p=same.p)
-        claim = _claim(SAME_SCORE, group, row, same.p)
-        return Finding(text, numbers, [claim], begins_with_name=True)
-
-    if not group.cheaper or group.axis.equal_time:
-        return None
-    maybe = _cheapest(group, [test for test in tests.same.values() if test.may_be_level])
-    numbers = ""
-    if maybe is not None:
-        row = group.rows[maybe.row]
-        scores = _scores(group, maybe, findings)
-        times = f"{_times(group, row):.3g}"
-        numbers = CHEAPER.format(row=group.name(row), times=times, scores=scores)
-    if maybe is not None or tests.worse is None or tests.worse >= SIGNIFICANCE_LEVEL:
-        return Finding(NONE_SHOWN.format(**fields), numbers)
-    numbers = WORSE.format(p=tests.worse).removeprefix("; ")
-    claim = Claim(NONE_KEEPS, "", fields["other"], group.rest, tests.worse)
-    return Finding(NONE_KEEPS_IT.format(**fields), numbers, [claim])
+    scenario = findings.scenario
+    if group.axis is not TIME and timed(scenario) and not is_about_cost(group.axis, scenario):
+        return []
+    margin = margin_of(scenario, group.metric, group.reference["mean"])
+    reference_scores = seed_scores(runs.of(group.reference), findings.score)
+    tests = []
+    for row in group.cheaper:
+        scores = seed_scores(runs.of(row), findings.score)
+        d = differences(*shared_scores(scores, reference_scores))
+        gains = d if larger_is_better(group.metric) else -d
+        p = min(1.0, 2 * p_mean_above(gains, -margin))
+        tests.append(_row_test(group, row, "mean", scores, reference_scores, p))
+    return tests
 
 
-def _cheapest(group: Group, tests: Sequence[RowTest]) -> RowTest | None:
-    """The test of the row that costs least; None if there is no test."""
-    return min(tests, key=lambda test: cost(group.rows[test.row], group.way), default=None)
+def _time_tests(group: Group, runs: Runs) -> list[RowTest]:
+    """The exact tests of scores at an equal time, of every row against the reference."""
+    if not group.axis.equal_time:
+        return []
+    by_row = list(zip(group.rows, equal_scores(group.rows, runs), strict=True))
+    reference_scores = next(scores for row, scores in by_row if row is group.reference)
+    tests = []
+    for row, scores in by_row:
+        if row is group.reference:
+            continue
+        one, other = shared_scores(scores, reference_scores)
+        p = p_different(one, other) if len(one) else None
+        tests.append(_row_test(group, row, "in_time", scores, reference_scores, p))
+    return tests
 
 
-def _times(group: Group, row: Record) -> float:
-    """How many times as much the reference costs."""
-    divisor = cost(row, group.way)
-    return cost(group.reference, group.way) / divisor if divisor else math.inf
+def _row_test(
+    group: Group,
+    row: Record,
+    column: str,
+    scores: Mapping[int, float],
+    reference_scores: Mapping[int, float],
+    p: float | None,
+) -> RowTest:
+    """A row compared with the reference.
 
-
-def _scores(group: Group, test: RowTest, findings: Findings, column: str = "mean") -> str:
-    """The scores of a row and of the reference, and their difference."""
+    Args:
+      group: the group.
+      row: the row.
+      column: the mean score that is tested.
+      scores: the row's scores, by seed.
+      reference_scores: those of the reference.
+      p: the p-value before Holm's adjustment.
+    """
+    one, other = shared_scores(scores, reference_scores)
+    rising = larger_is_better(group.metric)
     difference = "without a finite value"
-    numbers = test.numbers
-    if numbers is not None and numbers.difference is not None:
-        difference = difference_in_words(numbers.difference, numbers.ci_low, numbers.ci_high)
-    return SCORES.format(
-        metric=in_words(group.metric),
-        score=findings.score_text(group.rows[test.row][column]),
-        other_score=findings.score_text(group.reference[column]),
+    if len(one):
+        numbers = paired(one, other, rising)
+        if numbers.difference is not None:
+            difference = difference_in_words(numbers.difference, numbers.ci_low, numbers.ci_high)
+
+    d = differences(one, other)
+    if not np.isfinite(d).all():
+        d = np.sign(d)  # each seed counts as one
+    return RowTest(
+        group=group,
+        row=row,
+        column=column,
         difference=difference,
+        is_better=bool((d.sum() > 0) if rising else (d.sum() < 0)),
+        p=p,
+        scores=(frozenset(scores.items()), frozenset(reference_scores.items())),
     )
 
 
-def _in_equal_time(group: Group, tests: Tests, findings: Findings) -> Finding | None:
-    """Whether a row is better than the reference at an equal time; None if that is unknown."""
-    column = "in_time"
-    scored = [test for test in tests.in_time.values() if group.rows[test.row][column] is not None]
-    if not scored or group.reference[column] is None:
+def _adjusted(tests: Iterable[RowTest]) -> list[RowTest]:
+    """Tests with p-values after Holm over all of them."""
+    tests = list(tests)
+    p_values = holm([test.p for test in tests], [test.scores for test in tests])
+    return [test._replace(p=p) for test, p in zip(tests, p_values, strict=True)]
+
+
+def _saved(tests: Sequence[RowTest], findings: Findings) -> Finding | None:
+    """What can be saved at the score of the reference; None if nothing costs less.
+
+    It is about the cheapest row of those with the same score, or else the best one that is cheaper.
+    """
+    if not tests:
         return None
-    sign = 1 if group.rising else -1
-    best = max(scored, key=lambda test: sign * group.rows[test.row][column])
-    row = group.rows[best.row]
+    group = tests[0].group
     fields = {
-        "row": group.name(row),
-        "other": group.name(group.reference),
+        "takes": group.axis.verb,
+        "counted": WAYS[group.way].words.partition(",")[0],
+        "other": _name(group, group.reference, findings),
         "metric": in_words(group.metric),
-        "score": findings.score_text(row[column]),
     }
-    numbers = f"{_scores(group, best, findings, column)}{WHEN_FIRST_ENDS}; {_certainty(best)}"
-    if not best.is_better:
-        return Finding(NONE_FURTHER.format(**fields), f"{fields['row']}: {numbers}")
-    claim = _claim(IN_TIME, group, row, best.p)
-    return Finding(SOONER_SCORE.format(**fields), numbers, [claim])
+    same = [test for test in tests if test.is_significant]
+    if not same:
+        if group.axis.equal_time:
+            return None
+        sign = 1 if larger_is_better(group.metric) else -1
+        best = max(tests, key=lambda test: sign * test.row["mean"])
+        numbers = BEST_OF_CHEAPER.format(
+            row=_name(group, best.row, findings),
+            times=f"{_times_fewer(best):.3g}",
+            scores=_scores(best, findings),
+        )
+        return Finding(NONE_SHOWN.format(**fields), numbers)
 
-
-def _soonest(group: Group, tests: Tests) -> Finding | None:
-    """Whether a row spends less than the reference to reach the target; None if none reaches it."""
-    target = group.axis.target
-    reached = [
-        test for test in tests.sooner.values() if math.isfinite(group.rows[test.row][target])
-    ]
-    if not reached:
+    cheapest = min(same, key=lambda test: cost(test.row, group.way))
+    times = _times_fewer(cheapest)
+    if group.axis.equal_time and times < MIN_SAVING:
         return None
-    first = min(reached, key=lambda test: group.rows[test.row][target])
-    row = group.rows[first.row]
-    reference = group.reference
-    fields = {
-        "row": group.name(row),
-        "noun": group.axis.noun,
-        "other": group.name(reference),
-    }
-    most = NOT_REACHED.format(reached=reference["reached"], seeds=count(reference["seeds"], "seed"))
-    if math.isfinite(reference[target]):
-        most = group.axis.amount(reference[target])
-    least = group.axis.amount(row[target])
-    numbers = MEDIANS.format(**fields, least=least, most=most, certainty=_certainty(first))
-    if not first.is_better:
-        return Finding(NONE_FEWER.format(**fields), numbers)
-    claim = _claim(SOONER, group, row, first.p)
-    return Finding(FEWEST.format(**fields), numbers, [claim], begins_with_name=True)
+    name = _name(group, cheapest.row, findings)
+    margin = margin_of(findings.scenario, group.metric, group.reference["mean"])
+    numbers = _scores(cheapest, findings) + LESS_THAN.format(margin=margin, p=cheapest.p)
+    return Finding(
+        text=SAME.format(**fields, row=name, times=f"{times:.3g}"),
+        numbers=numbers,
+        claims=[Claim(SAME_SCORE, name, fields["other"], group.rest, cheapest.p)],
+        begins_with_name=True,
+    )
 
 
-def _certainty(test: RowTest) -> str:
-    return "not significant" if test.p is None else f"p = {test.p:.2g} after Holm"
+def _in_equal_time(tests: Sequence[RowTest], findings: Findings) -> Finding | None:
+    """Whether a row is better than the reference at an equal time; None if that is unknown."""
+    scored = [test for test in tests if test.p is not None]
+    if not scored:
+        return None
+    group = scored[0].group
+    sign = 1 if larger_is_better(group.metric) else -1
+    best = max(scored, key=lambda test: sign * test.row["in_time"])
+    name = _name(group, best.row, findings)
+    other = _name(group, group.reference, findings)
+    numbers = WHEN_FIRST_ENDS.format(scores=_scores(best, findings), p=best.p)
+    if not (best.is_significant and best.is_better):
+        return Finding(NONE_SOONER.format(other=other), f"{name}: {numbers}")
+    text = SOONER.format(
+        row=name,
+        other=other,
+        metric=in_words(group.metric),
+        score=findings.score_text(best.row["in_time"]),
+    )
+    return Finding(text, numbers, [Claim(IN_TIME, name, other, group.rest, best.p)])
 
 
-def _claim(kind: str, group: Group, row: Record, p: float | None) -> Claim:
-    """A claim about a row against the reference."""
-    return Claim(kind, group.name(row), group.name(group.reference), group.rest, p or 0.0)
+def _name(group: Group, row: Record, findings: Findings) -> str:
+    return name_of(group.axis, row, group.rows, findings.words)
+
+
+def _times_fewer(test: RowTest) -> float:
+    """How many times as much the reference costs."""
+    group = test.group
+    spent = cost(test.row, group.way)
+    return cost(group.reference, group.way) / spent if spent else math.inf
+
+
+def _scores(test: RowTest, findings: Findings) -> str:
+    """The scores of a row and of the reference, and their difference."""
+    return SCORES.format(
+        metric=in_words(test.group.metric),
+        score=findings.score_text(test.row[test.column]),
+        other_score=findings.score_text(test.group.reference[test.column]),
+        difference=test.difference,
+    )

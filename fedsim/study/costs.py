@@ -22,7 +22,7 @@ from fedsim.study.summary import (
     with_score,
     worst,
 )
-from fedsim.study.words import path_and_value, variation_in_words
+from fedsim.study.words import part_of, variation_in_words
 
 PER_MESSAGE = {"bytes_up": UP, "bytes_down": DOWN}
 """column of `rounds.csv` -> the column of its mean per message"""
@@ -97,39 +97,23 @@ def cost_rows(
     for method_runs in runs.summary.values():
         courses = [runs.course(run) for run in method_runs]
         row = _row(axis, method_runs, courses, score, varied)
-        if row is None:
-            continue
-        if has_target:
+        if row is not None and has_target:
             row |= _to_target(axis, method_runs)
-        rows.append(row)
+        if row is not None:
+            rows.append(row)
 
     table = []
     for group in comparison_groups(axis, rows).values():
         way = differing_way(axis, group)
         if way:
-            table += _compared_rows(axis, group, way, runs)
-        elif has_target and not axis.equal_time:
-            table += group
+            group = [{**row, "front": int(on_front(row, group, way))} for row in group]
+        elif not has_target or axis.equal_time:
+            continue
+        if axis.equal_time:
+            for row, by_seed in zip(group, equal_scores(group, runs), strict=True):
+                row |= _in_time(by_seed)
+        table += group
     return table
-
-
-def _compared_rows(axis: CostAxis, group: Sequence[Record], way: str, runs: Runs) -> list[Record]:
-    """The rows of a group, with whether they are on its front, and their scores at an equal time.
-
-    Args:
-      axis: what is counted.
-      group: rows that are compared with each other.
-      way: the way in which they differ.
-      runs: the runs of the comparison.
-    """
-    rows = []
-    for row in group:
-        front = on_front(row, group, way)
-        rows.append({**row, "front": int(front)})
-    if axis.equal_time:
-        for row, columns in zip(rows, _in_time(group, runs), strict=True):
-            row |= columns
-    return rows
 
 
 def comparison_groups(axis: CostAxis, rows: Sequence[Record]) -> dict[str, list[Record]]:
@@ -137,13 +121,7 @@ def comparison_groups(axis: CostAxis, rows: Sequence[Record]) -> dict[str, list[
     compared = axis.compared_paths(map(variation_of, rows))
 
     def rest(row: Record) -> str:
-        """What varies apart from the compared paths."""
-        settings = []
-        for setting in split_at_commas(variation_of(row)):
-            path, _ = path_and_value(setting)
-            if path not in compared:
-                settings.append(setting)
-        return ", ".join(settings)
+        return part_of(variation_of(row), lambda path: path not in compared)
 
     return grouped(rows, key=rest)
 
@@ -165,11 +143,8 @@ def name_of(
       words: returns a variation in words.
     """
     compared = axis.compared_paths(map(variation_of, rows))
-    names = []
-    for setting in split_at_commas(variation_of(row)):
-        path, _ = path_and_value(setting)
-        if path in compared:
-            names.append(words(setting))
+    settings = part_of(variation_of(row), lambda path: path in compared)
+    names = [words(setting) for setting in split_at_commas(settings)]
     if len(distinct(rows, "method")) > 1 or not names:
         names.insert(0, row["method"])
     return ", ".join(names)
@@ -177,16 +152,10 @@ def name_of(
 
 def differing_way(axis: CostAxis, rows: Sequence[Record]) -> str:
     """Return the way in which rows differ, such as `up`, `down` or `both`; empty if they do not."""
-    differing = []
-    for way in axis.ways:
-        amounts = {cost(row, way) for row in rows}
-        if len(amounts) > 1:
-            differing.append(way)
-    if not differing:
-        return ""
+    differing = [way for way in axis.ways if len({cost(row, way) for row in rows}) > 1]
     if len(differing) > 1:
-        return axis.combined
-    return differing[0]
+        return "both"
+    return differing[0] if differing else ""
 
 
 def cost(row: Record, way: str) -> float:
@@ -246,62 +215,37 @@ def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
 def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:
     """Return the scores of every row at an equal time, by seed.
 
-    The time is that at which the first of the rows' runs under the seed ends. The score is the last
-    value of the metric by then; for a run that diverged, it is the worst there is.
+    The time is that at which the first of the rows' runs under the seed ends; those that diverged
+    do not count. The score is the last value of the metric by then; for a run that diverged, it is
+    the worst there is.
 
     Args:
       rows: rows of `seconds.csv` that are compared with each other.
       runs: the runs of the comparison.
     """
-    runs_by_seed: list[dict[int, Record]] = []  # one per row
+    runs_by_seed = []  # one per row
     for row in rows:
-        by_seed = {}
-        for run in runs.of(row):
-            if runs.course(run):
-                by_seed[run["seed"]] = run
-        runs_by_seed.append(by_seed)
+        runs_by_seed.append({run["seed"]: run for run in runs.of(row) if runs.course(run)})
 
     scores: list[dict[int, float]] = [{} for _ in rows]
     for seed in shared_seeds(*runs_by_seed):
-        seed_runs = [by_seed[seed] for by_seed in runs_by_seed]  # one per row
-        end = _first_end(seed_runs, runs)
-        for index, run in enumerate(seed_runs):
-            scores[index][seed] = worst(rows[index]["metric"])
-            if not run.get("diverged"):
-                scores[index][seed] = _score_at(end, runs.course(run), rows[index]["metric"])
+        courses = []
+        for by_seed in runs_by_seed:
+            run = by_seed[seed]
+            courses.append(() if run.get("diverged") else runs.course(run))
+        end = min((course[-1][SECONDS] for course in courses if course), default=math.inf)
+        for row, by_seed, course in zip(rows, scores, courses, strict=True):
+            values = values_of((one for one in course if one[SECONDS] <= end), row["metric"])
+            by_seed[seed] = values[-1] if values else worst(row["metric"])
     return scores
 
 
-def _first_end(seed_runs: Sequence[Record], runs: Runs) -> float:
-    """The time at which the first of some runs ends; those that diverged do not count."""
-    end = math.inf
-    for run in seed_runs:
-        if not run.get("diverged"):
-            last = runs.course(run)[-1]
-            end = min(end, last[SECONDS])
-    return end
-
-
-def _score_at(end: float, course: Sequence[Record], metric: str) -> float:
-    """The last value of a metric by a time; the worst there is if there is none."""
-    score = worst(metric)
-    for row in course:
-        if row[SECONDS] <= end and row.get(metric) is not None:
-            score = row[metric]
-    return score
-
-
-def _in_time(rows: Sequence[Record], runs: Runs) -> list[Record]:
-    """The columns of scores at an equal time; arguments as `equal_scores`."""
-    columns = []
-    for by_seed in equal_scores(rows, runs):
-        scores = np.array(list(by_seed.values()))
-        low, high = interval(scores) or (None, None)
-        mean = None
-        if len(scores):
-            mean = float(scores.mean())
-        columns.append({"in_time": mean, "in_time_low": low, "in_time_high": high})
-    return columns
+def _in_time(by_seed: Mapping[int, float]) -> Record:
+    """The columns of scores at an equal time."""
+    scores = np.array(list(by_seed.values()))
+    low, high = interval(scores) or (None, None)
+    mean = float(scores.mean()) if len(scores) else None
+    return {"in_time": mean, "in_time_low": low, "in_time_high": high}
 
 
 def _row(
@@ -320,21 +264,13 @@ def _row(
       score: one of `SCORES`.
       varied: the paths that vary.
     """
-    spent = []
-    for course in courses:
-        columns = _spent(axis, course)
-        if columns:
-            spent.append(columns)
+    spent = [columns for course in courses if (columns := _spent(axis, course))]
     scores = score_array(runs, score)
     if not spent or not len(scores):
         return None
 
     first = runs[0]
-    row = {}
-    for name in ("method", "variant", *varied):
-        if name in first:
-            row[name] = first[name]
-
+    row = {name: first[name] for name in ("method", "variant", *varied) if name in first}
     low, high = interval(scores) or (None, None)
     row |= {
         "metric": metric_of(runs),

@@ -9,6 +9,7 @@ from fedsim.study.methods import text_of
 from fedsim.study.pairing import without_baseline
 from fedsim.study.standings import Standing, count_tests, standings
 from fedsim.study.summary import (
+    OWN,
     Record,
     has_score,
     in_words,
@@ -61,8 +62,8 @@ class Findings(NamedTuple):
 
     @property
     def metric_name(self) -> str:
-        """The metric in words."""
-        return in_words(self.metric)
+        """The metric in words: on the clients' own test samples, if that is the score."""
+        return f"own {in_words(self.metric)}" if self.score == OWN else in_words(self.metric)
 
     @property
     def rising(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fedsim.study import claims
 from fedsim.study.claims import Claim, Finding
 from fedsim.study.findings import Findings
-from fedsim.study.standings import BETTER, WORSE, Standing, enough_seeds, too_few
+from fedsim.study.standings import BETTER, WORSE, Standing, few_seeds, too_few
 from fedsim.study.words import count, difference_in_words, others_of
 
 NO_METHOD_HAS_A_SCORE = "No method has a score"
@@ -20,8 +20,6 @@ BEATS = "{method} beats {baseline}: {metric} {score}"
 IS_WORSE = "{method} is {loss}worse than {baseline}"
 ARE_WORSE = "No method beats {baseline}; {others} {verb} worse"
 NO_CLEAR_DIFFERENCE = "No clear difference from {baseline}"
-FEW_SEEDS = "{text}: {seeds} {verb} too few"
-ENOUGH_SEEDS = ", {enough} would do"
 
 SCORES = "{metric} {score} with {method}, {base_score} with {baseline}{chance}"
 AT_CHANCE = ", which is at chance level"
@@ -93,9 +91,7 @@ def _against(base: Standing, compared: Sequence[Standing], findings: Findings) -
         others = others_of(len(worse), len(compared))
         text = ARE_WORSE.format(**fields, others=others, verb="is" if len(worse) == 1 else "are")
     else:
-        text = NO_CLEAR_DIFFERENCE.format(**fields)
-        if too_few(seeds, findings.tests):
-            text = with_few_seeds(text, seeds, findings.tests)
+        text = with_few_seeds(NO_CLEAR_DIFFERENCE.format(**fields), seeds, findings.tests)
     return Finding(
         text=text,
         numbers=_numbers(shown, base, findings),
@@ -118,17 +114,12 @@ def claims_of_column(
 
 
 def with_few_seeds(text: str, seeds: int, tests: int) -> str:
-    """Return a text with the remark that there are too few seeds, and how many would do.
+    """Return a text with the remark that there are too few seeds, if there are.
 
     >>> with_few_seeds("No clear difference", 6, 30)
     'No clear difference: 6 seeds are too few, 11 would do'
     """
-    verb = "is" if seeds == 1 else "are"
-    text = FEW_SEEDS.format(text=text, seeds=count(seeds, "seed"), verb=verb)
-    enough = enough_seeds(tests)
-    if enough is None:
-        return text
-    return text + ENOUGH_SEEDS.format(enough=enough)
+    return ": ".join(filter(None, [text, few_seeds(seeds, tests)]))
 
 
 def _with_score(template: str, standing: Standing, findings: Findings) -> str:

@@ -113,18 +113,14 @@ def partition_rows(counts: LabelCounts, skews: Mapping[str, np.ndarray]) -> Reco
       counts: the samples of the clients that are listed.
       skews: by column, a value for each of these clients `[N]`.
     """
-    if counts.labels:
-        client, label = np.nonzero(counts.samples)
-        labels = [counts.labels[index] for index in label.tolist()]
-        samples = counts.samples[client, label]
-    else:
+    client, label = np.nonzero(counts.samples)
+    if not counts.labels:
         client = np.arange(len(counts.clients))
-        labels = [None] * len(counts.clients)
-        samples = counts.sizes
+        label = np.zeros_like(client)
     rows = {
         "client": counts.clients[client].tolist(),
-        "label": labels,
-        "samples": samples.tolist(),
+        "label": [counts.labels[index] if counts.labels else None for index in label.tolist()],
+        "samples": counts.samples[client, label].tolist(),
     }
     for name, values in skews.items():
         rows[name] = values[client].tolist()
@@ -146,15 +142,16 @@ def counts_of_rows(rows: pd.DataFrame, clients: int | Sequence[Any] | None = Non
             column = np.asarray(rows[name])
             chosen &= column == column[chosen][0]
 
-    listed: list[Any] = []
-    if isinstance(clients, int):
-        listed = list(range(clients))
-    elif clients is not None:
-        listed = list(clients)
+    listed = range(clients) if isinstance(clients, int) else clients or ()
     with_rows = np.asarray(rows["client"], object)[chosen]
     names, code = np.unique(_client_names([*listed, *with_rows]), return_inverse=True)
     client = code[len(listed) :]
-    labels, label = _labels(np.asarray(rows["label"], object)[chosen])
+    column = np.asarray(rows["label"], object)[chosen]
+    labels: list[Any] = []
+    label = np.zeros(len(column), np.int64)
+    if not np.all(pd.isna(column)):
+        distinct, label = np.unique(_as_labels(column), return_inverse=True)
+        labels = distinct.tolist()
 
     samples = np.zeros((len(names), max(len(labels), 1)), np.int64)
     np.add.at(samples, (client, label), np.asarray(rows["samples"], np.int64)[chosen])
@@ -166,17 +163,6 @@ def _client_names(values: list[Any]) -> np.ndarray:
     if all(isinstance(value, int | np.integer) for value in values):
         return np.array(values, np.int64)
     return np.array([str(value) for value in values])
-
-
-def _labels(column: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """The distinct labels of a column `[n]`, ascending, and the index of each row's label `[n]`.
-
-    Numbers are numbers, even if they are given as text; a column without labels has none.
-    """
-    if np.all(pd.isna(column)):
-        return [], np.zeros(len(column), np.int64)
-    names, code = np.unique(_as_labels(column), return_inverse=True)
-    return names.tolist(), code
 
 
 def _as_labels(column: np.ndarray) -> np.ndarray:
@@ -211,16 +197,14 @@ def client_skew(counts: LabelCounts) -> pd.DataFrame:
     table["total_variation"] = 0.5 * np.abs(shares - common).sum(1)
     table["largest_share"] = shares.max(1)
 
-    names = []
-    for label, size in zip(counts.samples.argmax(1).tolist(), sizes, strict=True):
-        names.append(counts.labels[label] if size else None)
+    largest = [counts.labels[label] for label in counts.samples.argmax(1)]
     # As objects, whole numbers stay whole although one is missing.
-    table["largest_label"] = pd.Series(names, dtype=object)
+    table["largest_label"] = pd.Series(largest, dtype=object).where(sizes > 0, None)
     return table
 
 
 def overall_skew(counts: LabelCounts) -> dict[str, Any]:
-    """Return numbers of all clients together, as plain values.
+    """Return numbers of all clients together, as plain values; those that do not exist are None.
 
     `samples_*` are over all clients: the Gini coefficient of their sizes (0: all equal, near 1: one
     client has all) and the coefficient of variation, standard deviation / mean. `*_mean` and
@@ -229,54 +213,29 @@ def overall_skew(counts: LabelCounts) -> dict[str, Any]:
     `total_variation_mean` if clients of these sizes had drawn their samples at random: small
     clients always differ somewhat.
     """
-    numbers = _size_numbers(counts.sizes)
-    if counts.labels and counts.sizes.any():
-        numbers |= _label_numbers(counts)
-    return numbers
-
-
-def _size_numbers(sizes: np.ndarray) -> dict[str, Any]:
-    """The numbers of clients and samples; a value that does not exist is None.
-
-    Args:
-      sizes: samples by client `[N]`.
-    """
-    N = len(sizes)
-    total = int(sizes.sum())
+    sizes = counts.sizes
+    has_samples = bool(sizes.any())
     numbers: dict[str, Any] = {
-        "clients": N,
+        "clients": len(sizes),
         "clients_without_samples": int((sizes == 0).sum()),
-        "samples": total,
-        "samples_min": None,
-        "samples_median": None,
-        "samples_mean": None,
-        "samples_max": None,
-        "samples_gini": None,
-        "samples_cv": None,
+        "samples": int(sizes.sum()),
+        "samples_min": int(sizes.min()) if len(sizes) else None,
+        "samples_median": float(np.median(sizes)) if len(sizes) else None,
+        "samples_mean": float(sizes.mean()) if len(sizes) else None,
+        "samples_max": int(sizes.max()) if len(sizes) else None,
+        "samples_gini": gini(sizes) if has_samples else None,
+        "samples_cv": float(sizes.std() / sizes.mean()) if has_samples else None,
     }
-    if N:
-        numbers["samples_min"] = int(sizes.min())
-        numbers["samples_median"] = float(np.median(sizes))
-        numbers["samples_mean"] = float(sizes.mean())
-        numbers["samples_max"] = int(sizes.max())
-    if total:
-        numbers["samples_gini"] = gini(sizes)
-        numbers["samples_cv"] = float(sizes.std() / sizes.mean())
-    return numbers
+    if not counts.labels or not has_samples:
+        return numbers
 
-
-def _label_numbers(counts: LabelCounts) -> dict[str, Any]:
-    """The numbers of labels, over the clients with samples."""
     together = counts.samples.sum(0)  # [C]
-    table = client_skew(counts)
-    columns = {name: np.asarray(table[name], float)[counts.sizes > 0] for name in MEANS}
-    numbers: dict[str, Any] = {
-        "labels": int((together > 0).sum()),
-        "entropy_bits_all": float(_entropy_bits(_shares(together))),
-    }
-    for name, values in columns.items():
-        numbers[f"{name}_mean"] = float(values.mean())
-    numbers["total_variation_max"] = float(columns["total_variation"].max())
+    of_clients = client_skew(counts)[sizes > 0]
+    numbers["labels"] = int((together > 0).sum())
+    numbers["entropy_bits_all"] = float(_entropy_bits(_shares(together)))
+    for name in MEANS:
+        numbers[f"{name}_mean"] = float(np.mean(of_clients[name]))
+    numbers["total_variation_max"] = float(np.max(of_clients["total_variation"]))
     numbers["total_variation_iid"] = _total_variation_iid(counts)
     return numbers
 
@@ -309,20 +268,12 @@ def _total_variation_iid(counts: LabelCounts) -> float:
       Ramasubban 1958, The mean difference and the mean deviation of some discontinuous
       distributions.
     """
+    from scipy.stats import hypergeom  # takes a second to import
+
     n, clients = np.unique(counts.sizes[counts.sizes > 0], return_counts=True)  # distinct sizes
     n = n[:, None]
     K = counts.samples.sum(0)  # [C]
     S = int(counts.samples.sum())
     m = n * K // S + 1  # [sizes, C]
-    possible = (m <= K) & (m <= n)
-    m = np.where(possible, m, 1)
-    log_p = _log_choose(K, m) + _log_choose(S - K, n - m) - _log_choose(S, n)
-    deviation = np.where(possible, 2 * m * (S - K - n + m) / S * np.exp(log_p), 0.0)
+    deviation = 2 * m * (S - K - n + m) / S * hypergeom.pmf(m, S, K, n)
     return float((0.5 * deviation.sum(1) / n[:, 0] * clients).sum() / clients.sum())
-
-
-def _log_choose(n: Any, k: Any) -> np.ndarray:
-    """The logarithm of the binomial coefficient."""
-    from scipy.special import gammaln  # takes a tenth of a second to import
-
-    return gammaln(np.add(n, 1)) - gammaln(np.add(k, 1)) - gammaln(np.subtract(n, k) + 1)

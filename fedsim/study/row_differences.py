@@ -1,9 +1,8 @@
 """The differences of two tables, row by row and column by column."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 KEYS = ("variant", "method", "seed", "round", "client", "label")  # columns that identify a row
 LABELS = ("variant", "method")  # of these, the ones that are labels given by the user
@@ -55,76 +54,41 @@ class RowDifferences:
 
     a: int | None
     b: int | None
-    only_a: int
-    only_b: int
-    differing: int
-    first: str
-    fields: list[Field]
-    columns: list[Column]
-
-
-class UnequalRow(NamedTuple):
-    """A row that two tables have with different values."""
-
-    key: Key
-    a: Line
-    b: Line
-
-    @property
-    def fields(self) -> list[Field]:
-        """The values that differ; one of a column that a table lacks is `none`."""
-        fields = []
-        for name in dict.fromkeys([*self.a, *self.b]):
-            if self.a.get(name) != self.b.get(name):
-                fields.append(Field(name, self.a.get(name, "none"), self.b.get(name, "none")))
-        return fields
+    only_a: int = 0
+    only_b: int = 0
+    differing: int = 0
+    first: str = ""
+    fields: list[Field] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
 
 
 def row_differences(a: list[Line] | None, b: list[Line] | None) -> RowDifferences:
     """Compare the rows of two tables; None stands for a table that does not exist."""
     if a is None or b is None:
-        return _with_a_missing_table(a, b)
+        return RowDifferences(None if a is None else len(a), None if b is None else len(b))
     names = _key_columns(a, b)
-    rows_a = _by_key(a, names)
-    rows_b = _by_key(b, names)
+    rows_a = {_key(line, names): line for line in a}
+    rows_b = {_key(line, names): line for line in b}
     only_a = [key for key in rows_a if key not in rows_b]
     only_b = [key for key in rows_b if key not in rows_a]
-    unequal = []
+    unequal: dict[Key, list[Field]] = {}
     for key, line in rows_a.items():
         if key in rows_b and line != rows_b[key]:
-            unequal.append(UnequalRow(key, line, rows_b[key]))
+            unequal[key] = _fields(line, rows_b[key])
 
-    first: Key = ()
-    fields: list[Field] = []
+    first = next(iter([*only_a, *only_b]), ())
     if unequal:
-        row = _most_telling(unequal)
-        first = row.key
-        fields = row.fields
-    elif only_a or only_b:
-        first = [*only_a, *only_b][0]
+        first = _most_telling(unequal)
+    named = zip(names, first, strict=True) if first else ()
     return RowDifferences(
         a=len(a),
         b=len(b),
         only_a=len(only_a),
         only_b=len(only_b),
         differing=len(unequal),
-        first=_name_of(first, names),
-        fields=fields,
-        columns=_columns(unequal),
-    )
-
-
-def _with_a_missing_table(a: list[Line] | None, b: list[Line] | None) -> RowDifferences:
-    """Only how many rows each table has, since there is nothing to compare."""
-    return RowDifferences(
-        a=None if a is None else len(a),
-        b=None if b is None else len(b),
-        only_a=0,
-        only_b=0,
-        differing=0,
-        first="",
-        fields=[],
-        columns=[],
+        first=", ".join(f"{name} {value}" for name, value in named if value),
+        fields=unequal.get(first, []),
+        columns=_columns(unequal.values()),
     )
 
 
@@ -134,16 +98,11 @@ def _key_columns(a: Sequence[Line], b: Sequence[Line]) -> list[str]:
     A label that is the same in all rows of a table does not: two runs of one method each are
     compared row by row, whatever the method is called.
     """
-    present: set[str] = set()
-    for line in (*a[:1], *b[:1]):
-        present |= line.keys()
-
     names = []
     for name in KEYS:
-        if name not in present:
-            continue
+        is_present = any(name in line for line in (*a[:1], *b[:1]))
         is_same_label = name in LABELS and _is_constant(a, name) and _is_constant(b, name)
-        if not is_same_label:
+        if is_present and not is_same_label:
             names.append(name)
     return names
 
@@ -153,62 +112,48 @@ def _is_constant(lines: Sequence[Line], name: str) -> bool:
     return len({line.get(name) for line in lines}) <= 1
 
 
-def _by_key(lines: Sequence[Line], names: Sequence[str]) -> dict[Key, Line]:
-    by_key: dict[Key, Line] = {}
-    for line in lines:
-        key = tuple(line.get(name, "") for name in names)
-        by_key[key] = line
-    return by_key
+def _key(line: Line, names: Sequence[str]) -> Key:
+    return tuple(line.get(name, "") for name in names)
 
 
-def _most_telling(rows: Sequence[UnequalRow]) -> UnequalRow:
+def _fields(a: Line, b: Line) -> list[Field]:
+    """The values of two rows that differ; one of a column that a table lacks is `none`."""
+    fields = []
+    for name in dict.fromkeys([*a, *b]):
+        if a.get(name) != b.get(name):
+            fields.append(Field(name, a.get(name, "none"), b.get(name, "none")))
+    return fields
+
+
+def _most_telling(unequal: dict[Key, list[Field]]) -> Key:
     """The first row in which more than a label differs, or else the first one."""
-    for row in rows:
-        if any(field.name not in LABELS for field in row.fields):
-            return row
-    return rows[0]
+    for key, fields in unequal.items():
+        if any(one.name not in LABELS for one in fields):
+            return key
+    return next(iter(unequal))
 
 
-def _name_of(key: Key, names: Sequence[str]) -> str:
-    """A key in words, such as `seed 0, round 5`; the empty key is the empty text."""
-    if not key:
-        return ""
-    pairs = zip(names, key, strict=True)
-    return ", ".join(f"{name} {value}" for name, value in pairs if value)
-
-
-def _columns(rows: Sequence[UnequalRow]) -> list[Column]:
+def _columns(rows: Iterable[list[Field]]) -> list[Column]:
     """How far every column differs, over the rows with different values."""
     by_name: dict[str, list[Field]] = {}
-    for row in rows:
-        for field in row.fields:
-            by_name.setdefault(field.name, []).append(field)
+    for fields in rows:
+        for one in fields:
+            by_name.setdefault(one.name, []).append(one)
 
     columns = []
     for name, fields in by_name.items():
-        absolute = []
-        relative = []
-        for field in fields:
-            numbers = _numbers(field)
-            if numbers is not None:
-                x, y = numbers
-                absolute.append(abs(x - y))
-                relative.append(abs(x - y) / max(abs(x), abs(y)))
-        column = Column(
-            name=name,
-            rows=len(fields),
-            absolute=max(absolute, default=None),
-            relative=max(relative, default=None),
-        )
-        columns.append(column)
+        pairs = [numbers for one in fields if (numbers := _numbers(one))]
+        absolute = max((abs(x - y) for x, y in pairs), default=None)
+        relative = max((abs(x - y) / max(abs(x), abs(y)) for x, y in pairs), default=None)
+        columns.append(Column(name, len(fields), absolute, relative))
     return columns
 
 
-def _numbers(field: Field) -> tuple[float, float] | None:
+def _numbers(one: Field) -> tuple[float, float] | None:
     """Both values as numbers, if they are finite and differ; else None."""
     try:
-        x = float(field.a)
-        y = float(field.b)
+        x = float(one.a)
+        y = float(one.b)
     except ValueError:
         return None
     if not math.isfinite(x - y) or x == y:

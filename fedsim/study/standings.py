@@ -254,19 +254,24 @@ def too_few(seeds: int, tests: int) -> bool:
     return smallest_p(seeds) * max(tests, 1) >= SIGNIFICANCE_LEVEL
 
 
-def enough_seeds(tests: int) -> int | None:
-    """Return the least number of seeds with which a difference could be significant after Holm.
-
-    None if there is no such number: the test draws a fixed number of signs beyond some seeds, which
-    may be too few for very many tests.
+def few_seeds(seeds: int, tests: int) -> str:
+    """Return that no difference could be significant, and how many seeds it takes; else nothing.
 
     Args:
-      tests: how many tests the adjustment runs over.
+      seeds: how many seeds the methods have in common.
+      tests: how many tests Holm's adjustment runs over.
+
+    >>> few_seeds(6, 30), few_seeds(6, 1), few_seeds(0, 1)
+    ('6 seeds are too few, 11 would do', '', '')
     """
-    for seeds in range(2, MAX_SEEDS):
-        if not too_few(seeds, tests):
-            return seeds
-    return None
+    if seeds == 0 or not too_few(seeds, tests):
+        return ""
+    text = f"{count(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
+    # The test draws a fixed number of signs beyond some seeds, too few for very many tests.
+    for enough in range(seeds + 1, MAX_SEEDS):
+        if not too_few(enough, tests):
+            return f"{text}, {enough} would do"
+    return text
 
 
 def _outcome(

@@ -63,13 +63,8 @@ def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: floa
     >>> scored([0.9, float("nan")], [False, True], worst=0.0).tolist()
     [0.9, 0.0]
     """
-    scores = []
-    for value, lost in zip(values, diverged, strict=True):
-        if lost or value is None or math.isnan(value):
-            scores.append(worst)
-        else:
-            scores.append(value)
-    return np.array(scores, float)
+    scores = np.array([np.nan if value is None else value for value in values], float)
+    return np.where(np.array(diverged, bool) | np.isnan(scores), worst, scores)
 
 
 def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> Paired:
@@ -276,29 +271,23 @@ def signs(n: int, exact: int, drawn: int) -> np.ndarray:
 def wilcoxon(d: np.ndarray) -> float | None:
     """Return the two-sided p-value of Wilcoxon's signed-rank test; None below six pairs.
 
-    Up to 13 pairs it is computed here over all signs of the ranks. SciPy returns the same number,
-    but takes a second if some ranks are tied.
+    Up to 13 pairs it is the sign-flip test of the ranks. SciPy returns the same number, but takes a
+    second if some ranks are tied.
 
     >>> wilcoxon(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
     0.03125
     """
     if len(d) < RANKED:
         return None
+    if not d.any():
+        return 1.0
     if len(d) > TIED:
-        if not d.any():
-            return 1.0
         from scipy import stats
 
         return float(np.asarray(stats.wilcoxon(d))[1])
-
     d = d[d != 0]
-    rank = pd.Series(np.abs(d)).rank().to_numpy()  # ties share their mean
-    positive = signs(len(d), EXACT, FLIPS) > 0
-    sums = positive @ rank  # multiples of 1/2, so without rounding
-    observed = rank[d > 0].sum()
-    larger = (sums >= observed).mean()
-    smaller = (sums <= observed).mean()
-    return float(min(1.0, 2 * min(larger, smaller)))
+    ranks_of_d = pd.Series(np.abs(d)).rank().to_numpy()  # ties share their mean
+    return sign_flip(np.sign(d) * ranks_of_d)
 
 
 def smallest_p(n: int) -> float:
@@ -329,23 +318,13 @@ def holm(
     """
     if tests is None:
         tests = range(len(p_values))
-    made: dict[Hashable, float] = {}
-    for test, p in zip(tests, p_values, strict=True):
-        if p is not None:
-            made[test] = p
-    ascending = sorted(made.items(), key=lambda item: item[1])
-
-    adjusted: dict[Hashable, float] = {}
+    made = {test: p for test, p in zip(tests, p_values, strict=True) if p is not None}
+    adjusted: dict[Hashable, float | None] = {}
     highest = 0.0
-    for rank, (test, p) in enumerate(ascending):
-        remaining = len(made) - rank
-        highest = max(highest, min(1.0, remaining * p))
+    for rank, test in enumerate(sorted(made, key=lambda test: made[test])):
+        highest = max(highest, min(1.0, (len(made) - rank) * made[test]))
         adjusted[test] = highest
-
-    result = []
-    for test, p in zip(tests, p_values, strict=True):
-        result.append(None if p is None else adjusted[test])
-    return result
+    return [None if p is None else adjusted[test] for test, p in zip(tests, p_values, strict=True)]
 
 
 def iqm(scores: np.ndarray) -> np.ndarray:
@@ -363,8 +342,7 @@ def iqm(scores: np.ndarray) -> np.ndarray:
     flat = scores.reshape(*scores.shape[:-2], -1)  # [..., tasks · seeds]
     n = flat.shape[-1]
     cut = n // 4
-    middle = np.partition(flat, (cut, n - cut - 1))[..., cut : n - cut]
-    return middle.mean(-1)
+    return np.partition(flat, (cut, n - cut - 1))[..., cut : n - cut].mean(-1)
 
 
 def stratified(

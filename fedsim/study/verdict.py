@@ -4,23 +4,23 @@ They are about one variation, that of which `compare.question` asks. All others 
 whose column `verdict` has a result for every row.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from fedsim.study.attack_findings import breakdown_findings, worst_case_findings
-from fedsim.study.cautions import few_seeds, without_score_lines
 from fedsim.study.claims import Claim, Finding
 from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.cost_findings import cost_findings
+from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import Findings
 from fedsim.study.halving import spent_lines
 from fedsim.study.headline import claims_of_column, score_finding
-from fedsim.study.outer_tenths import ranges_in, tenth_lines
-from fedsim.study.outside import outside_lines
 from fedsim.study.standings import Standing
-from fedsim.study.tuning import edge_lines
+from fedsim.study.summary import NOT_RUN, Record, grouped, variation_of
 from fedsim.study.unpaired import unpaired_lines
+from fedsim.study.words import count
 
+STATUS = {"failed": "failed", NOT_RUN: "aggregated no round"}  # of runs without a score
 MAX_SENTENCES = 4  # besides the headline and its statistics
 
 
@@ -49,18 +49,12 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
       tuned: the paths that were tuned.
     """
     tuning = findings.rows("tuning")
-    ranges = ranges_in(findings.scenario)
-    edges = [
-        *edge_lines(tuning, tuned, ranges, findings.words),
-        *tenth_lines(tuning, ranges, findings.words),
-    ]
+    edges = edge_lines(tuning, tuned, ranges_in(findings.scenario), findings.words)
     found = _found(findings)
     first, *others = found
     sentences = [
         *without_score_lines(findings.rows("summary"), findings.words),
-        *_few_seeds(first, findings),
-        *unpaired_lines(findings.scenario, findings.compared),
-        *outside_lines(findings),
+        *unpaired_lines(findings.scenario),
         *(finding.sentence for finding in others if finding.claims),
         *edges,
     ]
@@ -106,13 +100,26 @@ def _found(findings: Findings) -> list[Finding]:
     ]
 
 
-def _few_seeds(first: Finding, findings: Findings) -> list[str]:
-    """That no difference can be significant, unless the headline says so."""
-    seeds = max((row["seeds"] for row in findings.compared), default=0)
-    text = few_seeds(seeds, findings.tests)
-    if not text or "too few" in first.text:
-        return []
-    return [text]
+def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[str]:
+    """Return a sentence that lists methods with runs that failed or aggregated no round, if any.
+
+    Args:
+      summary: rows of `summary.csv`.
+      words: returns a variation in words.
+
+    >>> row = {"method": "krum(f=2)", "seed": 0, "status": "not_run"}
+    >>> without_score_lines([row, {"method": "mean", "seed": 0}], str)
+    ['Without a score: krum(f=2) (1 of 1 seed aggregated no round).']
+    """
+    items = []
+    by_configuration = grouped(summary, key=lambda run: (run["method"], variation_of(run)))
+    for (method, variation), runs in by_configuration.items():
+        name = f"{method} with {words(variation)}" if variation else method
+        for status, in_words in STATUS.items():
+            lost = sum(run.get("status") == status for run in runs)
+            if lost:
+                items.append(f"{name} ({lost} of {count(len(runs), 'seed')} {in_words})")
+    return [f"Without a score: {', '.join(items)}."] if items else []
 
 
 def _all_standings(findings: Findings) -> dict[str, list[Standing]]:

@@ -212,6 +212,16 @@ def path_and_value(setting: str) -> tuple[str, str]:
     return path.strip(), value.strip()
 
 
+def part_of(variation: str, wanted: Callable[[str], bool]) -> str:
+    """Return a variation without the settings whose path is not wanted.
+
+    >>> part_of("fleet.malicious=0.2, client.lr=1", lambda path: path == "client.lr")
+    'client.lr=1'
+    """
+    settings = split_at_commas(variation)
+    return ", ".join(setting for setting in settings if wanted(path_and_value(setting)[0]))
+
+
 def is_attack(label: str) -> bool:
     """Return whether a variation is one of an attack: of its kind, or of how strong it is.
 

@@ -14,7 +14,6 @@ from fedsim.errors import DataError, ScenarioError
 from fedsim.runs import cells
 from fedsim.runs.refusals import CompareOverrides, refuse, with_later_problems
 from fedsim.scenario import read
-from fedsim.study.cautions import few_seeds
 
 SOUND = {
     "name": "sound",
@@ -213,7 +212,7 @@ def test_the_cells_that_were_not_tried_are_counted(monkeypatch):
     tried = refuse(read(SOUND), None, CompareOverrides())
     assert (tried.cells, tried.checked, tried.built, tried.runs) == (4, 4, 4, 4)
     assert tried.bytes_up > 0
-    assert tried.notes == [few_seeds(seeds=1, tests=1)]  # as the page would say after the runs
+    assert tried.notes == ["1 seed is too few, 6 would do for a significant difference"]
     monkeypatch.setattr(cells, "MAX_SECONDS", -1.0)
     untried = refuse(read(SOUND), None, CompareOverrides())
     assert untried.checked == untried.runs == 0 and untried.cells == 4

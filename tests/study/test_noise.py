@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from trust import noise, shapes
 
-from fedsim.study import cost_tests, pairing
+from fedsim.study import cost_findings, pairing
 from fedsim.study.claims import BETTER, KINDS, SAME_SCORE
 from fedsim.study.statistics import half_width
 
@@ -46,7 +46,7 @@ def test_leaving_out_holm_is_detected(monkeypatch):
 def test_reading_non_significance_as_equality_is_detected(monkeypatch):
     """The rule from before there was a margin: the same score wherever the interval contains 0."""
     level = lambda d, bound: 0.0 if len(d) > 1 and abs(d.mean()) <= half_width(d) else 1.0
-    monkeypatch.setattr(cost_tests, "p_mean_above", level)
+    monkeypatch.setattr(cost_findings, "p_mean_above", level)
     monkeypatch.setattr(noise, "SHAPES", (shapes.costly,))
     made, could, _ = noise.wrong(30)
     assert SAME_SCORE in noise.too_often(made, could), (made, could)

@@ -11,10 +11,10 @@ import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.ranges import Range
+from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
-from fedsim.study.outer_tenths import ranges_in, tenth_lines
-from fedsim.study.tuning import Trial, edge_lines, sensitivity, tuned
+from fedsim.study.tuning import Trial, sensitivity, tuned
 
 SCENARIO = {
     "name": "small",
@@ -142,17 +142,17 @@ def row(means, chosen, method="m", **columns):
 
 
 def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
-    (line,) = edge_lines(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"])
+    (line,) = edge_lines(row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), ["mu"], {})
     assert line == (
         "m is best with the smallest μ (mu) tried, 0.01 of 0.01, 0.1, 1: try smaller values, too."
     )
-    (line,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"])
+    (line,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"], {})
     assert "the largest μ (mu)" in line
     assert "try larger values" in line
     varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
-    assert edge_lines([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"])[0].startswith(
-        "With x 1: m is best"
-    )
+    assert edge_lines([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"], {})[
+        0
+    ].startswith("With x 1: m is best")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     ],
 )
 def test_a_choice_inside_its_grid_gets_no_remark(rows):
-    assert edge_lines(rows, ["mu", "another"]) == []
+    assert edge_lines(rows, ["mu", "another"], {}) == []
 
 
 @if_whole
@@ -239,17 +239,17 @@ def test_a_best_setting_in_an_outer_tenth_of_its_range_in_most_seeds_is_named():
     assert ranges == {("m", "method.mu"): Range("log", 0.001, 1.0)}
     ranges = {("m", "mu"): Range("log", 0.001, 1.0)}
     values = [0.0019, 0.03, 0.4, 0.6]  # 0.6 is in the upper tenth, of which 0.501 is the end
-    (line,) = tenth_lines(drawn_rows(values, [0, 1, 1, 8]), ranges)
+    (line,) = edge_lines(drawn_rows(values, [0, 1, 1, 8]), ["mu"], ranges)
     assert line.startswith("In 8 of 10 seeds, the best μ (mu) of m")
     assert "in the upper tenth of its range, log(0.001, 1), of 4 settings tried" in line
-    (line,) = tenth_lines(drawn_rows(values, [9, 1, 0, 0]), ranges)
+    (line,) = edge_lines(drawn_rows(values, [9, 1, 0, 0]), ["mu"], ranges)
     assert "In 9 of 10 seeds" in line and "lower tenth" in line
     for best in ([0, 0, 10, 0], [1, 1, 1, 7], [0, 0, 0, 4]):
-        assert tenth_lines(drawn_rows(values, best), ranges) == []
+        assert edge_lines(drawn_rows(values, best), ["mu"], ranges) == []
     rows = [{**row, "chosen": False} for row in drawn_rows(values, [1] * 4)]
     rows[-1] |= {"chosen": True, "validation_mean": 0.6}
-    assert len(edge_lines(rows, ["mu"])) == 1
-    assert edge_lines(rows, ["mu"], drawn=ranges) == []
+    assert len(edge_lines(rows, ["mu"], {})) == 1
+    assert edge_lines(rows, ["mu"], ranges) == []
 
 
 def test_pure_noise_seldom_has_its_best_settings_in_an_outer_tenth():
@@ -269,7 +269,7 @@ def test_pure_noise_seldom_has_its_best_settings_in_an_outer_tenth():
     lines = 0
     for _ in range(repeats):
         best = rng.multinomial(10, [0.25] * 4)
-        lines += len(tenth_lines(drawn_rows(rng.uniform(size=4), best), ranges))
+        lines += len(edge_lines(drawn_rows(rng.uniform(size=4), best), [], ranges))
     assert abs(lines / repeats - expected) < 4 * math.sqrt(expected / repeats)
 
 

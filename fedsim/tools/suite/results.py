@@ -15,7 +15,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs.derive import contents
 from fedsim.runs.directory import RECORD
 from fedsim.runs.unfinished import is_complete
-from fedsim.study.outer_tenths import Ranges, ranges_in, tenth_lines
+from fedsim.study.edges import Ranges, edge_lines, ranges_in
 from fedsim.study.pairing import seed_scores
 from fedsim.study.summary import (
     NOT_FEDERATED,
@@ -158,7 +158,7 @@ def _tasks_in(record: Mapping[str, Any], frames: Mapping[str, Any]) -> list[Task
 def _cautions(tuning: Sequence[Record], ranges: Ranges) -> list[str]:
     """The sentences about settings at an end of their ranges; the task names the variation."""
     rows = [{**row, "variant": ""} for row in tuning]
-    return [str(line) for line in tenth_lines(rows, ranges)]
+    return [str(line) for line in edge_lines(rows, [], ranges)]
 
 
 def _counted(row: Record, metric: str) -> Record:

@@ -265,13 +265,9 @@ def test_impossible_combinations_are_refused(sections, line):
 
 def test_a_comparison_says_that_loss_based_cohorts_are_not_paired():
     line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
-    assert unpaired_lines(
-        {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []
-    ) == [line]
-    assert (
-        unpaired_lines({"cohort": {"kind": "uniform", "size": 3}}, [])
-        == unpaired_lines(None, [])
-        == []
-    )
-    rows = [{"cohort.kind": "uniform"}, {"cohort.kind": "power_of_choice"}]
-    assert unpaired_lines({"cohort": {"kind": "uniform"}}, rows) == [line]
+    chosen = {"kind": "power_of_choice", "size": 3, "candidates": 5}
+    assert unpaired_lines({"cohort": chosen}) == [line]
+    uniform = {"cohort": {"kind": "uniform", "size": 3}}
+    assert unpaired_lines(uniform) == unpaired_lines(None) == []
+    for varied in ({"cohort.kind": ["uniform", "power_of_choice"]}, {"cohort": ["all", chosen]}):
+        assert unpaired_lines({**uniform, "compare": {"vary": varied}}) == [line]
