@@ -14,6 +14,7 @@ from fedsim.sources.cells import (
     decimal_comma_in,
     parse_comma_number,
     parse_date,
+    parsed,
     parser_of,
 )
 from fedsim.sources.client_tables import client_tables
@@ -103,15 +104,15 @@ def _flat_parquet(file: Any) -> Any:
 
 def _values(cells: Cells, parser: Parser | None) -> tuple[Any, int]:
     """The values of a column, and the number of blanks; cells that are neither are left out."""
-    if not isinstance(cells, np.ndarray):
-        texts = [cell for cell in map(str.strip, cells) if cell not in BLANK]
-        blanks = len(cells) - len(texts)
-        if parser is None:
-            return texts, blanks
-        parsed = [parser(cell) for cell in texts]
-        return np.array([number for number in parsed if number is not None]), blanks
-    values = cells[~np.isnan(cells)]
-    return values, len(cells) - len(values)
+    if isinstance(cells, np.ndarray):
+        values = cells[~np.isnan(cells)]
+        return values, len(cells) - len(values)
+    texts = [cell for cell in cells if cell not in BLANK]
+    blanks = len(cells) - len(texts)
+    if parser is None:
+        return texts, blanks
+    values, wrong = parsed(texts, parser)
+    return values[~wrong], blanks
 
 
 def _kind(values: Any, parser: Parser | None, is_date: bool) -> str:
