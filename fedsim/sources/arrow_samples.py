@@ -21,7 +21,6 @@ from fedsim.sources.arrow_columns import (
     plain,
 )
 from fedsim.sources.columns import Reading, of_frame
-from fedsim.sources.names import require_sound
 from fedsim.sources.pictures import SCALE, decoded
 from fedsim.sources.remembered import TableColumn
 from fedsim.sources.token_samples import Texts, samples_of
@@ -282,13 +281,11 @@ def _of_table(tables: dict[str, Any], roles: Roles, reading: Reading) -> tuple[A
 
 def _class_names(declarations: dict[str, Any]) -> dict[str, list[str]]:
     """The names of the classes of every column that is declared to hold classes."""
+    declared = {column: declaration.get("names") for column, declaration in declarations.items()}
     classes = {}
-    for column, declaration in declarations.items():
-        names = declaration.get("names")
+    for column, names in declared.items():
         if isinstance(names, list):
             classes[column] = list(map(str, names))
-            title = f"names of the classes of {column[:60]!a}"
-            require_sound(title, classes[column], "class")
     return classes
 
 
