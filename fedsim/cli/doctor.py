@@ -61,7 +61,7 @@ def _compiled(cache: str | None) -> str:
 def _read_data() -> str:
     """Return where data that were read are cached, and how much of them."""
     sets = cache_folder.cached_sets()
-    size = sum(entry.bytes for entry in sets)
+    size = cache_folder.bytes_of(sets)
     limit = f"{cache_folder.max_bytes() / 1e6:,.1f} MB ({cache_folder.VARIABLE})"
     counted = cache_folder.counted(sets)
     return f"{cache_folder.cache_path()}: {counted}, {size / 1e6:,.1f} of at most {limit}"

@@ -40,8 +40,10 @@ def _clear_cache(as_json: bool) -> None:
     """Empty the cache of read data, and print what was in it."""
     from fedsim.sources import cache_folder
 
-    removed = cache_folder.clear()
-    size = sum(entry.bytes for entry in removed)
+    removed = cache_folder.cached_sets()
+    size = cache_folder.bytes_of(removed)
+    for path in removed:
+        cache_folder.remove_set(path)
     folder = cache_folder.cache_path()
     if as_json:
         click.echo(json.dumps({"place": str(folder), "sets": len(removed), "bytes": size}))

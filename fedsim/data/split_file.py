@@ -142,7 +142,7 @@ def _of_table(frame: Any) -> Split:
     faults = Faults(list(frame.columns))
     column, clients = (column_in(frame, name, faults, role) for name in COLUMNS)
     samples = []
-    for row, cell in enumerate(column.texts()):
+    for row, cell in enumerate(column.texts):
         sample = _sample_of(cell)
         if sample is None:
             fault = f"{cell[:40]!a} is not a sample; samples are 0, 1, 2, ..."

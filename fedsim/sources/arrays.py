@@ -79,24 +79,15 @@ class Names(NamedTuple):
     table: tuple[TableColumn, ...] | None = None  # of all columns that a table has
 
 
-class _Layout(NamedTuple):
-    """What training and test samples have in common.
+class _Sets(NamedTuple):
+    """What training and test samples have in common, as the training samples have it."""
 
-    Attributes:
-      x_shape: the shape of a sample's features.
-      y_shape: the shape of a sample's label.
-      regression: whether labels are numbers to predict.
-      dtype: the float type of features and targets; None keeps theirs.
-      blanks: whether features may be NaN.
-      vocabulary: the number of tokens; 0 where features are numbers.
-    """
-
-    x_shape: tuple[int, ...]
-    y_shape: tuple[int, ...]
-    regression: bool
-    dtype: np.dtype | None
-    blanks: bool
-    vocabulary: int
+    x_shape: tuple[int, ...]  # of a sample's features
+    y_shape: tuple[int, ...]  # of a sample's label
+    regression: bool  # whether labels are numbers to predict
+    dtype: np.dtype | None  # the float type of features and targets; None keeps theirs
+    blanks: bool  # whether features may be NaN
+    vocabulary: int  # the number of tokens; 0 where features are numbers
 
 
 def validate(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tuple[Arrays, int]:
@@ -121,9 +112,6 @@ def validate(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tu
     _require_rows("y", y)
     if len(x) == 0:
         raise DataError("x: no samples")
-
-    arrays = _without_empty_test_set(arrays)
-    _require_test_pair(arrays)
     regression = bool(np.issubdtype(y.dtype, np.floating))
     if y.ndim == 2 and not regression and y.shape != x.shape[:2]:
         expected = "integer labels [n], or [n, T] for sequences of length T"
@@ -131,44 +119,28 @@ def validate(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tu
         found = f"found {y.dtype} {y.shape} for x {x.shape}; write {remedy}"
         raise DataError(f"y: expected {expected}; {found}")
 
-    layout = _Layout(
-        x_shape=x.shape[1:],
-        y_shape=y.shape[1:],
-        regression=regression,
-        dtype=dtype,
-        blanks=blanks,
-        vocabulary=arrays.vocabulary,
-    )
-    x = _features("x", x, len(y), layout)
-    y = _labels("y", y, layout)
-    if arrays.x_test is None:
-        x_test = np.zeros((0, *layout.x_shape), x.dtype)
+    test = _test_set(arrays)
+    sets = _Sets(x.shape[1:], y.shape[1:], regression, dtype, blanks, arrays.vocabulary)
+    x = _features("x", x, len(y), sets)
+    y = _labels("y", y, sets)
+    if test is None:
+        x_test = np.zeros((0, *sets.x_shape), x.dtype)
         y_test = y[:0]
     else:
-        x_test, y_test = _test_set(arrays, layout)
+        x_test = _features("x_test", test[0], len(test[1]), sets)
+        y_test = _labels("y_test", test[1], sets)
 
     # Bytes in one set and floats in the other: both become floats.
     if dtype is not None and x.dtype != x_test.dtype:
         x = _finite("x", x, np.dtype(dtype))
         x_test = _finite("x_test", x_test, np.dtype(dtype))
 
-    client_test = arrays.client_test
-    if client_test is not None:
-        client_test = require_ids("client_test", client_test, len(x_test))
-    client = arrays.client
-    if client is not None:
-        client = require_ids("client", client, len(x))
-
-    arrays = arrays._replace(
-        x=x,
-        y=y,
-        client=client,
-        x_test=x_test,
-        y_test=y_test,
-        client_test=client_test,
-    )
-    classes = 0 if regression else class_count(arrays, y, y_test)
-    return arrays, classes
+    ids = {}
+    for name, rows in (("client_test", len(x_test)), ("client", len(x))):
+        values = getattr(arrays, name)
+        ids[name] = None if values is None else require_ids(name, values, rows)
+    arrays = arrays._replace(x=x, y=y, x_test=x_test, y_test=y_test, **ids)
+    return arrays, 0 if regression else class_count(arrays, y, y_test)
 
 
 def is_per_token(y: Any) -> bool:
@@ -258,30 +230,23 @@ def with_test_set(arrays: Arrays, n: int) -> Arrays:
     return arrays._replace(client=ids[:n], client_test=ids[n:])
 
 
-def _without_empty_test_set(arrays: Arrays) -> Arrays:
-    """Remove a test set that has no rows, whatever its type."""
+def _test_set(arrays: Arrays) -> tuple[np.ndarray, np.ndarray] | None:
+    """Test features and test labels; None where there are none, or no rows of any type.
+
+    Raises:
+      DataError: for one without the other.
+    """
+    for given, absent in (("x_test", "y_test"), ("y_test", "x_test")):
+        if getattr(arrays, given) is not None and getattr(arrays, absent) is None:
+            raise DataError(f"{given} is given without {absent}")
     if arrays.x_test is None or arrays.y_test is None:
-        return arrays
-    if np.shape(arrays.x_test)[:1] == np.shape(arrays.y_test)[:1] == (0,):
-        return arrays._replace(x_test=None, y_test=None)
-    return arrays
-
-
-def _require_test_pair(arrays: Arrays) -> None:
-    """Refuse test features without test labels, and the other way round."""
-    if arrays.x_test is None and arrays.y_test is not None:
-        raise DataError("y_test is given without x_test")
-    if arrays.x_test is not None and arrays.y_test is None:
-        raise DataError("x_test is given without y_test")
-
-
-def _test_set(arrays: Arrays, layout: _Layout) -> tuple[np.ndarray, np.ndarray]:
-    """Test features and test labels, in the types that they are stored in."""
+        return None
     x_test = np.asarray(arrays.x_test)
     y_test = np.asarray(arrays.y_test)
+    if x_test.shape[:1] == y_test.shape[:1] == (0,):
+        return None
     _require_rows("y_test", y_test)
-    x_test = _features("x_test", x_test, len(y_test), layout)
-    return x_test, _labels("y_test", y_test, layout)
+    return x_test, y_test
 
 
 def _require_classes(labels: np.ndarray) -> None:
@@ -336,22 +301,22 @@ def _text_labels(name: str, labels: np.ndarray) -> np.ndarray:
     return labels.astype(str)
 
 
-def _features(name: str, x: np.ndarray, rows: int, layout: _Layout) -> np.ndarray:
+def _features(name: str, x: np.ndarray, rows: int, sets: _Sets) -> np.ndarray:
     """Return features in the type that they are stored in."""
     if len(x) != rows:
         labels = name.replace("x", "y", 1)
         raise DataError(f"{name} has {len(x)} rows, but {labels} has {rows}")
-    if x.shape[1:] != layout.x_shape:
+    if x.shape[1:] != sets.x_shape:
         raise DataError(
-            f"{name}: samples have shape {x.shape[1:]}, but those of x have {layout.x_shape}"
+            f"{name}: samples have shape {x.shape[1:]}, but those of x have {sets.x_shape}"
         )
     if x.dtype.kind not in "fiub":
         raise DataError(f"{name}: expected numbers, found {x.dtype}")
 
-    if layout.vocabulary:
-        return _tokens(name, x, layout.vocabulary)
-    dtype = np.dtype(np.uint8) if x.dtype == np.uint8 else layout.dtype
-    return _finite(name, x, dtype, layout.blanks)
+    if sets.vocabulary:
+        return _tokens(name, x, sets.vocabulary)
+    dtype = np.dtype(np.uint8) if x.dtype == np.uint8 else sets.dtype
+    return _finite(name, x, dtype, sets.blanks)
 
 
 def _tokens(name: str, x: np.ndarray, vocabulary: int) -> np.ndarray:
@@ -368,15 +333,15 @@ def _tokens(name: str, x: np.ndarray, vocabulary: int) -> np.ndarray:
     return np.ascontiguousarray(x, np.int32)
 
 
-def _labels(name: str, y: np.ndarray, layout: _Layout) -> np.ndarray:
+def _labels(name: str, y: np.ndarray, sets: _Sets) -> np.ndarray:
     """Return targets as floats, or classes as int32."""
-    shape = layout.y_shape
-    if layout.regression:
+    shape = sets.y_shape
+    if sets.regression:
         if y.dtype.kind not in "fiub" or y.shape[1:] != shape:
             raise DataError(
                 f"{name}: targets are {y.dtype} {y.shape[1:]}, but those of y are floats {shape}"
             )
-        return _finite(name, y, layout.dtype)
+        return _finite(name, y, sets.dtype)
 
     if y.dtype.kind not in "iub" or y.ndim not in (1, 2) or y.shape[1:] != shape:
         expected = f"[n, {shape[0]}]" if shape else "[n], or [n, T] for tokens"

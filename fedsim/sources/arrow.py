@@ -11,6 +11,7 @@ from fedsim.sources.files import opened, sound
 
 FILE_MAGIC = b"ARROW1\0\0"  # starts an Arrow file; others are streams
 CELL_BYTES = 16  # of memory that a cell needs at least: as it is read, and as a feature
+Shards = dict[str, Path]  # the files of a split, or of several, by name
 
 
 def require_pyarrow(kind: str) -> Any:
@@ -57,6 +58,30 @@ def table_of(path: Path, columns: Sequence[str]) -> Any:
         table = _reader(path, file).read_all().select(list(columns))
         table.validate(full=True)
         return table
+
+
+def one_schema(shards: Shards) -> Any:
+    """Return the columns that all files have.
+
+    Raises:
+      DataError: for files that differ.
+    """
+    schemas = {name: schema_of(path) for name, path in shards.items()}
+    first, schema = next(iter(schemas.items()))
+    for name, columns in schemas.items():
+        if len(set(columns.names)) < len(columns.names):
+            raise DataError(f"{name}: two columns have the same name")
+        if not schema.equals(columns):
+            raise DataError(f"{name}: other columns than in {first}")
+    return schema
+
+
+def rows_of(shards: Shards, columns: Sequence[str]) -> Any:
+    """Return some columns of several files, without the metadata of pandas."""
+    import pyarrow as pa
+
+    tables = [table_of(path, columns).replace_schema_metadata(None) for path in shards.values()]
+    return pa.concat_tables(tables)
 
 
 def parquet_in(

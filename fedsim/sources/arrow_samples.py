@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,25 +9,27 @@ import pyarrow as pa
 
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import NO_LABEL, Arrays, with_test_set
-from fedsim.sources.arrow import schema_of, table_of
+from fedsim.sources.arrow import Shards, rows_of
 from fedsim.sources.arrow_columns import (
     extra_column,
     is_image,
     is_nested,
     is_numeric,
     is_scalar,
+    is_text,
     lists,
     plain,
 )
-from fedsim.sources.cells import BLANK
 from fedsim.sources.columns import Reading, of_frame
-from fedsim.sources.names import require_sound
 from fedsim.sources.pictures import SCALE, decoded
 from fedsim.sources.remembered import TableColumn
+from fedsim.sources.token_samples import Texts, samples_of
+from fedsim.sources.tokenizer import Tokenizer
 
 UNLABELLED = -1  # the class that `datasets` gives a row without a label
 IGNORED = -100  # the label that `datasets` gives a token without one
-Shards = dict[str, Path]  # the files of a split, or of several, by name
+TEXT = "text"  # the column of the texts, where none is named
+ROW = "row"  # the number of a row, among what comes along with a table
 
 
 class Roles(NamedTuple):
@@ -52,23 +53,6 @@ class Roles(NamedTuple):
     def used(self) -> set[str | None]:
         """The columns that have a role."""
         return {*self.features, self.target, self.client}
-
-
-def one_schema(shards: Shards) -> Any:
-    """Return the columns that all files have.
-
-    Raises:
-      DataError: for files that differ.
-    """
-    schema = None
-    for name, path in shards.items():
-        columns = schema_of(path)
-        if len(set(columns.names)) < len(columns.names):
-            raise DataError(f"{name}: two columns have the same name")
-        if schema is not None and not schema.equals(columns):
-            raise DataError(f"{name}: other columns than in {next(iter(shards))}")
-        schema = columns
-    return schema
 
 
 def roles_of(
@@ -134,128 +118,175 @@ def roles_of(
     return Roles(label, features, client, form, classes)
 
 
-def of_one_column(
+def text_roles(
+    schema: Any, features: list[str], target: str | None, client: str | None
+) -> dict[str, str]:
+    """Return which columns hold the `texts`, their `answers` and the ids of the `client`.
+
+    Args:
+      schema: the columns of all files.
+      features: the column of the texts; empty: `text`.
+      target: the column of the answers, if there are any.
+      client: the column of the ids; None: `client`, if there is such a column.
+
+    Raises:
+      DataError: for columns that do not exist or hold no texts; all at once.
+    """
+    names = schema.names
+    text, *others = features or [TEXT]
+    if client is None and "client" in names and "client" not in (text, target):
+        client = "client"
+
+    problems = []
+    if others:
+        problems.append(f"features: a tokenizer reads one column; write [{text[:60]}] alone")
+    for key, name in (("features", text), ("target", target), ("client", client)):
+        if name is None:
+            continue
+        if name not in names:
+            problems.append(f"{key}: no column {name[:60]!a}{did_you_mean(name, names)}")
+        elif key != "client" and not is_text(schema.field(name).type):
+            column_type = schema.field(name).type
+            problems.append(f"{key}: column {name[:60]!a} holds {column_type}, not texts")
+    if problems:
+        raise DataError(*problems)
+    roles = {"texts": text, "answers": target, "client": client}
+    return {role: name for role, name in roles.items() if name is not None}
+
+
+def of_texts(
+    splits: dict[str, Shards], roles: dict[str, str], made: Tokenizer, length: int
+) -> Arrays:
+    """Return texts as sequences with the next token at every position, or pairs as sequences.
+
+    Args:
+      splits: the files of the training split, and of the test split if there is one.
+      roles: the columns, as `text_roles` has them.
+      made: the tokenizer.
+      length: tokens of a sequence.
+
+    Raises:
+      DataError: for blanks, and where no text has two tokens.
+    """
+    parts = []
+    for split, shards in splits.items():
+        table = rows_of(shards, list(roles.values()))
+        where = f"split {split[:60]!a}"
+        columns = {}
+        for role, name in roles.items():
+            column = table.column(name)
+            if role == "client":
+                columns[role] = _ids(column, name)
+            elif column.null_count:
+                blanks = f"{column.null_count} rows have no text"
+                raise DataError(f"{where}, column {name[:60]!a}: {blanks}")
+            else:
+                columns[role] = column.to_pylist()
+        arrays = samples_of(Texts(**columns), made, length)
+        if not len(arrays.x):
+            raise DataError(f"{where}: no text of two tokens or more")
+        parts.append(arrays)
+
+    train, *tests = parts
+    for test in tests:
+        train = train._replace(x_test=test.x, y_test=test.y, client_test=test.client)
+    return train
+
+
+def of_rows(
     splits: dict[str, Shards],
     schema: Any,
     roles: Roles,
+    reading: Reading,
     size: list[int] | None,
     channels: int | None,
 ) -> Arrays:
-    """Return samples whose features are one column: images, or lists of numbers.
+    """Return samples of images, of lists of numbers, or of rows by the rules of tables.
 
     Args:
       splits: the files of the training split, and of the test split if there is one.
       schema: the columns of all files.
       roles: the roles of the columns.
+      reading: what is decided about the cells of a table.
       size: the size that images are resized to, if any.
       channels: the channels of images.
 
     Raises:
-      DataError: for columns that cannot be learned from.
+      DataError: for columns that cannot be learned from; of tables, naming rows: those of the test
+        split are counted after the others.
     """
-    column = roles.features[0]
     names = []
     for name in schema.names:
-        if name != column and (name == roles.target or is_scalar(schema.field(name).type)):
+        is_large = roles.form != "table" and name in roles.features
+        if not is_large and (name in roles.used or is_scalar(schema.field(name).type)):
             names.append(name)
-    tables = {split: table_of_shards(shards, names) for split, shards in splits.items()}
-
-    all_shards = {name: path for shards in splits.values() for name, path in shards.items()}
-    if roles.form == "images":
-        x = decoded(lambda: _encoded_images(all_shards, column), size, channels)
-    else:
-        x = _lists(all_shards, column)
-
-    labels = []
-    for split, table in tables.items():
-        labels.append(_labels(table.column(roles.target), roles, split))
-    ids = []
-    if roles.client is not None:
-        for table in tables.values():
-            ids.append(client_ids(table.column(roles.client), roles.client))
-
+    tables = {split: rows_of(shards, names) for split, shards in splits.items()}
     train = next(iter(tables.values()))
-    arrays = Arrays(
-        x=x,
-        y=np.concatenate(labels),
-        client=np.concatenate(ids) if ids else None,
-        scale=SCALE if roles.form == "images" else None,
-        labels=roles.classes.get(roles.target),
-        columns=_extra_columns(train, roles),
-    )
-    if len(splits) > 1:
-        return with_test_set(arrays, train.num_rows)
-    return arrays
-
-
-def of_table(splits: dict[str, Shards], schema: Any, roles: Roles, reading: Reading) -> Arrays:
-    """Return samples that are rows of numbers, dates and texts, by the rules of tables.
-
-    Args:
-      splits: the files of the training split, and of the test split if there is one.
-      schema: the columns of all files.
-      roles: the roles of the columns.
-      reading: what is decided about cells.
-
-    Raises:
-      DataError: naming columns, and rows; rows of the test split are counted after the others.
-    """
-    names = []
-    for name in map(str, schema.names):
-        if name in roles.used or is_scalar(schema.field(name).type):
-            names.append(name)
-    tables = {split: table_of_shards(shards, names) for split, shards in splits.items()}
-    train = next(iter(tables.values()))
-    train_rows = train.num_rows
     columns = _extra_columns(train, roles)
-    classes = roles.classes.get(roles.target)
-    if classes is not None:
+    if roles.form == "table":
+        arrays, train_rows = _of_table(tables, roles, reading)
+        others = [TableColumn(name) for name in schema.names if name not in roles.used]
+        columns = {name: values[train_rows] for name, values in columns.items()}
+        arrays = arrays._replace(table=[*(arrays.table or ()), *others])
+        n = len(train_rows)
+    else:
+        arrays = _of_one_column(splits, tables, roles, size, channels)
+        n = train.num_rows
+    arrays = arrays._replace(labels=roles.classes.get(roles.target), columns=columns)
+    return with_test_set(arrays, n) if len(splits) > 1 else arrays
+
+
+def _of_one_column(
+    splits: dict[str, Shards],
+    tables: dict[str, Any],
+    roles: Roles,
+    size: list[int] | None,
+    channels: int | None,
+) -> Arrays:
+    """All samples whose features are one column of images or lists, the test split behind."""
+    column = roles.features[0]
+    shards = {name: path for files in splits.values() for name, path in files.items()}
+    scale = None
+    if roles.form == "images":
+        x = decoded(lambda: _encoded_images(shards, column), size, channels)
+        scale = SCALE
+    else:
+        parts = [rows_of({name: path}, [column]) for name, path in shards.items()]
+        x = np.concatenate([lists(column, part.column(0).combine_chunks()) for part in parts])
+    labels = [_labels(table.column(roles.target), roles, split) for split, table in tables.items()]
+    client = None
+    if roles.client is not None:
+        ids = [_ids(table.column(roles.client), roles.client) for table in tables.values()]
+        client = np.concatenate(ids)
+    return Arrays(x, np.concatenate(labels), client, scale=scale)
+
+
+def _of_table(tables: dict[str, Any], roles: Roles, reading: Reading) -> tuple[Arrays, np.ndarray]:
+    """All samples of a table, the test split behind, and which training rows are among them."""
+    if roles.target in roles.classes:
         for split, table in tables.items():
             _labels(table.column(roles.target), roles, split)
-
     table = pa.concat_tables(tables.values())
     for name in set(roles.features) & roles.classes.keys():
         texts = extra_column(table.column(name), roles.classes[name]).tolist()
         index = table.column_names.index(name)
         table = table.set_column(index, name, pa.array(texts, pa.string()))
-    table = table.select([name for name in names if name in roles.used])
-    frame = table.to_pandas()
-
-    if reading.missing == "drop":
-        complete = ~(frame.isna() | frame.isin(BLANK)).any(axis=1).to_numpy()  # [n]
-        complete_train = complete[:train_rows]
-        columns = {name: values[complete_train] for name, values in columns.items()}
-        target = frame[roles.target]
-        beside_blanks = target.dtype.kind == "f" and target.isna().any()
-        if beside_blanks and (target.dropna() % 1 == 0).all():
-            frame[roles.target] = target.astype("Int64")  # the blanks are gone from here on
-        frame = frame[complete]
-        train_rows = int(complete_train.sum())
-    arrays = of_frame(frame, roles.target, roles.client, *reading)
-    others = [TableColumn(str(name)) for name in schema.names if name not in roles.used]
-    known = [*(arrays.table or ()), *others]
-    arrays = arrays._replace(labels=classes, columns=columns, table=known)
-    if len(splits) > 1:
-        return with_test_set(arrays, train_rows)
-    return arrays
+    used = [name for name in table.column_names if name in roles.used]
+    frame = table.select(used).to_pandas()
+    row = np.arange(len(frame))
+    arrays = of_frame(frame, roles.target, roles.client, *reading, beside={ROW: row})
+    kept = (arrays.columns or {})[ROW]
+    return arrays, kept[kept < next(iter(tables.values())).num_rows]
 
 
 def _class_names(declarations: dict[str, Any]) -> dict[str, list[str]]:
     """The names of the classes of every column that is declared to hold classes."""
+    declared = {column: declaration.get("names") for column, declaration in declarations.items()}
     classes = {}
-    for column, declaration in declarations.items():
-        names = declaration.get("names")
+    for column, names in declared.items():
         if isinstance(names, list):
             classes[column] = list(map(str, names))
-            title = f"names of the classes of {column[:60]!a}"
-            require_sound(title, classes[column], "class")
     return classes
-
-
-def table_of_shards(shards: Shards, names: list[str]) -> Any:
-    """Return some columns of a split, without the metadata of pandas."""
-    tables = [table_of(path, names).replace_schema_metadata(None) for path in shards.values()]
-    return pa.concat_tables(tables)
 
 
 def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
@@ -268,12 +299,6 @@ def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
     return columns
 
 
-def _lists(shards: Shards, column: str) -> np.ndarray:
-    """The lists of a column as an array `[n, ...]`."""
-    tables = [table_of(path, [column]) for path in shards.values()]
-    return np.concatenate([lists(column, table.column(0).combine_chunks()) for table in tables])
-
-
 def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
     """The images of a column as they are stored.
 
@@ -281,7 +306,7 @@ def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
       DataError: for an image that is in another file.
     """
     for shard, path in shards.items():
-        values = table_of(path, [column]).column(0).combine_chunks()
+        values = rows_of({shard: path}, [column]).column(0).combine_chunks()
         values = getattr(values, "storage", values)
         if pa.types.is_struct(values.type):
             values = values.flatten()[values.type.get_field_index("bytes")]
@@ -314,7 +339,8 @@ def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
     return y
 
 
-def client_ids(column: Any, name: str) -> np.ndarray:
+def _ids(column: Any, name: str) -> np.ndarray:
+    """The ids of clients `[n]`."""
     where = f"client: column {name[:60]!a}"
     if column.null_count:
         raise DataError(f"{where} holds blanks")

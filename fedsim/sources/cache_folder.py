@@ -5,7 +5,6 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from fedsim.errors import DeviceError
 
@@ -15,24 +14,8 @@ SUFFIX = ".npz"  # of a set
 UNFINISHED = ".writing-"  # begins the name of a set that is being written
 ABANDONED_SECONDS = 86_400  # after which the process that wrote a set must have been killed
 
-SET_NAME = re.compile(rf"\d+-[a-z0-9_]+-[0-9a-f]{{64}}[-\w]*{re.escape(SUFFIX)}", re.ASCII)
-UNFINISHED_NAME = re.compile(rf"{re.escape(UNFINISHED)}\w+", re.ASCII)
-
-
-class CachedSet(NamedTuple):
-    """A set in the folder, complete or not.
-
-    Attributes:
-      path: the set's file.
-      bytes: its size.
-      used: when it was last read or written, in seconds since 1970.
-      complete: whether it was written to the end.
-    """
-
-    path: Path
-    bytes: int
-    used: float
-    complete: bool
+SET = rf"\d+-[a-z0-9_]+-[0-9a-f]{{64}}[-\w]*{re.escape(SUFFIX)}"
+NAME = re.compile(rf"{SET}|{re.escape(UNFINISHED)}\w+", re.ASCII)
 
 
 def cache_path() -> Path:
@@ -54,21 +37,31 @@ def max_bytes() -> int:
     return int(text) * 1_000_000
 
 
-def cached_sets() -> list[CachedSet]:
-    """Return the sets in the folder that fedsim wrote, the least recently used first."""
-    sets = []
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(cache_path()):
-            complete = SET_NAME.fullmatch(entry.name) is not None
-            if entry.is_symlink() or not (complete or UNFINISHED_NAME.fullmatch(entry.name)):
-                continue
-            with contextlib.suppress(OSError):  # another process removes it meanwhile
-                status = entry.stat()
-                sets.append(CachedSet(Path(entry.path), status.st_size, status.st_mtime, complete))
-    return sorted(sets, key=lambda cached_set: cached_set.used)
+def cached_sets() -> list[Path]:
+    """Return the sets in the folder that fedsim wrote, finished or not, the oldest use first."""
+    used = {}
+    for path in cache_path().glob("*"):
+        with contextlib.suppress(OSError):  # another process removes it meanwhile
+            if NAME.fullmatch(path.name) and not path.is_symlink():
+                used[path] = path.stat().st_mtime
+    return sorted(used, key=lambda path: used[path])
 
 
-def counted(sets: list[CachedSet]) -> str:
+def is_unfinished(path: Path) -> bool:
+    """Return whether a set is being written, or was when its process was killed."""
+    return path.name.startswith(UNFINISHED)
+
+
+def bytes_of(sets: list[Path]) -> int:
+    """Return the size of sets."""
+    total = 0
+    for path in sets:
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
+def counted(sets: list[Path]) -> str:
     """Return `3 sets`."""
     return "1 set" if len(sets) == 1 else f"{len(sets)} sets"
 
@@ -80,25 +73,19 @@ def make_room(spared: Path) -> None:
       spared: a set that stays.
     """
     sets = cached_sets()
-    total = sum(cached_set.bytes for cached_set in sets)
-    for cached_set in sets:
-        age = time.time() - cached_set.used
-        is_abandoned = not cached_set.complete and age > ABANDONED_SECONDS
-        is_too_much = cached_set.complete and total > max_bytes()
-        if cached_set.path != spared and (is_abandoned or is_too_much):
-            remove_set(cached_set.path)
-            total -= cached_set.bytes
-
-
-def clear() -> list[CachedSet]:
-    """Remove all sets, and nothing that fedsim did not write -> what was removed."""
-    sets = cached_sets()
-    for cached_set in sets:
-        remove_set(cached_set.path)
-    return sets
+    total = bytes_of(sets)
+    for path in sets:
+        with contextlib.suppress(OSError):
+            if is_unfinished(path):
+                goes = time.time() - path.stat().st_mtime > ABANDONED_SECONDS
+            else:
+                goes = total > max_bytes()
+            if goes and path != spared:
+                total -= path.stat().st_size
+                path.unlink()
 
 
 def remove_set(path: Path) -> None:
     """Delete a set."""
     with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
+        path.unlink()

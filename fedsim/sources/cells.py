@@ -27,7 +27,7 @@ NO_DATE = (
 )
 
 Task = Literal["classification", "regression"] | None
-Cells = Sequence[str] | np.ndarray  # of a column: texts, or floats with NaN for blanks
+Cells = list[str] | np.ndarray  # of a column: texts, or floats with NaN for blanks
 
 # A stripped cell -> a number; NaN for a blank, None for other text.
 Parser = Callable[[str], float | None]
@@ -85,7 +85,7 @@ class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
-      cells: its cells.
+      cells: its cells, stripped.
       rows: the numbers of their rows.
       position: its position among all columns.
       faults: collects what is wrong.
@@ -98,13 +98,20 @@ class Column(NamedTuple):
     faults: Faults
     parse: Parser = parse_number
 
+    @property
+    def texts(self) -> list[str]:
+        """The cells of a column that holds texts."""
+        assert isinstance(self.cells, list)
+        return self.cells
+
     def add(self, row: int, fault: str) -> None:
         """Add a problem of a cell, counted from 0."""
         self.faults.add(self.rows[row], self.position, fault)
 
-    def texts(self) -> list[str]:
-        """Return the cells, stripped."""
-        return [cell.strip() for cell in self.cells]
+    def add_all(self, wrong: np.ndarray, fault: str) -> None:
+        """Add a problem of each of the cells that are marked `[n]`."""
+        for row in np.flatnonzero(wrong).tolist():
+            self.add(row, fault)
 
 
 def cells_of(column: Any) -> Cells:
@@ -127,19 +134,20 @@ def cells_of(column: Any) -> Cells:
 
 
 def texts_of(column: Any) -> list[str]:
-    """Return the texts that a file would have for a pandas Series.
+    """Return the texts, stripped, that a file would have for a pandas Series.
 
     Raises:
       DataError: for cells that are lists.
     """
     if column.dtype == "str":
-        return column.fillna("").tolist()
+        return column.fillna("").str.strip().tolist()
     values = column.tolist()
     if any(isinstance(value, NESTED) for value in values):
         remedy = "expected text, or a column for each number"
         raise DataError(f"column {str(column.name)[:40]!a}: holds lists; {remedy}")
     blanks = column.isna().tolist()
-    return ["" if blank else _text_of(value) for value, blank in zip(values, blanks, strict=True)]
+    cells = zip(values, blanks, strict=True)
+    return ["" if blank else _text_of(value).strip() for value, blank in cells]
 
 
 def feature_of(column: Column) -> Feature:
@@ -156,41 +164,36 @@ def feature_of(column: Column) -> Feature:
         kind = "dates" if parser is parse_date else "numbers"
         return Feature(kind, numbers_of(column, parser))
     _add_fault_of_commas(column)
-    texts = [None if cell in BLANK else cell for cell in column.texts()]
+    texts = [None if cell in BLANK else cell for cell in column.cells]
     return Feature("text", np.fromiter(texts, object, len(texts)))
+
+
+def parsed(cells: Sequence[str], parser: Parser) -> tuple[np.ndarray, np.ndarray]:
+    """Return cells as numbers `[n]`, NaN where they are not, and which are neither nor blank."""
+    if parser is parse_number:
+        with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
+            return np.fromiter(map(float, cells), np.float64, len(cells)), np.zeros(
+                len(cells), bool
+            )
+    values = [parser(cell) for cell in cells]
+    return np.array(values, np.float64), np.array([value is None for value in values], bool)
 
 
 def numbers_of(column: Column, parser: Parser) -> np.ndarray:
     """Return cells that should be numbers or dates as numbers `[n]`; others are faults."""
-    if parser is parse_number:
-        with contextlib.suppress(ValueError):  # most columns of numbers hold nothing else
-            return np.fromiter(map(float, column.cells), np.float64, len(column.cells))
-    values = []
-    for row, cell in enumerate(column.texts()):
-        value = parser(cell)
-        if value is None:
-            reason = NO_DATE if parser is parse_date else f"not a number{_advice(cell, parser)}"
-            column.add(row, f"{cell[:40]!a} is {reason}")
-            value = 0.0  # so that it is not reported as a blank too
-        values.append(value)
-    return np.array(values, np.float64)
+    values, wrong = parsed(column.texts, parser)
+    for row in np.flatnonzero(wrong).tolist():
+        cell = column.cells[row]
+        reason = NO_DATE if parser is parse_date else f"not a number{_advice(cell, parser)}"
+        column.add(row, f"{cell[:40]!a} is {reason}")
+    return np.where(wrong, 0.0, values)  # so that they are not reported as blanks too
 
 
 def parser_of(cells: Cells, parse: Parser = parse_number) -> Parser | None:
     """Return what makes numbers of a column's cells: `parse` or `parse_date`; None for text."""
-    if isinstance(cells, np.ndarray):
+    if isinstance(cells, np.ndarray) or _are_mostly(cells, parse):
         return parse
-    first = _first_values(cells)
-    if mostly_numbers(first, parse):
-        return parse
-    dates = sum(as_days(cell) is not None for cell in first)
-    return parse_date if 2 * dates >= len(first) else None
-
-
-def mostly_numbers(cells: Sequence[str], parse: Parser = parse_number) -> bool:
-    """Return whether at least half of the stripped cells that are not blank are numbers."""
-    parsed = [parse(cell) for cell in cells if cell not in BLANK]
-    return 2 * sum(value is not None for value in parsed) >= len(parsed)
+    return parse_date if _are_mostly(cells, parse_date) else None
 
 
 def decimal_comma_in(cells: Cells) -> str | None:
@@ -199,12 +202,9 @@ def decimal_comma_in(cells: Cells) -> str | None:
     At least half of the first cells, not counting blanks, must be such numbers; None where they are
     not.
     """
-    if isinstance(cells, np.ndarray):
+    if isinstance(cells, np.ndarray) or not _are_mostly(cells, parse_comma_number):
         return None
-    first = _first_values(cells)
-    if not mostly_numbers(first, parse_comma_number):
-        return None
-    found = (cell for cell in first if "," in cell and parse_comma_number(cell) is not None)
+    found = (cell for cell in _with_commas(cells) if parse_comma_number(cell) is not None)
     return next(found, None)
 
 
@@ -219,33 +219,30 @@ def parse_labels(column: Column, drop: bool, task: Task = None) -> np.ndarray:
       drop: whether the rows of blanks are dropped later; until then, blanks are 0 or empty names.
       task: what the labels are instead.
     """
-    cells = column.texts()
-    parse = column.parse
+    cells = column.texts
+    blank = are_blank(cells)
     if not drop:
-        text = "a sample without a label; write missing: drop to leave such rows out"
-        _add_faults_of_blanks(column, cells, text)
-
-    if not mostly_numbers(cells, parse):
+        column.add_all(
+            blank, "a sample without a label; write missing: drop to leave such rows out"
+        )
+    if not _are_mostly(cells, column.parse, among=len(cells)):
         _add_fault_of_commas(column)
         if task == "regression":
             fault = "texts, which are no numbers to predict; name another column, or remove task"
             column.faults.add_to_column(column.position, fault)
-        return np.array(["" if cell in BLANK else cell for cell in cells])
+        return np.where(blank, "", np.array(cells))
 
-    filled = ["0" if cell in BLANK else cell for cell in cells]
-    parsed = [parse(cell) for cell in filled]
-    if None in parsed:
-        for row, cell in enumerate(filled):
-            if parsed[row] is None:
-                advice = _advice(cell, parse)
-                column.add(row, f"{cell[:40]!a} is not a number, but most labels are{advice}")
+    y, wrong = parsed(cells, column.parse)
+    y[blank] = 0
+    for row in np.flatnonzero(wrong).tolist():
+        advice = _advice(cells[row], column.parse)
+        column.add(row, f"{cells[row][:40]!a} is not a number, but most labels are{advice}")
+    if wrong.any():
         return np.zeros(len(cells), np.int64)
 
-    y = np.array(parsed, np.float64)
     whole = np.isfinite(y) & (np.floor(y) == y)
-    beside_blanks = filled != cells
     remedy = ""
-    if task is None and (all(map(_is_integer, filled)) or (beside_blanks and whole.all())):
+    if task is None and (_are_integers(cells) or (blank.any() and whole.all())):
         task = "classification"
         remedy = "; task: regression predicts numbers"
     if task != "classification":
@@ -255,7 +252,7 @@ def parse_labels(column: Column, drop: bool, task: Task = None) -> np.ndarray:
         wrong = ~whole | (y < 0) | (y > MAX_LABEL)
         reason = f": classes are 0, 1, 2, ...{remedy}"
     for row in np.flatnonzero(wrong).tolist():
-        column.add(row, f"{filled[row]}{reason}")
+        column.add(row, f"{cells[row]}{reason}")
     return y.astype(np.int64) if task == "classification" and not wrong.any() else y
 
 
@@ -267,9 +264,13 @@ def parse_ids(column: Column, noun: str = "client id", row: str = "sample") -> n
       noun: what a cell is, for faults.
       row: what a row is, for faults.
     """
-    cells = column.texts()
-    _add_faults_of_blanks(column, cells, f"a {row} without a {noun}")
-    return sortable(cells)
+    column.add_all(are_blank(column.texts), f"a {row} without a {noun}")
+    return sortable(column.cells)
+
+
+def are_blank(cells: Sequence[str]) -> np.ndarray:
+    """Return which of the stripped cells are blank `[n]`."""
+    return np.array([cell in BLANK for cell in cells], bool)
 
 
 def _text_of(value: Any) -> str:
@@ -278,35 +279,31 @@ def _text_of(value: Any) -> str:
     return repr(float(value)) if isinstance(value, numbers.Real) else str(value)
 
 
-def _add_faults_of_blanks(column: Column, cells: Sequence[str], fault: str) -> None:
-    """Add a fault for each of the stripped cells that is blank."""
-    for row, cell in enumerate(cells):
-        if cell in BLANK:
-            column.add(row, fault)
-
-
 def _add_fault_of_commas(column: Column) -> None:
     """Add the fault of a column of text whose cells are numbers with commas."""
     if column.parse is not parse_number or (found := decimal_comma_in(column.cells)) is None:
         return
-    with_commas = [cell for cell in _first_values(list(column.cells)) if "," in cell]
-    thousands = all(map(THOUSANDS.fullmatch, with_commas))
+    thousands = all(map(THOUSANDS.fullmatch, _with_commas(column.texts)))
     advice = WRITE_PLAIN if thousands else WRITE_COMMA
     column.faults.add_to_column(column.position, f"{found[:40]!a} {advice}")
 
 
-def _is_integer(cell: str) -> bool:
-    """Whether a cell is written as a whole number of 64 bits."""
-    try:
-        return abs(int(cell)) <= MAX_LABEL
-    except ValueError:
-        return False
+def _with_commas(cells: Sequence[str]) -> list[str]:
+    """The first cells with a comma."""
+    return [cell for cell in cells[:DECIDING_ROWS] if "," in cell]
 
 
-def _first_values(cells: Sequence[str]) -> list[str]:
-    """The first cells of a column, stripped, without blanks."""
-    stripped = (cell.strip() for cell in cells[:DECIDING_ROWS])
-    return [cell for cell in stripped if cell not in BLANK]
+def _are_mostly(cells: Sequence[str], parser: Parser, among: int = DECIDING_ROWS) -> bool:
+    """Whether at least half of the first cells that are not blank are numbers, or dates."""
+    found = [parser(cell) is not None for cell in cells[:among] if cell not in BLANK]
+    return 2 * sum(found) >= len(found)
+
+
+def _are_integers(cells: Sequence[str]) -> bool:
+    """Whether cells that are not blank are written as whole numbers of 64 bits."""
+    with contextlib.suppress(ValueError):
+        return all(abs(int(cell)) <= MAX_LABEL for cell in cells if cell not in BLANK)
+    return False
 
 
 def _advice(cell: str, parse: Parser) -> str:

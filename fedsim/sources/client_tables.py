@@ -1,12 +1,9 @@
 """A folder with a table for each client: one table of all of them, whose columns are the union."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.delimited import Dialect, table_in
@@ -22,22 +19,17 @@ class ClientTables(NamedTuple):
 
     Attributes:
       frame: their rows, cells as texts, with the column `client`; cells of columns that a client's
-        table does not have are blank.
-      files: the names of the files, in the order of the rows.
-      firsts: where the rows of each file begin.
-      rows: the number of every row in its file, as a spreadsheet counts.
+        table does not have are blank. Its index has the file and the number of every row there, as
+        a spreadsheet counts.
       absent: the columns that each file lacks, of those that others have.
     """
 
     frame: Any
-    files: list[str]
-    firsts: list[int]
-    rows: np.ndarray
     absent: dict[str, list[str]]
 
     def row_name(self, row: int) -> str:
         """Return what a row, counted from 0, is called: its file, and its number there."""
-        return f"{self.files[bisect_right(self.firsts, row) - 1]}, row {self.rows[row]}"
+        return "{}, row {}".format(*self.frame.index[row])
 
 
 def client_tables(
@@ -114,32 +106,24 @@ def _joined(frames: dict[str, Any]) -> ClientTables:
     """The tables one below the other."""
     import pandas as pd
 
-    columns = list(dict.fromkeys(column for frame in frames.values() for column in frame.columns))
+    frame = pd.concat(frames).fillna("")
     absent = {
-        name: [column for column in columns if column not in frame.columns]
-        for name, frame in frames.items()
+        name: [column for column in frame.columns if column not in own.columns]
+        for name, own in frames.items()
     }
-    sizes = [len(frame) for frame in frames.values()]
-    return ClientTables(
-        frame=pd.concat(frames.values(), ignore_index=True)[columns].fillna(""),
-        files=list(frames),
-        firsts=(np.cumsum(sizes) - sizes).tolist(),
-        rows=np.concatenate([frame.index for frame in frames.values()]),
-        absent=absent,
-    )
+    return ClientTables(frame, absent)
 
 
 def _clients(names: Iterable[str]) -> dict[str, str]:
     """The tables at the top of a folder: name -> client."""
-    matches = {name: TABLE.fullmatch(name) for name in names if not name.startswith(".")}
-    clients = {name: match["client"] for name, match in matches.items() if match is not None}
+    visible = (name for name in names if not name.startswith("."))
+    clients = {m[0]: m["client"] for m in map(TABLE.fullmatch, visible) if m is not None}
     if not clients:
         raise DataError("holds no FILE.csv; expected a table for each client")
     first: dict[str, str] = {}
     for name, client in clients.items():
-        if client in first:
+        if first.setdefault(client, name) != name:
             raise DataError(f"{first[client]} and {name}: two files of one client; rename one")
-        first[client] = name
     return clients
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,13 +11,13 @@ from fedsim.errors import DataError, nearest
 from fedsim.kinds.targets import TimeAndEvent, columns_of
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import (
-    BLANK,
     MAX_CATEGORIES,
     Cells,
     Column,
     Feature,
     Parser,
     Task,
+    are_blank,
     cells_of,
     feature_of,
     parse_ids,
@@ -145,6 +145,7 @@ def of_frame(
     parse: Parser = parse_number,
     row_numbers: Sequence[int] | None = None,
     row_name: Callable[[int], str] = "row {}".format,
+    beside: Mapping[str, np.ndarray] = {},
 ) -> Arrays:
     """Return the samples of a pandas DataFrame, one for each row; its index does not count.
 
@@ -169,6 +170,7 @@ def of_frame(
       parse: makes numbers of cells that are texts.
       row_numbers: the numbers of the rows; None: they are counted from 0.
       row_name: what errors call the row of a number.
+      beside: further columns for partitions `[n]`, as they are.
 
     Raises:
       DataError: with a line for everything that is wrong, naming rows and columns.
@@ -189,7 +191,7 @@ def of_frame(
         feature = feature_of(column_of(position, cells_of(values)))
         if values.dtype.kind == "M":
             feature = feature._replace(kind="dates")
-        _check(feature, column_of(position, ()), missing, dates)
+        _check(feature, column_of(position, []), missing, dates)
         features.append(feature)
 
     labels = column_of(roles.target, texts_of(frame.iloc[:, roles.target]))
@@ -206,16 +208,17 @@ def of_frame(
     ids = None
     if roles.client is not None:
         ids = parse_ids(column_of(roles.client, texts_of(frame.iloc[:, roles.client])))
-    extra = {}
+    extra: dict[str, np.ndarray] = {}
     for position in roles.extra:
         column = column_of(position, texts_of(frame.iloc[:, position]))
         extra[names[position]] = parse_ids(column, "value")
     faults.raise_any()
+    extra |= beside
 
     if missing == "drop":
         complete = np.ones(len(y), bool)
         for column in columns_of_labels:
-            complete &= [cell not in BLANK for cell in column.texts()]
+            complete &= ~are_blank(column.texts)
         for feature in features:
             complete &= ~feature.blanks
         if not complete.any():
@@ -240,10 +243,10 @@ def of_frame(
     )
 
 
-def _as_digits(cells: Cells) -> Cells:
+def _as_digits(cells: list[str]) -> list[str]:
     """Cells with truth values as 0 and 1."""
     digits = {"true": "1", "false": "0"}
-    return [digits.get(str(cell).strip().lower(), cell) for cell in cells]
+    return [digits.get(cell.lower(), cell) for cell in cells]
 
 
 def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
@@ -260,7 +263,7 @@ def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
     """
     names = list(frame.columns)
     if names.count(name) == 1:
-        return Column(frame[name].tolist(), frame.index, names.index(name), faults)
+        return Column(texts_of(frame[name]), frame.index, names.index(name), faults)
     title = f"{role}: " if role else ""
     if name in names:
         problem = f"several columns are called {name[:40]!a}; give each its own name"
@@ -297,8 +300,7 @@ def _check(feature: Feature, column: Column, missing: Missing, dates: Dates) -> 
     name = ascii(faults.names[column.position][:40])
     blanks = feature.blanks
     if missing == "refuse":
-        for row in np.flatnonzero(blanks).tolist():
-            column.add(row, "blank; write missing: mean, median or drop")
+        column.add_all(blanks, "blank; write missing: mean, median or drop")
     if feature.kind == "text":
         if len(set(feature.values[~blanks])) > MAX_CATEGORIES:
             problem = f"more than {MAX_CATEGORIES} different texts, too many for one-hot features"

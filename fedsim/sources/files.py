@@ -19,6 +19,7 @@ from fedsim.limits import memory_limit, require_memory
 MAX_BYTES = 8 << 30  # of a file, unpacked
 MAX_RATIO = 200  # unpacked to packed bytes
 SMALL_BYTES = 4 << 20  # up to which unpacked files may have any ratio
+CHUNK_BYTES = 1 << 20  # unpacked at a time
 FEW_LISTS = 100_000  # lists and mappings that any JSON may have
 LIST_BYTES = 6  # bytes of JSON that each further list or mapping needs
 INVALID_TOKEN = "(a byte that is not UTF-8, or a character that XML does not allow)"
@@ -93,12 +94,15 @@ def unpacked(file: BinaryIO, max_bytes: int = MAX_BYTES) -> bytes:
     file.seek(0)
     if not is_packed:
         return file.read()
-    most = min(max_bytes, max(MAX_RATIO * size, SMALL_BYTES), memory_limit())
-    with sound("gzip file"):
-        content = gzip.GzipFile(fileobj=file).read(most + 1)
-    if len(content) > most:
-        raise DataError(f"unpacks to more than {most} bytes, at most {MAX_RATIO}-fold")
-    return content
+    content = io.BytesIO()
+    with sound("gzip file"), gzip.GzipFile(fileobj=file) as packed:
+        while part := packed.read(CHUNK_BYTES):
+            content.write(part)
+            by_ratio = max(MAX_RATIO * file.tell(), SMALL_BYTES)
+            most = min(max_bytes, by_ratio, memory_limit())
+            if content.tell() > most:
+                raise DataError(f"unpacks to more than {most} bytes, at most {MAX_RATIO}-fold")
+    return content.getvalue()
 
 
 def require_few_lists(content: bytes) -> None:

@@ -1,9 +1,10 @@
 """Which reader a path needs: a row for each format, tried in order."""
 
 import contextlib
+import os
 import re
 import zipfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,45 +35,26 @@ LEAF_JSON = r"((data/)?(train|test)/)?[^/]*\.json"
 IMAGES = rf".*/[^/]+({'|'.join(map(re.escape, SUFFIXES))})"
 
 
-class DataPath(NamedTuple):
-    """A path whose format is to be recognised.
-
-    Attributes:
-      path: the path.
-      names: the names of a folder's files, relative to it; the name of a file.
-      is_folder: whether it is a folder.
-    """
-
-    path: Path
-    names: list[str]
-    is_folder: bool
-
-    def has(self, pattern: str) -> bool:
-        """Return whether any name matches a pattern."""
-        return any(re.fullmatch(pattern, name, re.IGNORECASE) for name in self.names)
-
-
 class Format(NamedTuple):
     """A reader, and the paths that it reads.
 
     Attributes:
       kind: the reader.
       example: what a path of this format looks like, for errors.
-      fits: whether a path of the right type has this format.
-      reads_file: whether the path may be a file.
-      reads_folder: whether the path may be a folder.
+      pattern: what the name of a file matches, or any name in a folder.
+      of_folder: whether the path is a folder; None: either.
+      holds: whether a file holds what the reader needs; of a folder, the first that matches.
     """
 
     kind: str
     example: str
-    fits: Callable[[DataPath], bool]
-    reads_file: bool = False
-    reads_folder: bool = False
+    pattern: str
+    of_folder: bool | None = False
+    holds: Callable[[Path], bool] = os.path.exists
 
-    def reads(self, path: DataPath) -> bool:
-        """Return whether this is the reader for a path."""
-        right_type = self.reads_folder if path.is_folder else self.reads_file
-        return right_type and self.fits(path)
+
+def _has(names: Iterable[str], pattern: str) -> bool:
+    return any(re.fullmatch(pattern, name, re.IGNORECASE) for name in names)
 
 
 def kind_of(path: str) -> str:
@@ -82,22 +64,24 @@ def kind_of(path: str) -> str:
       DataError: for a path that holds none, saying which formats there are, or what to do instead.
       OSError: where there is nothing.
     """
-    data_path = _inspect(Path(path))
-    for row in FORMATS:
-        if row.reads(data_path):
+    files = _files(Path(path))
+    is_folder = os.path.isdir(path)
+    fitting = [row for row in FORMATS if _fits(row, files)]
+    for row in fitting:
+        if row.of_folder in (None, is_folder):
             return row.kind
-    if not data_path.is_folder:
-        for pattern, remedy in UNREADABLE.items():
-            if data_path.has(pattern):
-                raise DataError(f"{path}: {remedy}")
-        for row in FORMATS:
-            if not row.reads_file and row.fits(data_path):
-                folder = Path(path).parent
-                raise DataError(
-                    f"{path}: is a file of a set of kind {row.kind}; describe its folder, {folder}"
-                )
-    elif data_path.has(r"(.*/)?[^/]+\.txt"):
+    if is_folder and _has(files, r"(.*/)?[^/]+\.txt"):
         raise DataError(f"{path}: {FOLDER_OF_TEXTS}")
+    if not is_folder:
+        for pattern, remedy in UNREADABLE.items():
+            if _has(files, pattern):
+                raise DataError(f"{path}: {remedy}")
+        if fitting:
+            kind = fitting[0].kind
+            folder = Path(path).parent
+            raise DataError(
+                f"{path}: is a file of a set of kind {kind}; describe its folder, {folder}"
+            )
     formats = ", ".join(f"{row.kind} ({row.example})" for row in FORMATS)
     raise DataError(f"{path}: unknown data format; known are {formats}; see fedsim explain KIND")
 
@@ -123,73 +107,55 @@ def guess_columns(names: Sequence[str], ids: Collection[str] = ()) -> dict[str, 
     return keys
 
 
-def _inspect(path: Path) -> DataPath:
-    if path.is_dir():
-        with folder_files(str(path)) as files:
-            names = [name for name in files if not name.startswith(".")]
-            return DataPath(path, names, is_folder=True)
-    path.stat()
-    return DataPath(path, [path.name], is_folder=False)
+def _files(path: Path) -> dict[str, Path]:
+    """The file, or the files of a folder that are not hidden, by their relative names."""
+    if not path.is_dir():
+        path.stat()
+        return {path.name: path}
+    with folder_files(str(path)) as files:
+        return {name: file for name, file in files.items() if not name.startswith(".")}
 
 
-def _named(pattern: str) -> Callable[[DataPath], bool]:
-    """A test whether any name of a path matches a pattern."""
-    return lambda path: path.has(pattern)
+def _fits(row: Format, files: dict[str, Path]) -> bool:
+    """Whether a file, or one of a folder, has a format."""
+    first = next((file for name, file in files.items() if _has([name], row.pattern)), None)
+    return first is not None and row.holds(first)
 
 
-def _cifar(files: dict[str, re.Pattern], pickled: str) -> Callable[[DataPath], bool]:
-    """A test for the files of the binary or the pickled version."""
-    patterns = [pattern.pattern for pattern in files.values()]
-    return _named("|".join([*patterns, pickled]))
+def _cifar(files: dict[str, re.Pattern], pickled: str) -> str:
+    """The names of the files of the binary or the pickled version."""
+    return "|".join([*(pattern.pattern for pattern in files.values()), pickled])
 
 
-def _is_medmnist(path: DataPath) -> bool:
-    if not path.has(r".*\.npz"):
-        return False
+def _is_medmnist(path: Path) -> bool:
     # An unsound archive is refused by the reader of archives, with a reason.
-    with (
-        contextlib.suppress(Exception),
-        opened(str(path.path)) as file,
-        zipfile.ZipFile(file) as archive,
-    ):
-        return "train_images.npy" in archive.namelist()[:100]
+    with contextlib.suppress(Exception), opened(str(path)) as file, zipfile.ZipFile(file) as arrays:
+        return "train_images.npy" in arrays.namelist()[:100]
     return False
 
 
-def _is_leaf(path: DataPath) -> bool:
-    names = [name for name in path.names if re.fullmatch(LEAF_JSON, name)]
-    if not names:
-        return False
-    first = path.path / names[0] if path.is_folder else path.path
-    with opened(str(first)) as file:
+def _is_leaf(path: Path) -> bool:
+    with opened(str(path)) as file:
         return re.search(rb'"users"|"user_data"', file.read(START_BYTES)) is not None
 
 
+CIFAR10_FILES = _cifar(CIFAR10, r"data_batch_[1-5]|batches\.meta")
+CIFAR100_FILES = _cifar(CIFAR100, r"train|file\.txt~")
 FORMATS = (
-    Format("medmnist", "FILE.npz with train_images", _is_medmnist, reads_file=True),
-    Format("npz", "FILE.npz with x and y", _named(r".*\.npz"), reads_file=True),
-    Format("csv", "FILE.csv, FILE.tsv", _named(r".*\.(csv|tsv)(\.gz)?"), reads_file=True),
-    Format("parquet", "FILE.parquet", _named(r".*\.(parquet|pq)"), reads_file=True),
-    Format("xlsx", "FILE.xlsx", _named(r".*\.xls[xm]"), reads_file=True),
-    Format("text", "FILE.txt", _named(r".*\.txt"), reads_file=True),
-    Format("idx", "train-images-idx3-ubyte ...", _named(IDX.pattern), reads_folder=True),
-    Format(
-        "cifar10",
-        "data_batch_1.bin ...",
-        _cifar(CIFAR10, pickled=r"data_batch_[1-5]|batches\.meta"),
-        reads_folder=True,
-    ),
-    Format(
-        "cifar100",
-        "train.bin, test.bin",
-        _cifar(CIFAR100, pickled=r"train|file\.txt~"),
-        reads_folder=True,
-    ),
-    Format("huggingface", "files of save_to_disk, parquet files", _named(SAVED), reads_folder=True),
-    Format("tff_hdf5", "FILE.h5", _named(r"[^/]*\.(h5|hdf5)"), reads_file=True, reads_folder=True),
-    Format("leaf", "train/*.json with users and user_data", _is_leaf, reads_folder=True),
-    Format("imagefolder", "CLASS/IMAGE.png", _named(IMAGES), reads_folder=True),
-    Format("csv", "CLIENT.csv ...", _named(TABLE.pattern), reads_folder=True),
+    Format("medmnist", "FILE.npz with train_images", r".*\.npz", holds=_is_medmnist),
+    Format("npz", "FILE.npz with x and y", r".*\.npz"),
+    Format("csv", "FILE.csv, FILE.tsv", r".*\.(csv|tsv)(\.gz)?"),
+    Format("parquet", "FILE.parquet", r".*\.(parquet|pq)"),
+    Format("xlsx", "FILE.xlsx", r".*\.xls[xm]"),
+    Format("text", "FILE.txt", r".*\.txt"),
+    Format("idx", "train-images-idx3-ubyte ...", IDX.pattern, of_folder=True),
+    Format("cifar10", "data_batch_1.bin ...", CIFAR10_FILES, of_folder=True),
+    Format("cifar100", "train.bin, test.bin", CIFAR100_FILES, of_folder=True),
+    Format("huggingface", "files of save_to_disk, parquet files", SAVED, of_folder=True),
+    Format("tff_hdf5", "FILE.h5", r"[^/]*\.(h5|hdf5)", of_folder=None),
+    Format("leaf", "train/*.json with users and user_data", LEAF_JSON, True, _is_leaf),
+    Format("imagefolder", "CLASS/IMAGE.png", IMAGES, of_folder=True),
+    Format("csv", "CLIENT.csv ...", TABLE.pattern, of_folder=True),
 )
 FOLDER_OF_TEXTS = (
     "is a folder of texts; write them into one table, a row per text, such as texts.csv with the "

@@ -77,7 +77,7 @@ def _one_hot(values: Any, column: TableColumn, position: int, faults: Faults) ->
     """A column of text as a feature for each of its categories `[n, categories]`."""
     # pandas reads TRUE as a truth value, which it writes as True.
     written = {text.title(): text for text in column.categories if text.title() in TRUTH_VALUES}
-    cells = np.array([written.get(cell.strip(), cell.strip()) for cell in texts_of(values)])
+    cells = np.array([written.get(cell, cell) for cell in texts_of(values)])
     blank = np.isin(cells, list(BLANK))
     if BLANK_CATEGORY in column.categories:
         cells = np.where(blank, BLANK_CATEGORY, cells)

@@ -6,7 +6,7 @@ Nothing is fetched, and nothing is executed.
 from fedsim.compose import alias, dataset
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.arrow import require_pyarrow
+from fedsim.sources.arrow import one_schema, require_pyarrow
 from fedsim.sources.cells import Task
 from fedsim.sources.columns import Dates, Missing, Reading
 from fedsim.sources.files import Name, sound
@@ -94,16 +94,14 @@ def huggingface(
         if test_split is not None:
             used[test_split] = splits[test_split]
 
-        from fedsim.sources.arrow_samples import of_one_column, of_table, one_schema, roles_of
-        from fedsim.sources.arrow_texts import of_texts, text_columns
+        from fedsim.sources import arrow_samples
 
         shards = {name: file for files in used.values() for name, file in files.items()}
         schema = one_schema(shards)
         if tokenizer is not None:
-            columns = text_columns(schema, features, target, client)
-            return of_texts(used, columns, tokenizer, length)
+            columns = arrow_samples.text_roles(schema, features, target, client)
+            return arrow_samples.of_texts(used, columns, tokenizer, length)
         declarations = declared_columns(files, schema.metadata)
-        roles = roles_of(schema, declarations, target, features, client)
-        if roles.form == "table":
-            return of_table(used, schema, roles, Reading(missing, dates, task))
-        return of_one_column(used, schema, roles, size, channels)
+        roles = arrow_samples.roles_of(schema, declarations, target, features, client)
+        reading = Reading(missing, dates, task)
+        return arrow_samples.of_rows(used, schema, roles, reading, size, channels)

@@ -14,7 +14,7 @@ from fedsim.sources.files import Name
 from fedsim.sources.folders import folder_files, sha256_of_files
 from fedsim.sources.leaf_files import WHERE as WHERE
 from fedsim.sources.leaf_files import SplitRows, files_by_split, read_split
-from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, decoded
+from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, alike, decoded
 from fedsim.sources.tokens import (
     SPECIAL,
     UNKNOWN,
@@ -129,12 +129,9 @@ def _labels(y: np.ndarray) -> np.ndarray:
 
 def _numbers(rows: dict[str, np.ndarray]) -> NamedArrays:
     """Features `[n, F]`, or FEMNIST's images `[n, 28, 28, 1]`."""
-    arrays: NamedArrays = {}
-    types = {x.dtype for x in rows.values()}
-    for name, x in rows.items():
-        if len(types) > 1 and x.dtype == np.uint8:
-            x = x * SCALE
-        arrays[name] = x.reshape(-1, 28, 28, 1) if x.shape[1] == PIXELS else x
+    arrays: NamedArrays = dict(zip(rows, alike(list(rows.values())), strict=True))
+    if arrays["x"].shape[1] == PIXELS:
+        arrays = {name: x.reshape(-1, 28, 28, 1) for name, x in arrays.items()}
     if arrays["x"].dtype == np.uint8:
         arrays["scale"] = np.array(SCALE)
     return arrays

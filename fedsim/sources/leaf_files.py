@@ -11,8 +11,7 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.files import opened, require_few_lists
-from fedsim.sources.names import fault_of_name, require_sound
-from fedsim.sources.pictures import SCALE, as_bytes
+from fedsim.sources.pictures import alike, as_bytes
 
 MEMORY_PER_BYTE = 12  # bytes that Python needs for a byte of JSON that is numbers, at most
 MAX_DIGITS = 18  # of a whole number
@@ -168,10 +167,6 @@ def _user_rows(user: Any, samples: Any, count: Any) -> UserRows:
     if not len(x) == len(y) == count:
         actual = f"{len(x)} x, {len(y)} y"
         raise DataError(f"{title}: `num_samples` promises {str(count)[:20]}, there are {actual}")
-    fault = fault_of_name(user)
-    if fault is not None:
-        raise DataError(f"user {fault}")
-    require_sound(title, y, "label")
     return UserRows(user, x, y)
 
 
@@ -192,6 +187,4 @@ def _joined(blocks: list[np.ndarray]) -> np.ndarray:
     if len(shapes) > 1:
         listed = ", ".join(str(shape) for shape in sorted(shapes)[:3])
         raise DataError(f"x has rows of different shapes: {listed}")
-    if len({block.dtype for block in blocks}) > 1:
-        blocks = [block * SCALE if block.dtype == np.uint8 else block for block in blocks]
-    return np.concatenate(blocks)
+    return np.concatenate(alike(blocks))

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -89,6 +89,14 @@ def as_bytes(values: np.ndarray) -> np.ndarray:
     scaled = values * 255
     rounded = np.rint(scaled)
     return rounded.astype(np.uint8) if np.abs(scaled - rounded).max() < 1e-4 else values
+
+
+def alike(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return arrays as they are; or bytes as multiples of 1/255, where others hold numbers."""
+    numbers = [part.dtype for part in parts if part.dtype != np.uint8]
+    if not numbers:
+        return list(parts)
+    return [(part * SCALE).astype(numbers[0]) if part.dtype == np.uint8 else part for part in parts]
 
 
 def _survey(images: Encoded) -> _Survey:

@@ -8,12 +8,12 @@ import numpy as np
 
 from fedsim.sources.cells import (
     BLANK,
-    Cells,
     Parser,
     cells_of,
     decimal_comma_in,
     parse_comma_number,
     parse_date,
+    parsed,
     parser_of,
 )
 from fedsim.sources.client_tables import client_tables
@@ -61,19 +61,9 @@ def summary_of(
     if kind not in ("csv", "parquet", "xlsx"):
         return None
     frame, note = _table(kind, path, Dialect(delimiter, decimal), sheet)
-
-    columns = []
-    has_commas = False
-    for position, name in enumerate(frame.columns):
-        cells = cells_of(frame.iloc[:, position])
-        parser = parser_of(cells, PARSERS[decimal])
-        if parser is None and decimal_comma_in(cells) is not None:
-            has_commas = True
-            parser = parse_comma_number
-        is_date = parser is parse_date or frame.dtypes.iloc[position].kind == "M"
-        values, blanks = _values(cells, parser)
-        kind = _kind(values, parser, is_date)
-        columns.append({"name": name, "type": kind, "blanks": blanks, **_range(values, kind)})
+    described = [_column(frame.iloc[:, j], PARSERS[decimal]) for j in range(frame.shape[1])]
+    columns = [column for column, _ in described]
+    has_commas = decimal == POINT and parse_comma_number in [parser for _, parser in described]
     return Summary(columns, len(frame), has_commas, note)
 
 
@@ -84,8 +74,9 @@ def _table(kind: str, path: str, dialect: Dialect, sheet: int | str) -> tuple[An
     with opened(path) as file:
         if kind == "xlsx":
             return sheet_in(file, sheet)
-        frame = table_in(file, dialect, target="") if kind == "csv" else _flat_parquet(file)
-        return frame, ""
+        if kind == "parquet":
+            return _flat_parquet(file), ""
+        return table_in(file, dialect, target=""), ""
 
 
 def _flat_parquet(file: Any) -> Any:
@@ -96,45 +87,46 @@ def _flat_parquet(file: Any) -> Any:
     from fedsim.sources.arrow_columns import is_scalar
 
     table = parquet_in(file)
-    kinds = zip(table.column_names, table.schema.types, strict=True)
-    names = [name for name, kind in kinds if is_scalar(kind) or str(kind) == "null"]
+    names = [f.name for f in table.schema if is_scalar(f.type) or str(f.type) == "null"]
     return table.select(names).replace_schema_metadata(None).to_pandas()
 
 
-def _values(cells: Cells, parser: Parser | None) -> tuple[Any, int]:
-    """The values of a column, and the number of blanks; cells that are neither are left out."""
-    if not isinstance(cells, np.ndarray):
-        texts = [cell for cell in map(str.strip, cells) if cell not in BLANK]
-        blanks = len(cells) - len(texts)
-        if parser is None:
-            return texts, blanks
-        parsed = [parser(cell) for cell in texts]
-        return np.array([number for number in parsed if number is not None]), blanks
-    values = cells[~np.isnan(cells)]
-    return values, len(cells) - len(values)
+def _column(values: Any, parse: Parser) -> tuple[dict[str, Any], Parser | None]:
+    """What a column holds, and what makes numbers of its cells; None: it holds text."""
+    cells = cells_of(values)
+    parser = parser_of(cells, parse)
+    if parser is None and decimal_comma_in(cells) is not None:
+        parser = parse_comma_number
+    known: Any
+    if isinstance(cells, np.ndarray):
+        known = cells[~np.isnan(cells)]
+        blanks = len(cells) - len(known)
+    else:
+        known = [cell for cell in cells if cell not in BLANK]
+        blanks = len(cells) - len(known)
+        if parser is not None:
+            numbers, wrong = parsed(known, parser)
+            known = numbers[~wrong]
 
-
-def _kind(values: Any, parser: Parser | None, is_date: bool) -> str:
-    """`whole numbers`, `numbers`, `dates`, `text`, or `blank`."""
-    if not len(values):
-        return "blank"
-    if is_date:
-        return "dates"
-    if parser is None:
-        return "text"
-    with np.errstate(invalid="ignore"):  # infinite numbers are not whole
-        return "whole numbers" if (values % 1 == 0).all() else "numbers"
-
-
-def _range(values: Any, kind: str) -> dict[str, Any]:
-    """How many values there are, and the smallest and the largest of them."""
-    distinct = len(set(values) if isinstance(values, list) else np.unique(values))
-    return {
+    kind = "text"
+    if not len(known):
+        kind = "blank"
+    elif parser is parse_date or values.dtype.kind == "M":
+        kind = "dates"
+    elif parser is not None:
+        with np.errstate(invalid="ignore"):  # infinite numbers are not whole
+            kind = "whole numbers" if (known % 1 == 0).all() else "numbers"
+    distinct = len(set(known) if isinstance(known, list) else np.unique(known))
+    described = {
+        "name": values.name,
+        "type": kind,
+        "blanks": blanks,
         "distinct": min(distinct, MAX_DISTINCT),
         "distinct_at_least": distinct > MAX_DISTINCT,
-        "least": _shown(min(values), kind) if len(values) else None,
-        "most": _shown(max(values), kind) if len(values) else None,
+        "least": _shown(min(known), kind) if len(known) else None,
+        "most": _shown(max(known), kind) if len(known) else None,
     }
+    return described, parser
 
 
 def _shown(end: Any, kind: str) -> Any:

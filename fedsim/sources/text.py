@@ -1,7 +1,7 @@
 """Texts for language models: a plain file, or a column of a table."""
 
 import re
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -14,26 +14,13 @@ from fedsim.sources.columns import column_in
 from fedsim.sources.delimited import Dialect, table_of, text_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import Name, opened
-from fedsim.sources.tokenizer import (
-    Tokenizer,
-    of_texts,
-    pairs_as_sequences,
-    texts_as_sequences,
-    with_marks,
-)
+from fedsim.sources.token_samples import Texts, samples_of
+from fedsim.sources.tokenizer import Tokenizer, of_texts
 from fedsim.sources.tokens import Length
 
 MEMORY_PER_BYTE = 26  # bytes of memory for each byte of text, about
 TABLE = re.compile(r".*\.(csv|tsv)(\.gz)?", re.IGNORECASE)
 WRITE_COLUMN = "name the column of the texts with `column`"
-
-
-class Texts(NamedTuple):
-    """Texts, the ids of their clients, and the answers to them."""
-
-    texts: Any
-    client: Any = None
-    answers: Any = None
 
 
 @dataset
@@ -99,9 +86,7 @@ def text(
         else:
             texts = _columns(table_of(content, Dialect(delimiter), column), column, client, answer)
         made = tokenizer or of_texts([*texts.texts, *(texts.answers or ())], tokens, vocabulary)
-        if answer is not None:
-            return _pairs(texts, made, length)
-        arrays = _sequences(texts, made, length)
+        arrays = samples_of(texts, made, length)
         if not len(arrays.x):
             noun = tokens if tokenizer is None else "token"
             raise DataError(f"no text of two {noun}s or more; a label is the {noun} after another")
@@ -113,30 +98,16 @@ def _columns(frame: Any, column: str, client: str | None, answer: str | None) ->
     if client is None and "client" in frame.columns and "client" not in (column, answer):
         client = "client"
     faults = Faults(list(frame.columns))
-    texts = column_in(frame, column, faults, "column").cells
+    roles = {"column": column, "client": client, "answer": answer}
+    read = {
+        role: column_in(frame, name, faults, role)
+        for role, name in roles.items()
+        if name is not None
+    }
     ids = None
     if client is not None:
-        of_clients = column_in(frame, client, faults, "client")
-        ids = of_clients.texts()
-        for row, name in enumerate(ids):
-            if not name:
-                of_clients.add(row, "no client id")
-    answers = None if answer is None else column_in(frame, answer, faults, "answer").cells
+        ids = np.array(read["client"].texts)
+        read["client"].add_all(ids == "", "no client id")
     faults.raise_any()
-    return Texts(texts, client=ids, answers=answers)
-
-
-def _sequences(texts: Texts, made: Tokenizer, length: int) -> Arrays:
-    """Texts as sequences of tokens, with the next token at every position."""
-    x, y, counts = texts_as_sequences(texts.texts, made, length)
-    client = None if texts.client is None else np.repeat(np.array(texts.client), counts)
-    return Arrays(x, y, client, vocabulary=len(made.names), labels=made.names)
-
-
-def _pairs(texts: Texts, made: Tokenizer, length: int) -> Arrays:
-    """Questions and answers as sequences, with the tokens of the answers as labels."""
-    assert texts.answers is not None
-    made = with_marks(made)
-    x, y = pairs_as_sequences(texts.texts, texts.answers, made, length)
-    client = None if texts.client is None else np.array(texts.client)
-    return Arrays(x, y, client, vocabulary=len(made.names), labels=made.names)
+    answers = None if answer is None else frame[answer].tolist()  # spaces around them count
+    return Texts(frame[column].tolist(), answers, ids)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from fedsim.sources.cache import NamedArrays, cached_samples
 from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
 from fedsim.sources.names import fault_of_name
-from fedsim.sources.pictures import SCALE, as_bytes
+from fedsim.sources.pictures import SCALE, alike, as_bytes
 from fedsim.sources.tokens import (
     BEGIN,
     END,
@@ -49,13 +49,6 @@ WHERE = (
 )
 
 
-class Rows(NamedTuple):
-    """A client's samples."""
-
-    x: np.ndarray
-    y: np.ndarray
-
-
 class Options(NamedTuple):
     """Parameters of `tff_hdf5` that decide what is read, in the order of the cache's keys."""
 
@@ -71,13 +64,13 @@ class Form(NamedTuple):
 
     Attributes:
       fields: the names of the fields that are read.
-      read: `(client, field, ...)` -> the client's samples.
+      read: their values -> x and y of a client.
       tokens: the names of all tokens; empty where features are images.
     """
 
     fields: tuple[str, ...]
-    read: Callable[..., Rows]
-    tokens: list[str]
+    read: Callable[..., tuple[np.ndarray, np.ndarray]]
+    tokens: Sequence[str] = ()
 
 
 @dataset
@@ -167,17 +160,18 @@ def _files(path: str, split: str | None, sha256: str | None) -> Iterator[dict[st
 def _arrays(files: dict[str, Path], options: Options) -> NamedArrays:
     """The arrays of the files, by the names of `Arrays`."""
     arrays: NamedArrays = {}
-    with _examples(files["train"]) as examples:
-        form = _form_of(examples, options)
-        arrays["x"], arrays["y"], arrays["client"] = _read(examples, form, options)
-    if "test" in files:
-        with _examples(files["test"]) as examples:
-            x_test, y_test, client_test = _read(examples, form, options)
-        arrays |= {"x_test": x_test, "y_test": y_test, "client_test": client_test}
-        if arrays["x"].dtype != x_test.dtype:
-            arrays["x"] = _as_numbers(arrays["x"])
-            arrays["x_test"] = _as_numbers(x_test)
+    form = None
+    for part, suffix in (("train", ""), ("test", "_test")):
+        if part in files:
+            with _examples(files[part]) as examples:
+                form = form or _form_of(examples, options)
+                rows = _read(examples, form, options)
+            names = ("x", "y", "client")
+            arrays |= {f"{name}{suffix}": rows[name] for name in names}
+    xs = [name for name in arrays if name.startswith("x")]
+    arrays |= dict(zip(xs, alike([arrays[name] for name in xs]), strict=True))
 
+    assert form is not None
     if form.tokens:
         arrays["vocabulary"] = np.array(len(form.tokens))
         arrays["labels"] = np.array(form.tokens)
@@ -239,79 +233,71 @@ def _form_of(examples: Any, options: Options) -> Form:
             f"examples of {listed}; expected {', '.join(KINDS[:-1])} or tokens: {WHERE}"
         )
 
-    first = options.first_samples
+    length = options.length or LENGTHS.get(kind, 0)
     if kind == "tokens":
         words = most_frequent(_sentences(examples, options), options.vocabulary)
         codes = {word: code for code, word in enumerate(words, 1)}
-        read = partial(_next_words, codes, options.length or LENGTHS[kind], first)
-        return Form((kind,), read, [SPECIAL[0], *words, SPECIAL[1], BEGIN, END])
+        names = [SPECIAL[0], *words, SPECIAL[1], BEGIN, END]
+        return Form((kind,), partial(_next_words, codes, length), names)
     if kind == "snippets":
         table = letter_table(LETTERS, 1, len(LETTERS) + 1)
-        read = partial(_next_letters, table, options.length or LENGTHS[kind], first)
-        return Form((kind,), read, [SPECIAL[0], *LETTERS, SPECIAL[1], BEGIN, END])
+        names = [SPECIAL[0], *LETTERS, SPECIAL[1], BEGIN, END]
+        return Form((kind,), partial(_next_letters, table, length), names)
     label = "coarse_label" if options.coarse else "label"
-    return Form((kind, label), partial(_images, kind, first), [])
+    return Form((kind, label), partial(_images, kind))
 
 
-def _read(examples: Any, form: Form, options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All samples of a file -> (x, y, the id of every sample's client)."""
+def _read(examples: Any, form: Form, options: Options) -> NamedArrays:
+    """All samples of a file: x, y, and the id of every sample's client."""
+    xs: list[np.ndarray] = []
+    ys: list[np.ndarray] = []
     clients = sorted(examples)[: options.first_clients]
-    parts: list[Rows] = []
     total_bytes = 0
     for client in clients:
-        rows = form.read(client, *(_values(examples, client, field) for field in form.fields))
-        parts.append(rows)
-        total_bytes += rows.x.nbytes + rows.y.nbytes
+        values = [_values(examples, client, field) for field in form.fields]
+        try:
+            x, y = form.read(*(field[: options.first_samples] for field in values))
+        except DataError as error:
+            raise error.with_prefix(f"client {client!a}") from None
+        xs.append(x)
+        ys.append(y)
+        total_bytes += x.nbytes + y.nbytes
         require_memory(samples=2 * total_bytes)  # with the copy that joins them
 
-    sizes = [len(rows.y) for rows in parts]
+    sizes = [len(y) for y in ys]
     if not sum(sizes):
         raise DataError("no samples")
-    parts = [rows for rows in parts if len(rows.y)]
-    xs = [rows.x for rows in parts]
-    if len({x.dtype for x in xs}) > 1:
-        xs = [_as_numbers(x) for x in xs]
+    xs = alike([x for x in xs if len(x)])
     shapes = sorted({x.shape[1:] for x in xs})
     if len(shapes) > 1:
         raise DataError(f"samples of different shapes: {', '.join(map(str, shapes[:3]))}")
-    y = np.concatenate([rows.y for rows in parts])
-    return np.concatenate(xs), y, np.repeat(np.array(clients), sizes)
+    client = np.repeat(np.array(clients), sizes)
+    return {"x": np.concatenate(xs), "y": np.concatenate(ys), "client": client}
 
 
-def _as_numbers(x: np.ndarray) -> np.ndarray:
-    """Images as numbers, if they are bytes."""
-    return (x * SCALE).astype(np.float32) if x.dtype == np.uint8 else x
-
-
-def _images(kind: str, first: int | None, client: str, x: np.ndarray, y: np.ndarray) -> Rows:
+def _images(kind: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The images of a client; bytes if all pixels are whole multiples of 1/255."""
-    x = x[:first]
-    y = y[:first]
     if len(x) != len(y) or y.ndim != 1 or y.dtype.kind not in "iu":
-        raise DataError(
-            f"client {client!a}: expected a whole number for each of {len(x)} images, "
-            f"found {y.dtype} {y.shape}"
-        )
+        expected = f"expected a whole number for each of {len(x)} images"
+        raise DataError(f"{expected}, found {y.dtype} {y.shape}")
     shape = SHAPES[kind]
     if x.shape[1:] != shape or x.dtype.kind not in "fu":
-        raise DataError(
-            f"client {client!a}: expected {kind} of shape {shape}, found {x.dtype} {x.shape[1:]}"
-        )
+        raise DataError(f"expected {kind} of shape {shape}, found {x.dtype} {x.shape[1:]}")
     if x.dtype != np.uint8:
         x = as_bytes(x)
     if kind == "pixels":
         x = x[..., None]
-    return Rows(x, y.astype(np.int64))
+    return x, y.astype(np.int64)
 
 
 def _next_words(
-    codes: dict[str, int], length: int, first: int | None, client: str, texts: np.ndarray
-) -> Rows:
+    codes: dict[str, int], length: int, texts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The sentences of a client, one per sample, with the next word at every position."""
     unknown = len(codes) + 1
     begin = len(codes) + 2
     end = len(codes) + 3
-    sentences = _texts("tokens", first, client, texts)
+    sentences = _texts("tokens", texts)
     require_memory_for(len(sentences), length)
     samples = []
     for sentence in sentences:
@@ -319,39 +305,41 @@ def _next_words(
         if len(tokens) <= length:
             tokens.append(end)
         samples.append(next_tokens(tokens, length))
-    return Rows(*stacked(samples, length))
+    return stacked(samples, length)
 
 
 def _next_letters(
-    table: np.ndarray, length: int, first: int | None, client: str, texts: np.ndarray
-) -> Rows:
+    table: np.ndarray, length: int, texts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The snippets of a client, cut into sequences, with the next character at every position."""
     begin = len(LETTERS) + 2
     end = len(LETTERS) + 3
-    snippets = _texts("snippets", first, client, texts)
+    snippets = _texts("snippets", texts)
     require_memory_for(len(snippets), length)
     samples = []
     for snippet in snippets:
         letters = letter_codes(snippet.decode("latin-1"), table)
         tokens = np.concatenate([[begin], letters, [end]])
         samples.append(next_tokens(tokens, length, step=length + 1))
-    return Rows(*stacked(samples, length))
+    return stacked(samples, length)
 
 
 def _sentences(examples: Any, options: Options) -> Iterator[list[str]]:
     """The words of every sentence."""
     for client in sorted(examples)[: options.first_clients]:
-        texts = _values(examples, client, "tokens")
-        for sentence in _texts("tokens", options.first_samples, client, texts):
-            yield _words(sentence)
+        texts = _values(examples, client, "tokens")[: options.first_samples]
+        try:
+            sentences = _texts("tokens", texts)
+        except DataError as error:
+            raise error.with_prefix(f"client {client!a}") from None
+        yield from map(_words, sentences)
 
 
 def _words(sentence: bytes) -> list[str]:
     return [word for word in sentence.decode("utf-8", "replace").split(" ") if word]
 
 
-def _texts(field: str, first: int | None, client: str, texts: np.ndarray) -> list[bytes]:
-    texts = texts[:first]
+def _texts(field: str, texts: np.ndarray) -> list[bytes]:
     if texts.ndim != 1 or texts.dtype.kind not in "OS":
-        raise DataError(f"client {client!a}: {field} are texts, found {texts.dtype} {texts.shape}")
+        raise DataError(f"{field} are texts, found {texts.dtype} {texts.shape}")
     return texts.tolist()

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import Column, parse_ids, parse_number
+from fedsim.sources.cells import Column, parse_ids, parse_number, parsed
 from fedsim.sources.columns import column_in
 from fedsim.sources.delimited import Dialect, table_in
 from fedsim.sources.faults import Faults
@@ -146,14 +146,14 @@ def _numbers(column: Column, least: float, whole: bool = False) -> np.ndarray:
       least: the smallest number that may occur.
       whole: whether numbers are those of a client or a round.
     """
-    values = np.array([parse_number(cell) for cell in column.texts()], np.float64)
+    values, _ = parsed(column.texts, parse_number)
     sound = np.isfinite(values) & (values >= least)
     noun = "time or rate"
     if whole:
         sound &= (values % 1 == 0) & (values <= MAX_NUMBER)
         noun = f"whole number up to {MAX_NUMBER}"
     for row in np.flatnonzero(~sound).tolist():
-        problem = f"{column.cells[row].strip()[:40]!a} is not a {noun}"
+        problem = f"{column.texts[row][:40]!a} is not a {noun}"
         column.add(row, f"{problem}; write a finite number and at least {least:g}")
     return values
 

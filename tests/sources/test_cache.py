@@ -187,7 +187,7 @@ def test_processes_that_read_write_and_remove_the_same_sets():
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0] and failures.empty()
-    assert all(cached_set.complete for cached_set in cache_folder.cached_sets())
+    assert not any(map(cache_folder.is_unfinished, cache_folder.cached_sets()))
 
 
 WRITER = """
@@ -213,9 +213,9 @@ def test_killed_while_it_writes(place, milliseconds):
     process.stdout.close()
     arrays = cache.cached(KEY, lambda: {f"x{i}": np.full(200_000, i) for i in range(40)})
     assert [int(arrays[f"x{i}"].sum()) for i in range(40)] == [200_000 * i for i in range(40)]
-    for cached_set in cache_folder.cached_sets():
-        if not cached_set.complete:
-            os.utime(cached_set.path, (0, 0))
+    for path in cache_folder.cached_sets():
+        if cache_folder.is_unfinished(path):
+            os.utime(path, (0, 0))
     cache.cached(key_of(9), made)
     assert sorted(path.name for path in place.iterdir()) == sorted(
         f"{cache.VERSION}-{key}.npz" for key in (KEY, key_of(9))

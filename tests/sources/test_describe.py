@@ -173,9 +173,8 @@ def test_every_form_is_told_and_its_section_reads_it(tmp_path, form):
         )
     )
     assert len(federation.train.y) + len(federation.test.y) == told["rows"] + told["test_rows"]
-    assert list(federation.train.x.shape[1:]) == told["shape"] and str(
-        federation.train.x.dtype
-    ) in (
+    assert list(federation.train.x.shape[1:]) == told["shape"]
+    assert str(federation.train.x.dtype) in (
         "float32",
         told["type"],
     )
@@ -367,9 +366,8 @@ def test_an_empty_file_is_refused(tmp_path, content):
 def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
     (tmp_path / "t.csv").write_text("a;b;wage\n1,5;x;1,25\n2;y;-3,5\n;x;2\n3,25;y;1\n")
     told, columns = summary(tmp_path / "t.csv", "target=wage")
-    assert (
-        told["data"]["decimal"] == "," and "decimal: ',' is guessed from the cells" in told["notes"]
-    )
+    assert told["data"]["decimal"] == ","
+    assert "decimal: ',' is guessed from the cells" in told["notes"]
     assert counts(columns["a"]) == ["numbers", 1, 3, 1.5, 3.25] and told["target"]["least"] == -3.5
     assert summary(tmp_path / "t.csv", "decimal=.")[0]["problems"][0].startswith(
         "column 'a': '1,5' has a decimal comma; write decimal: ','"
@@ -399,10 +397,8 @@ def test_the_command(tmp_path, monkeypatch):
     shown = CliRunner().invoke(cli, ["data", "describe", "w.npz"]).output
     lines = dict(line.split(maxsplit=1) for line in shown.partition("\n\n")[0].splitlines())
     assert lines["samples"] == "40 to train on, none to test on: data.test of them are held out"
-    assert (
-        lines["sample"] == "8 x 8, float64"
-        and lines["target"] == "4 classes: 0 (10), 1 (10), 2 (10), 3 (10)"
-    )
+    assert lines["sample"] == "8 x 8, float64"
+    assert lines["target"] == "4 classes: 0 (10), 1 (10), 2 (10), 3 (10)"
     assert lines["clients"] == "4: smallest a with 5, largest c with 15 samples"
     assert yaml.safe_load(shown.partition("\n\n")[2]) == {"data": {"kind": "npz", "path": "w.npz"}}
 
@@ -410,9 +406,8 @@ def test_the_command(tmp_path, monkeypatch):
 def test_paths_are_written_from_the_working_directory(tmp_path, monkeypatch):
     path = made("npz", tmp_path)
     told = describe(path)
-    assert told["data"]["path"] == path and told["notes"] == [
-        f"a scenario elsewhere reads it with --data-root {tmp_path}"
-    ]
+    assert told["data"]["path"] == path
+    assert told["notes"] == [f"a scenario elsewhere reads it with --data-root {tmp_path}"]
     monkeypatch.chdir(tmp_path)
     told = describe(path)
     assert told["data"]["path"] == "w.npz" and told["notes"] == []
@@ -422,10 +417,8 @@ def test_a_table_with_images_is_a_set(tmp_path):
     as_parquets(tmp_path)
     told = describe(str(tmp_path / "data/train-00000-of-00001.parquet"))
     (line,) = told["problems"]
-    assert (
-        line.startswith("column 'image': holds lists or records, ")
-        and "kind: huggingface reads images and" in line
-    )
+    assert line.startswith("column 'image': holds lists or records, ")
+    assert "kind: huggingface reads images and" in line
     assert [column["name"] for column in told["summary"]] == ["label"]
 
 

@@ -56,11 +56,9 @@ def test_a_share_of_the_clients_never_trains(partition):
     )
     for f in both.values():
         held = np.flatnonzero(f.held_out)
-        assert (
-            len(held) == round(0.4 * f.N)
-            and (f.sizes[held] == 0).all()
-            and (f.sizes[~f.held_out] > 0).all()
-        )
+        assert len(held) == round(0.4 * f.N)
+        assert (f.sizes[held] == 0).all()
+        assert (f.sizes[~f.held_out] > 0).all()
         tests = own_tests(f)
         assert set().union(*tests.values()) == set(f.test.x.ravel().astype(int))
         assert {name for name, rows in tests.items() if rows} == set(f.client_names[held].tolist())
@@ -167,11 +165,9 @@ def test_test_rows_that_have_clients_are_their_own_and_all_of_them_the_global_se
     (f,) = federations(TESTED).values()
     assert f.client_names.tolist() == [*NAMES, "zoe"] and f.sizes[-1] == 0 and f.sizes.sum() == 100
     tests = own_tests(f)
-    assert (
-        tests["cid"] == set(range(100, 130, 3))
-        and tests["zoe"] == set(range(102, 130, 3))
-        and not tests["bob"]
-    )
+    assert tests["cid"] == set(range(100, 130, 3))
+    assert tests["zoe"] == set(range(102, 130, 3))
+    assert not tests["bob"]
     assert len(f.test.x) == 30 and f.held_out.tolist() == [False] * 5 + [True]
     assert len(f.train.x) == 100 and f.test_holders.indices.min() == 100  # nothing is copied
     (iid,) = federations(TESTED, partition="iid", clients=4, client_test=0.2).values()
@@ -189,11 +185,9 @@ def test_samples_that_stay_in_their_file_are_not_copied(tmp_path):
     np.save(tmp_path / "x.npy", ROWS.x)
     arrays = ROWS._replace(x=np.load(tmp_path / "x.npy", mmap_mode="r"))
     (f,) = federations(arrays, test={"clients": 0.4}).values()
-    assert (
-        isinstance(f.train.x, Mapped)
-        and isinstance(f.test.x, Mapped)
-        and f.test.x.base is f.train.x.base
-    )
+    assert isinstance(f.train.x, Mapped)
+    assert isinstance(f.test.x, Mapped)
+    assert f.test.x.base is f.train.x.base
     assert set(f.test.x[:].ravel()) == set(
         ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel()
     )
@@ -236,11 +230,9 @@ def test_natural_by_a_column_that_the_arrays_bring():
     columns = {"ward": np.array(["n", "s"])[np.arange(100) % 2], "year": 2000 + np.arange(100) % 4}
     arrays = TESTED._replace(columns=columns)
     (f,) = federations(arrays, partition="natural(column=ward)").values()
-    assert (
-        f.client_names.tolist() == ["n", "s"]
-        and not len(f.test_holders.indices)
-        and len(f.test.x) == 30
-    )
+    assert f.client_names.tolist() == ["n", "s"]
+    assert not len(f.test_holders.indices)
+    assert len(f.test.x) == 30
     assert [
         set(f.train.x[rows].ravel().astype(int) % 2)
         for rows in np.split(f.holders.indices, f.holders.offsets[1:-1])
@@ -313,7 +305,8 @@ def test_the_command_draws_domains_by_their_column(tmp_path, monkeypatch):
         "d2 |",
         "d3 |",
         "d4 |",
-    ] and "of a doctor" in printed
+    ]
+    assert "of a doctor" in printed
     assert all(line.count("█" * 4) == 1 and line.count(" ") == 17 for line in lines)
     assert "of a label" in CliRunner().invoke(partition_command, ["s.yaml", "--by", "label"]).output
     assert "of a ward" in CliRunner().invoke(partition_command, ["s.yaml", "--by", "ward"]).output
@@ -328,11 +321,9 @@ def test_columns_are_counted_in_place_of_labels():
     expected = [
         [int(((ROWS.client == name) & (ward == place)).sum()) for place in "nsw"] for name in NAMES
     ]
-    assert (
-        counts.samples.tolist() == expected
-        and counts.labels == ["n", "s", "w"]
-        and counts.noun == "ward"
-    )
+    assert counts.samples.tolist() == expected
+    assert counts.labels == ["n", "s", "w"]
+    assert counts.noun == "ward"
 
 
 def test_a_blank_in_such_a_column_is_refused_with_its_line(tmp_path, monkeypatch):
@@ -346,11 +337,9 @@ def test_a_blank_in_such_a_column_is_refused_with_its_line(tmp_path, monkeypatch
 
 def test_fcube_has_two_opposite_octants_per_client():
     arrays = fcube()
-    assert (
-        arrays.x.shape == (4000, 3)
-        and arrays.x_test.shape == (1000, 3)
-        and np.abs(arrays.x).max() <= 1
-    )
+    assert arrays.x.shape == (4000, 3)
+    assert arrays.x_test.shape == (1000, 3)
+    assert np.abs(arrays.x).max() <= 1
     signs = [set(map(tuple, np.sign(arrays.x[arrays.client == k]).astype(int))) for k in range(4)]
     assert signs == [{(1, a, b), (-1, -a, -b)} for a, b in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
     for x, y in ((arrays.x, arrays.y), (arrays.x_test, arrays.y_test)):

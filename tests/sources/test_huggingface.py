@@ -46,13 +46,11 @@ def rows_of(**columns) -> pa.Table:
 def expect(arrays, test: bool) -> None:
     n = 5 if test else 8
     np.testing.assert_array_equal(arrays.x, PIXELS[:n, :, :, None])
-    assert (
-        arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255 and arrays.y.tolist() == LABELS[:n]
-    )
-    assert (
-        list(arrays.labels) == ["cat", "dog", "emu"]
-        and arrays.columns["writer"].tolist() == WHO[:n]
-    )
+    assert arrays.x.dtype == np.uint8
+    assert arrays.scale == 1 / 255
+    assert arrays.y.tolist() == LABELS[:n]
+    assert list(arrays.labels) == ["cat", "dog", "emu"]
+    assert arrays.columns["writer"].tolist() == WHO[:n]
     if test:
         np.testing.assert_array_equal(arrays.x_test, PIXELS[5:, :, :, None])
         assert arrays.y_test.tolist() == LABELS[5:]
@@ -122,11 +120,9 @@ def test_its_names(tmp_path, kind):
 def test_columns_by_name(tmp_path):
     path = saved(images(writer=WHO, fold=LABELS[::-1], day=[dt.date(1970, 1, 3)] * 8), tmp_path)
     arrays = huggingface(path, client="writer", target="fold")
-    assert (
-        arrays.client.tolist() == WHO
-        and arrays.y.tolist() == LABELS[::-1]
-        and arrays.labels is None
-    )
+    assert arrays.client.tolist() == WHO
+    assert arrays.y.tolist() == LABELS[::-1]
+    assert arrays.labels is None
     assert arrays.columns["label"].tolist() == [["cat", "dog", "emu"][k] for k in LABELS]
     assert arrays.columns["day"].tolist() == [2] * 8 and "writer" not in arrays.columns
     with pytest.raises(DataError, match="client: no column 'writr'; did you mean 'writer'"):
@@ -158,7 +154,8 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
     )
     path = saved_splits({"train": table.slice(0, 3), "test": table.slice(3)}, tmp_path)
     arrays = huggingface(path, target="ill", dates="ordinal")
-    assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]] and list(arrays.labels) == [
+    assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]]
+    assert list(arrays.labels) == [
         "no",
         "yes",
     ]

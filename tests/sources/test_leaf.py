@@ -26,12 +26,11 @@ def read(path, **keys):
 def test_femnist(tmp_path, home):
     total = femnist(tmp_path / "data", clients=12, files=3)
     arrays = read(tmp_path)
-    assert (
-        arrays.x.shape[1:] == (28, 28, 1) and arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
-    )
-    assert len(arrays.y) + len(arrays.y_test) == total and set(arrays.client_test) == set(
-        arrays.client
-    )
+    assert arrays.x.shape[1:] == (28, 28, 1)
+    assert arrays.x.dtype == np.uint8
+    assert arrays.scale == 1 / 255
+    assert len(arrays.y) + len(arrays.y_test) == total
+    assert set(arrays.client_test) == set(arrays.client)
     assert sorted(set(arrays.client))[:2] == ["f0000_00", "f0000_01"]
     whole = json.loads(next((tmp_path / "data/train").iterdir()).read_text())
     name = whole["users"][0]
@@ -73,10 +72,8 @@ def test_shakespeare(tmp_path):
     written(tmp_path, "train", {"HAMLET": (x, y), "YORICK": (["é" * 80], ["~"])})
     arrays = read(tmp_path)
     assert arrays.vocabulary == 80 and arrays.labels == list(LETTERS) and arrays.x.shape == (11, 80)
-    assert (
-        "".join(LETTERS[code] for code in arrays.x[3]) == x[3]
-        and [LETTERS[code] for code in arrays.y[:10]] == y
-    )
+    assert "".join(LETTERS[code] for code in arrays.x[3]) == x[3]
+    assert [LETTERS[code] for code in arrays.y[:10]] == y
     assert (arrays.x[10] == 79).all() and arrays.y[10] == 79 and arrays.x_test is None
 
 
@@ -98,9 +95,8 @@ def test_sent140(tmp_path):
     ]  # the third of those that stand once, ties in their order
     assert arrays.vocabulary == 5 and arrays.y.tolist() == [1, 0, 1]
     assert [words[code] for code in arrays.x[0]] == ["good", "day", "<unknown>", "good", "day", "!"]
-    assert arrays.x[1].tolist() == [0, 0, 0, 0, 0, 1] and arrays.x_test.tolist() == [
-        [0, 0, 0, 0, 2, 1]
-    ]
+    assert arrays.x[1].tolist() == [0, 0, 0, 0, 0, 1]
+    assert arrays.x_test.tolist() == [[0, 0, 0, 0, 2, 1]]
 
 
 def test_synthetic_and_targets(tmp_path):
@@ -108,7 +104,8 @@ def test_synthetic_and_targets(tmp_path):
         tmp_path, "train", {"u": ([[0.5, 2.0], [1.5, -1.0]], [0.25, 1.0]), "v": ([[3, 4]], [2.5])}
     )
     arrays = read(tmp_path)
-    assert arrays.x.tolist() == [[0.5, 2.0], [1.5, -1.0], [3, 4]] and arrays.y.tolist() == [
+    assert arrays.x.tolist() == [[0.5, 2.0], [1.5, -1.0], [3, 4]]
+    assert arrays.y.tolist() == [
         0.25,
         1.0,
         2.5,
@@ -123,11 +120,9 @@ def test_celeba(tmp_path):
     written(tmp_path, "train", {"7": (["0.png", "2.png"], [0, 1])})
     written(tmp_path, "test", {"8": (["1.png"], [1])})
     arrays = read(tmp_path, images="raw", size=[4, 4])
-    assert (
-        arrays.x.shape == (2, 4, 4, 3)
-        and arrays.x[1, 0, 0, 0] == 20
-        and arrays.x_test[0, 0, 0, 0] == 10
-    )
+    assert arrays.x.shape == (2, 4, 4, 3)
+    assert arrays.x[1, 0, 0, 0] == 20
+    assert arrays.x_test[0, 0, 0, 0] == 10
     assert arrays.client.tolist() == ["7", "7"] and arrays.client_test.tolist() == ["8"]
     (tmp_path / "raw" / "2.png").unlink()
     with pytest.raises(DataError, match=r"no image '2.png' \(1 missing\); put them into a folder"):
@@ -188,11 +183,9 @@ def test_files_that_contradict_themselves_are_refused(tmp_path, content, says):
     (tmp_path / "train" / "a.json").write_bytes(raw)
     with pytest.raises(DataError) as error:
         read(tmp_path)
-    assert (
-        says in str(error.value)
-        and "\n" not in str(error.value)
-        and str(error.value).startswith(str(tmp_path))
-    )
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(str(tmp_path))
 
 
 def test_rows_of_different_shapes_and_users_in_two_files(tmp_path):
@@ -227,8 +220,6 @@ def test_a_scenario_over_leaf_trains_by_writer(tmp_path):
     }
     more = {"cohort": {"kind": "uniform", "size": 5}, "model": {"kind": "mlp", "hidden": [16]}}
     result = fedsim.run({**scenario, **more})
-    assert (
-        result.status == "done"
-        and len(result.clients) == 20
-        and result.clients["client"].iloc[0] == "f0000_00"
-    )
+    assert result.status == "done"
+    assert len(result.clients) == 20
+    assert result.clients["client"].iloc[0] == "f0000_00"

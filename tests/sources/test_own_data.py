@@ -140,6 +140,5 @@ def test_their_files_are_scikit_learn_s(root):
     theirs = Path(datasets.__file__).parent / "data"
     tables = (root / "fedsim/sources/samples").glob("*.csv*")
     ours = [path for path in tables if path.name != "heart_disease.csv"]
-    assert len(ours) == 6 and all(
-        path.read_bytes() == (theirs / path.name).read_bytes() for path in ours
-    )
+    assert len(ours) == 6
+    assert all(path.read_bytes() == (theirs / path.name).read_bytes() for path in ours)

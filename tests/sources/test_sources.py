@@ -80,9 +80,8 @@ def test_blobs_have_the_moments_they_promise():
     for label in range(4):
         np.testing.assert_allclose(x[y == label].std(0), 0.5, rtol=0.04)
     centres = np.array([gaussian_blobs([1], 200, 200, 1e-6, s).x.ravel() for s in range(20)])
-    assert centres.mean() == pytest.approx(0, abs=0.05) and centres.std() == pytest.approx(
-        1, rel=0.05
-    )
+    assert centres.mean() == pytest.approx(0, abs=0.05)
+    assert centres.std() == pytest.approx(1, rel=0.05)
     again = gaussian_blobs([3, 2], classes=4, samples=40_001, spread=0.5, seed=3)
     assert (again.x == x).all() and not (gaussian_blobs([3, 2], 4, 40_001, 0.5, 4).x == x).any()
 
@@ -94,9 +93,8 @@ def test_linear_regression_has_the_truth_it_promises():
     assert np.bincount(client).tolist() == [500] * 40 and y.dtype == np.float64
     found = np.array([np.linalg.lstsq(x[client == k], y[client == k])[0] for k in range(40)])
     residual = y - np.einsum("nd,nd->n", x, found[client])
-    assert residual.std() == pytest.approx(0.2, rel=0.03) and found.std(0).mean() == pytest.approx(
-        0.5, rel=0.2
-    )
+    assert residual.std() == pytest.approx(0.2, rel=0.03)
+    assert found.std(0).mean() == pytest.approx(0.5, rel=0.2)
     same = linear_regression(features=4, samples=500, noise=0.0, clients=3)
     np.testing.assert_allclose(
         same.x @ np.linalg.lstsq(same.x[:50], same.y[:50])[0], same.y, atol=1e-9
@@ -139,9 +137,8 @@ def test_the_generator_takes_the_seed_of_the_data_and_not_of_the_run():
         federations_of(read({"name": "s", "data": data, "seeds": [s]}), None, F32)[s]
         for s in (0, 1)
     )
-    assert (a.train.x == b.train.x).all() and not np.array_equal(
-        a.train.x[:5], federation({"kind": "synthetic"})[1].train.x[:5]
-    )
+    assert (a.train.x == b.train.x).all()
+    assert not np.array_equal(a.train.x[:5], federation({"kind": "synthetic"})[1].train.x[:5])
 
 
 # -------------------------------------------------------------------------------------------- files
@@ -172,11 +169,9 @@ def test_csv_round_trip(tmp_path):
     assert client.tolist() == [10, 9, 8] * 4
     path.write_text('y,client,"x, quoted"\n1.5,"k, 1",1e-3\n2,k2,4\n')
     x, y, client, *_ = csv(str(path))
-    assert (
-        y.tolist() == [1.5, 2.0]
-        and client.tolist() == ["k, 1", "k2"]
-        and x.tolist() == [[1e-3], [4.0]]
-    )
+    assert y.tolist() == [1.5, 2.0]
+    assert client.tolist() == ["k, 1", "k2"]
+    assert x.tolist() == [[1e-3], [4.0]]
 
 
 def test_files_through_a_scenario(tmp_path, monkeypatch):

@@ -44,7 +44,8 @@ def test_delimiters_are_recognised(tmp_path, between):
     got = table(tmp_path, lines, target="ill", client="ward")
     assert got.features == ("age", "colour=blue", "colour=green", f"colour=red{between}ish")
     assert got.x.tolist() == [[30, 0, 0, 1], [40, 1, 0, 0], [50, 0, 0, 1], [60, 0, 1, 0]]
-    assert got.y.tolist() == ["yes", "no", "no", "yes"] and got.client.tolist() == [
+    assert got.y.tolist() == ["yes", "no", "no", "yes"]
+    assert got.client.tolist() == [
         "B",
         "A",
         "B",
@@ -134,11 +135,9 @@ def test_blanks_and_text_by_rule(tmp_path):
         filled.x, [[1, 1, 0, 0], [np.nan, 0, 1, 0], [np.nan, 0, 0, 1], [5, 1, 0, 0]]
     )
     kept = table(tmp_path, rows, missing="drop")
-    assert (
-        kept.features == ("a", "b=x")
-        and kept.x.tolist() == [[1, 1], [5, 1]]
-        and kept.y.tolist() == [0, 1]
-    )
+    assert kept.features == ("a", "b=x")
+    assert kept.x.tolist() == [[1, 1], [5, 1]]
+    assert kept.y.tolist() == [0, 1]
     assert table(tmp_path, "a,y\n1,0\n2,\n3,1\n", missing="drop").y.tolist() == [0, 1]
 
 
@@ -155,9 +154,9 @@ def test_all_errors_of_a_table_at_once(tmp_path):
         "row 7, column 'y': a sample without a label; write missing: drop to leave such rows out",
     ]
     many = refused(table, tmp_path, "a,y\n" + "1,0\n" * 2000 + "x,0\n" * 1500)
-    assert (
-        len(many) == 21 and many[0].startswith("row 2002") and many[-1] == "and 1,480 more problems"
-    )
+    assert len(many) == 21
+    assert many[0].startswith("row 2002")
+    assert many[-1] == "and 1,480 more problems"
     lines = refused(table, tmp_path, "a,y\n1,0\n", target="z", client="k", drop=["b"])
     assert [line.split(":")[0] for line in lines] == ["target", "client", "drop"]
 
@@ -191,11 +190,9 @@ def test_frames_are_read_as_files_are(tmp_path):
     ]
     kept = of_frame(frame.assign(age=[1, 2, 3]), missing="drop")
     assert kept.features == ("age", "5", "colour=blue", "colour=red")
-    assert (
-        kept.x.tolist() == [[1, 1, 0, 1], [3, 1, 1, 0]]
-        and kept.y.tolist() == [1, 0]
-        and kept.y.dtype.kind == "i"
-    )
+    assert kept.x.tolist() == [[1, 1, 0, 1], [3, 1, 1, 0]]
+    assert kept.y.tolist() == [1, 0]
+    assert kept.y.dtype.kind == "i"
     assert of_frame(frame.assign(y=[True, False, True]), missing="mean").y.tolist() == [
         "True",
         "False",
@@ -204,11 +201,9 @@ def test_frames_are_read_as_files_are(tmp_path):
     path = tmp_path / "t.parquet"
     frame.assign(y=["a", "b", "a"], client=[20, 10, 20]).rename(columns=str).to_parquet(path)
     got = parquet(str(path), missing="mean")
-    assert (
-        got.y.tolist() == ["a", "b", "a"]
-        and got.client.tolist() == [20, 10, 20]
-        and np.isnan(got.x[2, 0])
-    )
+    assert got.y.tolist() == ["a", "b", "a"]
+    assert got.client.tolist() == [20, 10, 20]
+    assert np.isnan(got.x[2, 0])
     pd.DataFrame({"image": [[1, 2], [3, 4]], "y": [0, 1]}).to_parquet(path)
     with pytest.raises(DataError, match=r"t\.parquet: column 'image': holds lists"):
         parquet(str(path))
@@ -312,10 +307,15 @@ def test_a_feature_without_numbers_is_named():
 def test_rows_with_blanks_are_dropped_from_arrays_too():
     x, y = np.array([[1.0], [np.nan], [3.0]]), np.array(["b", "c", "a"])
     sets, classes = prepare(Arrays(x, y, None, x, y), test=0.0, seed=0, dtype=F32, missing="drop")
-    assert sets.train.x.tolist() == sets.test.x.tolist() == [
-        [1],
-        [3],
-    ] and sets.train.y.tolist() == [1, 0]
+    assert (
+        sets.train.x.tolist()
+        == sets.test.x.tolist()
+        == [
+            [1],
+            [3],
+        ]
+    )
+    assert sets.train.y.tolist() == [1, 0]
     assert classes == 2 and sets.names.labels == ("a", "b")
 
 
@@ -349,7 +349,8 @@ def test_names_of_labels_and_clients_stay():
 def test_ids_that_are_numbers_stay_as_they_are():
     x, y = np.zeros((3, 2)), np.array([0, 1, 0])
     _, f = federation(Arrays(x, y, client=np.array([30, 10, 20])))
-    assert f.client_names.tolist() == [10, 20, 30] and heterogeneity(f).rows["client"] == [
+    assert f.client_names.tolist() == [10, 20, 30]
+    assert heterogeneity(f).rows["client"] == [
         10,
         20,
         30,
@@ -378,13 +379,15 @@ def test_names_come_back_from_tables(tmp_path):
     rows = {"client": ["007", "08", "=x"], "label": ["1e3", "b", "b"], "samples": [1, 2, 3]}
     (tmp_path / "partition.csv").write_text(tables.to_csv([rows], tables.PARTITION))
     again = tables.read_table(tmp_path, "partition")
-    assert again["client"].tolist() == ["007", "08", "=x"] and again["label"].tolist() == [
+    assert again["client"].tolist() == ["007", "08", "=x"]
+    assert again["label"].tolist() == [
         "1e3",
         "b",
         "b",
     ]
     counts = counts_of_rows(again, clients=["007", "08", "09", "=x"])
-    assert counts.clients.tolist() == ["007", "08", "09", "=x"] and counts.sizes.tolist() == [
+    assert counts.clients.tolist() == ["007", "08", "09", "=x"]
+    assert counts.sizes.tolist() == [
         1,
         2,
         0,
@@ -422,11 +425,9 @@ def test_the_record_of_a_table_reads_the_same(tmp_path):
     again = federations_of(read({"name": "s", "data": json.loads(json.dumps(settled))}), None, F32)[
         0
     ]
-    assert (
-        f.fingerprint() == again.fingerprint()
-        and settled["missing"] == "median"
-        and settled["standardize"]
-    )
+    assert f.fingerprint() == again.fingerprint()
+    assert settled["missing"] == "median"
+    assert settled["standardize"]
 
 
 # ------------------------------------------------------------------------------------------ remarks

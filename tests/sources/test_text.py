@@ -41,9 +41,8 @@ def test_words_by_client_of_a_table(tmp_path):
     table += "y\tAlas!\tHamlet\nz\tWho?\t Yorick\nz\t\tYorick\n"
     arrays = read(tmp_path / "a.tsv", table, column="text", tokens="word", length=4)
     assert arrays.client.tolist() == ["Hamlet", "Hamlet", "Hamlet", "Yorick"]
-    assert spelled(arrays, arrays.x)[0] == ["to", "be", ",", "or"] and spelled(arrays, arrays.y)[2][
-        :2
-    ] == ["!", None]
+    assert spelled(arrays, arrays.x)[0] == ["to", "be", ",", "or"]
+    assert spelled(arrays, arrays.y)[2][:2] == ["!", None]
     assert arrays.labels[2:4] == ["be", "to"]
     arrays = read(tmp_path / "a.tsv", table, column="text", client="play", length=4)
     assert set(arrays.client) == {"x", "y", "z"}
@@ -56,9 +55,14 @@ def test_every_token_but_the_first_is_a_label_once():
         for length in (1, 2, 3, 20):
             x, y = next_tokens(codes, length)
             assert y[y >= 0].tolist() == codes[1:].tolist() and (y >= 0).any(1).all()
-            assert x[y >= 0].tolist() == codes[:-1].tolist() and x.shape == y.shape == (
-                -(-max(size - 1, 0) // length),
-                length,
+            assert x[y >= 0].tolist() == codes[:-1].tolist()
+            assert (
+                x.shape
+                == y.shape
+                == (
+                    -(-max(size - 1, 0) // length),
+                    length,
+                )
             )
 
 
@@ -110,11 +114,9 @@ def test_every_token_but_the_first_is_a_label_once():
 def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
     with pytest.raises(DataError) as error:
         read(tmp_path / name, content, **keys)
-    assert (
-        says in str(error.value)
-        and "\n" not in str(error.value)
-        and str(error.value).startswith(str(tmp_path))
-    )
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(str(tmp_path))
 
 
 @if_whole

@@ -250,10 +250,8 @@ def test_a_workbook_trains(tmp_path):
     result = fedsim.run(
         {"name": "x", "rounds": 5, "data": data}, out=tmp_path / "run", pictures=False
     )
-    assert (
-        result.summary["final"].item() >= 0.9
-        and fedsim.verify(tmp_path / "run", data_roots=[tmp_path]).equal
-    )
+    assert result.summary["final"].item() >= 0.9
+    assert fedsim.verify(tmp_path / "run", data_roots=[tmp_path]).equal
     assert set(result.clients["client"]) == {f"site {i}" for i in range(4)}
 
 
