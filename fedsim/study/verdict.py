@@ -13,10 +13,10 @@ from fedsim.study.claims import Claim, Finding
 from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.cost_findings import cost_findings
 from fedsim.study.findings import Findings
-from fedsim.study.halving import spent_lines
 from fedsim.study.headline import claims_of_column, score_finding
 from fedsim.study.outer_tenths import ranges_in, tenth_lines
 from fedsim.study.outside import outside_lines
+from fedsim.study.promotion import spent_lines
 from fedsim.study.standings import Standing
 from fedsim.study.tuning import edge_lines
 from fedsim.study.unpaired import unpaired_lines
