@@ -7,6 +7,7 @@ whose column `verdict` has a result for every row.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fedsim.installed import offered
 from fedsim.study.attack_findings import breakdown_findings, worst_case_findings
 from fedsim.study.cautions import few_seeds, without_score_lines
 from fedsim.study.claims import Claim, Finding
@@ -30,7 +31,7 @@ class Verdict(NamedTuple):
     Attributes:
       standings: methods by variation; each has its entry of the column `verdict`.
       lines: the headline, its statistics if there are any, then the sentences; last, where a
-        search has rungs, what it took.
+        search has rungs, what it took, and what fields say.
       claims: all claims, of the sentences that could be shown and of the column `verdict`.
       edges: the sentences about settings at the edge of their grid or range, shown or not.
     """
@@ -78,6 +79,7 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
             *statistics,
             *sentences[:MAX_SENTENCES],
             *spent_lines(tuning),
+            *_of_fields(findings),
         ],
         claims=claims,
         edges=edges,
@@ -104,6 +106,14 @@ def _found(findings: Findings) -> list[Finding]:
         score_finding(findings),
         *others,
     ]
+
+
+def _of_fields(findings: Findings) -> list[str]:
+    """What fields say of a comparison."""
+    lines = []
+    for said in offered("FINDINGS", "of_comparison"):
+        lines += said(findings)
+    return lines
 
 
 def _few_seeds(first: Finding, findings: Findings) -> list[str]:
