@@ -2,10 +2,10 @@
 
     python tests/deep/searches.py FILE
 
-Every task is played once with a pool of learning rates, to the end, which takes about ten minutes
-and is kept in FILE. Searches are then drawn from these runs: a setting that goes on from a rung has
-the rows that it has without a search. Under each draw, random search has the first settings of those
-that halving has, as many as cost the same trial-rounds.
+Every task is played once with a pool of learning rates, to the end, which takes about eight
+minutes of a processor and is kept in FILE. Searches are then drawn from these runs: a setting that
+goes on from a rung has the rows that it has without a search. Under each draw, random search has
+the first settings of those that halving has, as many as cost the same trial-rounds.
 """
 
 import json
