@@ -109,12 +109,12 @@ SUMMARY = with_added("summary", (
     "client_accuracy_worst", "client_accuracy_std",
     "reason", "status", "not_federated",
 ))  # fmt: skip
-COMPARE = (
+COMPARE = with_added("compare", (
     "method", "baseline", "metric", "score", "seeds", "mean", "sd",
     "difference", "ci_low", "ci_high", "p_value", "p_adjusted",
     "effect_size", "probability_of_improvement", "p_wilcoxon", "diverged", "failed", "not_run",
     "verdict",
-)  # fmt: skip
+))  # fmt: skip
 # in compare.csv, of tuned methods
 SENSITIVITY = ("tuned", "trials", "tuning_steps", "sensitivity_low", "sensitivity_high")
 ACROSS = (

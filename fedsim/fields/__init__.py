@@ -32,7 +32,10 @@ What becomes of a run:
 - `RECORDED`: the module whose `entries(scenario)` are entries of `run.json`, whose
   `missing(scenario)` are lines about what `fedsim verify` needs and is not here, and whose
   `checks(experiment, rows)` yields checks of a run's last row: name, problems, result.
-- `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result.
+- `COMPARED`: the module whose `columns(compared, summary, rounds)` go to the rows of
+  `compare.csv`.
+- `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result, and whose
+  `of_comparison(findings)` end a verdict, if it has that.
 - `MARK`: the module whose `mark(columns, scenario)` is a line in all that shows a run, or empty.
 - `FORECAST`: the module whose `lines(expected)` are printed by `fedsim check`, by name.
 - `PARTITION`: the module whose `lines(scenario, seed, clients)` are printed by

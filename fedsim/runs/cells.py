@@ -17,7 +17,7 @@ from fedsim.runs.given import Given
 from fedsim.runs.sweep import Partitioner
 from fedsim.study.cells import Cell, RefusedCell, problem_lines, without_edits
 from fedsim.study.grid import Draft
-from fedsim.study.halving import planned_rounds
+from fedsim.study.promotion import planned_rounds
 
 MAX_SECONDS = 30.0  # of processor time in which cells are tried
 SURVEYED = 10  # rounds whose work represents that of all

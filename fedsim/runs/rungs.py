@@ -9,7 +9,8 @@ from fedsim.runs.executor import Runs, all_runs, unfinished_and_ended
 from fedsim.runs.filenames import RunFiles, label_of
 from fedsim.study.cells import Cell
 from fedsim.study.grid import Design
-from fedsim.study.halving import RungScore, heats_of, race
+from fedsim.study.halving import brackets_of
+from fedsim.study.promotion import RungScore, last_rounds
 from fedsim.study.summary import larger_is_better
 from fedsim.study.tuning import validation_of
 
@@ -23,7 +24,7 @@ PLAYED_ON = (
 
 def has_rungs(design: Design) -> bool:
     """Whether settings of a comparison are compared before their last rounds."""
-    return bool(heats_of(design.cells, design.scenario.spec.compare.search))
+    return bool(brackets_of(design.cells, design.scenario.spec.compare.search))
 
 
 def searched(design: Design, run_files: RunFiles, play: Callable[[Runs], None]) -> list[Cell]:
@@ -42,10 +43,10 @@ def searched(design: Design, run_files: RunFiles, play: Callable[[Runs], None]) 
     """
     search = design.scenario.spec.compare.search
     cells = list(design.cells)
-    heats = heats_of(cells, search)
-    for heat in heats:
-        for i in heat.cells:
-            cells[i] = cells[i]._replace(bracket=heat.bracket)
+    brackets = brackets_of(cells, search)
+    for bracket in brackets:
+        for i in bracket.cells:
+            cells[i] = cells[i]._replace(bracket=bracket.number)
 
     def scores_at(until: dict[int, int]) -> dict[int, RungScore]:
         at_rung = {i: cells[i]._replace(until=rounds) for i, rounds in until.items()}
@@ -54,8 +55,8 @@ def searched(design: Design, run_files: RunFiles, play: Callable[[Runs], None]) 
             play(unfinished)
         return {i: rung_score(cell, run_files) for i, cell in at_rung.items()}
 
-    if heats:
-        for i, rounds in race(heats, search.eta, scores_at).items():
+    if brackets:
+        for i, rounds in last_rounds(brackets, search.eta, scores_at).items():
             cells[i] = cells[i]._replace(until=rounds)
     _demand_not_beyond(cells, run_files)
     return cells

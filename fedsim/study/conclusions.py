@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from fedsim.installed import offered
 from fedsim.study.breakdown import breakdown_rows
 from fedsim.study.cost_axes import AXES
 from fedsim.study.costs import cost_rows
@@ -42,6 +43,9 @@ def conclusions(
     compared = []
     for row in against(summary, baseline, score, varied):
         compared.append({**row, **sensitivity(row, tuning)})
+    for columns in offered("COMPARED", "columns"):
+        for row, more in zip(compared, columns(compared, summary, rounds), strict=True):
+            row |= more
 
     chance = chance_levels(partition, metric_of(summary))
     for variation, group in standings(compared, summary, baseline, score, chance).items():

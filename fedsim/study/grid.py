@@ -21,7 +21,7 @@ from fedsim.study.cells import (
     problem_lines,
     without_edits,
 )
-from fedsim.study.halving import heats_of
+from fedsim.study.halving import brackets_of
 from fedsim.study.method_ranges import with_ranges
 from fedsim.study.methods import (
     ComparedMethod,
@@ -217,7 +217,7 @@ def draft_of(
     cells = reader.cells(grid) if few_runs else []
     reader.attempt("", _demand_one_pool, cells)
     if not reader.problems:
-        reader.attempt("search", heats_of, cells, section.search)
+        reader.attempt("search", brackets_of, cells, section.search)
 
     # Of a comparison with problems, the cells that are left are checked further.
     origins = reader.origins(grid)

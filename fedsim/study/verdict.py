@@ -7,14 +7,15 @@ whose column `verdict` has a result for every row.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from fedsim.installed import offered
 from fedsim.study.attack_findings import breakdown_findings, worst_case_findings
 from fedsim.study.claims import Claim, Finding
 from fedsim.study.cost_axes import AXES, is_about_cost
 from fedsim.study.cost_findings import cost_findings
 from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import Findings
-from fedsim.study.halving import spent_lines
 from fedsim.study.headline import claims_of_column, score_finding
+from fedsim.study.promotion import spent_lines
 from fedsim.study.standings import Standing
 from fedsim.study.summary import NOT_RUN, Record, grouped, variation_of
 from fedsim.study.unpaired import unpaired_lines
@@ -30,7 +31,7 @@ class Verdict(NamedTuple):
     Attributes:
       standings: methods by variation; each has its entry of the column `verdict`.
       lines: the headline, its statistics if there are any, then the sentences; last, where a
-        search has rungs, what it took.
+        search has rungs, what it took, and what fields say.
       claims: all claims, of the sentences that could be shown and of the column `verdict`.
       edges: the sentences about settings at the edge of their grid or range, shown or not.
     """
@@ -72,6 +73,7 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
             *statistics,
             *sentences[:MAX_SENTENCES],
             *spent_lines(tuning),
+            *_of_fields(findings),
         ],
         claims=claims,
         edges=edges,
@@ -120,6 +122,14 @@ def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) 
             if lost:
                 items.append(f"{name} ({lost} of {count(len(runs), 'seed')} {in_words})")
     return [f"Without a score: {', '.join(items)}."] if items else []
+
+
+def _of_fields(findings: Findings) -> list[str]:
+    """What fields say of a comparison."""
+    lines = []
+    for said in offered("FINDINGS", "of_comparison"):
+        lines += said(findings)
+    return lines
 
 
 def _all_standings(findings: Findings) -> dict[str, list[Standing]]:

@@ -6,14 +6,12 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.sections import Search
 from fedsim.study.grid import design_of
-from fedsim.study.halving import (
-    Heat,
+from fedsim.study.halving import Bracket, brackets, brackets_of
+from fedsim.study.promotion import (
     RungScore,
-    brackets,
-    heats_of,
+    last_rounds,
     planned_rounds,
     promoted,
-    race,
     spent_lines,
 )
 from fedsim.study.tuning import Trial, sensitivity, tuned
@@ -33,8 +31,8 @@ def designed(**compare):
     return design_of(read({**SCENARIO, "compare": {"methods": ["fedavg"], **compare}}))
 
 
-def spent(heats, eta, score=float):
-    """(trial-rounds of all heats, rounds by cell), of trials that resume, scored by number."""
+def spent(brackets, eta, score=float):
+    """(trial-rounds of all brackets, rounds by cell), of trials that resume, scored by number."""
     played = {}
     paid = 0
 
@@ -45,41 +43,41 @@ def spent(heats, eta, score=float):
             played[cell] = rounds
         return {cell: RungScore(0, score(cell)) for cell in until}
 
-    ends = race(heats, eta, play)
+    ends = last_rounds(brackets, eta, play)
     play(ends)
     return paid, ends
 
 
 def test_sixteen_trials_by_halves_over_sixteen_rounds_spend_48_trial_rounds_and_not_256():
-    (heat,) = brackets(Search(kind="halving"), trials=16, rounds=16, every=1)
-    assert heat.rungs == [1, 2, 4, 8, 16]
-    paid, ends = spent([heat], eta=2)
+    (bracket,) = brackets(Search(kind="halving"), trials=16, rounds=16, every=1)
+    assert bracket.rungs == [1, 2, 4, 8, 16]
+    paid, ends = spent([bracket], eta=2)
     assert paid == 16 * 1 + 8 * 1 + 4 * 2 + 2 * 4 + 1 * 8 == 48
     assert sum(ends.values()) == 48
     assert [ends[trial] for trial in (0, 7, 8, 12, 14, 15)] == [1, 1, 2, 4, 8, 16]
-    one_rung = Heat(heat.cells, [16])
+    one_rung = Bracket(bracket.cells, [16])
     assert spent([one_rung], eta=2)[0] == 256
 
 
 def test_the_brackets_of_hyperband_are_those_of_li_et_al():
     # Table 1 of Li et al. 2018: R = 81, η = 3.
-    heats = brackets(Search(kind="hyperband", eta=3), trials=143, rounds=81, every=1)
-    assert [(len(heat.cells), heat.rungs) for heat in heats] == [
+    found = brackets(Search(kind="hyperband", eta=3), trials=143, rounds=81, every=1)
+    assert [(len(bracket.cells), bracket.rungs) for bracket in found] == [
         (81, [1, 3, 9, 27, 81]),
         (34, [3, 9, 27, 81]),
         (15, [9, 27, 81]),
         (8, [27, 81]),
         (5, [81]),
     ]
-    assert [heat.bracket for heat in heats] == [0, 1, 2, 3, 4]
-    assert sorted(cell for heat in heats for cell in heat.cells) == list(range(143))
+    assert [bracket.number for bracket in found] == [0, 1, 2, 3, 4]
+    assert sorted(cell for bracket in found for cell in bracket.cells) == list(range(143))
     # About 405 each were settings to start again at every rung; those that resume pay less.
-    assert [spent([heat], eta=3)[0] for heat in heats] == [297, 276, 279, 324, 405]
+    assert [spent([bracket], eta=3)[0] for bracket in found] == [297, 276, 279, 324, 405]
 
 
 def test_a_small_budget_has_fewer_brackets_each_with_a_setting_for_the_last_round():
-    heats = brackets(Search(kind="hyperband"), trials=16, rounds=16, every=1)
-    assert [(len(heat.cells), heat.rungs) for heat in heats] == [
+    found = brackets(Search(kind="hyperband"), trials=16, rounds=16, every=1)
+    assert [(len(bracket.cells), bracket.rungs) for bracket in found] == [
         (6, [4, 8, 16]),
         (5, [8, 16]),
         (5, [16]),
@@ -98,8 +96,8 @@ def test_a_small_budget_has_fewer_brackets_each_with_a_setting_for_the_last_roun
     ],
 )
 def test_rungs_fit_the_rounds_and_the_settings(why, trials, rounds, every, more, rungs):
-    (heat,) = brackets(Search(kind="halving", **more), trials, rounds, every)
-    assert heat.rungs == rungs, why
+    (bracket,) = brackets(Search(kind="halving", **more), trials, rounds, every)
+    assert bracket.rungs == rungs, why
 
 
 @pytest.mark.parametrize(
@@ -115,15 +113,15 @@ def test_the_best_go_on_from_a_rung(why, scores, go_on):
     assert promoted([0, 1, 2, 3], [RungScore(*score) for score in scores], 2) == go_on, why
 
 
-def test_each_method_and_variation_has_a_heat_of_its_own_and_the_same_cost():
+def test_each_method_and_variation_has_brackets_of_its_own_and_the_same_cost():
     search = {"kind": "halving"}
     methods = ["fedavg", "fedprox(mu=log(1e-3, 1))", {"method": "median", "label": "m"}]
     design = designed(methods=methods, vary={"client.epochs": [1, 2]}, search=search, **DRAWN)
     section = design.scenario.spec.compare.search
-    heats = heats_of(design.cells, section)
-    assert [len(heat.cells) for heat in heats] == [16] * 6
-    for heat in heats:
-        cells = [design.cells[i] for i in heat.cells]
+    found = brackets_of(design.cells, section)
+    assert [len(bracket.cells) for bracket in found] == [16] * 6
+    for bracket in found:
+        cells = [design.cells[i] for i in bracket.cells]
         assert len({(cell.method, cell.variant) for cell in cells}) == 1
     assert sum(planned_rounds(design.cells, section)) == 6 * 48
 
@@ -147,7 +145,7 @@ def test_a_method_that_is_not_tuned_is_played_to_the_end():
 def test_random_search_is_a_search_with_one_rung(why, search):
     design = designed(**DRAWN, **search)
     plain = designed(**DRAWN)
-    assert heats_of(design.cells, design.scenario.spec.compare.search) == [], why
+    assert brackets_of(design.cells, design.scenario.spec.compare.search) == [], why
     assert [cell.key_columns for cell in design.cells] == [c.key_columns for c in plain.cells]
     assert "search" not in plain.scenario.resolved()["compare"]
 

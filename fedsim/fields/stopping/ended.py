@@ -5,7 +5,7 @@ from typing import Any
 
 from fedsim.disk.tables import Record
 from fedsim.fields.stopping.keys import Stop
-from fedsim.fields.stopping.meter import Stopping, default_metric
+from fedsim.fields.stopping.meter import Stopping, deciding_metric
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any]) -> Record:
@@ -19,7 +19,8 @@ def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any])
         return {}
     stop = Stop.model_validate(scenario["stop"])
     score = scenario["evaluate"]["metric"]
-    stopping = Stopping(stop, stop.metric or default_metric(score))
+    accurate = any(name.endswith("_accuracy") for name in tables["rounds"][0])
+    stopping = Stopping(stop, deciding_metric(stop, score, accurate))
     chosen: Record = {}
     is_last = False
     every = scenario["evaluate"]["every"]

@@ -3,50 +3,82 @@
 from typing import NamedTuple
 
 from fedsim.assemble.facts import Facts
-from fedsim.assemble.problems import Findings
+from fedsim.assemble.problems import UNKNOWN, Findings
+from fedsim.disk.tables import ROUNDS
 from fedsim.engine.meters.meter import Meter
+from fedsim.errors import did_you_mean
 from fedsim.field import Field, RunSetting
-from fedsim.fields.stopping.keys import Stop
-from fedsim.fields.stopping.meter import Stopping, decides, default_metric
+from fedsim.fields.stopping.keys import Stop, limits_of
+from fedsim.fields.stopping.meter import Stopping, decides, deciding_metric
+from fedsim.fields.stopping.scored import has_accuracy, is_column, metric_of, scored_columns
 
 PATH = ("stop",)
+NO_VALIDATION = (
+    "needs validation samples, and there are none; write data.validation: 0.1, or stop.metric: {}"
+)
 
 
 class Planned(NamedTuple):
-    """A section `stop` and the column that decides."""
+    """A section `stop` and the metric of the scenario."""
 
     stop: Stop
-    metric: str
+    score: str
 
 
 def unmeasured(facts: Facts) -> Findings:
-    """A column or an expense that no row of `rounds.csv` has."""
+    """A column that no row of `rounds.csv` has."""
     stop = facts.spec.stop
-    if stop is None:
+    if stop is None or not (decides(stop) or stop.metric):
         return
-    metric = stop.metric or default_metric(facts.spec.evaluate.metric)
-    needs_validation = decides(stop) and metric.startswith("validation_")
-    if needs_validation and not len(facts.partitioned.validation.y):
-        on_test = metric.replace("validation_", "test_", 1)
-        text = "needs validation samples, and there are none; write data.validation: 0.1"
-        yield PATH, f"{text}, or stop.metric: {on_test}"
-    if stop.at_most is not None and stop.at_most.epsilon and facts.spec.privacy is None:
-        yield (*PATH, "at_most", "epsilon"), "needs privacy, and there is none; remove it"
+    metric = metric_of(facts)
+    if metric.startswith("validation_") and not len(facts.partitioned.validation.y):
+        yield PATH, NO_VALIDATION.format(metric.replace("validation_", "test_", 1))
+    elif not is_column(metric, facts):
+        text = f"{metric} is no column of rounds.csv here"
+        yield (*PATH, "metric"), text + did_you_mean(metric, scored_columns(facts))
+
+
+def uncounted(facts: Facts) -> Findings:
+    """An expense that nobody counts."""
+    stop = facts.spec.stop
+    for name, _ in limits_of(None if stop is None else stop.at_most):
+        if name == "epsilon" and facts.spec.privacy is None:
+            yield (*PATH, "at_most", name), "needs privacy, and there is none; remove it"
+        if name == "joules" and "joules" not in ROUNDS:
+            text = "needs energies of the fleet, which are not installed; remove it"
+            yield (*PATH, "at_most", name), text
+
+
+def _fill_in_metric(facts: Facts) -> None:
+    """Write out which column decides."""
+    stop = facts.spec.stop
+    if stop is None or not decides(stop):
+        return
+    if UNKNOWN in (facts.maybe("classes"), facts.maybe("loss")):
+        return
+    filled = stop.model_copy(update={"metric": metric_of(facts)})
+    spec = facts.spec.model_copy(update={"stop": filled})
+    facts.scenario = facts.scenario._replace(spec=spec)
 
 
 def _planned(facts: Facts) -> Planned | None:
-    stop = facts.spec.stop
-    if stop is None:
+    if facts.spec.stop is None:
         return None
-    return Planned(stop, stop.metric or default_metric(facts.spec.evaluate.metric))
+    return Planned(facts.spec.stop, facts.spec.evaluate.metric)
 
 
 def _meters(setting: RunSetting) -> list[Meter]:
-    return [] if setting.planned is None else [Stopping(*setting.planned)]
+    if setting.planned is None:
+        return []
+    stop, score = setting.planned
+    task = setting.program.task
+    accurate = has_accuracy(task.classes, task.loss)
+    return [Stopping(stop, deciding_metric(stop, score, accurate))]
 
 
 FIELD = Field(
-    calculations=[unmeasured],
+    calculations=[unmeasured, uncounted],
+    solved_last=[_fill_in_metric],
     planned=_planned,
     meters=_meters,
     sections={"stop": {"stop": {"target": 0.9, "metric": "test_accuracy"}}},

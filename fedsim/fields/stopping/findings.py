@@ -2,10 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-from fedsim.study.summary import Record
+from fedsim.fields.stopping.spent import ROUNDS
+from fedsim.study.findings import Findings
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL
+from fedsim.study.summary import Record, variation_of
 
 EARLY = "{early} of {runs} runs ended early, after {rounds} rounds."
 UNEQUAL = EARLY + " Scores are of unequal numbers of rounds; the column stopped has each."
+EARLIER = (
+    "{method} ended {difference:.3g} rounds {way} than {baseline}, after {rounds:.3g} on average "
+    "(p = {p:.2g})."
+)
 
 
 def findings(summary: Sequence[Record], words: Callable[[str], str] = str) -> list[str]:
@@ -19,6 +26,44 @@ def findings(summary: Sequence[Record], words: Callable[[str], str] = str) -> li
     '2 of 3 runs ended early, after 16 to 20 rounds. Scores are of unequal numbers of rounds; the \
 column stopped has each.'
     """
+    return _early_ends(summary)
+
+
+def of_comparison(findings: Findings) -> list[str]:
+    """Return these sentences, and who ended earlier or later than the baseline by most.
+
+    The second one is about the variation that is asked for. Its test is adjusted over all rows of
+    `compare.csv`; nothing is said where no difference is significant.
+
+    Args:
+      findings: the comparison.
+    """
+    ranked = findings.rows("summary")
+    unranked = [row for row in findings.rows("outside") if row not in ranked]
+    lines = _early_ends([*ranked, *unranked])
+    significant = []
+    for row in findings.compared:
+        p = row.get(f"{ROUNDS}_p_adjusted")
+        is_asked = variation_of(row) == findings.asked
+        if is_asked and p is not None and p < SIGNIFICANCE_LEVEL:
+            significant.append(row)
+    if significant:
+        most = max(significant, key=lambda row: abs(row[f"{ROUNDS}_difference"]))
+        difference = most[f"{ROUNDS}_difference"]
+        sentence = EARLIER.format(
+            method=most["method"],
+            difference=abs(difference),
+            way="earlier" if difference < 0 else "later",
+            baseline=most["baseline"],
+            rounds=most[ROUNDS],
+            p=most[f"{ROUNDS}_p_adjusted"],
+        )
+        lines.append(sentence)
+    return lines
+
+
+def _early_ends(summary: Sequence[Record]) -> list[str]:
+    """How many runs ended early, and after how many rounds; nothing where none did."""
     rounds = [row["stopped"] for row in summary if row.get("stopped") is not None]
     if not rounds:
         return []

@@ -21,11 +21,13 @@ class AtMost(Section):
     """Seconds of the fleet's clock. By default without a limit."""
     epsilon: Budget = None
     """The ε of a private run. By default without a limit."""
+    joules: Budget = None
+    """Energy of the clients, of a fleet that names theirs. By default without a limit."""
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> "AtMost":
         if not limits_of(self):
-            raise ValueError("has no limit; write bytes, virtual_seconds or epsilon")
+            raise ValueError("has no limit; write bytes, virtual_seconds, epsilon or joules")
         return self
 
 
@@ -34,7 +36,7 @@ class Stop(Section):
 
     metric: str | None = None
     """The column of `rounds.csv` that decides. By default `evaluate.metric` on validation samples:
-    `validation_accuracy` for `test_accuracy`."""
+    `validation_accuracy` for `test_accuracy`, or `validation_loss` where there is no accuracy."""
     patience: Count | None = None
     """Evaluated rounds in a row without a better value after which the run ends. By default it does
     not end for that."""

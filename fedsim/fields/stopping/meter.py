@@ -45,10 +45,7 @@ class Stopping(Meter):
         Raises:
           ScenarioError: where its row has no such column.
         """
-        if self.decides and self.metric not in row:
-            scores = [name for name in row if name.endswith(SCORES)]
-            text = f"{self.metric} is no column of rounds.csv; write {joined(scores)}"
-            raise ScenarioError([Problem("stop.metric", text)])
+        self._demand_columns(row)
         value = row.get(self.metric)
         if value is not None and math.isnan(value):
             value = None
@@ -75,6 +72,21 @@ class Stopping(Meter):
     def chooses(self, row: Columns) -> bool:
         """Return whether the model of an evaluated round is the best one until then."""
         return self.stop.restore == "best" and row["round"] == self.best_round
+
+    def _demand_columns(self, row: Columns) -> None:
+        """Refuse what no row has: some columns are known in a run alone.
+
+        Raises:
+          ScenarioError: with the key.
+        """
+        if self.decides and self.metric not in row:
+            scores = [name for name in row if name.endswith(SCORES)]
+            text = f"{self.metric} is no column of rounds.csv; write {joined(scores)}"
+            raise ScenarioError([Problem("stop.metric", text)])
+        for name, _ in limits_of(self.stop.at_most):
+            if name != "bytes" and name not in row:
+                text = "nobody counts them in this scenario; remove it"
+                raise ScenarioError([Problem(f"stop.at_most.{name}", text)])
 
     def _is_due(self, value: float | None, row: Columns) -> bool:
         """Whether a condition holds in a row."""
@@ -118,13 +130,20 @@ def spent(row: Columns, name: str) -> float:
     return 0.0 if value is None else value
 
 
-def default_metric(score: str) -> str:
-    """Return the column that decides where the scenario names none.
+def deciding_metric(stop: Stop, score: str, accurate: bool) -> str:
+    """Return the column that decides; by default that of the scenario's metric on validation data.
 
     Args:
+      stop: the section.
       score: `evaluate.metric`.
+      accurate: whether there is any accuracy; without it the loss decides.
 
-    >>> default_metric("test_accuracy"), default_metric("client_accuracy_mean")
-    ('validation_accuracy', 'client_accuracy_mean')
+    >>> stop = Stop(patience=3)
+    >>> deciding_metric(stop, "test_accuracy", True), deciding_metric(stop, "test_accuracy", False)
+    ('validation_accuracy', 'validation_loss')
     """
+    if stop.metric is not None:
+        return stop.metric
+    if score == "test_accuracy" and not accurate:
+        score = "test_loss"
     return score.replace("test_", "validation_", 1) if score.startswith("test_") else score

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.fields.stopping.meter import default_metric
 from fedsim.report.page.setting import Step
 from fedsim.study.summary import in_words
 from fedsim.study.words import count
@@ -14,7 +13,7 @@ def after_server(scenario: Mapping[str, Any]) -> list[Step]:
     stop = scenario.get("stop")
     if stop is None:
         return []
-    metric = in_words(stop.get("metric") or default_metric(scenario["evaluate"]["metric"]))
+    metric = in_words(stop.get("metric") or "")  # none where a budget alone decides
     texts = []
     if stop.get("patience") is not None:
         rounds = count(stop["patience"], "evaluated round")

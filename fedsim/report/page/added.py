@@ -1,4 +1,4 @@
-"""Sections of the page that fields and tools add."""
+"""Sections of the page that only some runs have, most of them added by fields and tools."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,8 @@ from markupsafe import Markup
 
 from fedsim.installed import modules_with
 from fedsim.report.context import Context
-from fedsim.report.page.sources import Source
+from fedsim.report.page.rungs import rungs_of
+from fedsim.report.page.sources import Source, only_table, rows_in
 
 
 class Section(NamedTuple):
@@ -55,6 +56,9 @@ def maps(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> list[Ma
 
 
 def sections(sources: Sequence[Source], context: Context) -> list[Section]:
-    """The sections in which fields and tools have something to say."""
+    """The sections in which fields and tools have something to say, and the rungs of a search."""
     found = [module.section(sources, context) for module in modules_with("PAGE")]
+    rungs = rungs_of(rows_in(only_table(sources, "tuning")), context)
+    if rungs is not None:
+        found.append(Section("rungs", "Search", [], rungs, first=False))
     return [section for section in found if section is not None]

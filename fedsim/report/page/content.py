@@ -118,10 +118,11 @@ def _first_screen(
     elif result.runs and not several:
         shown = numbers(result.runs, rounds, over)
     records = [(source.label, source.record) for source in sources]
+    of_fields = findings_of_fields(result.runs, context.words)
     return {
         "headline": headline,
         "statistics": statistics,
-        "audited": findings_of_fields(result.runs, context.words),
+        "audited": [line for line in of_fields if line not in lines],
         "lines": [*lines, *endings.notes(records)],
         "numbers": shown,
         "dots": dots,

@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import fedsim
 from fedsim import ScenarioError
+from fedsim.cli import cli
 from fedsim.fields.stopping.keys import Stop
 from fedsim.fields.stopping.meter import Stopping
 
@@ -110,11 +112,52 @@ def test_the_best_model_is_the_result():
     assert row["final"] == then.summary["final"][0]
 
 
+SPENT = {
+    "bytes": lambda row: row["bytes_up"] + row["bytes_down"],
+    "virtual_seconds": lambda row: row["virtual_seconds"],
+}
+BUDGETS = [
+    ("a synchronous run", {}, "bytes", 900.0),
+    ("bytes of a graph, at both ends of an edge", LIKE["graph"], "bytes", 13_000.0),
+    ("seconds of a graph", LIKE["graph"], "virtual_seconds", 7.0),
+    ("bytes of an asynchronous run", LIKE["asynchronous"], "bytes", 2_000.0),
+    ("seconds of an asynchronous run", LIKE["asynchronous"], "virtual_seconds", 7.0),
+]
+
+
+@pytest.mark.quick(3)
+@pytest.mark.parametrize(
+    ("sections", "name", "limit"), [case[1:] for case in BUDGETS], ids=[case[0] for case in BUDGETS]
+)
+def test_a_budget_ends_a_run_with_the_first_row_that_has_spent_it(sections, name, limit):
+    scenario = {key: value for key, value in {**BASE, **sections}.items() if value is not None}
+    ended = fedsim.run({**scenario, "stop": {"at_most": {name: limit}}})
+    *before, last = [SPENT[name](row) for _, row in ended.rounds.iterrows()]
+    assert before[-1] < limit <= last
+    assert ended.summary["stopped"].tolist() == [ended.rounds["round"].iloc[-1]]
+
+
+def test_without_an_accuracy_the_loss_decides(tmp_path):
+    data = {"kind": "linear_regression", "clients": 6, "validation": 0.2}
+    scenario = {**BASE, "data": data, "stop": {"patience": 1, "delta": 100.0}}
+    ended = fedsim.run(scenario, out=tmp_path / "run", pictures=False)
+    assert ended.summary["stopped"].tolist() == [2]
+    assert ended.scenario["stop"]["metric"] == "validation_loss"
+    assert fedsim.verify(tmp_path / "run").equal
+
+
 # a section; what is refused, in one line
 WRONG = [
-    ({"patience": 3, "metric": "validation_acuracy"}, "stop.metric: validation_acuracy is no"),
+    (
+        {"patience": 3, "metric": "validation_acuracy"},
+        "stop.metric: validation_acuracy is no column of rounds.csv here; did you mean "
+        "'validation_accuracy'",
+    ),
+    ({"patience": 3, "metric": "ema/test_loss"}, "stop.metric: ema/test_loss is no column"),
+    ({"patience": 3, "metric": "client_loss_mean"}, "stop.metric: client_loss_mean is no column"),
+    ({"patience": 3, "metric": "mean/kept"}, "stop.metric: mean/kept is no column"),
     ({"metric": "test_loss"}, "never ends a run; write patience, target or at_most"),
-    ({"at_most": {}}, "has no limit; write bytes, virtual_seconds or epsilon"),
+    ({"at_most": {}}, "has no limit; write bytes, virtual_seconds, epsilon or joules"),
     ({"at_most": {"epsilon": 1.0}}, "needs privacy, and there is none"),
     ({"patience": 0}, "stop.patience"),
 ]
@@ -122,8 +165,18 @@ WRONG = [
 
 @pytest.mark.parametrize(("section", "told"), WRONG)
 def test_a_section_that_cannot_end_a_run_is_refused(section, told):
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=told) as refusal:
         fedsim.run({**BASE, "rounds": 2, "stop": section})
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_check_names_the_place_of_a_column_that_is_never_scored(tmp_path):
+    file = tmp_path / "s.yaml"
+    lines = ["name: s", "data: {kind: digits, validation: 0.1}", "stop:", "  patience: 3"]
+    file.write_text("\n".join([*lines, "  metric: validation_acuracy", ""]))
+    refusal = str(CliRunner().invoke(cli, ["check", str(file)]).exception)
+    assert "s.yaml:5:11: stop.metric: validation_acuracy is no column" in refusal
+    assert "did you mean 'validation_accuracy'?" in refusal
 
 
 def test_validation_samples_are_asked_for():
