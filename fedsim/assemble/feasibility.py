@@ -11,6 +11,7 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import Link
 from fedsim.assemble.problems import UNKNOWN, Findings
 from fedsim.assemble.traits import Reason, Voice
+from fedsim.disk.scores import mean_of
 from fedsim.fleet import Plan
 from fedsim.fleet.selection import COLUMNS
 from fedsim.scenario.expected import value_in_words
@@ -77,7 +78,7 @@ def foreign_metric(facts: Facts) -> Findings:
     if of_clients and not facts.spec.evaluate.personal:
         text = f"{metric} is measured with evaluate.personal"
         yield ("evaluate", "metric"), f"{text}; set it to true, or write test_accuracy"
-    if metric not in get_args(METRICS):
+    if mean_of(metric) not in get_args(METRICS):
         return  # a kind of metric, which says by itself what it is for
     if of_clients and "accuracy" in metric and not has_accuracy:
         text = f"{metric} is for classes, and these targets are numbers"

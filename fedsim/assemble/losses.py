@@ -51,13 +51,12 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
         targets are classes.
     """
     section: Any = scenario.spec.model.loss
-    unclear = ""
+    demand_clear_targets(scenario, federation)
     if section is None:
-        unclear = unclear_targets(scenario.spec.data, federation)
         section = LOSSES.validate("cross_entropy" if federation.classes else "squared")
     loss = _made(HashableSection(section))
     targets = _targets_of(scenario.spec.data, federation)
-    fault = unclear or _misfit(section.kind, loss, targets, federation)
+    fault = _misfit(section.kind, loss, targets, federation)
     if fault:
         raise scenario.error(WHERE, fault)
     if loss.fitted is not None:
@@ -72,6 +71,18 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
     if fault:
         raise scenario.error((*WHERE, "class_weights"), fault)
     return loss if isinstance(weights, str) else _weighted(loss, weights)
+
+
+def demand_clear_targets(scenario: Scenario, federation: Federation) -> None:
+    """Refuse numbers that may be meant as classes, where no loss says which they are.
+
+    Raises:
+      ScenarioError: with what to write.
+    """
+    if scenario.spec.model.loss is None:
+        unclear = unclear_targets(scenario.spec.data, federation)
+        if unclear:
+            raise scenario.error(WHERE, unclear)
 
 
 @functools.lru_cache(MAX_CACHED)

@@ -14,6 +14,7 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import first_answer
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
 from fedsim.assemble.links import factory_of
+from fedsim.assemble.losses import demand_clear_targets
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.misfit import with_samples
 from fedsim.assemble.problems import Findings
@@ -88,6 +89,7 @@ def model_of(
     """
     kind = scenario.spec.model.kind
     if supplied.model is None and kind == "logistic" and not federation.classes:
+        demand_clear_targets(scenario, federation)
         text = "logistic is for classes, and these targets are numbers; write linear or mlp"
         remedy = "or make the targets whole numbers or text, which are classes"
         raise scenario.error(("model",), f"{text}, {remedy}")

@@ -6,6 +6,8 @@
 
 import math
 
+import numpy as np
+
 from fedsim.installed import added
 
 LARGE = (-math.inf, math.inf)  # of a score that nothing is known of
@@ -23,20 +25,83 @@ ENDS = {
 ENDS_OF_FIELDS = {kind: ends for _, of_field in added("ENDS") for kind, ends in of_field.items()}
 # Words in the name of a user's own score of which a smaller value is better.
 SMALL_WORDS = {"loss", "error"}
+# What is said of a score of all clients, behind its name.
+OF_CLIENTS = ["mean", "samples", "p10", "p50", "p90", "worst", "std"]
+BY_CLIENT = ("client", "personal")  # beginnings of the columns of such scores
 
 
 def score_of(column: str) -> str:
     """Return the name of the score that a column is of.
 
-    >>> [score_of(name) for name in ("test_accuracy", "client_mae_mean", "attack_success", "loss")]
+    >>> [score_of(name) for name in ("test_accuracy", "client_mae_p10", "attack_success", "loss")]
     ['accuracy', 'mae', 'success', 'loss']
     """
-    name = column.removesuffix("_mean")
+    name = column.removesuffix(f"_{statistic_of(column)}")
     return name.partition("_")[2] or name
+
+
+def statistic_of(column: str) -> str:
+    """Return what a column says of a score of all clients, of `OF_CLIENTS`; empty for others.
+
+    >>> statistic_of("client_mae_p10"), statistic_of("test_mae")
+    ('p10', '')
+    """
+    if not column.startswith(BY_CLIENT):
+        return ""
+    statistic = column.rpartition("_")[2]
+    return statistic if statistic in OF_CLIENTS else ""
+
+
+def mean_of(column: str) -> str:
+    """Return the column of the mean over clients beside another one of the same score.
+
+    >>> mean_of("client_accuracy_p10"), mean_of("test_loss")
+    ('client_accuracy_mean', 'test_loss')
+    """
+    statistic = statistic_of(column)
+    return f"{column.removesuffix(statistic)}mean" if statistic else column
+
+
+def distribution(name: str, values: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    """Return how a score is distributed over clients: seven columns that begin with its name.
+
+    `mean` counts every client once and `samples` every sample; the others are quantiles, the worst
+    client, and the standard deviation over clients. Clients without samples have no score.
+
+    Args:
+      name: the score.
+      values: the score of every client `[N]`.
+      weights: samples that it is the score of `[N]`.
+
+    >>> columns = distribution("mae", np.array([1.0, 3.0, 7.0]), np.array([1, 3, 0]))
+    >>> [columns[f"mae_{name}"] for name in ("mean", "samples", "p50", "worst", "std")]
+    [2.0, 2.5, 2.0, 3.0, 1.0]
+    """
+    scored = weights > 0
+    values = values[scored]
+    if not len(values):
+        return {}
+    p10, p50, p90 = np.quantile(values, [0.1, 0.5, 0.9]).tolist()
+    return {
+        f"{name}_mean": float(values.mean()),
+        f"{name}_samples": float(np.average(values, weights=weights[scored])),
+        f"{name}_p10": p10,
+        f"{name}_p50": p50,
+        f"{name}_p90": p90,
+        f"{name}_worst": worst_of(name, values),
+        f"{name}_std": float(values.std()),
+    }
+
+
+def worst_of(metric: str, values: np.ndarray) -> float:
+    """Return the worst of several values of a metric."""
+    return float(values.min() if larger_is_better(metric) else values.max())
 
 
 def ends_of(column: str) -> tuple[float, float]:
     """Return the worst and the best value of a column's score."""
+    if statistic_of(column) == "std":
+        return SMALL
     score = score_of(column)
     for kind in sorted(ENDS_OF_FIELDS, key=len, reverse=True):
         if score == kind or score.startswith(f"{kind}_"):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from fedsim.disk.scores import OF_CLIENTS
 from fedsim.errors import DirectoryError
 from fedsim.installed import modules_with
 
@@ -35,9 +36,6 @@ TEXT = (
 MAX_LISTED_CLIENTS = 100_000  # beyond, tables of clients list only those that took part
 # Columns that links report, `krum/malicious_kept`, and what fields measure of any set or clients.
 REPORTED = re.compile(r"/|^malicious_kept$|^(test|validation|client|personal|global)_")
-
-# What is said of a score of all clients, behind its name.
-OF_CLIENTS = ["mean", "samples", "p10", "p50", "p90", "worst", "std"]
 
 
 class Added(NamedTuple):

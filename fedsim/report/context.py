@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fedsim.disk.scores import ENDS, score_of
 from fedsim.report.results import Row, metric_of
 from fedsim.study.summary import (
     OWN,
@@ -82,7 +83,7 @@ def axis_label(metric: str) -> str:
     ('test accuracy (share)', 'test loss')
     """
     words = in_words(metric)
-    if is_share(metric):
+    if is_share(metric) and score_of(metric) in ENDS:
         words += " (share)"
     return words
 

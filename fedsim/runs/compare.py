@@ -37,7 +37,7 @@ from fedsim.runs.logs import log_opener
 from fedsim.runs.record import record_of_comparison
 from fedsim.runs.refusals import CompareOverrides, read_checked, refuse
 from fedsim.runs.resolve import demand_own_samples, resolve_design
-from fedsim.runs.run import Options, seed_edits, texts_of
+from fedsim.runs.run import Options, argument_edits, texts_of
 from fedsim.runs.rungs import has_rungs, searched
 from fedsim.runs.sweep import Partitioner, Sweep, build_cell, cached_partition
 from fedsim.runs.terms import terms_of
@@ -85,6 +85,7 @@ def compare(
     loss: Callable[[Any, Any], Any] | None = None,
     jobs: int = 1,
     on: Any = None,
+    rounds: int | None = None,
     seeds: int | Sequence[int] | None = None,
     baseline: str | None = None,
     baselines: bool = False,
@@ -128,6 +129,7 @@ def compare(
       on: `dask://HOST:PORT` of a scheduler (`tls://HOST:PORT` with the certificates of dask's own
         configuration), or a `distributed.Client`, whose workers execute the runs, which changes no
         bit either. Both ends unpickle what the other sends.
+      rounds: instead of the scenario's.
       seeds: instead of the scenario's: a number n (the seeds 0 to n − 1) or a sequence.
       baseline: the method that the others are compared with; left out: `fedavg` if it is compared,
         else the first federated one.
@@ -184,7 +186,7 @@ def compare(
         open_log=log_opener(log_to, out),
     )
     overrides = CompareOverrides(methods, vary, tune, baseline, score, baselines)
-    all_edits = _all_edits(edits, seeds, metric)
+    all_edits = _all_edits(edits, rounds, seeds, metric)
     design = _read_design(scenario, all_edits, data_roots, device, overrides, given)
     with (
         open_run_directory(out, force, resume) as run_directory,
@@ -194,10 +196,13 @@ def compare(
 
 
 def _all_edits(
-    edits: str | Sequence[str], seeds: int | Sequence[int] | None, metric: str | None
+    edits: str | Sequence[str],
+    rounds: int | None,
+    seeds: int | Sequence[int] | None,
+    metric: str | None,
 ) -> tuple[str, ...]:
     """Edits of the scenario, with those that have an argument of their own."""
-    edits = texts_of(edits) + seed_edits(seeds)
+    edits = texts_of(edits) + argument_edits(rounds, seeds)
     if metric is not None:
         edits += (f"evaluate.metric={metric}",)
     return edits

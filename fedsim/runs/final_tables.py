@@ -7,7 +7,7 @@ import numpy as np
 from fedsim.disk.tables import MAX_LISTED_CLIENTS, Record
 from fedsim.engine.meters.traffic import Traffic
 from fedsim.engine.run import Run
-from fedsim.engine.scoring.clients import final_scores
+from fedsim.engine.scoring.clients import ClientScores, final_scores
 from fedsim.engine.scoring.scorer import end_of
 from fedsim.installed import offered
 from fedsim.runs.journal import Journal
@@ -26,7 +26,8 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
       spec: the scenario's sections.
     """
     evaluate = spec.evaluate
-    clients = _clients(run, evaluate.clients)
+    scores = final_scores(end_of(run), evaluate.clients)
+    clients = _clients(run, scores)
     line = summarise(
         journal.records["rounds"],
         evaluate.metric,
@@ -36,7 +37,9 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
         run.reason,
         run.program.server.client.not_federated,
     )
-    line |= columns_of_clients(clients, run.status, evaluate.metric)
+    listed = _listed(run)
+    samples = {model: counts[listed] for model, (_, counts) in scores.items()}
+    line |= columns_of_clients(clients, samples, run.status, evaluate.metric)
     if run.plan.federation.unpooled.tests_own:
         line |= own_score(clients, run.status, line["metric"] or evaluate.metric)
     tables: dict[str, Record] = {}
@@ -60,12 +63,12 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
     journal.add("partition", {**seed, **_partition(run)})
 
 
-def _clients(run: Run, scored: int | str) -> Record:
+def _clients(run: Run, scores: dict[str, ClientScores]) -> Record:
     """The columns of `clients.csv`.
 
     Args:
       run: a run that has ended.
-      scored: how many clients are scored, as `evaluate.clients`.
+      scores: of the clients, as of `final_scores`.
     """
     end = end_of(run)
     federation = run.plan.federation.unpooled
@@ -83,7 +86,7 @@ def _clients(run: Run, scored: int | str) -> Record:
         table |= meter.of_clients(listed)
 
     measures = run.program.measures
-    for model, (means, label_numbers) in final_scores(end, scored).items():
+    for model, (means, label_numbers) in scores.items():
         for name, values in means.items():
             has_score = label_numbers > 0
             if measures is not None and name in measures.names:

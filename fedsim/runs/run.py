@@ -85,6 +85,7 @@ class Options(NamedTuple):
 def run(
     scenario: Any,
     *,
+    rounds: int | None = None,
     seeds: int | Sequence[int] | None = None,
     data: Any = None,
     model: Any = None,
@@ -108,6 +109,7 @@ def run(
 
     Args:
       scenario: the path of a YAML file, a dictionary of the same shape, or a `Scenario`.
+      rounds: instead of the scenario's.
       seeds: instead of the scenario's: a number n (the seeds 0 to n − 1) or a sequence.
       data: instead of the scenario's data set: `fedsim.Arrays`, `(x, y)`, or a pandas DataFrame,
         which is read by the keys of the data section (`target`, `client`, `missing`,
@@ -151,7 +153,7 @@ def run(
 
     >>> import fedsim
     >>> data = {"kind": "gaussian_blobs", "samples": 300, "clients": 5}
-    >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": data}, seeds=2)
+    >>> result = fedsim.run({"name": "tiny", "data": data}, rounds=2, seeds=2)
     >>> result.rounds[["seed", "round", "bytes_up"]].iloc[-1].tolist()
     [1, 2, 8400]
     """
@@ -169,7 +171,7 @@ def run(
         pictures=pictures,
         open_log=log_opener(log_to, out),
     )
-    all_edits = (*texts_of(edits), *seed_edits(seeds))
+    all_edits = (*texts_of(edits), *argument_edits(rounds, seeds))
     checked = read_checked(
         scenario, all_edits, data_roots, device, given=options.given, method=method
     )
@@ -277,13 +279,14 @@ def texts_of(edits: str | Sequence[str]) -> tuple[str, ...]:
     return (edits,) if isinstance(edits, str) else tuple(edits)
 
 
-def seed_edits(seeds: int | Sequence[int] | None) -> tuple[str, ...]:
-    """Seeds as `--set` takes them."""
+def argument_edits(rounds: int | None, seeds: int | Sequence[int] | None) -> tuple[str, ...]:
+    """Rounds and seeds as `--set` takes them."""
+    edits = () if rounds is None else (f"rounds={rounds}",)
     if seeds is None:
-        return ()
+        return edits
     if not isinstance(seeds, int):
         seeds = [int(seed) for seed in seeds]
-    return (f"seeds={seeds}",)
+    return (*edits, f"seeds={seeds}")
 
 
 def _beginnings(

@@ -6,7 +6,7 @@ The string below a key describes it, in editors and in `fedsim explain`.
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import (
@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from fedsim.disk.scores import score_of
+from fedsim.disk.scores import BY_CLIENT, OF_CLIENTS, mean_of, score_of
 from fedsim.kinds import FAMILIES
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.added import describe, extensible
@@ -266,7 +266,7 @@ METRICS = Literal[
     "personal_mae_mean",
 ]
 # A column of a kind of metric, for editors.
-COLUMN = r"^test_|^(client|personal)_.*_mean$"
+COLUMN = rf"^test_|^({'|'.join(BY_CLIENT)})_.*_({'|'.join(OF_CLIENTS)})$"
 OF_KINDS = Annotated[str, Field(pattern=COLUMN)]
 
 
@@ -274,6 +274,8 @@ def _or_measured(value: Any, otherwise: Callable[[Any], str]) -> str:
     """Take a column of any kind of metric as well; whether it is measured, the check says."""
     if isinstance(value, str) and re.match(COLUMN, value):
         score = score_of(value)
+        if mean_of(value) in get_args(METRICS):
+            return value
         if any(score == kind or score.startswith(f"{kind}_") for kind in FAMILIES["metric"]):
             return value
     return otherwise(value)
@@ -292,9 +294,10 @@ class Evaluate:
     ] = "test_accuracy"
     """The metric of `summary.csv`; `test_loss` where there is no accuracy. R² and MAE are for
     regression, perplexity for samples in which every token has a label, `attack_success` for
-    attacks on data. `client_...` and `personal_...` are means over clients, of the shared model and
-    of the clients' own ones (of the shared one where they have none), with `personal`; `final` is
-    on other test samples of the clients than `best` and `mean_last_k`."""
+    attacks on data. `client_...` and `personal_...` are of all clients, with `personal`, by the
+    shared model and by the clients' own ones (the shared one where they have none): the mean, or
+    `_worst`, `_p10`, `_p50`, `_p90`, `_samples` (weighted by test samples) or `_std` in place of
+    `_mean`; `final` is on other test samples of the clients than `best` and `mean_last_k`."""
     target: float | None = None
     """Value of the metric to reach."""
     clients: Annotated[int, Ge(0)] | Literal["all", "auto"] = "auto"

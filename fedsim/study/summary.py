@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.disk.scores import BY_CLIENT, distribution, statistic_of
 from fedsim.disk.scores import is_share as is_share
 from fedsim.disk.scores import larger_is_better as larger_is_better
 from fedsim.disk.scores import score_of as score_of
@@ -33,11 +34,20 @@ WITHOUT_SCORE = ("failed", NOT_RUN)
 NOT_FEDERATED = "not_federated"  # the column that marks baselines, and says what they do
 
 # Beginning of a mean over clients -> the models that they are scored by at the end.
-MODELS_OF_CLIENTS = {"client": ("global",), "personal": ("personal", "global")}
+MODELS_OF_CLIENTS = dict(zip(BY_CLIENT, (("global",), ("personal", "global")), strict=True))
 
 WORDS = {"r2": "R²", "mae": "MAE"}  # parts of metric names that are not words themselves
 for _, words_of_field in added("WORDS"):
     WORDS |= words_of_field
+STATISTICS = {  # of a score of all clients, in words
+    "mean": "mean {}",
+    "samples": "{} by samples",
+    "p10": "10th percentile of {}",
+    "p50": "median {}",
+    "p90": "90th percentile of {}",
+    "worst": "worst {}",
+    "std": "standard deviation of {}",
+}
 GROWN = 1000  # a run is reported as growing if its last loss is this many times its first one
 
 
@@ -54,21 +64,21 @@ def as_loss(value: float, rising: bool) -> float:
 
 
 def of_clients(metric: str | None) -> tuple[str, ...]:
-    """Return the scores of `clients.csv` that a mean over clients is made of at the end.
+    """Return the scores of `clients.csv` that one of all clients is made of at the end.
 
     Nothing for other metrics.
 
-    >>> of_clients("client_mae_mean"), of_clients("test_mae")
+    >>> of_clients("client_mae_worst"), of_clients("test_mae")
     (('global_mae',), ())
     """
-    model, _, _ = (metric or "").partition("_")
-    if model not in MODELS_OF_CLIENTS or not str(metric).endswith("_mean"):
+    if metric is None or not statistic_of(metric):
         return ()
-    return tuple(f"{each}_{score_of(str(metric))}" for each in MODELS_OF_CLIENTS[model])
+    model, _, _ = metric.partition("_")
+    return tuple(f"{each}_{score_of(metric)}" for each in MODELS_OF_CLIENTS[model])
 
 
 def of_own_models(metric: str | None) -> bool:
-    """Return whether a metric is a mean over clients, each with its own model."""
+    """Return whether a metric is a score of all clients, each with its own model."""
     return of_clients(metric)[1:] != ()
 
 
@@ -89,13 +99,12 @@ def two_halves(metric: str) -> str:
 def in_words(metric: str) -> str:
     """Return the name of a metric in sentences and tables.
 
-    >>> in_words("test_accuracy"), in_words("test_r2"), in_words("client_mae_mean")
-    ('test accuracy', 'test R²', 'mean client MAE')
+    >>> in_words("test_accuracy"), in_words("test_r2"), in_words("client_mae_worst")
+    ('test accuracy', 'test R²', 'worst client MAE')
     """
-    words = [WORDS.get(part, part) for part in metric.split("_")]
-    if words[-1] == "mean":
-        words = ["mean", *words[:-1]]
-    return " ".join(words)
+    statistic = statistic_of(metric)
+    words = [WORDS.get(part, part) for part in metric.removesuffix(f"_{statistic}").split("_")]
+    return STATISTICS.get(statistic, "{}").format(" ".join(words))
 
 
 def has_score(row: Record, score: str) -> bool:
@@ -369,22 +378,31 @@ def columns_of_fields(tables: Mapping[str, Sequence[Record]], scenario: Record) 
     return row
 
 
-def columns_of_clients(clients: Record, status: str, metric: str) -> Record:
+def columns_of_clients(
+    clients: Record, samples: Mapping[str, np.ndarray], status: str, metric: str
+) -> Record:
     """Return what the clients' scores at the end add to a row of `summary.csv`.
 
-    A metric that is a mean over clients has its final score here: while the run lasts, it is on
-    other samples, which choose the best round.
+    A metric that is of all clients has its final score here: while the run lasts, it is on other
+    samples, which choose the best round.
 
     Args:
       clients: rows of `clients.csv`, stacked.
+      samples: that each client is scored on, by the model that is scored.
       status: how the run ended.
       metric: the scenario's metric.
     """
     columns = fairness_columns(clients, status)
+    if status in ("diverged", NOT_RUN):
+        return columns
     for name in of_clients(metric):
-        scores = [value for value in clients.get(name, ()) if value is not None]
-        if scores and status not in ("diverged", NOT_RUN):
-            return {**columns, "final": float(np.mean(scores))}
+        scores = clients.get(name, ())
+        has_score = np.array([value is not None for value in scores], bool)
+        if has_score.any():
+            values = np.array([np.nan if value is None else value for value in scores])
+            model, _, _ = name.partition("_")
+            of_all = distribution(name, values, samples[model] * has_score)
+            return {**columns, "final": of_all[f"{name}_{statistic_of(metric)}"]}
     return columns
 
 

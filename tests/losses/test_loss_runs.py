@@ -254,6 +254,12 @@ REFUSED = {
 }
 
 
+def test_unclear_targets_are_one_question_whatever_the_model():
+    with pytest.raises(ScenarioError, match="which may be numbers or classes") as refused:
+        run(CLASSES.astype(float), None, model="logistic")
+    assert len(refused.value.problems) == 1
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_samples_that_do_not_suit_it_are_refused(name):
     y, loss, text = REFUSED[name]

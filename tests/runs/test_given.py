@@ -44,6 +44,14 @@ def test_whatever_runs_takes_what_a_program_has():
             assert f"\n      {each}: " in (function.__doc__ or ""), (name, each)
 
 
+def test_rounds_and_seeds_are_arguments():
+    fewer = {"rounds": 1, "seeds": [3]}
+    alone = fedsim.run(SCENARIO, data=DATA, **fewer)
+    compared = fedsim.compare(SCENARIO, ["fedavg"], data=DATA, **fewer)
+    for result in (alone, compared):
+        assert result.rounds["round"].tolist() == [0, 1] and set(result.rounds["seed"]) == {3}
+
+
 @pytest.mark.parametrize("more", [{"jobs": 2}, {"on": "dask://localhost:1"}])
 def test_other_processes_have_nothing_of_a_program(more):
     with pytest.raises(ValueError, match=r"data= is here alone.*; leave (jobs|on)= out"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsim.data import Federation, Holders
 from fedsim.data.partition import parts_of
+from fedsim.disk.scores import distribution
 from fedsim.engine.scoring.rows import (
     MEANS,
     OUTPUTS,
@@ -15,7 +16,6 @@ from fedsim.engine.scoring.rows import (
     Rows,
     labels_of,
     scores_by_row,
-    worst_of,
 )
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.scoring.sets import in_batches
@@ -273,34 +273,3 @@ def _columns(moment: Moment, model: str, scores: ClientScores) -> Columns:
             columns[f"{model}_{metric}_undefined"] = int((has_none & (labels > 0)).sum())
         columns |= distribution(f"{model}_{metric}", means[metric], numbers)
     return columns
-
-
-def distribution(name: str, values: np.ndarray, labels: np.ndarray) -> Columns:
-    """Return how a score is distributed over clients: seven columns that begin with its name.
-
-    `mean` counts every client once and `samples` every label; the others are quantiles, the worst
-    client, and the standard deviation over clients. Clients without labels have no score.
-
-    Args:
-      name: the score.
-      values: the score of every client `[N]`.
-      labels: labels that it is the mean over `[N]`.
-
-    >>> columns = distribution("mae", np.array([1.0, 3.0, 7.0]), np.array([1, 3, 0]))
-    >>> [columns[f"mae_{name}"] for name in ("mean", "samples", "p50", "worst", "std")]
-    [2.0, 2.5, 2.0, 3.0, 1.0]
-    """
-    scored = labels > 0
-    values = values[scored]
-    if not len(values):
-        return {}
-    p10, p50, p90 = np.quantile(values, [0.1, 0.5, 0.9]).tolist()
-    return {
-        f"{name}_mean": float(values.mean()),
-        f"{name}_samples": float(np.average(values, weights=labels[scored])),
-        f"{name}_p10": p10,
-        f"{name}_p50": p50,
-        f"{name}_p90": p90,
-        f"{name}_worst": worst_of(name, values),
-        f"{name}_std": float(values.std()),
-    }

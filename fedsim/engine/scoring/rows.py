@@ -11,7 +11,6 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from fedsim.disk.scores import larger_is_better
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.scoring.sets import Stack
 from fedsim.engine.task import counted, per_label
@@ -226,11 +225,6 @@ def metrics(rows: Rows, y: np.ndarray, measures: Measures | None = None) -> dict
         values["r2"] = _r2(rows["squares"], targets)
         values["mae"] = float(_total(rows["distance"]) / targets.size)
     return values if measures is None else values | measures.all_of(rows[OUTPUTS], y)
-
-
-def worst_of(metric: str, values: np.ndarray) -> float:
-    """Return the worst of several values of a metric."""
-    return float(values.min() if larger_is_better(metric) else values.max())
 
 
 def _r2(squares: np.ndarray, targets: np.ndarray) -> float | None:

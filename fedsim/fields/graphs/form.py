@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from fedsim.disk.scores import worst_of
 from fedsim.engine.forms.one import OneModel
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT, Memory
@@ -19,7 +20,6 @@ from fedsim.engine.scoring.rows import (
     Tests,
     labels_of,
     scoring_of,
-    worst_of,
 )
 from fedsim.engine.scoring.sets import ScoredSets
 from fedsim.engine.server_records import RoundStart, ServerState

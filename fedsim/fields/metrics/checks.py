@@ -5,7 +5,7 @@ from typing import Any, get_args
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.problems import Findings
-from fedsim.disk.scores import score_of
+from fedsim.disk.scores import mean_of, score_of
 from fedsim.fields.metrics.measured import names_of
 from fedsim.fields.metrics.metric import Metric, average_of
 from fedsim.kinds import FAMILIES
@@ -81,7 +81,7 @@ def unmeasured_metric(facts: Facts) -> Findings:
                 yield (*PATH, i), f"{name} is measured already; remove one, or change a parameter"
         score = score_of(evaluate.metric)
         kinds = [kind for kind in FAMILIES["metric"] if f"{score}_".startswith(f"{kind}_")]
-        if kinds and score not in names and evaluate.metric not in get_args(METRICS):
+        if kinds and score not in names and mean_of(evaluate.metric) not in get_args(METRICS):
             known = [name for name in names if name.startswith(max(kinds, key=len))]
             remedy = f"write {evaluate.metric.replace(score, known[0])}" if known else ""
             remedy = remedy or f"write evaluate.metrics: [{max(kinds, key=len)}]"

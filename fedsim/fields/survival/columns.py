@@ -3,5 +3,10 @@
 from fedsim.disk.tables import Added
 
 COLUMNS = [
-    Added("", (), ("client", "time", "at_risk", "events", "survival"), table="survival"),
+    Added(
+        "",
+        (),
+        ("method", "seed", "client", "time", "at_risk", "events", "survival"),
+        table="survival",
+    ),
 ]

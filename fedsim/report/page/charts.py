@@ -82,7 +82,7 @@ def charts(
     rounds = _with_entropy(rounds)
     tables = by_variant(rounds)
     metrics = []
-    for name in filter(None, dict.fromkeys([context.metric, *METRICS])):
+    for name in filter(None, dict.fromkeys([context.metric, *METRICS, *_measured(rounds)])):
         metric = _metric(tables, name, order)
         if metric is not None:
             metrics.append(metric)
@@ -96,6 +96,11 @@ def charts(
         else:
             groups.append(_group(metric, keys, context, 1))
     return groups
+
+
+def _measured(rounds: pd.DataFrame) -> list[str]:
+    """The scores on test samples that only some runs measure."""
+    return [str(name) for name in rounds if str(name).startswith("test_") and name not in METRICS]
 
 
 def _metric(tables: Mapping[str, pd.DataFrame], name: str, methods: Sequence[str]) -> Metric | None:

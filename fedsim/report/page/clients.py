@@ -12,7 +12,8 @@ from fedsim.report.page.strips import breakable
 from fedsim.report.pictures.looks import STRONG
 from fedsim.report.results import EMPTY, Cell
 from fedsim.report.series import by_variant
-from fedsim.study.summary import is_share, larger_is_better
+from fedsim.study import summary
+from fedsim.study.summary import in_words, is_share, larger_is_better
 from fedsim.study.words import count
 
 OPEN = 60  # rows of a table that is not folded, at most
@@ -48,13 +49,15 @@ class ClientScore(NamedTuple):
     rising: bool
 
 
-def score_of(clients: pd.DataFrame | None) -> ClientScore | None:
-    """The score of clients: accuracy, or else the mean absolute error; None without any.
+def score_of(clients: pd.DataFrame | None, metric: str) -> ClientScore | None:
+    """The score of clients: that of the metric, or else of `WORDS`; None without any.
 
     Args:
       clients: the columns of `clients.csv`.
+      metric: that methods are compared by.
     """
-    for name, words in WORDS.items():
+    scored = summary.score_of(metric)
+    for name, words in {scored: WORDS.get(scored, in_words(scored)), **WORDS}.items():
         shared = f"global_{name}"
         own = f"personal_{name}"
         if clients is not None and _has_any(clients, shared, own):
@@ -91,7 +94,7 @@ def tables(clients: pd.DataFrame | None, context: Context) -> list[dict[str, Any
       clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    score = score_of(clients)
+    score = score_of(clients, context.metric)
     if clients is None or score is None:
         return []
     named = _named(clients, context.scenario)

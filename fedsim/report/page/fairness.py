@@ -22,7 +22,7 @@ def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] |
       clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    score = score_of(clients)
+    score = score_of(clients, context.metric)
     if clients is None or score is None:
         return None
     variants = by_variant(clients)

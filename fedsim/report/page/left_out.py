@@ -29,7 +29,7 @@ def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, 
       clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    score = score_of(clients)
+    score = score_of(clients, context.metric)
     if clients is None or score is None or "rounds_late" not in clients:
         return []
     pictures = []

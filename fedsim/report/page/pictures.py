@@ -312,7 +312,7 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
       clients: the columns of `clients.csv`.
       context: what is shown.
     """
-    score = score_of(clients)
+    score = score_of(clients, context.metric)
     if clients is None or score is None:
         return Split([], [])
     scores = {}

@@ -12,7 +12,7 @@ from fedsim.runs.execute import Watch
 from fedsim.runs.given import Given
 from fedsim.runs.go_on import SERVER, Point, go_on
 from fedsim.runs.result import Result
-from fedsim.runs.run import Options, seed_edits, texts_of
+from fedsim.runs.run import Options, argument_edits, texts_of
 from fedsim.scenario import read
 from fedsim.scenario.load import confined
 
@@ -88,7 +88,8 @@ def fork(
     if not 1 <= round < last:
         raise CheckpointError(f"{path}: round {round}: a fork begins after round 1 to {last - 1}")
 
-    scenario = read(original.scenario.document, (*texts_of(edits), *seed_edits(seeds)), method)
+    all_edits = (*texts_of(edits), *argument_edits(None, seeds))
+    scenario = read(original.scenario.document, all_edits, method)
     scenario = confined(scenario, original.path, data_roots)
     options = Options(
         started=started,

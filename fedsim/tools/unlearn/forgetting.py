@@ -11,7 +11,7 @@ from fedsim.disk.tables import Record
 from fedsim.engine.final import final_variables
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import row_scores
-from fedsim.engine.scoring.rows import labels_of, metrics
+from fedsim.engine.scoring.rows import labels_of, metrics, with_loss_of_set
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.server_records import ServerState
 from fedsim.study.statistics import paired
@@ -56,7 +56,7 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
 
     Returns:
       `test_loss`, `test_accuracy` ... and `forgotten_loss` ..., and `attack_auc`; those without
-      samples are missing, and the attack on losses that are not finite.
+      samples are missing, and the attack on losses that are not finite, or of whole sets alone.
     """
     f = run.plan.federation.unpooled
     trained = np.concatenate([f.holders.of(client) for client in clients])
@@ -65,15 +65,17 @@ def forgetting(run: Run, server: ServerState, clients: Sequence[int]) -> Record:
     (of_rows,), targets = row_scores(Moment(run, server, run.rounds), rows)
 
     record: Record = {}
+    loss = run.program.task.loss
+    measures = with_loss_of_set(None, loss)
     is_forgotten = np.arange(len(rows)) < len(trained)
     trained_y = f.labels_in(run.rounds)[trained]
     sets = {"test": (~is_forgotten, f.test.y), "forgotten": (is_forgotten, trained_y)}
     for name, (is_in, y) in sets.items():
         if is_in.any():
-            means = metrics({key: values[is_in] for key, values in of_rows.items()}, y)
+            means = metrics({key: values[is_in] for key, values in of_rows.items()}, y, measures)
             record |= {f"{name}_{metric}": value for metric, value in means.items()}
 
-    if is_forgotten.any() and not is_forgotten.all():
+    if is_forgotten.any() and not is_forgotten.all() and loss.of_set is None:
         losses = of_rows["loss"] / np.maximum(
             labels_of(targets), 1
         )  # of a sequence the mean over its tokens

@@ -9,7 +9,7 @@ import yaml
 
 import fedsim
 from fedsim import ScenarioError
-from fedsim.disk.scores import is_share, larger_is_better, worst
+from fedsim.disk.scores import OF_CLIENTS, is_share, larger_is_better, worst
 from fedsim.engine.scoring.scorer import end_of
 from fedsim.runs.result import Result
 from fedsim.scenario import read
@@ -65,6 +65,22 @@ def test_clients_without_a_score_are_left_out_of_means_and_counted():
     assert 0 < row["client_auc_undefined"] < BLOBS["clients"]
     assert row["client_auc_worst"] <= row["client_auc_mean"] <= 1
     assert 0 < row["client_auc_samples"] <= 1
+
+
+@pytest.mark.parametrize("statistic", OF_CLIENTS)
+def test_methods_are_ranked_by_any_score_of_all_clients(statistic):
+    data = {**BLOBS, "partition": "dirichlet(alpha=0.3, min_samples=4)"}
+    metric = f"client_f1_{statistic}"
+    result = run(data=data, evaluate={"metrics": [F1], "personal": True, "metric": metric})
+    summary = result.summary.iloc[0]
+    assert summary["metric"] == metric
+    smaller = statistic == "std"
+    curve = result.rounds[metric]
+    assert summary["best"] == (curve.min() if smaller else curve.max())
+    scores = result.clients["global_f1"]
+    ends = {"mean": scores.mean(), "worst": scores.min(), "p10": scores.quantile(0.1)}
+    assert summary["final"] == pytest.approx(ends.get(statistic, summary["final"]))
+    assert 0 <= summary["final"] <= 1
 
 
 @pytest.mark.long

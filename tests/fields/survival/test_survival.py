@@ -17,6 +17,11 @@ import pytest
 import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, ScenarioError
+from fedsim.fields.survival.figures import figures
+from fedsim.fields.survival.lines import steps_of
+from fedsim.fields.survival.page import section
+from fedsim.report.context import context_of
+from fedsim.report.page.sources import Source
 from fedsim.runs.verify import verify
 from fedsim.types import Loss
 
@@ -234,6 +239,25 @@ def test_the_c_index_is_that_of_lifelines(why, data, expected):
         assert by_weight == pytest.approx(fedsim.measure("c_index", y[repeated], outputs[repeated]))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("why", "times", "outputs"),
+    [("few ties", 10**6, 10**6), ("ties of times", 4, 10**6), ("ties of outputs", 50, 3)],
+)
+def test_the_c_index_is_the_share_of_all_pairs(why, times, outputs, weighted):
+    rng = np.random.default_rng(3)
+    y = np.stack([rng.integers(1, times, 200), rng.integers(0, 2, 200)], axis=1)
+    o = rng.integers(0, outputs, 200)
+    w = rng.random(200) if weighted else np.ones(200)
+    time, event = y.T
+    is_later = (time[:, None] < time) | (time[:, None] == time) & (event == 0)
+    pairs = (event == 1)[:, None] * is_later * w[:, None] * w
+    agree = (o[:, None] > o) + 0.5 * (o[:, None] == o)
+    expected = (pairs * agree).sum() / pairs.sum()
+    found = fedsim.measure("c_index", y, o, w if weighted else None)
+    assert found == pytest.approx(expected, abs=1e-12), why
+
+
 @pytest.mark.long
 def test_a_c_index_needs_two_samples_that_can_be_compared():
     assert np.isnan(fedsim.measure("c_index", [[1, 0], [2, 1]], [0.0, 1.0]))
@@ -252,6 +276,33 @@ def test_survival_csv_has_the_kaplan_meier_curve_of_every_client(tmp_path):
     assert first["survival"][list(expected)].to_dict() == pytest.approx(expected, abs=1e-12)
     assert first.loc[52, ["at_risk", "events"]].tolist() == [78, 1]
     assert table["client"].unique().tolist() == [0, 1, 2, 3]
+    shown = section([Source({}, {"survival": table})], context_of({"name": "rossi"}))
+    assert shown is not None and shown.html.count('class="key s') == 4
+    assert f'<td data-sort="{first["events"].sum()}"' in shown.html
+    ((name, pages),) = figures({"survival": table}, context_of({"name": "rossi"}))
+    assert name == "survival" and len(pages[0].axes[0].lines) == 4
+
+
+def test_curves_are_steps_of_the_first_run_and_the_largest_clients_come_first():
+    rows = {"method": "fedavg", "seed": 0, "client": ["a", "b", "b"], "time": [2.0, 1.0, 4.0]}
+    rows |= {"at_risk": [1, 2, 1], "events": [0, 1, 1], "survival": [1.0, 0.5, 0.0]}
+    first = pd.DataFrame(rows)
+    table = pd.concat([first, first.assign(seed=1), first.assign(method="median")])
+    b, a = steps_of(table)
+    assert (b.client, b.samples, b.events, b.median) == ("b", 2, 2, 1.0)
+    assert b.time.tolist() == [0, 1, 1, 4, 4] and b.survival.tolist() == [1, 1, 0.5, 0.5, 0]
+    assert (a.samples, a.events, a.median) == (1, 0, None)
+
+
+@pytest.mark.long
+def test_a_run_of_cox_regression_forgets_a_client(tmp_path):
+    data = fedsim.Arrays(x=X, y=Y, client=OWNERS)
+    of_run = scenario("cox", data={"test": 0.3}, evaluate={"metrics": ["c_index"]})
+    result = fedsim.run(of_run, data=data, out=tmp_path / "run")
+    forgotten = fedsim.unlearn(tmp_path / "run", clients=1, out=tmp_path / "without", data=data)
+    original = forgotten.table.set_index("how").loc["original"]
+    assert original["test_loss"] == result.rounds["test_loss"].iloc[-1]
+    assert "attack_auc" not in forgotten.table  # no sample has a loss of its own
 
 
 def test_a_table_names_the_columns_of_times_and_events(tmp_path, monkeypatch):
