@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from fedsim.report.figures.rows import Shown, rows_on_page
 from fedsim.report.page.render import rendered
-from fedsim.report.page.strips import Line, Mark, Strips, marks_picture, numbers_of, percent_axis
-from fedsim.report.pictures.looks import curve_class
+from fedsim.report.pictures.rows import ZERO, Mark, Rows, span_of
+from fedsim.report.pictures.rows import Row as Line
 from fedsim.report.results import EMPTY, Cell, Row
 from fedsim.tools.contributions.bars import bars_of, number
 
@@ -49,15 +50,13 @@ def page_of_contributions(
     return rendered(content, template=template)
 
 
-def _picture(rows: Sequence[Row], unit: str) -> Strips:
+def _picture(rows: Sequence[Row], unit: str) -> Shown:
     """A row for each client: its contribution, its interval, and its number."""
     lines = []
-    numbers = [0.0]
     for row in bars_of(rows).rows:
-        mark = _mark(row)
-        lines.append(Line(f"client {row['client']}", "", curve_class(0), [mark]))
-        numbers += numbers_of([mark])
-    return marks_picture(lines, percent_axis(numbers), unit, [(0.0, "zero")])
+        lines.append(Line(f"client {row['client']}", "", 0, [_mark(row)]))
+    span = span_of(lines, fixed=[0.0], cut=False)
+    return rows_on_page(Rows(lines, span, unit, [ZERO]))
 
 
 def _mark(row: Row) -> Mark:
