@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from fedsim.report.context import Context
 from fedsim.report.derived import runs_and_context
+from fedsim.report.element import element
 from fedsim.report.notebook_curves import curves_of
 from fedsim.report.page.outcome import headline
-from fedsim.report.page.svg import element
 from fedsim.report.page.table import table_of
 from fedsim.report.results import Row, amount, grouped_by, rows_of
 from fedsim.study.guessing import chance_levels

@@ -6,10 +6,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context
+from fedsim.report.element import element
 from fedsim.report.figures.drawing import COLOURS, PALE
 from fedsim.report.figures.on_page import Lower, curves_on_page
 from fedsim.report.figures.panels import Panel, wide
-from fedsim.report.page.svg import element
 from fedsim.report.pictures.curves import curves
 from fedsim.report.series import by_variant, tracks
 from fedsim.study.summary import in_words, is_share

@@ -20,7 +20,7 @@ from markupsafe import escape
 import fedsim
 from fedsim.disk.tables import read_table
 from fedsim.report import page
-from fedsim.report.page.scales import axis
+from fedsim.report.pictures.rows import Mark, Row, span_of
 from fedsim.runs import derive, directory
 from fedsim.study.words import variation_in_words
 
@@ -212,29 +212,34 @@ def test_the_table_is_that_of_the_csv_files(out, text):
     assert [row[0] for row in rows[:: len(METHODS)]] == ["mean", "mean"]
 
 
-def strips(text, begins, ends):
-    """All marks between two anchors: whether each is filled, and its position in percent."""
+MARK = (
+    r'<g fill="var\(--(\w+)\)"[^>]*stroke[^>]*>(?:<circle c|<svg )x="([\d.]+)%" (?:c)?y="([\d.]+)%"'
+)
+
+
+def marks_in(text, begins, ends):
+    """All marks of every picture between two anchors, from its top: filled or not, and percent."""
     section = text[text.index(begins) : text.index(ends)]
-    row = r'<div class="row s\d"><span class="who">.*?</svg></span><span class="value">'
-    mark = r'<g class="mark (filled|open)">.*?<svg x="([\d.]+)%"'
-    marks = []
-    for drawn in re.findall(row, section, re.S):
-        for fill, position in re.findall(mark, drawn, re.S):
-            marks.append((fill == "filled", float(position)))
-    return marks
+    pictures = []
+    for drawn in re.findall(r'<span class="back">(.*?)</span>', section, re.S):
+        marks = sorted(re.findall(MARK, drawn), key=lambda mark: float(mark[2]))
+        pictures.append([(face != "paper", float(at)) for face, at, _ in marks])
+    return pictures
 
 
 def test_marks_of_the_forest_are_the_differences(out, text):
     compare = read_table(out, "compare")
     compare = compare[compare["method"] != compare["baseline"]]
-    drawn = strips(text, 'id="differences"', 'id="clients"')
-    assert len(drawn) == len(compare)
-    for number, (_, rows) in enumerate(compare.groupby("variant", sort=False)):
-        x = axis([0.0, *rows[["difference", "ci_low", "ci_high"]].to_numpy().ravel()], 1.5, 98.5)
-        marks = drawn[len(rows) * number : len(rows) * (number + 1)]
-        positions = sorted(position for _, position in marks)
-        expected = sorted(x.at(difference) for difference in rows["difference"])
-        np.testing.assert_allclose(positions, expected, atol=0.01)
+    pictures = marks_in(text, 'id="differences"', 'id="clients"')
+    groups = compare.groupby("variant", sort=False)
+    assert len(pictures) == len(groups)
+    for marks, (_, rows) in zip(pictures, groups, strict=True):
+        ends = rows[["difference", "ci_low", "ci_high"]].to_numpy()
+        lines = [Row("", "", 0, [Mark(*numbers, [], True, "", "")]) for numbers in ends.tolist()]
+        low, high, _ = span_of(lines, fixed=[0.0])
+        shares = sorted((number - low) / (high - low) for number in rows["difference"])
+        expected = [1.5 + 97 * share for share in shares]
+        np.testing.assert_allclose(sorted(at for _, at in marks), expected, atol=0.01)
         assert sum(filled for filled, _ in marks) == (rows["p_adjusted"] < 0.05).sum()
 
 
@@ -251,13 +256,14 @@ def test_the_first_picture_is_of_the_final_scores(out, text):
     assert plain[0] == "mean"
     assert [order[name] for name in plain[1:]] == sorted(order.drop("mean"))
     assert "<i>baseline</i>" in names[0] and section.count("<i>baseline</i>") == 1
-    positions = [at for _, at in strips(text, '<figure class="scores">', 'id="curves"')]
+    (marks,) = marks_in(text, '<figure class="scores">', 'id="curves"')
+    positions = [at for _, at in marks]
     means = [scores[variant, name] for name, variant in product(plain, labels)]
     line = np.polyfit(means, positions, 1)
     np.testing.assert_allclose(np.polyval(line, means), positions, atol=0.02)
-    assert section.count('class="base b0 s0"') == 2  # one in the legend
-    assert section.count('class="base b1 s0"') == 1
-    assert section.count('<svg class="dots"') == len(METHODS) * 2
+    assert section.count('stroke-dasharray="6 3"') == 2  # one in the legend
+    assert section.count('stroke-dasharray="2.2 3"') == 1
+    assert section.count('r="2"/>') == len(METHODS) * 2 * 4
 
 
 def test_what_was_run_and_how_to_run_it_again_stand_there(out, text):

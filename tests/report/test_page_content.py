@@ -8,10 +8,12 @@ import pytest
 
 from fedsim.report import figures, notebook_curves, page
 from fedsim.report.context import axis_label
-from fedsim.report.page import content, gallery, heat_map, sources, strips
+from fedsim.report.element import breakable
+from fedsim.report.figures.rows import rows_on_page
+from fedsim.report.page import content, gallery, partition, sources
 from fedsim.report.page.charts import column_in_words
-from fedsim.report.page.scales import Axis
 from fedsim.report.pictures.looks import curve_classes
+from fedsim.report.pictures.rows import Mark, Row, Rows, Span
 from fedsim.report.ranking import order_of
 from fedsim.runs.record_form import malformed
 from fedsim.study.findings import findings_of
@@ -158,9 +160,9 @@ def test_the_first_screen_is_a_sentence_and_a_picture(text):
     order = [text.index(part) for part in ('"lead"', 'class="scores"', 'id="table"')]
     assert order == sorted(order)
     rows = re.findall(r'<span class="who">(.*?)</span>', first)
-    assert rows == ["base <i>baseline</i>", "good", str(strips.breakable(HOSTILE))]
+    assert rows == ["base <i>baseline</i>", "good", str(breakable(HOSTILE))]
     assert plain(first).count("20 % malicious") >= 2 and "fleet.malicious" not in plain(first)
-    assert first.count('class="chance"') == 2  # the line and the legend
+    assert first.count('stroke-dasharray="1 3"') == 2  # the line of guessing, and in the legend
     assert "guessing, 0.55" in plain(first)
 
 
@@ -278,24 +280,35 @@ def test_the_target_is_named_where_the_curves_leave_space(scores, above):
 def test_the_map_has_names_of_labels_and_clients_and_a_legend():
     names = ["hospital A", "clinic <b>", "a very long name of a place"]
     counts = LabelCounts(names, ["cat", "dog"], pd.DataFrame([[5, 0], [3, 9], [0, 1]]).to_numpy())
-    drawn = heat_map.heat_map(counts)
+    drawn = partition.heat_map(counts)
     shown = [html.unescape(name) for name in re.findall(r"<text[^>]*>(.*?)</text>", drawn.picture)]
-    assert shown == ["cat", "dog", "clinic <b>", "hospital A", "a very lo… a place"]
+    assert shown == ["clinic <b>", "hospital A", "a very lo… a place", "cat", "dog"]
     assert not drawn.wide
     spans = [span for _, span in drawn.legend]
     assert spans == ["none", "1", "2 to 3", "4", "5 to 7", "8 to 9"]
     many = LabelCounts(list(range(200)), [], pd.DataFrame([[i] for i in range(200)]).to_numpy())
-    assert heat_map.heat_map(many).wide
-    assert "60 of 200 clients, evenly chosen" in heat_map.heat_map(many).caption
+    assert partition.heat_map(many).wide
+    assert "60 of 200 clients, evenly chosen" in partition.heat_map(many).caption
 
 
-def test_marks_stand_in_percent_of_their_strip():
-    mark = strips.Mark(0.5, 0.25, 0.75, [0.25, 0.75], True, "0.500", "half")
-    line = strips.Line("m_a(b=1)", "", "s2", [mark])
-    (row,) = strips.marks_picture([line], Axis(0, 1, 0, 100), "score").rows
-    assert row.name == "m_<wbr>a<wbr>(b=1)" and row.texts == ["0.500"]
-    assert 'x1="25.00%" x2="75.00%"' in row.picture and '<svg x="50.00%" y="50%"' in row.picture
-    assert row.picture.count('r="2"') == 2 and "<title>half</title>" in row.picture
+def test_marks_stand_where_their_numbers_are_in_percent_of_any_width():
+    mark = Mark(0.5, 0.25, 0.75, [0.25, 0.75], True, "0.500", "half")
+    shown = rows_on_page(Rows([Row("m_a(b=1)", "", 2, [mark])], Span(0, 1), "score"))
+    (row,) = shown.rows
+    assert row.name == "m_<wbr>a<wbr>(b=1)" and row.texts == ["0.500"] and row.look == "s2"
+    assert row.title == "m_a(b=1): half"
+    assert 'x1="25.75%" y1="50.00%" x2="74.25%" y2="50.00%"' in shown.drawn
+    assert '<circle cx="50.00%" cy="50.00%" r="5"/>' in shown.drawn
+    assert shown.drawn.count('r="2"/>') == 2
+    assert re.findall(r">([\d.]+)<", shown.foot) == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+
+
+@pytest.mark.parametrize("shape", range(4))
+def test_marks_of_every_shape_are_hollow_where_nothing_is_clear(shape):
+    marks = [Mark(0.5, None, None, [], number != shape, "", "") for number in range(4)]
+    shown = rows_on_page(Rows([Row("m", "", 2, marks)], Span(0, 1), "score"))
+    faces = re.findall(r'<g fill="var\(--(\w+)\)"', shown.drawn)
+    assert faces == ["paper" if number == shape else "s2" for number in range(4)]
 
 
 def test_what_is_tuned_stands_in_a_column_of_its_axis():
@@ -327,14 +340,14 @@ def test_curves_are_of_the_metric_that_is_ranked(metric):
     assert card["picture"].caption.startswith(column_in_words(metric))
 
 
-def test_more_than_three_variations_have_a_picture_each():
+def test_three_variations_have_a_picture_each():
     """With the baseline's line in its own picture alone."""
     rows = []
-    for value in range(4):
+    for value in range(3):
         rows += summary_of(SCORES, variant=f"fleet.malicious={value / 10}")
     about = record(kind="compare", baseline="base", score="final", cells=[])
     text = page.page_of([page.Source(about, tables_of(rows))]).decode()
     parts = first_screen(text).split("<figcaption>")[1:]
     titles = [part.partition("<")[0] for part in parts]
-    assert titles == [f"{10 * value} % malicious" for value in range(4)]
-    assert all(part.count('class="base b0') == 1 for part in parts)
+    assert titles == [f"{10 * value} % malicious" for value in range(3)]
+    assert all(part.count('stroke-dasharray="6 3"') == 1 for part in parts)

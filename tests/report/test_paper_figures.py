@@ -142,7 +142,7 @@ def test_eight_methods_are_strong_and_the_others_pale_and_numbered():
     assert {line.get_linewidth() for line in lines if line not in strong(axes)} == {0.7}
     assert {text.get_text() for text in axes.texts} >= {str(n) for n in range(9, 17)}
     assert legend(figure) == [*MANY[:8], *(f"{n} {MANY[n - 1]}" for n in range(9, 17))]
-    assert len(axes.collections) == 8  # bands of the strong ones
+    assert len(axes.patches) == 8  # bands of the strong ones
 
 
 @pytest.mark.long
@@ -184,7 +184,7 @@ def test_scores_stand_against_the_axis_with_their_interval():
     for line, of_method in zip(curves, means.values(), strict=True):
         assert list(line.get_xdata()) == SHARES
         assert list(line.get_ydata()) == of_method
-    corners = axes.collections[1].get_paths()[0].vertices
+    corners = axes.patches[1].get_path().vertices
     half = 2.776445 * 0.02 / np.sqrt(5)
     assert corners[:, 1].max() == pytest.approx(0.88 + half)
     assert corners[:, 1].min() == pytest.approx(0.85 - half)

@@ -5,16 +5,15 @@ from importlib.resources import files
 from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
 from fedsim.fields.machines.figures import MARKS, panel_on_page
 from fedsim.fields.machines.panels import LOST, WHY, WORDS, omissions, panels
 from fedsim.report.context import Context
+from fedsim.report.figures.rows import symbol
 from fedsim.report.page.added import Section
 from fedsim.report.page.render import fragment
 from fedsim.report.page.sources import Source, only_table
-from fedsim.report.page.svg import element
-from fedsim.report.pictures.looks import COLOURS
+from fedsim.report.pictures.rows import Key
 
 
 def section(sources: Sequence[Source], context: Context) -> Section | None:
@@ -57,18 +56,11 @@ def shown(table: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | 
     marks = []
     for outcome, words in LOST.items():
         if outcome in outcomes:
-            marks.append((outcome, words, _symbol(outcome)))
+            colour, marker = MARKS[outcome]
+            marks.append((outcome, words, symbol(Key(words, marker), colour)))
     return {
         "panels": pictures,
         "omissions": [WHY, *omissions(table, list(names))],
         "phases": [*WORDS.items()],
         "marks": marks,
     }
-
-
-def _symbol(outcome: str) -> Markup:
-    """The mark, for a legend."""
-    colour, marker = MARKS[outcome]
-    shape = "M4 3l8 8m0-8l-8 8" if marker == "x" else "M8 3v8"
-    mark = element("g", element("path", class_="line", d=shape), class_=f"s{COLOURS.index(colour)}")
-    return element("svg", mark, width="16", height="14", aria_hidden="true")

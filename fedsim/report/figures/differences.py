@@ -2,13 +2,14 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedsim.report.context import Context
-from fedsim.report.figures.cut import cut_across
-from fedsim.report.figures.drawing import GREY, HIGH, SMALL, literal, sheet, style
-from fedsim.report.figures.marks import colour_of
-from fedsim.report.pictures.differences import Difference, Forest, forests
+from fedsim.report.figures.drawing import HIGH, SMALL, literal, sheet, style
+from fedsim.report.figures.rows import draw_rows
+from fedsim.report.pictures.differences import Forest, forests, rows_of_forest
+from fedsim.report.pictures.rows import Rows
+from fedsim.report.pictures.short import told_apart
 from fedsim.report.results import Row
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import in_words, larger_is_better
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 LINE = 0.17  # inches of a row
 BETWEEN = 0.42  # inches between two panels
 FRAME = 1.1  # inches of title, small print and axis, about
+NUMBER = 0.36  # inches right of the rows, for their numbers
 LONGEST = 34  # letters of a method's name, at most
 LETTERS = 58  # of a line of a title
 TITLE_LINE = 0.12  # inches of a further line of a title
@@ -53,68 +55,74 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
       drawn: the differences under every variation.
       context: what is shown.
     """
+    methods = [row.method for forest in drawn for row in forest.rows]
+    context = context.including(methods)
     metrics = [forest.metric for forest in drawn if forest.metric]
     metric = metrics[0] if metrics else ""
-    baseline = literal(drawn[0].baseline)
-    difference = f"paired difference to {baseline} in {in_words(metric)}"
-    filled = f"filled: p < {SIGNIFICANCE_LEVEL} after Holm"
-    note = f"{difference}, mean and 95 % interval over seeds; {filled}"
+    pictures = [rows_of_forest(forest, context) for forest in drawn]
+    shared, titles = told_apart([forest.title for forest in drawn])
 
-    methods = []
-    heights = []
-    for forest in drawn:
-        methods += [row.method for row in forest.rows]
-        heights.append(LINE * max(len(forest.rows), 2))
-    context = context.including(methods)
-
-    longest = 0  # letters of a name
-    for forest in drawn:
-        longest = max(longest, *map(len, _names(forest.rows, context)))
+    longest = max((len(name) for picture in pictures for name in _names(picture)), default=0)
     left = min(0.3 + 0.052 * longest, 1.9)
-    lines = max(-(-len(forest.title) // LETTERS) for forest in drawn)
-    gap = BETWEEN + TITLE_LINE * max(lines - 1, 0)
-    look = {"fontsize": SMALL, "pad": 2}
+    titles = [textwrap.fill(literal(title, 3 * LETTERS), LETTERS) for title in titles]
+    lines = max(title.count("\n") for title in titles)
+    gap = BETWEEN + TITLE_LINE * lines
+    heights = [LINE * max(len(picture.rows), 2) for picture in pictures]
+    note = _note(drawn[0].baseline, metric, shared, pictures)
     with style():
-        figure, panels = sheet(context.title, note, heights, foot=0.42, left=left, gap=gap)
-        for axes, forest in zip(panels, drawn, strict=True):
-            _draw(axes, forest.rows, context)
+        figure, panels = sheet(
+            context.title, note, heights, foot=0.42, left=left, right=NUMBER, gap=gap
+        )
+        for axes, picture, title in zip(panels, pictures, titles, strict=True):
+            _draw(axes, picture)
             place = axes.get_position()  # a title begins at the left of the figure
-            title = textwrap.fill(literal(forest.title, 2 * LETTERS), LETTERS)
-            axes.set_title(title, x=(0.02 - place.x0) / place.width, loc="left", **look)
+            look = {"fontsize": SMALL, "pad": 2, "loc": "left"}
+            axes.set_title(title, x=(0.02 - place.x0) / place.width, **look)
         better = "right is better" if larger_is_better(metric) else "left is better"
         panels[-1].set_xlabel(f"difference ({better})", fontsize=SMALL)
         return figure
 
 
-def _names(rows: Sequence[Difference], context: Context) -> list[str]:
-    """The names beside the lines."""
-    labels = context.labels([row.method for row in rows])
-    return [literal(label, LONGEST) for label in labels]
+def _note(baseline: str, metric: str, shared: str, pictures: Sequence[Rows]) -> str:
+    """The small print.
+
+    Args:
+      baseline: that the others are compared with.
+      metric: of the scores.
+      shared: what all variations have in common.
+      pictures: what is drawn.
+    """
+    difference = f"paired difference to {literal(baseline)} in {in_words(metric)}"
+    filled = f"filled: p < {SIGNIFICANCE_LEVEL} after Holm"
+    notes = [f"{difference}, mean and 95 % interval over seeds", filled]
+    beyond = dict.fromkeys(name for picture in pictures for name in picture.beyond)
+    if beyond:
+        notes.append(f"axis cut: {', '.join(beyond)} beyond it")
+    if shared:
+        notes.append(shared)
+    return "; ".join(notes)
 
 
-def _draw(axes: "Axes", rows: Sequence[Difference], context: Context) -> None:
-    """Draw the differences of one variation, a line per method."""
+def _names(picture: Rows) -> list[str]:
+    """The names beside the rows."""
+    names = []
+    for row in picture.rows:
+        name = f"{row.name} ({row.note})" if row.note else row.name
+        names.append(literal(name, LONGEST))
+    return names
+
+
+def _draw(axes: "Axes", picture: Rows) -> None:
+    """Draw the differences of one variation, with a name and a number beside each row."""
     from matplotlib.ticker import MaxNLocator
 
-    axes.axvline(0, lw=0.8, color=GREY, zorder=1)
-    for line, row in enumerate(rows):
-        if row.mean is not None:
-            _mark(axes, line, row, colour_of(context.rank_of(row.method)))
-    cut_across(axes, list(map(_numbers, rows)), fixed=[0.0])
-    axes.set_yticks(range(len(rows)), _names(rows, context))
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    draw_rows(axes, picture)
+    axes.set_ylim(len(picture.rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(picture.rows)), _names(picture))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-
-
-def _numbers(row: Difference) -> list[float]:
-    return [end for end in (row.mean, row.low, row.high) if end is not None]
-
-
-def _mark(axes: Any, line: int, row: Difference, colour: str) -> None:
-    """Draw a mean difference with its interval in the method's colour."""
-    if row.low is not None:
-        axes.plot([row.low, row.high], [line, line], lw=1.1, color=colour, label="interval")
-    look = {"mec": colour, "mfc": colour if row.significant else "white", "ms": 3.6, "mew": 1.0}
-    axes.plot([row.mean], [line], "o", label="difference", **look)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    beside = {"transform": axes.get_yaxis_transform(), "fontsize": SMALL, "va": "center"}
+    for place, row in enumerate(picture.rows):
+        for text in row.texts:
+            axes.text(1.02, place, text, **beside)

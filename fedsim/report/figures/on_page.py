@@ -14,7 +14,15 @@ from markupsafe import Markup
 from fedsim.report.context import Context
 from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import cut_up
-from fedsim.report.figures.panels import Panel, by_method, draw_target, fill, share_limits, wide
+from fedsim.report.figures.panels import (
+    Panel,
+    band,
+    by_method,
+    draw_target,
+    fill,
+    share_limits,
+    wide,
+)
 from fedsim.report.pictures.curves import Curve
 from fedsim.report.pictures.looks import colour_class
 from fedsim.report.pictures.short import short
@@ -100,13 +108,21 @@ class Line(NamedTuple):
     high: np.ndarray | None = None
 
 
-def page_axes(size: tuple[int, int], bottom: int = BOTTOM, left: int = LEFT) -> "Axes":
+def page_axes(
+    size: tuple[int, int],
+    bottom: int = BOTTOM,
+    left: int = LEFT,
+    top: int = TOP,
+    right: int = RIGHT,
+) -> "Axes":
     """The axes of a new figure of so many pixels; needs the style of the page.
 
     Args:
       size: width and height, in pixels.
       bottom: pixels below the axes.
       left: pixels left of them.
+      top: pixels above them.
+      right: pixels right of them.
     """
     from matplotlib.figure import Figure
 
@@ -114,7 +130,7 @@ def page_axes(size: tuple[int, int], bottom: int = BOTTOM, left: int = LEFT) -> 
 
     width, height = size
     figure = Figure(figsize=(width / DOTS, height / DOTS), dpi=DOTS)
-    box = (left, bottom, width - left - RIGHT, height - bottom - TOP)
+    box = (left, bottom, width - left - right, height - bottom - top)
     return figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
 
 
@@ -175,12 +191,12 @@ def series_tag(artists: Sequence["Artist"], rank: int, name: str) -> None:
       rank: of the method, which decides its colour.
       name: of the method.
     """
-    from matplotlib.collections import Collection
+    from matplotlib.patches import Patch
 
     from fedsim.report.figures.inline import tag
 
     for artist in artists:
-        kind = "series band" if isinstance(artist, Collection) else "series"
+        kind = "series band" if isinstance(artist, Patch) else "series"
         tag(artist, f"{kind} {colour_class(rank)}", name)
 
 
@@ -258,8 +274,7 @@ def lines_on_page(
             look = marks.line_of(line.rank)
             artists: list[Artist] = [*axes.plot(line.x, line.y, **look)]
             if line.low is not None and line.high is not None:
-                band = {"color": look["color"], "alpha": 0.13, "lw": 0}
-                artists.append(axes.fill_between(line.x, line.low, line.high, **band))
+                artists.append(band(axes, line.x, line.low, line.high, look["color"], 0.13))
             series_tag(artists, line.rank, line.name)
         for height in levels:
             drawing.level_line(axes, height, label="level")

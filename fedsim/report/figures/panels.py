@@ -104,9 +104,10 @@ def _curve(
             label = f"{curve.column}, seed {seed}"
             artists += axes.plot(*curve.series.of(seed), label=label, **thin)
     elif curve.several and strong:
-        band = {"color": look["color"], "alpha": 0.13 if several else 0.2, "lw": 0}
+        alpha = 0.13 if several else 0.2
         label = f"{curve.column}, range"
-        artists.append(axes.fill_between(curve.rounds, curve.low, curve.high, label=label, **band))
+        area = band(axes, curve.rounds, curve.low, curve.high, look["color"], alpha, label)
+        artists.append(area)
 
     marker = {}
     if several and marked:
@@ -121,6 +122,33 @@ def _curve(
             x, y = curve.series.of(seed)
             artists += axes.plot(x[-1:], y[-1:], label=f"{curve.column}, diverged", **cross)
     return artists
+
+
+def band(
+    axes: "Axes",
+    x: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    colour: str,
+    alpha: float,
+    label: str = "",
+) -> "Artist":
+    """Draw the area between two lines; `fill_between` would take five times as long.
+
+    Args:
+      axes: to draw in.
+      x: `[n]`.
+      low: `[n]`.
+      high: `[n]`.
+      colour: of the area.
+      alpha: how far it covers what is below, from 0 to 1.
+      label: of the area.
+    """
+    there_and_back = np.concatenate([x, x[::-1]])
+    edge = np.concatenate([low, high[::-1]])
+    look = {"color": colour, "alpha": alpha, "lw": 0, "label": label}
+    (area,) = axes.fill(there_and_back, edge, **look)
+    return area
 
 
 def by_method(panels: Sequence[Panel]) -> tuple[list[list[float]], list[str]]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedsim.report.context import Context
-from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, literal, sheet, style
+from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, SMALL, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
 from fedsim.study.words import for_display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
 
 MAX_CLIENTS = 200  # that are drawn; of more, some are chosen
@@ -25,10 +24,11 @@ ABREAST = 36  # letters of all clients' names that fit side by side; more stand 
 BARS = 0.8
 HEAT = 1.9
 ALONE = 1.6
-PIXELS = (600, 1200)  # of the heat map, at least
-# inches right of the heat map for its scale, and for every letter of its numbers
-SCALE = 0.42
-LETTER = 0.055
+LEGEND = 0.42  # inches right of the heat map for its legend, without its numbers
+LETTER = 0.055  # inches of a letter
+ALPHAS = (0.14, 0.29, 0.45, 0.62, 0.8, 1.0)  # of the shades of the heat map
+GAP = 0.03  # around a cell, as a share of it
+MAX_APART = 60  # clients whose cells have a gap around them
 STEPS = [1, 2, 5, 10]  # between ticks
 
 
@@ -56,7 +56,10 @@ def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None 
         figure, all_axes = _sheet(context.title, note, labels, samples, foot)
         _bars(all_axes[0], samples.sum(1))
         if labels:
-            _heat_map(all_axes[1], samples, labels)
+            draw_heat_map(all_axes[1], samples, labels)
+            _legend(all_axes[1], samples)
+            if len(samples) <= MAX_NUMBERED and len(labels) <= MAX_NAMED and samples.max() < 10_000:
+                _write_counts(all_axes[1], samples)
             all_axes[1].set_ylabel(literal(counts.noun, LONGEST))
 
         rotation = 90 if upright else 0
@@ -86,7 +89,7 @@ def _sheet(
     left = LEFT + LETTER * max(longest - 5, 0)
     if not labels:
         return sheet(title, note, [ALONE], foot, left)
-    right = SCALE + LETTER * len(f"{samples.max():,}")
+    right = LEGEND + 2 * LETTER * len(f"{samples.max():,}")
     return sheet(title, note, [BARS, HEAT], foot, left, right)
 
 
@@ -111,78 +114,110 @@ def _bars(axes: "Axes", sizes: np.ndarray) -> None:
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def _heat_map(axes: "Axes", samples: np.ndarray, labels: Sequence[str]) -> None:
-    """Draw samples by label and client, their scale, and of few clients the numbers."""
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import ListedColormap, LogNorm, Normalize
+def draw_heat_map(
+    axes: "Axes", samples: np.ndarray, labels: Sequence[str], named: int = MAX_NAMED
+) -> None:
+    """Draw samples by label and client: a path for every shade, of all its cells.
 
-    colours = colormaps["Blues"](np.linspace(0.15, 1, 256))
-    blues = ListedColormap(colours, name="counts").with_extremes(bad="white")
-    most = max(int(samples.max()), 2)
-    scale = LogNorm if _skewed(samples, 8) else Normalize
-    norm = scale(1, most)
-    paint = ScalarMappable(norm, blues)
+    Args:
+      axes: to draw in.
+      samples: `[clients, labels]`.
+      labels: names of the rows.
+      named: rows that have a name, at most.
+    """
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
 
-    cells = paint.to_rgba(np.ma.masked_equal(samples.T, 0), bytes=True)  # [labels, clients, RGBA]
-    extent = (-0.5, len(samples) - 0.5, -0.5, len(labels) - 0.5)
-    axes.imshow(
-        _enlarged(cells), extent=extent, aspect="auto", origin="lower", interpolation="none"
-    )
+    tops = tops_of(int(samples.max(initial=0)))
+    shades = shades_of(samples, tops)
+    gap = GAP if len(samples) <= MAX_APART else 0.0
+    corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]) * (0.5 - gap)
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    for shade, alpha in enumerate(ALPHAS, 1):
+        cells = np.argwhere(shades == shade)
+        if len(cells):
+            outlines = (cells[:, None] + corners).reshape(-1, 2)
+            path = Path(outlines, np.tile(codes, len(cells)))
+            look = {"fc": COLOURS[0], "alpha": alpha, "lw": 0, "label": f"shade {shade}"}
+            axes.add_artist(PathPatch(path, **look))
+    axes.set_xlim(-0.5, max(len(samples), 1) - 0.5)
+    axes.set_ylim(-0.5, len(labels) - 0.5)
     axes.grid(False)
-    every = _every(len(labels))
+    every = _every(len(labels), named)
     axes.set_yticks(range(0, len(labels), every), labels[::every])
-    _scale(axes, paint)
-    if len(samples) <= MAX_NUMBERED and len(labels) <= MAX_NAMED and most < 10_000:
-        for (client, label), count in np.ndenumerate(samples):
-            ink = "black"
-            if count == 0:
-                ink = GREY
-            elif norm(count) > 0.5:
-                ink = "white"
-            look = {"fontsize": 5.5, "color": ink, "ha": "center", "va": "center"}
-            axes.text(client, label, f"{count}", **look)
 
 
-def _every(labels: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `MAX_NAMED` labels have a name."""
+def tops_of(most: int) -> list[int]:
+    """The largest number of samples of every shade; they grow like squares, at least by one.
+
+    Args:
+      most: samples of a cell.
+
+    >>> tops_of(36), tops_of(2)
+    ([1, 4, 9, 16, 25, 36], [1, 2])
+    """
+    if not most:
+        return []
+    shades = len(ALPHAS)
+    tops = set()
+    for k in range(1, shades + 1):
+        square = -(-most * k * k // shades**2)  # rounded up
+        tops.add(max(square, 1))
+    return sorted(tops)
+
+
+def shades_of(samples: np.ndarray, tops: Sequence[int]) -> np.ndarray:
+    """The shade of every cell, 0 for none; few samples take the darker shades."""
+    if not len(tops):
+        return np.zeros(samples.shape, int)
+    palest = len(ALPHAS) - len(tops) + 1
+    return np.where(samples > 0, np.searchsorted(tops, samples) + palest, 0)
+
+
+def spans_of(tops: Sequence[int]) -> list[tuple[int, str]]:
+    """Every shade, and the samples that it stands for.
+
+    >>> spans_of([1, 4])
+    [(0, 'none'), (5, '1'), (6, '2 to 4')]
+    """
+    spans = [(0, "none")]
+    low = 1
+    for shade, top in enumerate(tops, len(ALPHAS) - len(tops) + 1):
+        spans.append((shade, f"{low:,} to {top:,}" if top > low else f"{low:,}"))
+        low = top + 1
+    return spans
+
+
+def _write_counts(axes: "Axes", samples: np.ndarray) -> None:
+    """Write the numbers into the cells."""
+    shades = shades_of(samples, tops_of(int(samples.max())))
+    for (client, label), count in np.ndenumerate(samples):
+        ink = "black" if count else GREY
+        if shades[client, label] >= len(ALPHAS) - 1:
+            ink = "white"
+        look = {"fontsize": 5.5, "color": ink, "ha": "center", "va": "center"}
+        axes.text(client, label, f"{count}", **look)
+
+
+def _every(labels: int, named: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `named` labels have a name."""
     power = 1
     while True:
         for step in (power, 2 * power, 5 * power):
-            if step * MAX_NAMED >= labels:
+            if step * named >= labels:
                 return step
         power *= 10
 
 
-def _enlarged(grid: np.ndarray) -> np.ndarray:
-    """Every cell `[labels, clients, RGBA]` as many pixels, so that a viewer smooths only edges."""
-    rows, columns = grid.shape[:2]
-    high = -(-PIXELS[0] // rows)
-    wide = -(-PIXELS[1] // columns)
-    return grid.repeat(high, 0).repeat(wide, 1)
+def _legend(axes: "Axes", samples: np.ndarray) -> None:
+    """Draw what shades stand for right of the heat map."""
+    from matplotlib.patches import Patch
 
-
-def _scale(axes: "Axes", paint: "ScalarMappable") -> None:
-    """Draw the scale of colours right of the heat map."""
-    from matplotlib.colors import LogNorm
-    from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
-
-    figure = axes.figure
-    box = axes.get_position()
-    scale_axes = figure.add_axes((box.x1 + 0.02, box.y0, 0.025, box.height))
-    bar = figure.colorbar(paint, cax=scale_axes)
-    bar.outline.set_visible(False)  # pyright: ignore
-    bar.ax.grid(False)
-    bar.ax.tick_params(length=2, pad=1.5)
-    if isinstance(paint.norm, LogNorm):
-        bar.locator = LogLocator(subs=(1, 2, 5), numticks=12)
-        label = "samples, log scale (white: 0)"
-    else:
-        bar.locator = MaxNLocator(6, integer=True, steps=STEPS)
-        label = "samples (white: 0)"
-    bar.formatter = StrMethodFormatter("{x:,.0f}")
-    bar.update_ticks()
-    bar.set_label(label, labelpad=2)
+    patches = []
+    for shade, text in spans_of(tops_of(int(samples.max())))[1:]:
+        patches.append(Patch(fc=COLOURS[0], alpha=ALPHAS[shade - 1], label=text))
+    look = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.04), "handlelength": 1.0}
+    axes.legend(handles=patches[::-1], title="samples", title_fontsize=SMALL, **look)
 
 
 def _skewed(counts: np.ndarray, times: float) -> bool:

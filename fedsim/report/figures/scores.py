@@ -9,6 +9,7 @@ import numpy as np
 from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import cut_up, within
+from fedsim.report.figures.panels import band
 from fedsim.report.pictures.scores import (
     axis_of,
     by_rest,
@@ -234,8 +235,7 @@ def _curve(
         if is_share(str(rows[0]["metric"])):
             low = np.clip(low, 0, 1)
             high = np.clip(high, 0, 1)
-        band = {"color": look["color"], "alpha": 0.15, "lw": 0, "label": "interval"}
-        artists.append(axes.fill_between(x, low, high, **band))
+        artists.append(band(axes, x, low, high, look["color"], 0.15, "interval"))
 
     marker = {}
     if strong and marked:

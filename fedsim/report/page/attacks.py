@@ -7,7 +7,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.page.strips import breakable
+from fedsim.report.element import breakable
 from fedsim.report.pictures.attacks import Grid, grids
 from fedsim.study.summary import Record
 

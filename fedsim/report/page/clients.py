@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedsim.report.context import Context
-from fedsim.report.page.strips import breakable
+from fedsim.report.element import breakable
 from fedsim.report.pictures.looks import STRONG
 from fedsim.report.results import EMPTY, Cell
 from fedsim.report.series import by_variant

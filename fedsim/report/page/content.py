@@ -20,6 +20,7 @@ from fedsim.report.page.along import along
 from fedsim.report.page.folding import columns
 from fedsim.report.page.opening import TITLES, opening_axis
 from fedsim.report.page.outcome import numbers
+from fedsim.report.page.partition import partition
 from fedsim.report.page.render import rendered
 from fedsim.report.page.sources import (
     Result,
@@ -78,7 +79,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "spreads": pictures.spreads(clients, context),
         "client_tables": clients_page.tables(clients, context),
         "setting": [setting.setting(source.record, source.label) for source in sources],
-        "partition": pictures.partition(first.table("partition")),
+        "partition": partition(first.table("partition")),
         "maps": maps(first.record["scenario"], first.table("partition")),
         "time": times_of(tables_of(sources, "timing"), context.order),
         "again": [_command(source.record) for source in sources],

@@ -1,20 +1,20 @@
 """Scores against what they cost, on the page: a picture, and a table of the numbers."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from fedsim.report.context import Context
 from fedsim.report.cost_table import cost_table
+from fedsim.report.element import breakable
 from fedsim.report.figures.costs import front_on_page
-from fedsim.report.page import strips
+from fedsim.report.figures.rows import Shown, rows_on_page
 from fedsim.report.page.folding import Group, by_method
-from fedsim.report.page.scales import Axis
-from fedsim.report.page.strips import Strips, breakable
 from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
-from fedsim.report.pictures.looks import colour_class
+from fedsim.report.pictures.rows import Mark, Rows, Span, span_of
+from fedsim.report.pictures.rows import Row as Line
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import CostAxis
 
@@ -36,7 +36,7 @@ class CostPart(NamedTuple):
     groups: list[Group]
     words: int
     picture: Markup
-    targets: Strips | None
+    targets: Shown | None
 
 
 def cost_parts(
@@ -77,43 +77,41 @@ def _part(picture: CostPicture, context: Context) -> CostPart:
     return CostPart(picture.title, head, groups, words, front, targets)
 
 
-def _targets(picture: CostPicture, context: Context) -> Strips:
+def _targets(picture: CostPicture, context: Context) -> Shown:
     """What was spent to the target: a row per method, the median with its interval."""
-    ends = []
-    for point in picture.points:
-        ends.append(_finite([point.median, point.target_low, point.target_high]))
-    x = strips.cut_axis(ends, fixed=[0.0])
-
     rows = []
     for point in picture.points:
         all_reached = point.row["reached"] == point.row["seeds"]
         note = "" if all_reached else point.arrived
-        mark = _target_mark(picture.axis, point, x, all_reached)
-        rows.append(strips.Line(point.name, note, colour_class(point.rank), [mark]))
+        mark = _target_mark(picture.axis, point, all_reached)
+        rows.append(Line(point.name, note, point.rank, [mark]))
+    span = span_of(rows, fixed=[0.0])
     target = context.target_of(picture.metric)
     noun = picture.axis.noun
-    label = f"{noun} to {target}: median and 95 % interval; open: not all seeds reached it"
-    return strips.marks_picture(rows, x, label)
+    label = f"{noun} to {target}: median and 95 % interval; hollow: not all seeds reached it"
+    endless = [_until_the_end(row, span) for row in rows]
+    return rows_on_page(Rows(endless, span, label))
 
 
-def _target_mark(cost_axis: CostAxis, point: Point, x: Axis, filled: bool) -> strips.Mark:
-    """The median to the target; an interval without an upper end goes to the end of the axis."""
+def _until_the_end(row: Line, span: Span) -> Line:
+    """A row whose interval, where it has no upper end, goes to the end of the axis."""
+    (mark,) = row.marks
+    if mark.high is None or math.isfinite(mark.high):
+        return row
+    return row._replace(marks=[mark._replace(high=span.high)])
+
+
+def _target_mark(cost_axis: CostAxis, point: Point, filled: bool) -> Mark:
+    """The median of what was spent to the target."""
     text = "∞"
     if point.median is not None:
         text = cost_axis.tick(point.median)
-    high = point.target_high
-    if high is not None and not math.isfinite(high):
-        high = x.high
-    return strips.Mark(
+    return Mark(
         at=point.median,
         low=point.target_low,
-        high=high,
+        high=point.target_high,
         dots=[],
         filled=filled,
         text=text,
         title=f"{text}, {point.arrived} seeds reached it",
     )
-
-
-def _finite(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and math.isfinite(value)]

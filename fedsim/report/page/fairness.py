@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from fedsim.report.context import Context
+from fedsim.report.element import breakable
 from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
-from fedsim.report.page.strips import breakable
 from fedsim.report.results import Cell
 from fedsim.report.series import by_variant
 from fedsim.study.evenness import Evenness, evenness

@@ -4,10 +4,9 @@ import numpy as np
 import pandas as pd
 
 from fedsim.report.context import Context
-from fedsim.report.page import strips
+from fedsim.report.figures.rows import Shown, rows_on_page
 from fedsim.report.page.clients import ClientScore, score_of, scores_of_method
-from fedsim.report.page.strips import Line, Mark, Strips
-from fedsim.report.pictures.looks import colour_class
+from fedsim.report.pictures.rows import SHAPES, Key, Mark, Row, Rows, empty_mark, span_of
 from fedsim.report.series import by_variant
 from fedsim.study.statistics import interval
 
@@ -22,7 +21,7 @@ WORDS = (
 )
 
 
-def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Strips]]:
+def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Shown]]:
     """A picture, a row per method, for every variation in which a fleet leaves clients out.
 
     Args:
@@ -42,7 +41,7 @@ def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, 
     return pictures
 
 
-def _picture(table: pd.DataFrame, score: ClientScore, context: Context) -> Strips | None:
+def _picture(table: pd.DataFrame, score: ClientScore, context: Context) -> Shown | None:
     """The picture of one variation; None where no client was scored."""
     rows = []
     for method in context.order:
@@ -50,16 +49,15 @@ def _picture(table: pd.DataFrame, score: ClientScore, context: Context) -> Strip
         if not len(of_method):
             continue
         marks = _marks(of_method, score)
-        rows.append(Line(method, "", colour_class(context.rank_of(method)), marks))
-    numbers = [strips.numbers_of(line.marks) for line in rows]
-    if not any(numbers):
+        rows.append(Row(method, "", context.rank_of(method), marks))
+    if not any(row.numbers for row in rows):
         return None
 
-    x = strips.cut_axis(numbers, share=score.share)
+    span = span_of(rows, share=score.share)
     scored = f"{score.words} of the final model on the clients' own samples"
     label = f"{scored}, mean over the seeds and 95 % interval"
-    keys = [(strips.symbol(kind), words) for kind, words in enumerate(WORDS)]
-    return strips.marks_picture(rows, x, label, keys=keys)
+    keys = [Key(words, shape) for shape, words in zip(SHAPES, WORDS, strict=True)]
+    return rows_on_page(Rows(rows, span, label, keys=keys))
 
 
 def classes_of(joined: np.ndarray) -> np.ndarray:
@@ -102,7 +100,7 @@ def _mark(words: str, scores: list[np.ndarray], share: bool) -> Mark:
     """
     means = np.array([float(values.mean()) for values in scores if len(values)])
     if not len(means):
-        return strips.empty_mark(f"{words}: nobody")
+        return empty_mark(f"{words}: nobody")
 
     low, high = interval(means) or (None, None)
     if share and low is not None and high is not None:

@@ -1,4 +1,4 @@
-"""Pictures of the page with a row per method, and the map of the partition.
+"""Pictures of the page with a row per method, and that of the partition.
 
 Final scores, differences to the baseline, and how clients fare.
 """
@@ -8,21 +8,29 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.page import strips
+from fedsim.report.figures.rows import rows_on_page
 from fedsim.report.page.charts import column_in_words
 from fedsim.report.page.clients import OWN, ClientScore, has_both, score_of, scores_of_method
 from fedsim.report.page.folding import Split, those_that_differ
-from fedsim.report.page.heat_map import HeatMap, heat_map
-from fedsim.report.page.strips import Line, Mark, Strips
 from fedsim.report.pictures.cut import without_outlier
-from fedsim.report.pictures.differences import Difference, Forest, forests
-from fedsim.report.pictures.looks import colour_class
+from fedsim.report.pictures.differences import forests, rows_of_forest
+from fedsim.report.pictures.rows import (
+    PERCENTILES,
+    SHAPES,
+    Key,
+    Level,
+    Mark,
+    Rows,
+    Span,
+    brief,
+    empty_mark,
+    span_of,
+)
+from fedsim.report.pictures.rows import Row as Line
 from fedsim.report.results import Row, grouped_by
 from fedsim.report.series import by_variant
-from fedsim.study.label_skew import counts_of_rows
 from fedsim.study.standings import Standing, seed_scores
 from fedsim.study.statistics import interval
 from fedsim.study.summary import is_share, larger_is_better
@@ -35,7 +43,10 @@ SCORES = {
     "own": "{} on the clients' own test samples",
 }
 
-TOGETHER = 3  # variations that share a picture
+TOGETHER = 2  # variations that share a picture
+# dashes of the baseline's line by variation, and of guessing
+BASELINE_DASHES = ((4.0, 2.0), (1.5, 2.0))
+GUESSING = (0.7, 2.0)
 
 Standings = Mapping[str, Sequence[Standing]]
 """the standings of methods by variation"""
@@ -50,8 +61,8 @@ def scores(
 ) -> Split:
     """The dot plots of final scores, each with its title: a row per method, a mark per variation.
 
-    Up to three variations share a picture, in which shapes tell them apart and colours methods; of
-    more, each has a picture of its own, on the same axis, of many those that differ most. The
+    Two variations share a picture, in which shapes tell them apart and colours methods; of more,
+    each has a picture of its own, on the same axis, of many those that differ most. The
     baseline is a line through all rows, and so is guessing where scores come near to it.
 
     Args:
@@ -71,21 +82,20 @@ def scores(
     if len(standings) > TOGETHER:
         parts = [(context.words(name), {name: group}) for name, group in standings.items()]
     rows = [_score_rows(part, by_seed, baseline, context) for _, part in parts]
-    numbers = [strips.numbers_of(row.marks) for of_part in rows for row in of_part]
-    spanned = without_outlier(numbers)
-    lowest = min(spanned) - 0.02
-    levels = {level for level in chance.values() if level >= lowest}
-    x = strips.percent_axis([*spanned, *levels], share=is_share(context.metric))
+    all_rows = [row for of_part in rows for row in of_part]
+    lowest = min(without_outlier([row.numbers for row in all_rows])) - 0.02
+    guesses = sorted({level for level in chance.values() if level >= lowest})
+    span = span_of(all_rows, guesses, share=is_share(context.metric))
     evaluations = [row["k"] for row in summary if row.get("k")]
     k = evaluations[0] if evaluations else ""
     label = SCORES[context.score].format(column_in_words(context.metric), k=k)
 
-    guesses: list[tuple[float, str]] = [(level, "chance") for level in sorted(levels)]
     pictures = []
     for (title, part), of_part in zip(parts, rows, strict=True):
-        lines = [*guesses, *_baseline_lines(part, baseline, context)]
-        keys = _score_keys(list(part), baseline, levels, context)
-        pictures.append((title, strips.marks_picture(of_part, x, label, lines, keys)))
+        levels = [Level(guess, dashes=GUESSING) for guess in guesses]
+        levels += _baseline_levels(part, baseline, context)
+        keys = _score_keys(list(part), baseline, guesses, context)
+        pictures.append((title, rows_on_page(Rows(of_part, span, label, levels, keys))))
     return those_that_differ(pictures, [_range_of_means(part) for _, part in parts])
 
 
@@ -123,7 +133,7 @@ def _score_rows(
             )
             marks.append(mark)
         note = "baseline" if method == baseline else context.note_of(method)
-        rows.append(Line(method, note, _colour(method, context), marks))
+        rows.append(Line(method, note, context.rank_of(method), marks))
     return rows
 
 
@@ -142,40 +152,33 @@ def _scores_by_seed(summary: Sequence[Row], score: str) -> dict[tuple[str, str],
     return scores
 
 
-def _colour(method: str, context: Context) -> str:
-    return colour_class(context.rank_of(method))
-
-
-def _baseline_lines(
-    standings: Standings, baseline: str | None, context: Context
-) -> list[tuple[float, str]]:
-    """The mean of the baseline under every variation, with the classes of its line."""
-    lines = []
-    for index, of_variant in enumerate(standings.values()):
+def _baseline_levels(standings: Standings, baseline: str | None, context: Context) -> list[Level]:
+    """A line at the mean of the baseline under every variation."""
+    levels = []
+    for dashes, of_variant in zip(BASELINE_DASHES, standings.values(), strict=False):
         for standing in of_variant:
             mean = standing.mean
             if standing.method == baseline and mean is not None and math.isfinite(mean):
-                dash = f"b{index}"
-                lines.append((mean, f"base {dash} {_colour(standing.method, context)}"))
-    return lines
+                levels.append(Level(mean, context.rank_of(standing.method), dashes))
+    return levels
 
 
 def _score_keys(
-    variants: Sequence[str], baseline: str | None, levels: set[float], context: Context
-) -> list[tuple[Markup, str]]:
-    """The legend: variations, open marks, and lines."""
+    variants: Sequence[str], baseline: str | None, guesses: Sequence[float], context: Context
+) -> list[Key]:
+    """The legend: variations, hollow marks, and lines."""
     keys = []
     if len(variants) > 1:
-        for index, name in enumerate(variants):
-            keys.append((strips.symbol(index), context.words(name)))
+        for shape, name in zip(SHAPES, variants, strict=False):
+            keys.append(Key(context.words(name), shape))
     # Of an unfinished comparison the baseline may have no row yet.
     if baseline is not None and baseline in context.order:
-        open_mark = strips.symbol(0, filled=False)
-        keys.append((open_mark, f"open: no clear difference from {baseline}"))
-        line = strips.line_symbol(f"base b0 {_colour(baseline, context)}")
-        keys.append((line, f"{baseline}, the baseline"))
-    if levels:
-        keys.append((strips.line_symbol("chance"), f"guessing, {max(levels):.2g}"))
+        level = Level(0.0, context.rank_of(baseline), BASELINE_DASHES[0])
+        keys.append(Key(f"hollow: no clear difference from {baseline}", SHAPES[0], filled=False))
+        keys.append(Key(f"{baseline}, the baseline", level=level))
+    if guesses:
+        guessing = Level(0.0, dashes=GUESSING)
+        keys.append(Key(f"guessing, {guesses[-1]:.2g}", level=guessing))
     return keys
 
 
@@ -196,7 +199,7 @@ def _score_mark(
       metric: of the scores.
     """
     if standing is None or standing.mean is None:
-        return strips.empty_mark(f"{variation} no score".strip(), text=_ending(standing))
+        return empty_mark(f"{variation} no score".strip(), text=_ending(standing))
 
     mean = None
     text = "diverged"
@@ -238,20 +241,6 @@ def _ending(standing: Standing | None) -> str:
     return "failed"
 
 
-def brief(value: float, sign: str = "") -> str:
-    """A number with three decimals, a large one with three digits.
-
-    A difference that would be zeros has one digit.
-
-    >>> brief(0.25), brief(0.25, sign="+"), brief(-0.0003, sign="+")
-    ('0.250', '+0.250', '-0.0003')
-    """
-    form = ".3f" if abs(value) < 1000 else ".3g"
-    if sign and abs(value) < 0.0005:
-        form = ".1g"
-    return f"{value:{sign}z{form}}"
-
-
 def differences(compared: Sequence[Row], context: Context) -> Split:
     """A picture for every variation in which there are differences to the baseline, with its title.
 
@@ -264,42 +253,14 @@ def differences(compared: Sequence[Row], context: Context) -> Split:
     pictures = []
     largest = []  # the largest difference of each
     for forest in forests(compared, context):
-        if forest.numbers:
-            pictures.append((forest.title, _forest(forest, context)))
+        metric = column_in_words(forest.metric)
+        side = "right" if larger_is_better(forest.metric) else "left"
+        label = f"difference to {forest.baseline} in {metric}; {side} is better"
+        picture = rows_of_forest(forest, context, label)
+        if any(row.numbers for row in picture.rows):
+            pictures.append((forest.title, rows_on_page(picture)))
             largest.append(max(abs(row.mean or 0.0) for row in forest.rows))
     return those_that_differ(pictures, largest)
-
-
-def _forest(forest: Forest, context: Context) -> Strips:
-    side = "right" if larger_is_better(forest.metric) else "left"
-    label = f"difference to {forest.baseline} in {column_in_words(forest.metric)}; {side} is better"
-    rows = []
-    numbers = []
-    for row in forest.rows:
-        note = context.note_of(row.method)
-        marks = [_difference_mark(row)]
-        rows.append(Line(row.method, note, _colour(row.method, context), marks))
-        numbers.append(strips.numbers_of(marks))
-    x = strips.cut_axis(numbers, fixed=[0.0])
-    return strips.marks_picture(rows, x, label, [(0.0, "zero")])
-
-
-def _difference_mark(row: Difference) -> Mark:
-    if row.mean is None:
-        return strips.empty_mark(f"{row.method}: no finite difference")
-    text = brief(row.mean, sign="+")
-    title = text
-    if row.low is not None:
-        title += f", 95 % {row.low:+z.4g} to {row.high:+z.4g}, p = {row.p:.2g} after Holm"
-    return Mark(
-        at=row.mean,
-        low=row.low,
-        high=row.high,
-        dots=[],
-        filled=row.significant,
-        text=text,
-        title=title,
-    )
 
 
 def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
@@ -319,26 +280,44 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
     for variant, table in by_variant(clients).items():
         scores[variant] = _by_method(table, score)
 
-    ends: dict[str, list[float]] = {}  # by method
-    for by_method in scores.values():
-        for method, values in by_method.items():
-            if values:
-                ends.setdefault(method, []).extend(np.percentile(values, (10, 90)).tolist())
-    x = strips.cut_axis([*ends.values()], share=score.share)
-
+    rows = {variant: _spread_rows(by_method, context) for variant, by_method in scores.items()}
+    span = _span_of_methods([row for of_variant in rows.values() for row in of_variant], score)
     label = f"{score.words} of the final model on the client's own samples"
     pictures = []
     apart = []  # how far the medians are
-    for variant, by_method in scores.items():
-        methods = [name for name in by_method if not name.endswith(OWN)]
-        rows = []
-        for method in context.ordered(methods):
-            for name in (method, method + OWN):
-                if name in by_method:
-                    rows.append((name, _colour(method, context), by_method[name]))
-        pictures.append((context.words(variant), strips.spread_picture(rows, x, label)))
-        apart.append(_range_of_medians(by_method))
+    for variant, of_variant in rows.items():
+        picture = rows_on_page(Rows(of_variant, span, label))
+        pictures.append((context.words(variant), picture))
+        apart.append(_range_of_medians(scores[variant]))
     return those_that_differ(pictures, apart)
+
+
+def _spread_rows(by_method: Mapping[str, Sequence[float]], context: Context) -> list[Line]:
+    """How the scores of every method spread.
+
+    Args:
+      by_method: scores of clients by method, and of their own models by its name with OWN.
+      context: what is shown.
+    """
+    rows = []
+    methods = [name for name in by_method if not name.endswith(OWN)]
+    for method in context.ordered(methods):
+        for name in (method, method + OWN):
+            if name in by_method:
+                spread: list[float] = []
+                if by_method[name]:
+                    spread = np.percentile(by_method[name], PERCENTILES).tolist()
+                rows.append(Line(name, "", context.rank_of(method), spread=spread))
+    return rows
+
+
+def _span_of_methods(rows: Sequence[Line], score: ClientScore) -> Span:
+    """The axis that all variations share, cut where one method would squeeze all others."""
+    together: dict[str, list[float]] = {}
+    for row in rows:
+        together.setdefault(row.name, []).extend(row.numbers)
+    ends = [Line(name, "", 0, spread=sorted(numbers)) for name, numbers in together.items()]
+    return span_of(ends, share=score.share)
 
 
 def _range_of_medians(by_method: Mapping[str, Sequence[float]]) -> float:
@@ -362,15 +341,3 @@ def _by_method(clients: pd.DataFrame, score: ClientScore) -> dict[str, list[floa
         for name, values in by_name.items():
             scores[name] = values[np.isfinite(values)].tolist()
     return scores
-
-
-def partition(table: pd.DataFrame | None) -> HeatMap | None:
-    """The map of the first variation's partition.
-
-    Args:
-      table: the columns of `partition.csv`.
-    """
-    if table is None:
-        return None
-    first = next(iter(by_variant(table).values()))
-    return heat_map(counts_of_rows(first))

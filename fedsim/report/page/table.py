@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from fedsim.report.context import Context
+from fedsim.report.element import breakable
 from fedsim.report.page.folding import MOST_ROWS, by_method
-from fedsim.report.page.strips import breakable
 from fedsim.report.results import EMPTY, Cell, Row, errors_in, results, times
 from fedsim.study.regression import ERRORS
 from fedsim.study.standings import Standing

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsim.report.context import Context
+from fedsim.report.pictures.rows import ZERO, Mark, Rows, brief, empty_mark, span_of
+from fedsim.report.pictures.rows import Row as Line
 from fedsim.report.results import Row, grouped_by, metric_of
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, without_baseline
+from fedsim.study.summary import in_words, larger_is_better
 
 
 class Difference(NamedTuple):
@@ -49,16 +52,6 @@ class Forest(NamedTuple):
     metric: str
     rows: list[Difference]
 
-    @property
-    def numbers(self) -> list[float]:
-        """All numbers that are drawn along the axis."""
-        numbers = []
-        for row in self.rows:
-            for end in (row.mean, row.low, row.high):
-                if end is not None:
-                    numbers.append(end)
-        return numbers
-
 
 def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
     """A forest for every variation in which something is compared with the baseline.
@@ -80,6 +73,34 @@ def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
         )
         drawn.append(forest)
     return drawn
+
+
+def rows_of_forest(forest: Forest, context: Context, label: str = "") -> Rows:
+    """The picture of a forest: a row per method, filled where the test finds a difference.
+
+    Args:
+      forest: the differences.
+      context: what is shown; it has all methods of the forest.
+      label: of the axis; left out: the baseline and the metric.
+    """
+    rows = []
+    for row in forest.rows:
+        rank = context.rank_of(row.method)
+        rows.append(Line(row.method, context.note_of(row.method), rank, [_mark(row)]))
+    if not label:
+        side = "right" if larger_is_better(forest.metric) else "left"
+        label = f"difference to {forest.baseline} in {in_words(forest.metric)}; {side} is better"
+    return Rows(rows, span_of(rows, fixed=[0.0]), label, [ZERO])
+
+
+def _mark(row: Difference) -> Mark:
+    if row.mean is None:
+        return empty_mark("no finite difference")
+    text = brief(row.mean, sign="+")
+    title = text
+    if row.low is not None:
+        title += f", 95 % {row.low:+z.4g} to {row.high:+z.4g}, p = {row.p:.2g} after Holm"
+    return Mark(row.mean, row.low, row.high, [], row.significant, text, title)
 
 
 def _has_no_score(row: Row) -> bool:

@@ -1,7 +1,11 @@
-"""Numbers as the labels of ticks."""
+"""Numbers as the labels of ticks, and titles without what all of them say."""
+
+import re
+from collections.abc import Sequence
 
 # from which size on, unit, and letter of the unit
 UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
+COMMA = re.compile(r", (?![^(]*\))")  # outside of brackets
 
 
 def short(value: float) -> str:
@@ -17,3 +21,22 @@ def short(value: float) -> str:
                 return f"{scaled:g}{letter}"
             return f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
     return f"{value:g}"
+
+
+def told_apart(titles: Sequence[str]) -> tuple[str, list[str]]:
+    """What all titles of panels have in common, and each without it.
+
+    Args:
+      titles: variations in words, separated by commas.
+
+    >>> told_apart(["sign_flip(scale=3, p=1), 5 % malicious", "sign_flip(scale=3, p=1), IID"])
+    ('sign_flip(scale=3, p=1)', ['5 % malicious', 'IID'])
+    >>> told_apart(["5 % malicious"])
+    ('', ['5 % malicious'])
+    """
+    if len(titles) < 2:
+        return "", [*titles]
+    parts = [COMMA.split(title) for title in titles]
+    common = set(parts[0]).intersection(*parts[1:])
+    shared = ", ".join(part for part in parts[0] if part in common)
+    return shared, [", ".join(part for part in own if part not in common) for own in parts]

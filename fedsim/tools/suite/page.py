@@ -6,9 +6,9 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from fedsim.disk.tables import Record
+from fedsim.report.element import breakable
 from fedsim.report.page.folding import MOST_ROWS, columns
 from fedsim.report.page.render import rendered
-from fedsim.report.page.strips import breakable
 from fedsim.report.pictures.looks import curve_class
 from fedsim.report.results import EMPTY, Cell
 from fedsim.study.summary import as_loss, grouped, in_words, larger_is_better
@@ -111,8 +111,8 @@ def page_of(
         "task_names": [task.name for task in analysis.tasks],
         "ranked": analysis.ranked,
         "grid": _grid(analysis, rows["scores"]),
-        "differences": pictures.differences(analysis, rows["scores"], looks),
-        "overall": pictures.overall(analysis, rows["overall"], looks),
+        "differences": pictures.differences(analysis, rows["scores"]),
+        "overall": pictures.overall(analysis, rows["overall"]),
         "pairs": _pairs(analysis, rows.get("overall_pairs", [])),
         "profiles": pictures.profiles(analysis, rows.get("profiles", [])),
         "budget": pictures.budget(analysis, rows.get("budget", [])),

@@ -1,80 +1,71 @@
 """The pictures on the page of a suite."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
 
 from fedsim.disk.tables import Record
 from fedsim.report.figures.on_page import Line, Lower, lines_on_page
-from fedsim.report.page import strips
-from fedsim.report.page.pictures import brief
-from fedsim.report.page.strips import (
+from fedsim.report.figures.rows import Shown, rows_on_page
+from fedsim.report.pictures.rows import (
+    SHAPES,
+    ZERO,
+    Key,
     Mark,
-    Strips,
-    cut_axis,
+    Row,
+    Rows,
+    brief,
     empty_mark,
-    marks_picture,
-    numbers_of,
-    percent_axis,
-    symbol,
+    span_of,
 )
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.summary import grouped, in_words, is_share
 from fedsim.tools.suite.analysis import Analysis
 
 
-def differences(
-    analysis: Analysis, rows: Sequence[Record], looks: Mapping[str, str]
-) -> list[tuple[str, Strips]]:
+def differences(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[str, Shown]]:
     """The differences to the baseline in every task, with intervals.
 
     Args:
       analysis: of the suite.
       rows: of `scores.csv`.
-      looks: the classes of methods' colours.
     """
+    keys = [
+        Key("p < 0.05 after Holm", SHAPES[0]),
+        Key("not told apart, or not tested", SHAPES[0], filled=False),
+    ]
     shown = []
     for task, of_task in grouped(rows, key=lambda row: row["task"]).items():
         lines = []
         for row in of_task:
             if row["method"] != row["baseline"]:
-                lines.append(
-                    strips.Line(row["method"], row["note"], looks[row["method"]], [_apart(row)])
-                )
-        if not any(numbers_of(line.marks) for line in lines):
+                rank = analysis.methods.index(row["method"])
+                lines.append(Row(row["method"], row["note"], rank, [_apart(row)]))
+        if not any(line.numbers for line in lines):
             continue
-        x = cut_axis([numbers_of(line.marks) for line in lines], [0.0])
-        metric = in_words(of_task[0]["metric"])
-        label = f"difference of {metric} to {analysis.baseline}"
-        keys = [
-            (symbol(0), "p < 0.05 after Holm"),
-            (symbol(0, filled=False), "not told apart, or not tested"),
-        ]
-        shown.append((task, marks_picture(lines, x, label, [(0.0, "zero")], keys)))
+        span = span_of(lines, fixed=[0.0])
+        label = f"difference of {in_words(of_task[0]['metric'])} to {analysis.baseline}"
+        shown.append((task, rows_on_page(Rows(lines, span, label, [ZERO], keys))))
     return shown
 
 
-def overall(
-    analysis: Analysis, rows: Sequence[Record], looks: Mapping[str, str]
-) -> list[tuple[str, Strips]]:
+def overall(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[str, Shown]]:
     """Mean ranks and interquartile means over the tasks, with bootstrap intervals.
 
     Args:
       analysis: of the suite.
       rows: of `overall.csv`.
-      looks: the classes of methods' colours.
     """
     share = is_share(analysis.metric)
-    pictures = [
-        _intervals(rows, ("mean_rank", "rank_low", "rank_high"), "mean rank, 1 is the best", looks),
-        _intervals(
-            rows, ("iqm", "iqm_low", "iqm_high"), in_words(analysis.metric), looks, share=share
-        ),
-    ]
-    titles = ("Mean rank", "Interquartile mean")
-    return [(t, picture) for t, picture in zip(titles, pictures, strict=True) if picture.rows]
+    ranks = ("mean_rank", "rank_low", "rank_high")
+    means = ("iqm", "iqm_low", "iqm_high")
+    pictures = {
+        "Mean rank": _intervals(analysis, rows, ranks, "mean rank, 1 is the best"),
+        "Interquartile mean": _intervals(analysis, rows, means, in_words(analysis.metric), share),
+    }
+    return [(title, rows_on_page(picture)) for title, picture in pictures.items() if picture.rows]
 
 
 def profiles(analysis: Analysis, rows: Sequence[Record]) -> Markup | None:
@@ -135,19 +126,19 @@ def _apart(row: Record) -> Mark:
 
 
 def _intervals(
+    analysis: Analysis,
     rows: Sequence[Record],
     names: tuple[str, str, str],
     label: str,
-    looks: Mapping[str, str],
     share: bool = False,
-) -> Strips:
+) -> Rows:
     """A number of every method with its interval; methods without one are left out.
 
     Args:
+      analysis: of the suite.
       rows: of `overall.csv`.
       names: the columns of the number and the ends of its interval.
       label: of the axis.
-      looks: the classes of methods' colours.
       share: whether the numbers are shares.
     """
     lines = []
@@ -156,11 +147,9 @@ def _intervals(
         if at is not None:
             ends = "" if low is None else f" ({low:.4g} to {high:.4g})"
             mark = Mark(at, low, high, [], True, f"{at:.3g}", f"{at:.4g}{ends}")
-            lines.append(strips.Line(row["method"], row["note"], looks[row["method"]], [mark]))
-    numbers = []
-    for line in lines:
-        numbers += numbers_of(line.marks)
-    return marks_picture(lines, percent_axis(numbers, share), label)
+            rank = analysis.methods.index(row["method"])
+            lines.append(Row(row["method"], row["note"], rank, [mark]))
+    return Rows(lines, span_of(lines, share=share, cut=False), label)
 
 
 def _lines(analysis: Analysis, rows: Sequence[Record], x: str, y: str) -> list[Line]:

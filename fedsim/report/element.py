@@ -1,4 +1,4 @@
-"""Elements of SVG as safe markup; numbers are rounded to a tenth of a unit."""
+"""Elements of HTML and SVG as safe markup; numbers are rounded to a tenth of a unit."""
 
 from typing import Any
 
@@ -27,6 +27,15 @@ def element(name: str, *content: str, **attributes: Any) -> Markup:
         return Markup(f"<{name}{head}/>")
     inside = Markup("").join(content)
     return Markup(f"<{name}{head}>{inside}</{name}>")
+
+
+def breakable(name: str) -> Markup:
+    """A name that may be broken before a bracket and after a low line.
+
+    >>> breakable("multi_krum(f=6)<b>")
+    Markup('multi_<wbr>krum<wbr>(f=6)&lt;b&gt;')
+    """
+    return Markup(str(escape(name)).replace("_", "_<wbr>").replace("(", "<wbr>("))
 
 
 def _key(name: str) -> str:
