@@ -13,9 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, shared_scores
-from fedsim.study.statistics import LEVEL, holm, paired, smallest_p
-
-MOST_SEEDS = 40  # beyond, more seeds do not make the smallest p smaller
+from fedsim.study.statistics import LEVEL, holm, paired
 
 
 class Pair(NamedTuple):
@@ -93,20 +91,6 @@ def all_pairs(scores: Mapping[str, Mapping[int, float]], larger_is_better: bool)
         )
     adjusted = holm([pair.p_value for pair in pairs])
     return [pair._replace(p_adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)]
-
-
-def seeds_needed(pairs: int) -> int | None:
-    """Return the fewest seeds under which a test can be significant after Holm over some pairs.
-
-    None if no number of seeds is enough.
-
-    >>> seeds_needed(1), seeds_needed(28)
-    (6, 11)
-    """
-    for seeds in range(2, MOST_SEEDS):
-        if smallest_p(seeds) * pairs < SIGNIFICANCE_LEVEL:
-            return seeds
-    return None
 
 
 def ranked(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
