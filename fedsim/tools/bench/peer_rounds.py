@@ -6,7 +6,6 @@ the rounds is not counted.
 
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,11 +17,11 @@ import numpy as np
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.disk.checkpoint import leaves_by_name
-from fedsim.errors import LostError, Problem, ScenarioError
+from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario import Scenario, read
 from fedsim.sources.arrays import is_per_token
 from fedsim.tools.bench.baselines import cohort
-from fedsim.tools.bench.peers import FOREIGN, PROGRAMS, Peer, environment, last_line
+from fedsim.tools.bench.peers import FOREIGN, PROGRAMS, Peer, answer_of
 from fedsim.tools.bench.timing import TRIALS, Announce, spread
 from fedsim.tree import Tree
 
@@ -100,7 +99,7 @@ def bench_rounds(
         for _ in range(TRIALS):
             for way in ways:
                 announce(f"{scenario.spec.name}: {way.how}, in a process of its own")
-                played[way.how].append(_play(way))
+                played[way.how].append(answer_of(way.how, way.command))
 
     ours = None
     for way in ways:
@@ -158,21 +157,6 @@ def _ways(file: str, edits: list[str], peers: Sequence[Peer], path: Path) -> lis
             command = [peer.python, str(FOREIGN / f"{program}.py"), str(path), way]
             ways.append(Way(f"{peer.tool} {way}", peer.version, command))
     return ways
-
-
-def _play(way: Way) -> dict[str, Any]:
-    """What a process prints last."""
-    done = subprocess.run(
-        way.command,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        stdin=subprocess.DEVNULL,
-        env=environment(),
-    )
-    if done.returncode:
-        raise LostError(f"{way.how}: {last_line(done.stderr, done.returncode)}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _steady(seconds: list[float]) -> float:

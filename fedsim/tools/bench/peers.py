@@ -3,13 +3,11 @@
 Their programs are in `foreign`, and import nothing of fedsim.
 """
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,68 +93,23 @@ def last_line(errors: str, code: int) -> str:
     return lines[-1] if lines else f"exit code {code}"
 
 
-class Answering:
-    """A peer whose process is running."""
+def answer_of(who: str, command: list[str]) -> Any:
+    """Run a program -> what it prints last, which is JSON.
 
-    def __init__(self, peer: Peer, program: str):
-        self.peer = peer
-        self.names: list[str] = []  # what it can do with the rows drawn last
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in `end`
-        self._process = subprocess.Popen(
-            [peer.python, str(FOREIGN / "answer.py"), program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment(),
-            text=True,
-        )
-
-    def draw(self, rows: int, columns: int) -> None:
-        """Draw normally distributed rows, from the seed 0."""
-        self.names = self._ask({"rows": rows, "columns": columns})["names"]
-
-    def seconds(self, name: str, calls: int = 1) -> float:
-        """Return the seconds of a call, the mean of some."""
-        return self._ask({"name": name, "calls": calls})["seconds"]
-
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a question.
-
-        Raises:
-          LostError: when the process has ended.
-        """
-        assert self._process.stdin and self._process.stdout
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if answer:
-            return json.loads(answer)
-
-        code = self._process.wait()
-        self._errors.seek(0)
-        reason = last_line(self._errors.read(), code)
-        asked = ", ".join(f"{key} {value}" for key, value in question.items())
-        raise LostError(f"{self.peer.tool} ended when asked for {asked}: {reason}")
-
-    def end(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.communicate()
-        self._errors.close()
-
-
-@contextlib.contextmanager
-def answering(peers: Iterable[Peer], measured: str) -> Iterator[list[Answering]]:
-    """Start the peers that have a program for what is measured, and end them afterwards."""
-    with contextlib.ExitStack() as stack:
-        started = []
-        for peer in peers:
-            program = PROGRAMS[measured].get(peer.tool)
-            if program is not None:
-                started.append(Answering(peer, program))
-                stack.callback(started[-1].end)
-        yield started
+    Raises:
+      LostError: where it fails, with the last line of its errors.
+    """
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        env=environment(),
+    )
+    if done.returncode:
+        raise LostError(f"{who}: {last_line(done.stderr, done.returncode)}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def environment() -> dict[str, str]:

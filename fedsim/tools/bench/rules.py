@@ -4,8 +4,8 @@
 among threads once more, and Krum in NumPy takes about twice as long.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,9 +14,9 @@ import numpy as np
 
 from fedsim.assemble import aggregate
 from fedsim.engine.clock import compile_seconds
-from fedsim.tools.bench.peers import Answering, Peer, answering
+from fedsim.tools.bench.peers import FOREIGN, PROGRAMS, Peer, answer_of
 from fedsim.tools.bench.plain_rules import NUMPY, RADIUS, F
-from fedsim.tools.bench.timing import Announce, in_turn, timed
+from fedsim.tools.bench.timing import TRIALS, Announce, spread, timed
 
 # Rows and columns: many parameters, many clients, and a small model of few clients.
 SIZES = ((100, 1_000_000), (1000, 100_000), (30, 2410))
@@ -42,12 +42,18 @@ LINKS: dict[str, list[Any]] = {
 LEAST_ROWS = {"bulyan": 4 * F + 3}
 
 
+OURS = "fedsim"
+
+# What is called without arguments, by rule.
+Works = dict[str, Callable[[], Any]]
+
+
 def bench_rules(
     announce: Announce,
     sizes: Sequence[tuple[int, int]] = SIZES,
     peers: Sequence[Peer] = (),
 ) -> Iterator[dict[str, Any]]:
-    """Measure every rule, and the same by NumPy and by peers.
+    """Measure every rule, and the same by NumPy and by peers, in turn.
 
     Args:
       announce: called with what is measured next.
@@ -56,55 +62,87 @@ def bench_rules(
 
     Yields:
       two records a rule and size, and one more for every peer that has the rule.
+
+    Raises:
+      LostError: when the process of a peer fails.
     """
-    with answering(peers, "rules") as others:
-        for rows, columns in sizes:
-            x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
-            stack = jnp.asarray(x)
-            for other in others:
-                other.draw(rows, columns)
-            calls = min(max(1, ENOUGH // x.size), MOST_CALLS)
-            for name in LINKS:
-                if rows < LEAST_ROWS.get(name, 1):
-                    continue
-                announce(f"{name} of {rows} × {columns:,}")
-                workload = f"{name} {rows} × {columns:,}"
-                for record in _records(name, x, stack, calls, others):
-                    yield {"workload": workload, **record}
+    peers = [peer for peer in peers if peer.tool in PROGRAMS["rules"]]
+    versions = {peer.tool: {"version": peer.version} for peer in peers}
+    for rows, columns in sizes:
+        x = np.random.default_rng(0).standard_normal((rows, columns), np.float32)
+        works = {OURS: _of_fedsim(x), "NumPy, two threads": _of_numpy(x)}
+        compiling = {name: _compile_seconds(work) for name, work in works[OURS].items()}
+        turns = []
+        for turn in range(1, TRIALS + 1):
+            announce(f"rules of {rows} × {columns:,}, turn {turn}")
+            turns.append(_turn(works, peers, x.shape))
+
+        for name in compiling:
+            workload = f"{name} {rows} × {columns:,}"
+            seconds = {}
+            for how, of_rules in turns[0].items():
+                if name in of_rules:
+                    seconds[how] = spread([turn[how][name] for turn in turns])
+            ours = seconds.pop(OURS)
+            yield {
+                "workload": workload,
+                "how": OURS,
+                **ours,
+                "compile_seconds": compiling[name],
+            }
+            for how, theirs in seconds.items():
+                ratio = theirs["seconds"] / ours["seconds"]
+                record = {"workload": workload, "how": how, **theirs, "times_lanes": ratio}
+                yield {**record, **versions.get(how, {})}
 
 
-def _records(
-    name: str, x: np.ndarray, stack: jax.Array, calls: int, others: Sequence[Answering]
-) -> Iterator[dict[str, Any]]:
-    """The records of a rule: ours, NumPy's, the peers'. A trial is the mean of some calls."""
+def _turn(
+    works: Mapping[str, Works], peers: Sequence[Peer], shape: tuple[int, ...]
+) -> dict[str, dict[str, float]]:
+    """Seconds of a call of every rule, by who has it and by rule.
 
-    def mean_seconds(work: Callable[[], Any]) -> float:
-        return timed(lambda: [work() for _ in range(calls)]) / calls
+    Args:
+      works: our rules, and NumPy's.
+      peers: other libraries that have rules.
+      shape: rows and columns.
+    """
+    calls = min(max(1, ENOUGH // math.prod(shape)), MOST_CALLS)
+    of_turn = {}
+    for how, of_rules in works.items():
+        of_turn[how] = {name: _seconds(work, calls) for name, work in of_rules.items()}
+    for peer in peers:
+        program = [str(FOREIGN / "rules.py"), PROGRAMS["rules"][peer.tool]]
+        command = [peer.python, *program, *map(str, shape), str(calls)]
+        of_turn[peer.tool] = answer_of(peer.tool, command)
+    return of_turn
 
-    def by_fedsim() -> float:
-        return mean_seconds(lambda: jax.block_until_ready(aggregate(LINKS[name], stack)))
 
-    def by_numpy() -> float:
-        return mean_seconds(lambda: NUMPY[name](x))
+def _of_fedsim(x: np.ndarray) -> Works:
+    """Our rules that take so many rows."""
+    stack = jnp.asarray(x)
 
-    compiled_before = compile_seconds()
-    aggregate(LINKS[name], stack).block_until_ready()
-    compiling_seconds = compile_seconds() - compiled_before
+    def work(name: str) -> Callable[[], Any]:
+        return lambda: jax.block_until_ready(aggregate(LINKS[name], stack))
 
-    trials = {"fedsim": by_fedsim, "NumPy, two threads": by_numpy}
-    versions = {}
-    for other in others:
-        if name in other.names:
-            other.seconds(name)  # its first call is not measured
-            trials[other.peer.tool] = partial(other.seconds, name, calls)
-            versions[other.peer.tool] = other.peer.version
+    return {name: work(name) for name in LINKS if len(x) >= LEAST_ROWS.get(name, 1)}
 
-    seconds = in_turn(trials)
-    ours = seconds.pop("fedsim")
-    yield {"how": "fedsim", **ours, "compile_seconds": compiling_seconds}
-    for how, theirs in seconds.items():
-        ratio = theirs["seconds"] / ours["seconds"]
-        record = {"how": how, **theirs, "times_lanes": ratio}
-        if how in versions:
-            record["version"] = versions[how]
-        yield record
+
+def _of_numpy(x: np.ndarray) -> Works:
+    """The same in NumPy."""
+
+    def work(name: str) -> Callable[[], Any]:
+        return lambda: NUMPY[name](x)
+
+    return {name: work(name) for name in LINKS if len(x) >= LEAST_ROWS.get(name, 1)}
+
+
+def _compile_seconds(work: Callable[[], Any]) -> float:
+    """Seconds of compiling in a first call."""
+    before = compile_seconds()
+    work()
+    return compile_seconds() - before
+
+
+def _seconds(work: Callable[[], Any], calls: int) -> float:
+    """Seconds of a call, the mean of some."""
+    return timed(lambda: [work() for _ in range(calls)]) / calls

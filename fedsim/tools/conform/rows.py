@@ -1,13 +1,18 @@
 """Stacks of updates on which laws are tried, and how a counterexample gets smaller."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from fedsim.tools.conform.findings import Inapplicable, Law, as_law
+from fedsim.tools.conform.subjects import Subject
+
 K = 11  # rows of every stack, so that a rule compiles once; those with no samples did not report
 D = 4
 MOST_STEPS = 500  # tries while a counterexample gets smaller
+WHATEVER = (np.nan, -np.inf, np.inf, 1e30)  # rows of clients that did not report
 
 
 class Stack(NamedTuple):
@@ -22,9 +27,31 @@ class Stack(NamedTuple):
         """Which rows reported `[K]`."""
         return self.samples > 0
 
+    def shuffled(self) -> tuple["Stack", np.ndarray]:
+        """The same rows in another order, and that order."""
+        order = np.random.default_rng(int(self.samples.sum())).permutation(K)
+        return Stack(*(column[order] for column in self)), order
 
-Violation = Callable[[Stack], "tuple[np.ndarray, np.ndarray] | None"]
-"""Stack -> (what came out, what should have) where a law is broken."""
+    def with_anything_absent(self) -> "Stack":
+        """The same where the rows that did not report hold what they may: anything."""
+        rows = self.rows.copy()
+        absent = np.flatnonzero(~self.reports)
+        rows[absent] = np.resize(WHATEVER, len(absent))[:, None]
+        return self._replace(rows=rows)
+
+    def with_equal_rows(self) -> "Stack":
+        """The same where everybody has the first row that reported."""
+        return self._replace(rows=np.tile(self.rows[np.argmax(self.reports)], (K, 1)))
+
+
+Play = Callable[[Stack], np.ndarray]
+"""Stack -> what comes out: an aggregate `[D]`, or rows `[K, D]`."""
+
+Gap = tuple[np.ndarray, np.ndarray] | None
+"""(What came out, what should have) where they differ."""
+
+Violation = Callable[[Stack], Gap]
+"""Stack -> the gap where a law is broken."""
 
 
 def stacks(seed: int, least: int = 1, most: int | None = None) -> Iterator[Stack]:
@@ -81,6 +108,39 @@ def differ(actual: np.ndarray, expected: np.ndarray, scale: float, rtol: float =
     """Whether two aggregates differ by more than what rounding and iterations explain."""
     atol = rtol * max(scale, 1e-300)
     return not np.allclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def gap(actual: np.ndarray, expected: np.ndarray, size: float) -> Gap:
+    """Both, where they differ by more than rounding does for rows of a size."""
+    scale = max(size, float(np.abs(expected).max(initial=0.0)))
+    return (actual, expected) if differ(actual, expected, scale) else None
+
+
+def of_stacks(
+    function: Callable[[Play, Stack], Gap],
+    play_of: Callable[[Subject], Play],
+    always: bool = False,
+    fewer: int = 0,
+) -> Law:
+    """A function of what a kind makes of a stack as a law: no stack may break it.
+
+    Args:
+      function: says whether a stack does.
+      play_of: what a kind makes of stacks.
+      always: whether every kind of the family must keep it.
+      fewer: by how many rows the function makes a stack smaller.
+    """
+
+    def check(subject: Subject) -> str:
+        least = max(getattr(subject.made, "least", 1), 1) + fewer
+        most = getattr(subject.made, "most", None)
+        if min(K, most or K) < least:
+            raise Inapplicable(f"needs {least} rows")
+        violation = functools.partial(function, play_of(subject))
+        example = counterexample(violation, stacks(subject.seed, least, most), least)
+        return "" if example is None else in_words(*example)
+
+    return as_law(function, always, check)
 
 
 def size_of(stack: Stack) -> float:

@@ -5,15 +5,19 @@ come from what the fork changed. Intervals are pointwise; what a sentence assert
 every fork, at the end, after Holm.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.statistics import differences, holm, interval, paired, scored, smallest_p
-from fedsim.study.summary import Record, has_score, in_words, larger_is_better, worst
+from fedsim.study.pairing import SIGNIFICANCE_LEVEL, against, without_baseline
+from fedsim.study.standings import too_few
+from fedsim.study.statistics import differences, interval
+from fedsim.study.summary import Record, in_words, larger_is_better
 from fedsim.study.words import count, difference_in_words
+
+FEW = "which are too few for a difference to be significant"
 
 
 class PairedRound(NamedTuple):
@@ -33,132 +37,73 @@ class PairedRound(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """A fork and what it is compared with.
+    """A fork.
 
     Attributes:
       name: of the fork.
-      other: of its original, or of another fork after the same round.
-      round: the last round that they have in common.
-      seeds: the seeds that both have.
-      rounds: the differences by round.
+      round: the last round that it has in common with what it is compared with.
+      rounds: the differences to that by round.
     """
 
     name: str
-    other: str
     round: int
-    seeds: list[int]
     rounds: list[PairedRound]
 
 
-def paired_rounds(
-    fork: Sequence[Record], original: Sequence[Record], metric: str
-) -> tuple[list[int], list[PairedRound]]:
-    """Compare a column of two `rounds.csv` -> the seeds that both have, differences by round.
+def paired_rounds(fork: pd.DataFrame, original: pd.DataFrame, metric: str) -> list[PairedRound]:
+    """Compare a column of two `rounds.csv` under the seeds that both have, round by round.
 
     Rounds at which a seed has no finite value, as one that diverged before, are left out.
-
-    Args:
-      fork: rows of one of them.
-      original: rows of the other one.
-      metric: the column.
     """
-    after = _by_seed(fork, metric)
-    before = _by_seed(original, metric)
-    seeds = sorted(after.keys() & before.keys())
-    if not seeds:
-        return [], []
-    common = set.intersection(*(after[seed].keys() & before[seed].keys() for seed in seeds))
+    if metric not in fork or metric not in original:
+        return []
+    after = fork.pivot(index="round", columns="seed", values=metric)
+    before = original.pivot(index="round", columns="seed", values=metric)
+    after, before = after.align(before, join="inner")
     rounds = []
-    for round in sorted(common):
-        values = np.array([after[seed][round] for seed in seeds])
-        others = np.array([before[seed][round] for seed in seeds])
-        d = differences(values, others)
-        ends = interval(d) or (None, None)
-        rounds.append(PairedRound(round, float(d.mean()), *ends))
-    return seeds, rounds
+    pairs = zip(after.index, after.to_numpy(), before.to_numpy(), strict=True)
+    for round, values, others in pairs:
+        if len(values) and np.isfinite([values, others]).all():
+            d = differences(values, others)
+            ends = interval(d) or (None, None)
+            rounds.append(PairedRound(int(round), float(d.mean()), *ends))
+    return rounds
 
 
-def _by_seed(rows: Sequence[Record], metric: str) -> dict[int, dict[int, float]]:
-    """The finite values of a column by seed and round."""
-    values: dict[int, dict[int, float]] = {}
-    for row in rows:
-        value = row.get(metric)
-        if value is not None and np.isfinite(value):
-            values.setdefault(row["seed"], {})[row["round"]] = float(value)
-    return values
-
-
-def fork_lines(
-    forks: Sequence[Forked], summaries: Mapping[str, Sequence[Record]], score: str
-) -> list[str]:
+def fork_lines(summary: Sequence[Record], other: str, score: str) -> list[str]:
     """A sentence for every fork: how it ends next to what it is compared with.
 
     Holm's adjustment runs over the forks, so that on noise a page is wrong in at most 5 %.
 
     Args:
-      forks: the forks.
-      summaries: rows of `summary.csv` by name.
+      summary: rows of `summary.csv`, with the names of the runs as methods.
+      other: the name of the run that forks are compared with.
       score: one of `SCORES`.
     """
-    pairs = [_scores(summaries[fork.name], summaries[fork.other], score) for fork in forks]
-    tests = []
-    for metric, one, other in pairs:
-        tests.append(paired(one, other, larger_is_better(metric)) if len(one) else None)
-    adjusted = holm([None if test is None else test.p_value for test in tests])
-
-    lines = []
-    for fork, (metric, one, other), test, p in zip(forks, pairs, tests, adjusted, strict=True):
-        if test is None:
-            lines.append(f"{fork.name} and {fork.other} have no seed with a score in common.")
-            continue
-        ends = ""
-        if test.difference is not None:
-            ends = difference_in_words(test.difference, test.ci_low, test.ci_high)
-        numbers = f"{in_words(metric)} {ends}".strip()
-        verdict = _verdict(differences(one, other), p, len(forks), larger_is_better(metric))
-        seeds = count(test.seeds, "seed")
-        lines.append(verdict.format(name=fork.name, other=fork.other, numbers=numbers, seeds=seeds))
-    return lines
+    rows = without_baseline(against(summary, other, score))
+    return [_line(row, len(rows)) for row in rows]
 
 
-def _verdict(d: np.ndarray, p: float | None, tests: int, rising: bool) -> str:
-    """What may be said of the differences of a fork to another run, as a form to fill in.
+def _line(row: Record, tests: int) -> str:
+    """The sentence of a row of `compare.csv`, of which Holm's adjustment runs over so many."""
+    name, other, seeds = row["method"], row["baseline"], row["seeds"]
+    if not seeds:
+        return f"{name} and {other} have no seed with a score in common."
+    ends = ""
+    if row["difference"] is not None:
+        ends = f" {difference_in_words(row['difference'], row['ci_low'], row['ci_high'])}"
+    numbers = f"{in_words(row['metric'])}{ends} over {count(seeds, 'seed')}"
+    if too_few(seeds, tests):
+        return f"{name} against {other} at the end: {numbers}, {FEW}."
 
-    Args:
-      d: the differences under every seed `[n]`.
-      p: the p-value of their test, after Holm.
-      tests: how many tests there are.
-      rising: whether a larger score is better.
-    """
-    n = len(d)
-    if not d.any():
-        return "{name} ends as {other} does, under each of {seeds}."
-    if n < 2 or tests * smallest_p(n) >= SIGNIFICANCE_LEVEL:
-        few = "which are too few for a difference to be significant"
-        return "{name} against {other} at the end: {numbers} over {seeds}, " + f"{few}."
-    assert p is not None  # there are two seeds
-    text = f"p = {p:.2g} after Holm" if tests > 1 else f"p = {p:.2g}"
-    if p >= SIGNIFICANCE_LEVEL:
-        return (
-            "{name} is not told apart from {other} at the end: {numbers} over {seeds}, "
-            + f"{text}."
-        )
-    # Where a difference is infinite, the signs alone were tested.
-    above = float(np.sign(d).sum() if not np.isfinite(d).all() else d.mean()) > 0
-    order = "better" if above == rising else "worse"
-    return "{name} ends " + order + " than {other}: {numbers} over {seeds}, " + f"{text}."
+    numbers += f", p = {row['p_adjusted']:.2g}" + (" after Holm" if tests > 1 else "")
+    if row["p_adjusted"] >= SIGNIFICANCE_LEVEL:
+        return f"{name} is not told apart from {other} at the end: {numbers}."
+    return f"{name} ends {'better' if _is_better(row) else 'worse'} than {other}: {numbers}."
 
 
-def _scores(
-    one: Sequence[Record], other: Sequence[Record], score: str
-) -> tuple[str, np.ndarray, np.ndarray]:
-    """The metric, and the scores of two runs under the seeds that both have, `[n]` each."""
-    by_seed = [{row["seed"]: row for row in rows if has_score(row, score)} for rows in (one, other)]
-    seeds = sorted(by_seed[0].keys() & by_seed[1].keys())
-    metric = str(one[0]["metric"]) if one else ""
-    scores = []
-    for rows in by_seed:
-        values = [rows[seed][score] for seed in seeds]
-        diverged = [bool(rows[seed]["diverged"]) for seed in seeds]
-        scores.append(scored(values, diverged, worst(metric)))
-    return metric, scores[0], scores[1]
+def _is_better(row: Record) -> bool:
+    """Whether the mean is better; where a score is infinite, whether most seeds are."""
+    if row["difference"] is None:
+        return row["probability_of_improvement"] > 0.5
+    return (row["difference"] > 0) == larger_is_better(row["metric"])

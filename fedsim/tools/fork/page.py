@@ -26,19 +26,25 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
     other = _compared_with(sources)
     if other is None:
         return None
-    before = rows_in(other.table("rounds"))
+    before = other.table("rounds")
     forked = []
     for source in sources:
         if source is other or _origin(source) != _origin(other) or "fork" not in source.record:
             continue
-        seeds, rounds = paired_rounds(rows_in(source.table("rounds")), before, context.metric)
+        after = source.table("rounds")
+        if after is None or before is None:
+            continue
+        rounds = paired_rounds(after, before, context.metric)
         if rounds:
-            round = _last_in_common(source, other)
-            forked.append(Forked(source.label, other.label, round, seeds, rounds))
+            forked.append(Forked(source.label, _last_in_common(source, other), rounds))
     if not forked:
         return None
 
-    summaries = {source.label: rows_in(source.table("summary")) for source in sources}
+    shown = {other.label, *(fork.name for fork in forked)}
+    summary = []
+    for source in sources:
+        if source.label in shown:
+            summary += rows_in(source.table("summary"))
     html = fragment(
         files("fedsim.tools.fork").joinpath("section.html"),
         metric=in_words(context.metric),
@@ -47,7 +53,7 @@ def section(sources: Sequence[Source], context: Context) -> Section | None:
         several=any(each.low is not None for fork in forked for each in fork.rounds),
         picture=_picture(forked, context),
     )
-    return Section("forks", "By round", fork_lines(forked, summaries, context.score), html)
+    return Section("forks", "By round", fork_lines(summary, other.label, context.score), html)
 
 
 def _origin(source: Source) -> str:

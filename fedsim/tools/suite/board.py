@@ -1,28 +1,22 @@
-"""A suite's results as a leaderboard: a folder of run directories, to which others can add.
+"""A suite's results: a folder of run directories, and what each of them is about."""
 
-`FOLDER/TASK` is what `fedsim suite run` wrote, `FOLDER/TASK+METHOD` was added to it.
-"""
-
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedsim.errors import DirectoryError
 from fedsim.runs import directory
-from fedsim.runs.commits import commit_files, has_commits, read_commit
+from fedsim.runs.commits import has_commits
 from fedsim.runs.filenames import RunFiles, label_of, run_files_of
 from fedsim.runs.unfinished import is_comparison
 from fedsim.scenario.named_files import without_hashed_paths
-from fedsim.study.summary import NOT_FEDERATED
 
 # Sections of a scenario that are not part of its task: what is compared, and what changes no score.
 WITHOUT_EFFECT = ("checkpoint", "compare", "method")
 
 
 def task_folders(folder: Path) -> dict[str, list[Path]]:
-    """Return the run directories in a folder by the name of their task, the suite's own first.
+    """Return the run directories in a folder by the name of their task.
 
     Args:
       folder: what `fedsim suite run --out` wrote.
@@ -48,21 +42,13 @@ def is_task(record: Mapping[str, Any]) -> bool:
     return is_comparison(record) and compare.get("suite") is not None
 
 
-def task_of(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+def task_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a comparison is about, apart from the methods that are compared.
 
-    Args:
-      path: its run directory.
-      record: its record.
-
     Returns:
-      `scenario`: the resolved scenario, with rounds, seeds and metric, without its comparison;
-      `compare`: version of the suite, budget, search, score, baseline, and what varies; `data`: the
-      hash of all samples.
-
-    Raises:
-      DirectoryError: where no run has committed anything, so that the samples are not known.
-      CheckpointError: for a commit that is damaged.
+      `scenario`: the resolved scenario, with rounds, seeds and metric, without its comparison, and
+      data files by their hashes; `compare`: version of the suite, budget, search, score, baseline,
+      and what varies.
     """
     resolved = without_hashed_paths(record["scenario"])
     compare = resolved.get("compare") or {}
@@ -76,36 +62,7 @@ def task_of(path: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     }
     if "search" in compare:
         compared["search"] = compare["search"]
-    return {
-        "scenario": scenario,
-        "compare": compared,
-        "data": _data_hash(path, record),
-    }
-
-
-def task_hash(task: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of what `task_of` gives: equal for comparisons whose rows can be joined.
-
-    >>> task_hash({"data": "a", "compare": {}}) == task_hash({"compare": {}, "data": "a"})
-    True
-    """
-    return hashlib.sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()
-
-
-def _data_hash(path: Path, record: Mapping[str, Any]) -> str:
-    """The hash of all samples, as the first run that committed something names it.
-
-    Pooled and lonely clients come last: nobody poisons their samples.
-    """
-    outside = record.get(NOT_FEDERATED, {})
-    runs = sorted(runs_in(path, record), key=lambda run: run[0]["method"] in outside)
-    for who, folder in runs:
-        identity = read_commit(commit_files(folder)[-1]).identity
-        data = identity.get("hashes", {}).get("data")
-        if isinstance(data, str):
-            return data
-        raise DirectoryError(f"{folder}: the commit of {who['method']} does not name its samples")
-    raise DirectoryError(f"{path}: no run has a commit in checkpoints/")
+    return {"scenario": scenario, "compare": compared}
 
 
 def runs_in(path: Path, record: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Path]]:

@@ -22,5 +22,4 @@ TABLES = {
         "task", "method", "trials", "tuning_steps", "local_steps",
         "bytes_up", "bytes_down", "virtual_seconds",
     ),
-    "wall.csv": ("task", "method", "wall_seconds", "compile_seconds"),
 }  # fmt: skip

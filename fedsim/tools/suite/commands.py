@@ -25,7 +25,6 @@ def suite_command() -> None:
     \b
     Examples:
       fedsim suite run scenarios/suite --size small --out reports/suite
-      fedsim suite add reports/suite reports/mine/iid reports/mine/two_classes
       fedsim suite verify reports/suite --share 0.1
       fedsim suite report reports/suite --out reports/suite-report
     """
@@ -76,27 +75,6 @@ def run_command(
             click.echo(f"{ended.folder}/  {ended.line}", err=ended.code != 0)
             code = code or ended.code
     sys.exit(code)
-
-
-@suite_command.command("add")
-@click.argument("folder", type=FOLDER)
-@click.argument("runs", nargs=-1, required=True, type=FOLDER)
-@options.debug
-def add_command(folder: Path, runs: tuple[Path, ...]) -> None:
-    """Add comparisons to the results of a suite: RUNS are copied into FOLDER, as TASK+METHOD.
-
-    RUNS are run directories of tasks that FOLDER has, under the same seeds, samples, budget and
-    metric, with the same baseline. What differs is refused with the field and both values, and so
-    is a method that is there already. Nothing is copied unless all of them can be.
-
-    \b
-    Examples:
-      fedsim suite add reports/suite reports/mine/iid reports/mine/two_classes
-    """
-    from fedsim.tools.suite.adding import add
-
-    for path, task in add(folder, runs):
-        click.echo(printable(f"{path}/  task {task[:12]}"))
 
 
 @suite_command.command("verify")
@@ -156,7 +134,8 @@ def verify_command(
 def report_command(folders: tuple[Path, ...], out: Path, force: bool, open_page: bool) -> None:
     """Write tables, LaTeX and a page about all tasks of a suite.
 
-    FOLDERS are what fedsim suite run wrote; methods of several of them join one table per task.
+    FOLDERS are what fedsim suite run wrote; methods of several of them join one table per task,
+    which has to be the same task: scenario, seeds, budget and baseline.
     What the page says has been tested under the same seeds, after Holm over all pairs of methods;
     methods that cannot be told apart are said to be so. A run that failed or diverged counts as the
     worst possible.

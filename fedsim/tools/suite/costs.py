@@ -1,4 +1,4 @@
-"""What methods of a suite cost: tables of budgets, of gradient steps and bytes, and of seconds."""
+"""What methods of a suite cost: tables of budgets, and of gradient steps and bytes."""
 
 import math
 from collections.abc import Sequence
@@ -59,20 +59,6 @@ def cost_rows(analysis: Analysis) -> list[Record]:
             for column in ("bytes_up", "bytes_down", "virtual_seconds"):
                 row[column] = _mean(values_of(ends.get(method, []), column))
             rows.append(row)
-    return rows
-
-
-def wall_rows(analysis: Analysis) -> list[Record]:
-    """Return a row per task and method: the seconds of a run here, which differ from run to run."""
-    rows = []
-    for task in analysis.tasks:
-        ends = _last_rows(task.tables["timing"])
-        for method in analysis.methods:
-            if method in ends:
-                row: Record = {"task": task.name, "method": method}
-                for column in ("wall_seconds", "compile_seconds"):
-                    row[column] = _mean(values_of(ends[method], column))
-                rows.append(row)
     return rows
 
 

@@ -78,7 +78,6 @@ def tables_of(analysis: Analysis) -> dict[str, list[Record]]:
         "profiles": tables.profile_rows(analysis),
         "budget": costs.budget_rows(analysis),
         "costs": costs.cost_rows(analysis),
-        "wall": costs.wall_rows(analysis),
     }
     return {name: table for name, table in rows.items() if table}
 

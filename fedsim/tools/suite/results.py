@@ -13,6 +13,7 @@ from fedsim.disk.tables import reporting_table_errors
 from fedsim.errors import DirectoryError
 from fedsim.report.results import rows_of
 from fedsim.runs.derive import contents
+from fedsim.runs.differences import differences
 from fedsim.runs.directory import RECORD
 from fedsim.runs.unfinished import is_complete
 from fedsim.study.edges import Ranges, edge_lines, ranges_in
@@ -27,6 +28,7 @@ from fedsim.study.summary import (
     metric_of,
     variation_of,
 )
+from fedsim.tools.suite.board import task_of
 from fedsim.types.client import ALONE
 
 TABLES = ("summary", "compare", "rounds", "timing", "tuning")
@@ -44,6 +46,7 @@ class Task(NamedTuple):
         without a score have `diverged` set.
       lost: how many runs of a method failed, diverged or have not run, by method.
       cautions: sentences about settings at an end of their ranges.
+      about: what is compared, as `task_of` returns it.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Task(NamedTuple):
     tables: dict[str, list[Record]]
     lost: dict[str, int]
     cautions: Sequence[str] = ()
+    about: Mapping[str, Any] = {}
 
     @property
     def methods(self) -> list[str]:
@@ -85,7 +89,7 @@ def read_tasks(folders: Sequence[Path]) -> tuple[list[Task], list[str]]:
 
     Raises:
       DirectoryError: if no folder has a task, a comparison that has not finished or is damaged, or
-        for tasks of one name that differ in how they are scored, or in the scores of a method.
+        for tasks of one name that are not the same, or differ in the scores of a method.
     """
     tasks: dict[str, Task] = {}
     left_out = []
@@ -133,6 +137,7 @@ def _tasks_in(record: Mapping[str, Any], frames: Mapping[str, Any]) -> list[Task
         by_variation[name] = grouped(rows, key=variation_of)
 
     ranges = ranges_in(record["scenario"])
+    about = task_of(record)
     tasks = []
     for variation, runs in by_variation["summary"].items():
         title = record["scenario"]["name"]
@@ -150,6 +155,7 @@ def _tasks_in(record: Mapping[str, Any], frames: Mapping[str, Any]) -> list[Task
                 tables=of_variation,
                 lost=_lost(of_variation["summary"]),
                 cautions=_cautions(of_variation["tuning"], ranges),
+                about=about,
             )
         )
     return tasks
@@ -187,12 +193,11 @@ def _joined(task: Task | None, other: Task, path: Path) -> Task:
     """
     if task is None:
         return other
-    for field in ("metric", "score", "baseline"):
-        one = getattr(task, field)
-        two = getattr(other, field)
-        if one != two:
-            reason = f"'{task.name}' has the {field} {two} here, and {one} in another folder"
-            raise DirectoryError(f"{path}: {reason}; report them on their own")
+    fields = differences(task.about, other.about)
+    if fields:
+        field, one, two = fields[0]
+        reason = f"'{task.name}' has {field} {two} here, and {one} in another folder"
+        raise DirectoryError(f"{path}: {reason}; report them on their own")
     for method in set(task.methods) & set(other.methods):
         if task.scores(method) != other.scores(method):
             reason = f"'{task.name}' has other scores of {method} in another folder"

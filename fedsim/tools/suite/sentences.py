@@ -7,12 +7,12 @@ significant is open: nothing is said to be equal.
 from collections.abc import Sequence
 
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.standings import OUTSIDE
+from fedsim.study.standings import OUTSIDE, enough_seeds
 from fedsim.study.statistics import smallest_p
 from fedsim.study.summary import in_words
 from fedsim.study.words import count, others_of
 from fedsim.tools.suite.analysis import Analysis
-from fedsim.tools.suite.statistics import Pair, seeds_needed
+from fedsim.tools.suite.statistics import Pair
 from fedsim.types.client import ALONE
 
 NOT_COMPARED = "No two methods have scores in all tasks under a common seed, so none are compared."
@@ -109,7 +109,7 @@ def too_few(pairs: Sequence[Pair]) -> str:
     tested = [pair for pair in pairs if pair.p_value is not None]
     if tested and smallest_p(most) * len(tested) < SIGNIFICANCE_LEVEL:
         return ""
-    needed = seeds_needed(len(pairs))
+    needed = enough_seeds(len(pairs))
     sizes = f"{count(most, 'seed')} and {count(len(pairs), 'pair')}"
     text = f"with {sizes}, no two methods can be told apart"
     if needed is None:

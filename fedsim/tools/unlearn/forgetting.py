@@ -15,22 +15,14 @@ from fedsim.engine.scoring.rows import labels_of, metrics, with_loss_of_set
 from fedsim.engine.scoring.scorer import Moment
 from fedsim.engine.server_records import ServerState
 from fedsim.study.statistics import paired
+from fedsim.tools.unlearn.columns import UNLEARNING
 from fedsim.tools.unlearn.ways import ORIGINAL, RETRAIN, Made
 from fedsim.tree import Tree
 from fedsim.types import Shared
 
 # Columns of scores that are compared with those of retraining.
 COMPARED = (
-    "test_loss",
-    "test_accuracy",
-    "test_perplexity",
-    "test_r2",
-    "test_mae",
-    "forgotten_loss",
-    "forgotten_accuracy",
-    "forgotten_perplexity",
-    "forgotten_r2",
-    "forgotten_mae",
+    *(name for name in UNLEARNING if name.startswith(("test_", "forgotten_"))),
     "attack_auc",
     "gradient_steps",
 )
@@ -167,10 +159,9 @@ def auc(positive: Float[np.ndarray, " n"], negative: Float[np.ndarray, " m"]) ->
     >>> auc(np.array([3.0, 2.0]), np.array([1.0, 2.0]))
     0.875
     """
-    ordered = np.sort(negative)
-    below = np.searchsorted(ordered, positive, side="left")
-    not_above = np.searchsorted(ordered, positive, side="right")
-    return float((below + not_above).sum() / (2 * len(positive) * len(negative)))
+    from scipy.stats import mannwhitneyu  # takes a tenth of a second to import
+
+    return float(mannwhitneyu(positive, negative).statistic / (len(positive) * len(negative)))
 
 
 def distance(params: Tree, other: Tree) -> float:

@@ -1,18 +1,16 @@
-"""A suite's results as a folder that others add to, and drawn runs that are replayed."""
+"""A suite's results as a folder: drawn runs that are replayed, and what joins."""
 
-import json
 import shutil
 
 import pytest
 
 import fedsim
 from fedsim.cli.entry import main
-from fedsim.errors import CheckpointError, DirectoryError, ScenarioError, exit_code
+from fedsim.errors import DirectoryError
 from fedsim.runs import directory
-from fedsim.tools.suite import adding
-from fedsim.tools.suite.adding import add
-from fedsim.tools.suite.board import runs_in, task_folders, task_hash, task_of
+from fedsim.tools.suite.board import runs_in, task_of
 from fedsim.tools.suite.drawn import Drawn, draw, verify_drawn
+from fedsim.tools.suite.results import read_tasks
 
 TASK = {
     "name": "first",
@@ -55,49 +53,21 @@ def command(*words):
     return 0
 
 
-def contents(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-def refused(folder, *paths):
-    """Why `add` refuses, in one line; nothing has changed."""
-    before = contents(folder)
-    with pytest.raises((ScenarioError, DirectoryError, CheckpointError)) as refusal:
-        add(folder, paths)
-    assert "\n" not in str(refusal.value)
-    assert contents(folder) == before
-    return exit_code(refusal.value), str(refusal.value)
-
-
 def test_what_holds_no_tasks_is_refused_in_one_line(tmp_path):
-    assert refused(tmp_path, tmp_path)[0] == 4
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "run.json").write_text("[" * 100_000)
-    code, text = refused(tmp_path, broken)
-    assert code == 4 and "is damaged" in text
+    with pytest.raises(DirectoryError, match="no run of a task"):
+        draw(tmp_path, 0.1, 0)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("[" * 100_000)
+    with pytest.raises(DirectoryError, match="is damaged"):
+        draw(tmp_path, 0.1, 0)
     with pytest.raises(DirectoryError, match="there is no such folder"):
         draw(tmp_path / "nowhere", 0.1, 0)
 
 
 @pytest.mark.long
-def test_rows_of_the_same_task_join_it_and_can_be_verified(results, runs):
-    before = contents(results / "first")
-    ((added, task),) = add(results, [runs / "mine"])
-    assert added == results / "first+scaffold"
-    assert contents(added) == contents(runs / "mine")
-    assert contents(results / "first") == before
-    assert sorted(path.name for path in results.iterdir()) == ["first", "first+scaffold"]
-    assert task_folders(results) == {"first": [results / "first", added]}
-    tasks = [task_of(path, directory.sound_record(path)) for path in (results / "first", added)]
-    assert task_hash(tasks[0]) == task_hash(tasks[1]) == task
-
-    # 16 runs, with those of settings that were not chosen; a draw is the same again.
-    assert [len(drawn.runs) for drawn in draw(results, 1, 0)] == [8, 8]
+def test_drawn_runs_can_be_verified(results):
+    """Eight runs, with those of settings that were not chosen; a draw is the same again."""
+    assert [len(drawn.runs) for drawn in draw(results, 1, 0)] == [8]
     assert draw(results, 0.25, 3) == draw(results, 0.25, 3) != draw(results, 0.25, 4)
     for drawn in draw(results, 0.1, 0):
         verification = verify_drawn(drawn)
@@ -111,8 +81,8 @@ def test_runs_that_a_search_ended_early_can_be_verified_and_are_another_task(run
     search = ["compare.budget=4", "compare.search.kind=halving", "rounds=4"]
     path = compared(tmp_path / "search", ["fedavg"], edits=search)
     record = directory.sound_record(path)
-    assert task_of(path, record)["compare"]["search"]["kind"] == "halving"
-    assert "search" not in task_of(runs / "mine", directory.sound_record(runs / "mine"))["compare"]
+    assert task_of(record)["compare"]["search"]["kind"] == "halving"
+    assert "search" not in task_of(directory.sound_record(runs / "mine"))["compare"]
 
     ends = [plan["rounds"] for plan in record["planned"].values()]
     assert sorted(ends) == [1, 1, 2, 4]
@@ -122,13 +92,7 @@ def test_runs_that_a_search_ended_early_can_be_verified_and_are_another_task(run
 
 
 @pytest.mark.long
-def test_the_commands_print_a_line_for_each_and_have_exit_codes(results, runs, capsys):
-    assert command("add", results, runs / "mine") == 0
-    path, task = capsys.readouterr().out.split("/  task ")
-    assert path == str(results / "first+scaffold") and len(task) == 12 + 1
-    assert command("add", results, runs / "longer") == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
+def test_the_command_has_exit_codes(results, capsys):
     assert command("verify", results, "--share", 0.01) == 0
     assert capsys.readouterr().out.count("replayed with the same bits") == 1
     (results / "first" / "summary.csv").write_text("")
@@ -137,38 +101,11 @@ def test_the_commands_print_a_line_for_each_and_have_exit_codes(results, runs, c
 
 
 @pytest.mark.long
-def test_what_cannot_join_is_refused_and_changes_nothing(results, runs, monkeypatch):
-    code, text = refused(results, runs / "longer")
-    assert code == 2 and "is another task: scenario.rounds is 3, and 2 in" in text
-    code, text = refused(results, results / "first")
-    assert code == 2 and "fedprox is there already" in text
-    code, text = refused(results, runs / "mine", runs / "mine")
-    assert code == 2 and "scaffold is there already" in text
-
-    other = shutil.copytree(runs / "mine", results.parent / "other")
-    (other / "summary.csv").write_text((other / "summary.csv").read_text().replace("0.", "0.9"))
-    code, text = refused(results, other)
-    assert code == 7 and "summary.csv was changed" in text
-
-    shutil.copy(runs / "mine" / "summary.csv", other)
-    record = json.loads((runs / "mine" / "run.json").read_text())
-    record["scenario"]["name"] = "../../elsewhere"
-    directory.write_record(other, record)
-    code, text = refused(results, other)
-    assert code == 2 and "has no task '../../elsewhere'" in text
-    (other / "link").symlink_to("/etc/passwd")
-    assert refused(results, other)[0] == 4
-
-    # One that is killed while it copies leaves nothing that counts, and nothing in the way.
-    def killed(*arguments, **options):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(adding.os, "rename", killed)
-        add(results, [runs / "mine"])
-    assert list(task_folders(results)["first"]) == [results / "first"]
-    assert add(results, [runs / "mine"])[0].path == results / "first+scaffold"
-    assert not (results / adding.INCOMING).exists()
+def test_comparisons_of_other_tasks_do_not_join(runs):
+    (joined,), _ = read_tasks([runs / "suite", runs / "mine"])
+    assert joined.methods == ["fedavg", "fedprox", "scaffold"]
+    with pytest.raises(DirectoryError, match=r"'first' has scenario.rounds 3 here, and 2 in"):
+        read_tasks([runs / "suite", runs / "longer"])
 
 
 @pytest.mark.long
