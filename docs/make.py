@@ -2,7 +2,8 @@
 
 catalogue.md comes from the registry, fits.md from kinds/traits.json, coming_from.md from
 coming_from.csv, files.md from the tables' columns and files.yaml, cli.md from the commands,
-extend/*.md from the decorators' docstrings and extend/pages.yaml, others from tools.
+extend/*.md from the decorators' docstrings and extend/pages.yaml, rules-dark.svg from the figure of
+the README, others from tools.
 """
 
 import csv
@@ -31,6 +32,9 @@ from fedsim.scenario.meanings import meanings
 
 DOCS = Path(__file__).parent
 MADE = "<!-- made by docs/make.py -->\n\n"
+README_FIGURE = DOCS.parent / "reports/rules/figures/curves.svg"
+# colour of a figure on white -> its colour where pages are dark
+DARK = {"#ffffff": "#0d1117", "#000000": "#e6edf3", "#555555": "#9198a1", "#e3e3e3": "#30363d"}
 # the beginning of the only line that depends on the installed versions
 FROM_OPTAX = "From optax, under the same names: "
 ALWAYS = (
@@ -110,10 +114,19 @@ def pages() -> dict[str, str]:
         "files.md": files_page(),
         "cli.md": cli_page(),
         "fits.md": fits_page(),
+        "rules-dark.svg": dark(README_FIGURE.read_text()),
         **dict(pages_of_tools()),
         **dict(extend_pages()),
     }
     return {name: MADE + text.strip() + "\n" for name, text in texts.items()}
+
+
+def dark(svg: str) -> str:
+    """A figure for readers of dark pages."""
+    recoloured = re.sub("#[0-9a-f]{6}", lambda colour: DARK.get(colour[0], colour[0]), svg)
+    # Letters have no colour of their own.
+    text = f'<g id="figure_1" style="fill: {DARK["#000000"]}"'
+    return recoloured[recoloured.index("<svg") :].replace('<g id="figure_1"', text, 1)
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -40,7 +40,8 @@ def check_command(
       fedsim check scenarios/iid.yaml --set model=cnn --json
       fedsim check scenarios/compare/rules.yaml
       fedsim check scenarios/iid.yaml --resolved
-      fedsim check scenarios/iid.yaml --methods fedavg,'krum(f=3)' --vary cohort.size=5,20
+      fedsim check iid --methods fedavg,'krum(f=3)' \\
+          --vary cohort.size=5,20
     """
     arguments["device"] = device
     scenario = options.read_scenario(arguments, all_stages=True, compares=True)

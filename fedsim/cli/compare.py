@@ -66,11 +66,16 @@ def compare_command(
 
     \b
     Examples:
-      fedsim compare scenarios/dirichlet.yaml --methods fedavg,scaffold,fedadam --seeds 6
-      fedsim compare scenarios/iid.yaml --methods fedavg,scaffold --baselines
-      fedsim compare scenarios/robust_basic.yaml --methods mean,median,'krum(f=6)'
-      fedsim compare scenarios/robust_basic.yaml --methods mean,median --vary fleet.malicious=0,0.2
-      fedsim compare scenarios/iid.yaml --methods 'fedprox(mu=0.1|1)' --set data.validation=0.1
+      fedsim compare dirichlet \\
+          --methods fedavg,scaffold,fedadam --seeds 6
+      fedsim compare iid --methods fedavg,scaffold \\
+          --baselines
+      fedsim compare robust_basic \\
+          --methods mean,median,'krum(f=6)'
+      fedsim compare robust_basic --methods mean,median \\
+          --vary fleet.malicious=0,0.2
+      fedsim compare iid --methods 'fedprox(mu=0.1|1)' \\
+          --set data.validation=0.1
       fedsim compare scenarios/compare/heterogeneity.yaml
     """
     interrupts: Interrupts = click.get_current_context().obj

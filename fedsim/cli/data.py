@@ -51,7 +51,8 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
 
     \b
     Examples:
-      fedsim data describe wages.csv --set target=wage --set drop=[name]
+      fedsim data describe wages.csv --set target=wage \\
+          --set drop=[name]
       fedsim data describe cifar-10-batches-bin
       fedsim data describe images --set size=[64,64] --json
     """

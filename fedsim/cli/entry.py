@@ -8,6 +8,7 @@ import os
 import pkgutil
 import shlex
 import sys
+import textwrap
 import threading
 import warnings
 from typing import Any
@@ -187,7 +188,7 @@ class LazyGroup(click.Group):
     def _line_of(self, mode: str) -> str:
         """Return a mode, and what it does, for the help of its command."""
         summary = pkgutil.resolve_name(homes()[mode]).get_short_help_str(200)
-        return f"  fedsim {mode} --help  {summary}"
+        return f"  fedsim {mode} --help\n{textwrap.indent(textwrap.fill(summary, 54), 6 * ' ')}"
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         args, old = in_new_words(args)
@@ -221,10 +222,10 @@ def cli() -> None:
 
     \b
     Examples:
-      fedsim new mine                       a commented scenario to start from
-      fedsim check mine.yaml                what a run will take
-      fedsim run mine.yaml --seeds 5        run it over five seeds
-      fedsim explain trimmed_mean           what a rule does
+      fedsim new mine                 a commented scenario
+      fedsim check mine.yaml          what a run will take
+      fedsim run mine.yaml --seeds 5  run it over five seeds
+      fedsim explain trimmed_mean     what a rule does
 
     Shell completion: eval "$(_FEDSIM_COMPLETE=bash_source fedsim)", or zsh_source, or fish_source.
     """

@@ -48,9 +48,11 @@ def partition_command(
     \b
     Examples:
       fedsim data partition scenarios/dirichlet.yaml
-      fedsim data partition scenarios/dirichlet.yaml --set data.partition.alpha=0.1 --out skewed
+      fedsim data partition scenarios/dirichlet.yaml \\
+          --set data.partition.alpha=0.1 --out skewed
       fedsim data partition scenarios/pathological.yaml --json
-      fedsim data partition scenarios/dirichlet.yaml --split split.csv
+      fedsim data partition scenarios/dirichlet.yaml \\
+          --split split.csv
 
     A split is read by partition: {kind: file, path: split.csv}; if there are several seeds, it is
     that of the first one. --by label draws the labels where a column would be drawn.

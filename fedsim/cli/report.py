@@ -53,7 +53,8 @@ def report_command(
       fedsim report reports/iid
       fedsim report reports/*
       fedsim report reports/overnight --follow --open
-      fedsim report reports/mean reports/median --out both.html
+      fedsim report reports/mean reports/median \\
+          --out both.html
       fedsim report --index reports --open
     """
     from fedsim.report.derived import PAGE
@@ -195,9 +196,11 @@ def export_command(
     \b
     Examples:
       fedsim export reports/iid --format markdown
-      fedsim export reports/iid --table rounds --format parquet --out rounds.parquet
+      fedsim export reports/iid --table rounds \\
+          --format parquet --out rounds.parquet
       fedsim export reports/iid --format xlsx --out iid.xlsx
-      fedsim export reports/robust_basic-compare --format latex --out table.tex
+      fedsim export reports/robust_basic-compare \\
+          --format latex --out table.tex
     """
     from fedsim.disk import files
     from fedsim.runs.export import exported

@@ -49,9 +49,11 @@ def run_command(
     \b
     Examples:
       fedsim run scenarios/iid.yaml
-      fedsim run scenarios/iid.yaml --set rounds=20 --set client.lr=0.05 --out reports/slow --force
+      fedsim run iid --set rounds=20 --set client.lr=0.05 \\
+          --out reports/slow --force
       fedsim run scenarios/iid.yaml --set rounds=200 --resume
-      fedsim run scenarios/iid.yaml --method scaffold --out reports/scaffold
+      fedsim run iid --method scaffold \\
+          --out reports/scaffold
     """
     interrupts: Interrupts = click.get_current_context().obj
     if arguments["resume"] and arguments["force"]:

@@ -380,8 +380,8 @@ def _paragraphs_of(explained: dict[str, Any]) -> Iterator[Paragraph]:
         yield False, "", ""
         name = explained.get("fits_of", explained["kind"])
         yield True, f"  What it goes with: fedsim list --with {name}", "    "
-    for trait, text in explained.get("fits", {}).items():
-        yield from _prose(f"{trait}: {text}", indent="    ", hanging="    ")
+    for text in explained.get("fits", {}).values():
+        yield from _prose(text, indent="    ", hanging="    ")
 
 
 def _head(explained: dict[str, Any]) -> Iterator[Paragraph]:

@@ -5,7 +5,6 @@ from fedsim.study.claims import FALLS, WORST_CASE, Claim, Finding
 from fedsim.study.findings import Findings
 from fedsim.study.headline import with_few_seeds
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.standings import too_few
 from fedsim.study.summary import grouped, in_words, values_of, variation_of
 from fedsim.study.words import others_of
 from fedsim.study.worst_case import split_attack
@@ -18,8 +17,8 @@ SIGNIFICANT = "; p < 0.05 after Holm"
 
 HOLDS = "{methods} hold{s} longest: up to {share}"
 NONE_GAINS = "No method clearly gains from training"
-HALF_LOST = "half of the gain from training is lost, by the means: {losing}"
-FROM = "{method} from {share}"
+KEPT = "there it keeps at least half of what training gains, by the means"
+BASELINE_HOLDS = "; {baseline} up to {share}"
 
 
 def worst_case_findings(findings: Findings) -> list[Finding]:
@@ -54,10 +53,9 @@ def worst_case_findings(findings: Findings) -> list[Finding]:
         text = BEATS.format(worst=worst, method=best["method"], others=beaten)
         numbers += SIGNIFICANT
     else:
-        text = NO_CLEAR_DIFFERENCE.format(attacks=best["attacks"])
         pairs = sum(len(group) * (len(group) - 1) // 2 for group in groups.values())
-        if too_few(best["seeds"], pairs):
-            text = with_few_seeds(text, best["seeds"], pairs)
+        text = NO_CLEAR_DIFFERENCE.format(attacks=best["attacks"])
+        text = with_few_seeds(text, best["seeds"], pairs)
     return [Finding(text, numbers, claims, where=findings.words(asked))]
 
 
@@ -71,39 +69,32 @@ def breakdown_findings(findings: Findings) -> list[Finding]:
     if asked not in groups:
         return []
     by_method = grouped(groups[asked], key=lambda row: row["method"])
-
-    holds: dict[str, float] = {}  # up to which share, the largest first
-    losing: list[tuple[float, str]] = []
-    for method, rows in by_method.items():
-        falls = values_of(rows, "falls")
-        held = values_of(rows, "holds")
-        if len(held) == len(rows):
-            holds[method] = min(held)
-        if falls:
-            losing.append((min(falls), method))
     attacks = max(map(len, by_method.values()))
+    gaining = []
+    for method, rows in by_method.items():
+        if values_of(rows, "holds") or values_of(rows, "falls"):
+            gaining.append(method)
     where = findings.words(asked)
+    holds = {}  # up to which share
+    for method in gaining:
+        held = values_of(by_method[method], "holds")
+        if len(held) == len(by_method[method]):
+            holds[method] = min(held)
     if not holds:
         return [Finding(NONE_GAINS, where=where)]
 
     largest = max(holds.values())
     longest = [method for method, share in holds.items() if share == largest]
-    methods = longest[0]
-    if len(longest) > 1:
-        methods = f"{len(longest)} of {len(by_method)} methods"
     text = HOLDS.format(
-        methods=methods,
+        methods=longest[0] if len(longest) == 1 else f"{len(longest)} of {len(by_method)} methods",
         s="s" if len(longest) == 1 else "",
         share=findings.words(f"{MALICIOUS_AXIS}={largest:g}"),
     )
     if attacks > 1:
         text = f"{WORST_OF.format(attacks=attacks)}, {text}"
-    lost = []
-    for share, method in sorted(losing):
-        words = findings.words(f"{MALICIOUS_AXIS}={share:g}")
-        lost.append(FROM.format(method=method, share=words))
-    numbers = HALF_LOST.format(losing=", ".join(lost) or "by no method")
-    gaining = dict.fromkeys([*holds, *(method for _, method in losing)])
+    numbers = KEPT
+    if findings.baseline in holds and findings.baseline not in longest:
+        share = findings.words(f"{MALICIOUS_AXIS}={holds[findings.baseline]:g}")
+        numbers += BASELINE_HOLDS.format(baseline=findings.baseline, share=share)
     claims = [Claim(FALLS, method, "", asked, None) for method in gaining]
-    named = attacks == 1
-    return [Finding(text, numbers, claims, begins_with_name=named, where=where)]
+    return [Finding(text, numbers, claims, begins_with_name=attacks == 1, where=where)]

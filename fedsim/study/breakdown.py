@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.statistics import half_width_of, holm, p_mean_positive
-from fedsim.study.summary import Record, larger_is_better, variation_of
-from fedsim.study.words import path_and_value
+from fedsim.study.summary import Record, larger_is_better, metric_of, variation_of
+from fedsim.study.words import part_of
 
 MALICIOUS_AXIS = "fleet.malicious"
 MIN_VALUES = 3  # values that make a curve
@@ -39,14 +38,7 @@ def without_path(variant: str | None, path: str) -> str:
     >>> without_path("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
     'wire=[zero]'
     """
-    if not isinstance(variant, str):
-        return ""
-    rest = []
-    for setting in split_at_commas(variant):
-        setting_path, _ = path_and_value(setting)
-        if setting_path != path:
-            rest.append(setting)
-    return ", ".join(rest)
+    return part_of(variant, lambda other: other != path) if isinstance(variant, str) else ""
 
 
 def breakdown_rows(
@@ -66,33 +58,6 @@ def breakdown_rows(
       path: the path of the axis.
       min_values: how many values make a curve; methods with fewer have no row.
     """
-    curves = _curves(compared, path, min_values)
-    if not curves:
-        return []
-
-    first_curve = next(iter(curves.values()))
-    first_row = next(iter(first_curve.values()))
-    start = untrained_scores(rounds, str(first_row["metric"]))
-    sorted_curves = sorted(curves.items())
-    p_values = [_p_no_gain(rows, start) for _, rows in sorted_curves]
-
-    table = []
-    for ((rest, method), rows), p in zip(sorted_curves, holm(p_values), strict=True):
-        gained = p is not None and p < SIGNIFICANCE_LEVEL
-        table.append(_row(rest, method, rows, start, gained))
-    return table
-
-
-def _curves(
-    compared: Sequence[Record], path: str, min_values: int
-) -> dict[tuple[str, str], RowsByValue]:
-    """The curves of methods along an axis, by what else varies and by method.
-
-    Args:
-      compared: rows of `compare.csv`.
-      path: the path of the axis.
-      min_values: how many values make a curve; those with fewer are left out.
-    """
     rows_by_value: dict[tuple[str, str], dict[float, Record]] = {}
     for row in compared:
         value = _number(row.get(path))
@@ -100,11 +65,15 @@ def _curves(
             key = (without_path(row.get("variant"), path), row["method"])
             rows_by_value.setdefault(key, {})[value] = row
 
-    curves: dict[tuple[str, str], RowsByValue] = {}
-    for key, rows in rows_by_value.items():
-        if len(rows) >= min_values:
-            curves[key] = rows
-    return curves
+    curves = {key: rows for key, rows in rows_by_value.items() if len(rows) >= min_values}
+    start = untrained_scores(rounds, metric_of(compared))
+    keys = sorted(curves)
+    p_values = holm([_p_no_gain(curves[key], start) for key in keys])
+    table = []
+    for (rest, method), p in zip(keys, p_values, strict=True):
+        gained = p is not None and p < SIGNIFICANCE_LEVEL
+        table.append(_row(rest, method, curves[rest, method], start, gained))
+    return table
 
 
 def breakdown_point(
@@ -146,9 +115,7 @@ def breakdown_point(
 
     first = order[0]
     sd = sds[first]
-    doubt = 0.0
-    if sd is not None:
-        doubt = half_width_of(sd, seeds[first])
+    doubt = 0.0 if sd is None else half_width_of(sd, seeds[first])
     # Negated, so that NaN is no gain.
     if not gains[first] > doubt:
         return None
@@ -174,9 +141,8 @@ def _p_no_gain(rows: RowsByValue, start: Mapping[str, float]) -> float | None:
         untrained_score = start.get(variation_of(row))
         if untrained_score is None or row["mean"] is None or row["sd"] is None:
             continue
-        gain = row["mean"] - untrained_score
-        if not larger_is_better(row["metric"]):
-            gain = -gain
+        sign = 1 if larger_is_better(row["metric"]) else -1
+        gain = sign * (row["mean"] - untrained_score)
         p_values.append(p_mean_positive(gain, row["sd"], row["seeds"]))
     if not p_values:
         return None
@@ -215,11 +181,9 @@ def _row(
         held = [value for value in values if falls is None or value < falls]
         holds = max(held, default=None)
 
-    row = {"method": method}
-    if rest:
-        row["variant"] = rest
     return {
-        **row,
+        "method": method,
+        **({"variant": rest} if rest else {}),
         "metric": first["metric"],
         "score": first["score"],
         "values": len(values),

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.errors import Problem, ScenarioError
@@ -29,6 +29,7 @@ from fedsim.study.methods import (
     entries_of,
     methods_of,
     problems_of_ranges,
+    refuse,
     score_against,
     text_of,
     texts_of_axis,
@@ -123,17 +124,14 @@ class Grid(NamedTuple):
         """
         if self.budget is not None:
             return len(self.variations), len(self.methods), self.budget
-        methods = 0
-        for method in self.methods:
-            methods += math.prod(map(len, method.grid.values()))
+        methods = sum(math.prod(map(len, method.grid.values())) for method in self.methods)
         return len(self.variations), methods, math.prod(map(len, self.tuned.values()))
 
     def settings(self, method: ComparedMethod) -> list[Values]:
         """Return what is tried of a method: path -> value as text, its own paths last."""
-        settings = []
-        for setting in settings_of({**method.grid, **self.tuned}, self.budget):
-            settings.append({path: setting[path] for path in [*self.tuned, *method.grid]})
-        return settings
+        order = [*self.tuned, *method.grid]
+        settings = settings_of({**method.grid, **self.tuned}, self.budget)
+        return [{path: setting[path] for path in order} for setting in settings]
 
 
 def design_of(
@@ -281,16 +279,6 @@ def _demand_validation(scenario: Scenario) -> None:
         raise scenario.error(("evaluate", "metric"), NO_ATTACK_ON_VALIDATION)
 
 
-def _demand_no_search(scenario: Scenario) -> None:
-    """Refuse a search where nothing is tuned.
-
-    Raises:
-      ScenarioError: if there is one.
-    """
-    if scenario.spec.compare.search.kind != "random":
-        raise ScenarioError([Problem("", NO_SEARCH)], "compare.search")
-
-
 def _demand_distinct(
     varied: Collection[str], tuned: Collection[str], methods: Sequence[ComparedMethod]
 ) -> None:
@@ -300,10 +288,13 @@ def _demand_distinct(
       ScenarioError: with the path, and the option or the method.
     """
     taken = dict.fromkeys(varied, "varied")
-    _demand_free(tuned, taken, "--tune")
-    taken |= dict.fromkeys(tuned, "tuned with all methods")
-    for method in methods:
-        _demand_free(method.grid, taken, method.label)
+    own = {"--tune": tuned, **{method.label: method.grid for method in methods}}
+    for where, paths in own.items():
+        twice = [path for path in sorted(paths) if path in taken]
+        texts = [f"{path} is {taken[path]} already; remove one of them" for path in twice]
+        refuse(texts[:1], where)
+        if where == "--tune":
+            taken |= dict.fromkeys(tuned, "tuned with all methods")
 
 
 def _demand_varied(question: Mapping[str, Any], varied: Mapping[str, Sequence[str]]) -> None:
@@ -318,13 +309,11 @@ def _demand_varied(question: Mapping[str, Any], varied: Mapping[str, Sequence[st
     """
     problems = []
     for path, value in question.items():
-        if text_of(value) not in varied.get(path, ()):
-            values = ", ".join(varied.get(path, ())) or "nothing"
-            problems.append(
-                Problem("", f"{path}={text_of(value)} does not vary; {path} has {values}")
-            )
-    if problems:
-        raise ScenarioError(problems, "compare.question")
+        values = varied.get(path, ())
+        if text_of(value) not in values:
+            found = ", ".join(values) or "nothing"
+            problems.append(f"{path}={text_of(value)} does not vary; {path} has {found}")
+    refuse(problems, "compare.question")
 
 
 def _demand_one_pool(cells: Sequence[Cell]) -> None:
@@ -333,26 +322,11 @@ def _demand_one_pool(cells: Sequence[Cell]) -> None:
     Raises:
       ScenarioError: with the sizes.
     """
-    sizes = {str(cell.scenario.spec.numerics.threads) for cell in cells}
+    sizes = sorted({str(cell.scenario.spec.numerics.threads) for cell in cells})
     if len(sizes) > 1:
-        found = " and ".join(sorted(sizes))
         reason = "a process has one pool of threads, whose size can change bits"
-        problem = f"{reason}; found {found}: write one number, or compare each by itself"
-        raise ScenarioError([Problem("", problem)], "numerics.threads")
-
-
-def _demand_free(paths: Iterable[str], taken: Mapping[str, str], where: str) -> None:
-    """Refuse paths that are taken.
-
-    Args:
-      paths: the paths.
-      taken: path -> what it is already, in words.
-      where: the option, or the label of the method.
-    """
-    for path in sorted(paths):
-        if path in taken:
-            problem = f"{path} is {taken[path]} already; remove one of them"
-            raise ScenarioError([Problem("", problem)], where)
+        text = f"{reason}; found {' and '.join(sizes)}: write one number, or compare each by itself"
+        refuse([text], "numerics.threads")
 
 
 def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
@@ -365,24 +339,19 @@ def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
     Raises:
       ScenarioError: for a text of another form, a range that cannot be read, and the path `method`.
     """
-    by_path: dict[str, list[str]] = {}
     if isinstance(vary, Mapping):
-        for path, values in vary.items():
-            by_path[path] = texts_of_axis(values)
+        by_path = {path: texts_of_axis(values) for path, values in vary.items()}
     else:
+        by_path = {}
         for text in vary:
             path, _, values = text.partition("=")
             by_path[path.strip()] = split_at_commas(values)
             if not by_path[path.strip()]:
-                problem = Problem("", "write PATH=V1,V2,..., such as client.lr=0.01,0.1")
-                raise ScenarioError([problem], f"{option} {text}")
+                problem = "write PATH=V1,V2,..., such as client.lr=0.01,0.1"
+                refuse([problem], f"{option} {text}")
     if "method" in by_path:
-        raise ScenarioError(
-            [Problem("", "to compare methods, write --methods")], f"{option} method"
-        )
-    problems = [Problem("", text) for text in problems_of_ranges(by_path)]
-    if problems:
-        raise ScenarioError(problems, option)
+        refuse(["to compare methods, write --methods"], f"{option} method")
+    refuse(problems_of_ranges(by_path), option)
     return by_path
 
 
@@ -423,7 +392,7 @@ def demand_at_most(where: str, *counts: int, limit: int = MAX_CELLS) -> bool:
             f"{factors} = {product} combinations, more than can be run; "
             f"at most {limit}: compare less at a time"
         )
-        raise ScenarioError([Problem("", problem)], where)
+        refuse([problem], where)
     return True
 
 
@@ -492,8 +461,8 @@ class GridReader:
 
         if grid.tunes:
             self.attempt("", _demand_validation, scenario)
-        elif not self.problems:
-            self.attempt("search", _demand_no_search, scenario)
+        elif not self.problems and scenario.spec.compare.search.kind != "random":
+            self.attempt("search", refuse, [NO_SEARCH], "compare.search")
         self.attempt("", _demand_distinct, varied, tuned, compared)
         self._demand_matching_budget(grid)
         return grid._replace(
@@ -513,19 +482,15 @@ class GridReader:
 
     def _methods(self, given: str | Sequence[Any]) -> list[ComparedMethod]:
         """The methods whose entries have a valid form, each under a different label."""
-        methods: list[ComparedMethod] = []
-        labels: set[str] = set()
+        methods: dict[str, ComparedMethod] = {}
         for index, entry in enumerate(entries_of(given)):
             method = self._method(index, entry)
-            if method is None:
-                continue
-            if method.label in labels:
+            if method is not None and method.label in methods:
                 text = f"'{method.label}' is given twice; give one of them a label"
-                self.problems.append(self._located("methods", Problem("", text), "--methods"))
-                continue
-            labels.add(method.label)
-            methods.append(method)
-        return methods
+                self.attempt("methods", refuse, [text], "--methods")
+            elif method is not None:
+                methods[method.label] = method
+        return list(methods.values())
 
     def _method(self, index: int, entry: Any) -> ComparedMethod | None:
         """The method of an entry of `compare.methods`; None if it is refused."""
@@ -590,11 +555,7 @@ class GridReader:
 
 def positions(grid: Grid) -> Iterator[tuple[Position, tuple[str, ...]]]:
     """Yield the position of every cell in the grid, with what it changes in the base scenario."""
-    tried = []
-    for method in grid.methods:
-        for setting in grid.settings(method):
-            tried.append((method, setting))
-
+    tried = [(method, setting) for method in grid.methods for setting in grid.settings(method)]
     for variation, (method, setting) in itertools.product(grid.variations, tried):
         # Hyper-parameters, `method.NAME`, are part of the definition, not edits.
         shared_paths = {path: setting[path] for path in grid.tuned}

@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from fedsim.errors import Problem, ScenarioError
 from fedsim.scenario.fragments import ranges_of_method
 from fedsim.scenario.shorthand import split_at_commas
-from fedsim.study.methods import CALL, ComparedMethod, kind_of, problems_of_ranges
+from fedsim.study.methods import CALL, ComparedMethod, kind_of, problems_of_ranges, refuse
 from fedsim.study.words import path_and_value
 
 NO_RANGES = (
@@ -33,15 +32,13 @@ def with_ranges(
     tuned = []
     problems = []
     for method in methods:
-        ranges = {}
-        if isinstance(method.method, str):
-            ranges = ranges_of_method(kind_of(method), client)
+        is_named = isinstance(method.method, str)
+        ranges = ranges_of_method(kind_of(method), client) if is_named else {}
         problems += [f"ranges of {method.label}: {text}" for text in problems_of_ranges(ranges)]
         if not ranges and not method.grid and not tunes_all:
             problems.append(NO_RANGES.format(label=method.label))
         tuned.append(_with(method, ranges, taken))
-    if problems:
-        raise ScenarioError([Problem("", text) for text in problems], "compare.methods")
+    refuse(problems, "compare.methods")
     return tuned
 
 

@@ -43,14 +43,10 @@ class ComparedMethod(NamedTuple):
             return self.method
         entry: dict[str, Any] = {"method": self.method, "label": self.label}
         if self.edits:
-            entry["set"] = {}
-        for edit in self.edits:
-            path, _, text = edit.partition("=")
-            entry["set"][path] = value_of(text)
+            edits = [edit.partition("=") for edit in self.edits]
+            entry["set"] = {path: value_of(text) for path, _, text in edits}
         if self.tune:
-            entry["tune"] = {}
-        for path, texts in self.tune.items():
-            entry["tune"][path] = values_of_axis(texts)
+            entry["tune"] = {path: values_of_axis(texts) for path, texts in self.tune.items()}
         return entry
 
     @property
@@ -59,11 +55,8 @@ class ComparedMethod(NamedTuple):
 
         Its hyper-parameters have the path `method.NAME`.
         """
-        grid: dict[str, Sequence[str]] = {}
-        if isinstance(self.method, str):
-            for name, values in alternatives(self.method).items():
-                grid[f"method.{name}"] = values
-        return {**grid, **self.tune}
+        several = alternatives(self.method) if isinstance(self.method, str) else {}
+        return {**{f"method.{name}": values for name, values in several.items()}, **self.tune}
 
     def with_setting(self, setting: Mapping[str, str]) -> Any:
         """Return the method with one value of each of its hyper-parameters that are tuned.
@@ -105,10 +98,7 @@ def _method(entry: Any) -> ComparedMethod:
             label += f"[{path}={_in_short(value)}]"
 
     edits = [f"{path}={text_of(value)}" for path, value in changes.items()]
-
-    tune = {}
-    for path, values in grid.items():
-        tune[str(path)] = texts_of_axis(values)
+    tune = {str(path): texts_of_axis(values) for path, values in grid.items()}
     return ComparedMethod(entry["method"], str(label), tuple(edits), tune)
 
 
@@ -140,24 +130,20 @@ def _demand_form(entry: Mapping[Any, Any]) -> None:
     if not isinstance(changes, Mapping):
         problems.append(f"set should be values by path, {{PATH: VALUE}}, found {changes!r}")
     grid = entry.get("tune") or {}
-    if not _is_grid(grid):
+    if _is_grid(grid):
+        problems += problems_of_ranges(grid)
+    else:
         problems.append(
             f"tune should be lists of values by path, {{PATH: [V1, V2]}}, or ranges, found {grid!r}"
         )
-    else:
-        problems += problems_of_ranges(grid)
-    if problems:
-        raise ScenarioError([Problem("", text) for text in problems], "compare.methods")
+    refuse(problems, "compare.methods")
 
 
 def _is_grid(value: Any) -> bool:
     """Whether a value is a mapping of texts, and of lists that are not empty."""
     if not isinstance(value, Mapping):
         return False
-    for values in value.values():
-        if not isinstance(values, list | tuple | str) or not values:
-            return False
-    return True
+    return all(isinstance(texts, list | tuple | str) and texts for texts in value.values())
 
 
 def alternatives(call: str) -> dict[str, list[str]]:
@@ -177,18 +163,13 @@ def alternatives(call: str) -> dict[str, list[str]]:
     several = {}
     for argument in split_at_commas(match[2]):
         name, text = path_and_value(argument)
-        if is_range(text):
-            several[name] = [text]
-        if "|" not in text:
-            continue
-        values = [value.strip() for value in text.split("|")]
+        if is_range(text) or "|" in text:
+            several[name] = [value.strip() for value in text.split("|")]
+    problems = []
+    for name, values in several.items():
         if not all(values):
-            problem = f"{name} has an empty value; write values with | between them: a=1|2"
-            raise ScenarioError([Problem("", problem)], f"--methods {call}")
-        several[name] = values
-    problems = problems_of_ranges(several)
-    if problems:
-        raise ScenarioError([Problem("", text) for text in problems], f"--methods {call}")
+            problems.append(f"{name} has an empty value; write values with | between them: a=1|2")
+    refuse(problems or problems_of_ranges(several), f"--methods {call}")
     return several
 
 
@@ -199,19 +180,14 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
       method: the method.
       setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
     """
-    if not isinstance(method, str) or not any(path.startswith("method.") for path in setting):
+    match = CALL.fullmatch(method) if isinstance(method, str) else None
+    if match is None or not any(path.startswith("method.") for path in setting):
         return method
-    match = CALL.fullmatch(method)
-    if match is None:
-        return method
-
     arguments = []
     for argument in split_at_commas(match[2]):
         name, _ = path_and_value(argument)
         value = setting.get(f"method.{name}")
-        if value is not None:
-            argument = f"{name}={value}"
-        arguments.append(argument)
+        arguments.append(argument if value is None else f"{name}={value}")
     return f"{match[1].strip()}({', '.join(arguments)})"
 
 
@@ -247,13 +223,11 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
     """
     labels = [method.label for method in methods]
     if wanted is None:
-        if DEFAULT_BASELINE in labels:
-            return DEFAULT_BASELINE
-        wanted = _first_federated(methods)
+        federated = [method.label for method in methods if kind_of(method) not in BASELINES]
+        return DEFAULT_BASELINE if DEFAULT_BASELINE in labels else [*federated, *labels][0]
     label = wanted if wanted in labels else _label(wanted)
     if label not in labels:
-        problem = Problem("", f"no method '{label}' is compared{did_you_mean(label, labels)}")
-        raise ScenarioError([problem], "--baseline")
+        refuse([f"no method '{label}' is compared{did_you_mean(label, labels)}"], "--baseline")
     return label
 
 
@@ -279,16 +253,8 @@ def score_against(baseline: ComparedMethod, metric: str, score: str) -> str:
         return score
     if score != OF_ROUNDS[0]:
         text = f"{baseline.label} trains no shared model, which {score} {metric} is about"
-        raise ScenarioError([Problem("", f"{text}; write {OWN}")], "--score")
+        refuse([f"{text}; write {OWN}"], "--score")
     return OWN
-
-
-def _first_federated(methods: Sequence[ComparedMethod]) -> str:
-    """The label of the first method that is federated; of the first one if none is."""
-    for method in methods:
-        if kind_of(method) not in BASELINES:
-            return method.label
-    return methods[0].label
 
 
 def texts_of_axis(values: str | Sequence[Any]) -> list[str]:
@@ -322,16 +288,23 @@ def problems_of_ranges(axes: Mapping[str, Any]) -> list[str]:
     """
     problems = []
     for path, values in axes.items():
-        text = values
-        if not isinstance(values, str):
-            text = values[0] if is_drawn(values) else None
-        if text is None:
-            continue
-        try:
-            range_of(text)
-        except ValueError as error:
-            problems.append(f"{path} {error}")
+        if isinstance(values, str) or is_drawn(values):
+            try:
+                range_of(values if isinstance(values, str) else values[0])
+            except ValueError as error:
+                problems.append(f"{path} {error}")
     return problems
+
+
+def refuse(problems: Sequence[str], where: str) -> None:
+    """Raise `ScenarioError` with a line for every problem; do nothing if there is none.
+
+    Args:
+      problems: what is wrong, and what to do.
+      where: the key or option at which it is reported.
+    """
+    if problems:
+        raise ScenarioError([Problem("", text) for text in problems], where)
 
 
 def _in_short(value: Any) -> str:

@@ -67,11 +67,8 @@ def against(
     tests = []
     for (variation, _), rows in groups.items():
         base = groups.get((variation, baseline), [])
-        row = {}
-        for name in ("method", "variant", *varied):
-            if name in rows[0]:
-                row[name] = rows[0][name]
-        row |= _row(rows, base, baseline, score)
+        keys = {name: rows[0][name] for name in ("method", "variant", *varied) if name in rows[0]}
+        row = {**keys, **_row(rows, base, baseline, score)}
         table.append(row)
         p_values.append(row["p_value"])
         tests.append(test_of(rows, base, score))
@@ -134,11 +131,10 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
         tests.append(frozenset(scores))
 
     against_reference = {}
-    for (one, other), p in zip(pairs, holm(p_values, tests), strict=True):
-        if one == reference:
+    for pair, p in zip(pairs, holm(p_values, tests), strict=True):
+        if reference in pair:
+            (other,) = set(pair) - {reference}
             against_reference[other] = p
-        elif other == reference:
-            against_reference[one] = p
     return against_reference
 
 
@@ -167,29 +163,12 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
     if len(scores):
         numbers["mean"] = float(scores.mean())
-        if len(scores) > 1 and np.isfinite(scores).all():
-            numbers["sd"] = float(scores.std(ddof=1))
-        if rows is not base:
-            tests = paired(scores, base_scores, larger_is_better(metric or ""))._asdict()
-            for name in TESTS:
-                numbers[name] = tests[name]
-    return {
-        "baseline": baseline,
-        "metric": metric,
-        "score": score,
-        "seeds": len(scores),
-        **numbers,
-        **_counts(rows),
-    }
+    if len(scores) > 1 and np.isfinite(scores).all():
+        numbers["sd"] = float(scores.std(ddof=1))
+    if len(scores) and rows is not base:
+        tests = paired(scores, base_scores, larger_is_better(metric or ""))
+        numbers |= {name: getattr(tests, name) for name in TESTS}
 
-
-def without_baseline(table: Sequence[Record]) -> list[Record]:
-    """Return the rows of `compare.csv` without those of the baseline."""
-    return [row for row in table if row["method"] != row["baseline"]]
-
-
-def _counts(rows: Sequence[Record]) -> Record:
-    """How many runs of a method ended without a result; `not_run` only if there are any."""
     status = [row.get("status") for row in rows]
     counts = {
         "diverged": sum(row.get("diverged") or 0 for row in rows),
@@ -197,7 +176,19 @@ def _counts(rows: Sequence[Record]) -> Record:
     }
     if NOT_RUN in status:
         counts[NOT_RUN] = status.count(NOT_RUN)
-    return counts
+    return {
+        "baseline": baseline,
+        "metric": metric,
+        "score": score,
+        "seeds": len(scores),
+        **numbers,
+        **counts,
+    }
+
+
+def without_baseline(table: Sequence[Record]) -> list[Record]:
+    """Return the rows of `compare.csv` without those of the baseline."""
+    return [row for row in table if row["method"] != row["baseline"]]
 
 
 class Scores(NamedTuple):
@@ -231,27 +222,23 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
     methods = distinct(summary, "method")
     variations = list(dict.fromkeys(map(variation_of, summary)))
     scored_rows = with_score(summary, score)
-    metric = scored_rows[0]["metric"] if scored_rows else ""
-    groups = grouped(scored_rows, key=lambda row: (row["method"], variation_of(row)))
-    by_seed = {key: seed_scores(rows, score) for key, rows in groups.items()}
-    if len(variations) < 2 or not by_seed:
+    if len(variations) < 2 or not scored_rows:
         return None
-    seeds = max(len(scores) for scores in by_seed.values())
+    groups = grouped(scored_rows, key=lambda row: (variation_of(row), row["method"]))
+    by_seed = {key: list(seed_scores(rows, score).values()) for key, rows in groups.items()}
+    seeds = max(map(len, by_seed.values()))
 
-    complete = []
+    complete = []  # [variations, methods, seeds]
     for variation in variations:
-        if all(len(by_seed.get((method, variation), {})) == seeds for method in methods):
-            complete.append(variation)
+        scores = [by_seed.get((variation, method), []) for method in methods]
+        if all(len(values) == seeds for values in scores):
+            complete.append(scores)
     if not complete:
         return None
-
-    table = []
-    for method in methods:
-        table.append([list(by_seed[method, variation].values()) for variation in complete])
     return Scores(
         methods=methods,
-        metric=metric,
-        table=np.array(table),
+        metric=scored_rows[0]["metric"],
+        table=np.array(complete).swapaxes(0, 1),
         variations=len(complete),
         left_out=len(variations) - len(complete),
     )
@@ -273,10 +260,7 @@ def across(scores: Scores | None, score: str) -> list[Record]:
     mean_ranks = ranks(means, larger_is_better(scores.metric))  # [methods]
     rows = []
     for method, table, rank in zip(scores.methods, scores.table, mean_ranks, strict=True):
-        low = None
-        high = None
-        if np.isfinite(table).all():
-            low, high = stratified(table)
+        low, high = stratified(table) if np.isfinite(table).all() else (None, None)
         rows.append(
             {
                 "method": method,
@@ -329,9 +313,7 @@ def mean_score(runs: Sequence[Record], score: str) -> float | None:
     A diverged run has the worst score there is; those that failed or have not run do not count.
     """
     values = score_array(runs, score)
-    if not len(values):
-        return None
-    return float(np.mean(values))
+    return float(np.mean(values)) if len(values) else None
 
 
 def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
@@ -340,17 +322,11 @@ def seed_scores(runs: Sequence[Record], score: str) -> dict[int, float]:
     Runs that failed or have not run are left out, and so are scores that the method has not.
     """
     score = common_score(score, runs)
-    seeds = []
-    values = []
-    diverged = []
     scored_runs = with_score(runs, score)
-    for run in scored_runs:
-        seeds.append(run["seed"])
-        values.append(run.get(score))
-        diverged.append(bool(run.get("diverged")))
-
+    values = [run.get(score) for run in scored_runs]
+    diverged = [bool(run.get("diverged")) for run in scored_runs]
     scores = scored(values, diverged, worst(metric_of(scored_runs)))
-    return dict(zip(seeds, scores.tolist(), strict=True))
+    return dict(zip([run["seed"] for run in scored_runs], scores.tolist(), strict=True))
 
 
 def score_array(runs: Sequence[Record], score: str) -> np.ndarray:
@@ -377,6 +353,5 @@ def shared_scores(
     (array([0.25]), array([0.75]))
     """
     seeds = shared_seeds(one, other)
-    first = np.array([one[seed] for seed in seeds], float)
-    second = np.array([other[seed] for seed in seeds], float)
-    return first, second
+    first, second = ([scores[seed] for seed in seeds] for scores in (one, other))
+    return np.array(first, float), np.array(second, float)

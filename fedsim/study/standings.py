@@ -97,9 +97,7 @@ class Standing(NamedTuple):
     @property
     def shared_seeds(self) -> int:
         """The number of seeds that the method and the baseline both ran."""
-        if self.row is None:
-            return 0
-        return self.row["seeds"]
+        return self.row["seeds"] if self.row else 0
 
     @property
     def compared(self) -> bool:
@@ -109,9 +107,8 @@ class Standing(NamedTuple):
     @property
     def significant(self) -> bool:
         """Whether the exact test finds a difference to the baseline after Holm's adjustment."""
-        if self.row is None or self.row["p_adjusted"] is None:
-            return False
-        return self.row["p_adjusted"] < SIGNIFICANCE_LEVEL
+        p = self.row["p_adjusted"] if self.row else None
+        return p is not None and p < SIGNIFICANCE_LEVEL
 
     @property
     def benefit(self) -> float:
@@ -124,16 +121,12 @@ class Standing(NamedTuple):
         difference = self.row["difference"]
         if difference is None:
             return (self.row["probability_of_improvement"] or 0.5) - 0.5
-        if larger_is_better(self.row["metric"]):
-            return difference
-        return -difference
+        return difference if larger_is_better(self.row["metric"]) else -difference
 
     @property
     def diverged(self) -> bool:
         """Whether all of its runs diverged."""
-        if self.row is None or self.row["seeds"] == 0:
-            return False
-        return self.row["diverged"] == self.row["seeds"]
+        return bool(self.row) and 0 < self.row["seeds"] == self.row["diverged"]
 
     @property
     def seeds_in_words(self) -> str:
@@ -166,17 +159,22 @@ def standings(
 
     by_variation: dict[str, list[Standing]] = {}
     for (variation, method), method_runs in runs.items():
-        standing = _standing(
+        base = runs.get((variation, baseline), [])
+        row = rows.get((variation, method))
+        mean = mean_score(method_runs, score)
+        level = (chance or {}).get(variation) if rising else None
+        better, tied = (0, 0) if row is None else count_wins(method_runs, base, score, rising)
+        standing = Standing(
             method=method,
-            row=rows.get((variation, method)),
-            runs=method_runs,
-            base=runs.get((variation, baseline), []),
-            score=score,
-            rising=rising,
+            mean=mean,
+            row=row,
+            better=better,
+            tied=tied,
+            chance=is_at_chance(mean, method_runs, level),
+            test=test_of(method_runs, base, score),
+            not_run=all(run.get("status") == NOT_RUN for run in method_runs),
+            not_federated=str(method_runs[0].get(NOT_FEDERATED) or ""),
         )
-        if rising and chance:
-            guessing = is_at_chance(standing.mean, method_runs, chance.get(variation))
-            standing = standing._replace(chance=guessing)
         by_variation.setdefault(variation, []).append(standing)
 
     def rank(standing: Standing) -> float:
@@ -197,51 +195,13 @@ def standings(
     return ranked
 
 
-def _standing(
-    method: str,
-    row: Record | None,
-    runs: Sequence[Record],
-    base: Sequence[Record],
-    score: str,
-    rising: bool,
-) -> Standing:
-    """A method under one variation, without the outcome of its comparison.
-
-    Args:
-      method: its label.
-      row: its row of `compare.csv`; None for the baseline.
-      runs: its runs.
-      base: the runs of the baseline.
-      score: one of `SCORES`.
-      rising: whether a larger score is better.
-    """
-    better = 0
-    tied = 0
-    if row is not None:
-        better, tied = count_wins(runs, base, score, rising)
-    return Standing(
-        method=method,
-        mean=mean_score(runs, score),
-        row=row,
-        better=better,
-        tied=tied,
-        test=test_of(runs, base, score),
-        not_run=all(run.get("status") == NOT_RUN for run in runs),
-        not_federated=str(runs[0].get(NOT_FEDERATED) or ""),
-    )
-
-
 def count_tests(by_variation: Mapping[str, Sequence[Standing]]) -> int:
     """Return how many tests Holm's adjustment of `compare.csv` runs over.
 
     Comparisons of the same scores are one test.
     """
-    tests = set()
-    for group in by_variation.values():
-        for standing in group:
-            if standing.row and standing.row["seeds"]:
-                tests.add(standing.test)
-    return len(tests)
+    every = [standing for group in by_variation.values() for standing in group]
+    return len({standing.test for standing in every if standing.shared_seeds})
 
 
 def too_few(seeds: int, tests: int) -> bool:

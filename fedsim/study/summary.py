@@ -58,9 +58,7 @@ def as_loss(value: float, rising: bool) -> float:
       value: a score.
       rising: whether a larger score is better.
     """
-    if rising:
-        return -value
-    return value
+    return -value if rising else value
 
 
 def of_clients(metric: str | None) -> tuple[str, ...]:
@@ -184,11 +182,7 @@ def values_of(rows: Iterable[Record], column: str) -> list[Any]:
     >>> values_of([{"final": 0.5}, {"final": None}, {}], "final")
     [0.5]
     """
-    values = []
-    for row in rows:
-        if row.get(column) is not None:
-            values.append(row[column])
-    return values
+    return [row[column] for row in rows if row.get(column) is not None]
 
 
 def distinct(rows: Iterable[Record], column: str) -> list[Any]:
@@ -258,9 +252,7 @@ def summarise(
         row["final"] = values[-1]
         row["mean_last_k"] = sum(tail) / len(tail)
 
-    arrival = None
-    if target is not None:
-        arrival = _first_at(target, evaluated, metric)
+    arrival = None if target is None else _first_at(target, evaluated, metric)
     if arrival is not None:
         row["rounds_to_target"] = arrival["round"]
         if arrival["bytes_up"] is not None:
@@ -285,29 +277,21 @@ def summarise(
 
 def _loss_of(rounds: Sequence[Record]) -> str:
     """The loss that was evaluated: on test data if there are any."""
-    if any("test_loss" in row for row in rounds):
-        return "test_loss"
-    return "train_loss"
+    return "test_loss" if any("test_loss" in row for row in rounds) else "train_loss"
 
 
 def _best(values: Sequence[float], metric: str) -> float | None:
     """The best value of a metric; None if all are NaN."""
     numbers = [value for value in values if not math.isnan(value)]
-    if not numbers:
-        return None
-    if larger_is_better(metric):
-        return max(numbers)
-    return min(numbers)
+    best = max if larger_is_better(metric) else min
+    return best(numbers, default=None)
 
 
 def _first_at(target: float, rounds: Sequence[Record], metric: str) -> Record | None:
     """The first round at which a metric reached its target; None if it never did."""
     rising = larger_is_better(metric)
-    for row in rounds:
-        reached = row[metric] >= target if rising else row[metric] <= target
-        if reached:
-            return row
-    return None
+    wanted = as_loss(target, rising)
+    return next((row for row in rounds if as_loss(row[metric], rising) <= wanted), None)
 
 
 def median_to_target(runs: Sequence[Record], column: str) -> tuple[float, int]:
@@ -393,17 +377,8 @@ def columns_of_clients(
       metric: the scenario's metric.
     """
     columns = fairness_columns(clients, status)
-    if status in ("diverged", NOT_RUN):
-        return columns
-    for name in of_clients(metric):
-        scores = clients.get(name, ())
-        has_score = np.array([value is not None for value in scores], bool)
-        if has_score.any():
-            values = np.array([np.nan if value is None else value for value in scores])
-            model, _, _ = name.partition("_")
-            of_all = distribution(name, values, samples[model] * has_score)
-            return {**columns, "final": of_all[f"{name}_{statistic_of(metric)}"]}
-    return columns
+    final = _mean_of_first(clients, of_clients(metric), status)
+    return columns if final is None else {**columns, "final": final}
 
 
 def own_score(clients: Record, status: str, metric: str) -> Record:
@@ -425,11 +400,19 @@ def own_score(clients: Record, status: str, metric: str) -> Record:
     if name == "accuracy" and not {"personal_accuracy", "global_accuracy"} & clients.keys():
         # As the metric of a run of models that predict numbers.
         metric, name = "test_loss", "loss"
-    for model in ("personal", "global"):
-        scores = [value for value in clients.get(f"{model}_{name}", ()) if value is not None]
-        if scores and status not in ("diverged", NOT_RUN):
-            return {"metric": metric, OWN: float(np.mean(scores))}
-    return {}
+    own = _mean_of_first(clients, (f"personal_{name}", f"global_{name}"), status)
+    return {} if own is None else {"metric": metric, OWN: own}
+
+
+def _mean_of_first(clients: Record, names: Sequence[str], status: str) -> float | None:
+    """The mean over clients of the first column that they have scores in; None if there is none."""
+    if status in ("diverged", NOT_RUN):
+        return None
+    for name in names:
+        scores = [value for value in clients.get(name, ()) if value is not None]
+        if scores:
+            return float(np.mean(scores))
+    return None
 
 
 def fairness_columns(clients: Record, status: str) -> Record:
@@ -444,19 +427,14 @@ def fairness_columns(clients: Record, status: str) -> Record:
       clients: rows of `clients.csv`, stacked.
       status: how the run ended.
     """
-    if status == NOT_RUN:
-        return {}
     # Without a shared model, each client has its own.
     scores = clients.get("global_accuracy", clients.get("personal_accuracy", ()))
-    accuracies = [value for value in scores if value is not None]
-    if not accuracies:
+    values = np.array([value for value in scores if value is not None], float)
+    if status == NOT_RUN or not len(values):
         return {}
-    values = np.array(accuracies, float)
-    deciles = np.quantile(values, np.arange(1, 10) / 10).tolist()
-
-    columns: Record = {}
-    for number, value in enumerate(deciles, start=1):
-        columns[f"client_accuracy_p{10 * number}"] = value
+    shares = range(10, 100, 10)
+    deciles = np.quantile(values, np.array(shares) / 100).tolist()
+    columns = dict(zip([f"client_accuracy_p{share}" for share in shares], deciles, strict=True))
     columns["client_accuracy_worst"] = float(values.min())
     columns["client_accuracy_std"] = float(values.std())
     return columns

@@ -83,7 +83,6 @@ PHRASES = {
 CALL = re.compile(r"(\w+)\((.*)\)")  # `dirichlet(alpha=0.1)`
 KINDS = {"iid": "IID", "dirichlet": "Dirichlet", "lora": "LoRA"}
 
-ATTACK_PATHS = re.compile(r"fleet\.malicious\b|wire\b|data\.attack\b")  # how strong an attack is
 ATTACK_KIND_PATHS = re.compile(r"(wire|data\.attack)(\[\d+\])?")  # which attack there is
 CODEC_PATHS = re.compile(r"(wire|broadcast)\b")
 
@@ -149,9 +148,7 @@ def count(number: int, noun: str) -> str:
     >>> count(1, "seed"), count(7, "seed")
     ('1 seed', '7 seeds')
     """
-    if number == 1:
-        return f"{number} {noun}"
-    return f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def others_of(number: int, total: int) -> str:
@@ -222,24 +219,6 @@ def part_of(variation: str, wanted: Callable[[str], bool]) -> str:
     return ", ".join(setting for setting in settings if wanted(path_and_value(setting)[0]))
 
 
-def is_attack(label: str) -> bool:
-    """Return whether a variation is one of an attack: of its kind, or of how strong it is.
-
-    >>> is_attack("fleet.malicious=0.2"), is_attack("client.lr=0.1")
-    (True, False)
-    >>> is_attack("wire=[{kind: top_k, k: 5}]")
-    False
-    """
-    for setting in split_at_commas(label):
-        if not ATTACK_PATHS.match(setting):
-            continue
-        path, _ = path_and_value(setting)
-        # A wire may hold codecs alone; along any other of these paths an attack varies.
-        if chooses_attack(setting) or not ATTACK_KIND_PATHS.fullmatch(path):
-            return True
-    return False
-
-
 @functools.cache  # reading YAML takes a millisecond, and thousands of runs have few settings
 def chooses_attack(setting: str) -> bool:
     """Return whether `PATH=VALUE` says which attack there is; a wire of codecs alone does not.
@@ -277,8 +256,8 @@ def codec_axes(variations: Iterable[str]) -> set[str]:
 
     axes = set()
     for path, texts in values.items():
-        texts.discard("[]")
-        if texts and not any(chooses_attack(f"{path}={text}") for text in texts):
+        chosen = [f"{path}={text}" for text in texts if text != "[]"]
+        if chosen and not any(map(chooses_attack, chosen)):
             axes.add(path)
     return axes
 
@@ -301,16 +280,10 @@ def call_of(link: Any) -> str:
 
     arguments = []
     for name, value in for_display(link).items():
-        if name == "kind" or value in (None, [], {}):
-            continue
-        argument = call_of(value)
-        if name != "codec":
-            argument = f"{name}={argument}"
-        arguments.append(argument)
-    kind = str(link["kind"])
-    if not arguments:
-        return kind
-    return f"{kind}({', '.join(arguments)})"
+        if name != "kind" and value not in (None, [], {}):
+            prefix = "" if name == "codec" else f"{name}="
+            arguments.append(prefix + call_of(value))
+    return f"{link['kind']}({', '.join(arguments)})" if arguments else str(link["kind"])
 
 
 def value_in_short(value: Any) -> str:
@@ -321,10 +294,7 @@ def value_in_short(value: Any) -> str:
     >>> value_in_short("[]"), value_in_short(0.2)
     ('nothing', '0.2')
     """
-    parsed = value
-    if isinstance(value, str):
-        parsed = _value(value)
-    links = _as_list(parsed)
+    links = _as_list(_value(value) if isinstance(value, str) else value)
     if not links:
         return "nothing"
     if all(isinstance(link, Mapping) and "kind" in link for link in links):
@@ -345,16 +315,19 @@ def _setting_in_words(setting: str, scenario: Mapping[str, Any] | None) -> str:
     if not words:
         return _nothing(path, scenario)
     owner, _, key = path.rpartition(".")
-    phrase = PHRASES.get((str(_kind_at(re.findall(r"[^.\[\]]+", owner), scenario)), key))
-    if phrase is not None:
-        return phrase.format(words, s="" if value == 1 else "s")
-    if _parameter(key) in SIGNS.values() and path not in TITLES and not path.startswith("wire"):
-        return _parameter_in_words(key, words)
-    if path in TITLES:
+    kind = _kind_at(re.findall(r"[^.\[\]]+", owner), scenario)
+    phrase = PHRASES.get((str(kind), key))
+    if phrase is None and path in TITLES:
         _, phrase = TITLES[path]
-        plural = "" if value == 1 else "s"
-        return phrase.format(words, s=plural)
+    if phrase is not None:
+        return _phrase(phrase, words, value)
+    if _parameter(key) in SIGNS.values() and not path.startswith("wire"):
+        return _parameter_in_words(key, words)
     return f"{axis_name(path, scenario)} {words}"
+
+
+def _phrase(phrase: str, words: Any, value: Any) -> str:
+    return phrase.format(words, s="" if str(value) == "1" else "s")
 
 
 def _malicious(value: Any, text: str) -> str:
@@ -364,32 +337,20 @@ def _malicious(value: Any, text: str) -> str:
       value: the value.
       text: the same as it is in the label.
     """
-    if isinstance(value, list):
-        noun = "client" if len(value) == 1 else "clients"
-        return f"{noun} {', '.join(map(str, value))} malicious"
+    kind = "share"
+    amount = value
+    suffix = ""
     if isinstance(value, dict):
-        return _malicious_mapping(value, text)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{100 * value:.6g} % malicious"
-    return f"{text} malicious"
-
-
-def _malicious_mapping(value: Mapping[str, Any], text: str) -> str:
-    """A mapping of `fleet.malicious` in words, such as `{count: 5, per: round}`."""
-    amount: Any = text
-    for key in ("share", "count", "ids"):
-        if value.get(key) is not None:
-            amount = value[key]
-            break
-
-    # An integer is a count here; `_malicious` would read it as a share.
-    if isinstance(amount, int):
-        who = f"{amount} malicious"
-    else:
-        who = _malicious(amount, text)
-    if value.get("per") == "round":
-        who += ", drawn every round"
-    return who
+        kinds = [key for key in ("share", "count", "ids") if value.get(key) is not None]
+        kind = kinds[0] if kinds else "count"
+        amount = value.get(kind, text)
+        suffix = ", drawn every round" if value.get("per") == "round" else ""
+    if isinstance(amount, list):
+        noun = "client" if len(amount) == 1 else "clients"
+        return f"{noun} {', '.join(map(str, amount))} malicious{suffix}"
+    if kind == "share" and isinstance(amount, int | float) and not isinstance(amount, bool):
+        return f"{100 * amount:.6g} % malicious{suffix}"
+    return f"{amount} malicious{suffix}"
 
 
 def _value_in_words(value: Any, text: str) -> str:
@@ -430,7 +391,7 @@ def _with_parameters(kind: Any, parameters: Iterable[tuple[str, Any]]) -> str:
     if len(parameters) == 1:
         [(name, value)] = parameters
         if phrase := PHRASES.get((str(kind), name)):
-            return phrase.format(value, s="" if str(value) == "1" else "s")
+            return _phrase(phrase, value, value)
     texts = [_parameter_in_words(name, value) for name, value in parameters]
     return f"{_kind(kind)} {', '.join(texts)}".strip()
 
@@ -496,9 +457,7 @@ def _parameter(name: str) -> str:
 
 def _as_list(value: Any) -> list[Any]:
     """A chain of links as it is, a single link as a chain of one."""
-    if isinstance(value, list):
-        return value
-    return [value]
+    return value if isinstance(value, list) else [value]
 
 
 def _value(text: str) -> Any:

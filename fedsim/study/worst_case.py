@@ -24,13 +24,10 @@ def split_attack(variation: str) -> tuple[str, str]:
     >>> split_attack("wire=[sign_flip], data.partition.alpha=0.1")
     ('data.partition.alpha=0.1', 'wire=[sign_flip]')
     """
-    rest = []
     attack = []
+    rest = []
     for setting in split_at_commas(variation):
-        if chooses_attack(setting):
-            attack.append(setting)
-        else:
-            rest.append(setting)
+        (attack if chooses_attack(setting) else rest).append(setting)
     return ", ".join(rest), ", ".join(attack)
 
 
@@ -63,11 +60,8 @@ def _is_nothing(attack: str) -> bool:
 
 def _is_without_attackers(rest: str) -> bool:
     """Whether a variation sets the share of malicious clients to 0."""
-    for setting in split_at_commas(rest):
-        path, value = path_and_value(setting)
-        if path == "fleet.malicious" and value in ("0", "0.0"):
-            return True
-    return False
+    settings = map(path_and_value, split_at_commas(rest))
+    return any(path == "fleet.malicious" and value in ("0", "0.0") for path, value in settings)
 
 
 def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
@@ -84,26 +78,16 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
     """
     settings = by_attack(summary)
     p_values = _p_of_pairs(settings, score)
+    rising = larger_is_better(metric_of(summary))
     table = []
     for rest, methods in settings.items():
-        rows = []
-        for method, attacks in methods.items():
-            attack = _worst_attack(attacks, score)
-            if attack is not None:
-                rows.append(_row(method, rest, attack, attacks, score))
-        if not rows:
-            continue
-        rows.sort(key=_rank)
-        best = rows[0]["method"]
+        rows = [_row(method, rest, attacks, score) for method, attacks in methods.items()]
+        rows = sorted(filter(None, rows), key=lambda row: as_loss(row["mean"], rising))
         for row in rows:
-            pair = frozenset((row["method"], best))
-            table.append({**row, "best": best, "p_adjusted": p_values.get((rest, pair))})
+            best = rows[0]["method"]
+            p = p_values.get((rest, frozenset((row["method"], best))))
+            table.append({**row, "best": best, "p_adjusted": p})
     return table
-
-
-def _rank(row: Record) -> float:
-    """A number that is smaller for better rows."""
-    return as_loss(row["mean"], larger_is_better(row["metric"]))
 
 
 def _p_of_pairs(settings: Settings, score: str) -> dict[tuple[str, frozenset[str]], float | None]:
@@ -129,15 +113,9 @@ def _same_scores(attacks: ByAttack, score: str) -> Hashable:
 def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
     """The p-value of two methods over the attacks and seeds that both have; None without any."""
     attacks = [attack for attack in one if attack in other]
-    if not attacks:
-        return None
-    scores = []
-    other_scores = []
-    for attack in attacks:
-        scores.append(seed_scores(one[attack], score))
-        other_scores.append(seed_scores(other[attack], score))
-
-    seeds = shared_seeds(*scores, *other_scores)
+    scores = [seed_scores(one[attack], score) for attack in attacks]
+    other_scores = [seed_scores(other[attack], score) for attack in attacks]
+    seeds = shared_seeds(*scores, *other_scores) if attacks else []
     if not seeds:
         return None
     sign = 1.0 if larger_is_better(_metric(one)) else -1.0
@@ -146,21 +124,7 @@ def _p_of_pair(one: ByAttack, other: ByAttack, score: str) -> float | None:
 
 def _table(scores: Sequence[Mapping[int, float]], seeds: Sequence[int]) -> np.ndarray:
     """Scores by attack and seed as one array `[seeds, attacks]`."""
-    rows = []
-    for seed in seeds:
-        rows.append([by_seed[seed] for by_seed in scores])
-    return np.array(rows)
-
-
-def _worst_attack(attacks: ByAttack, score: str) -> str | None:
-    """The attack under which the mean score is worst; None if no run has a score."""
-    means = {}
-    for attack, runs in attacks.items():
-        mean = mean_score(runs, score)
-        if mean is not None:
-            means[attack] = mean
-    sign = 1 if larger_is_better(_metric(attacks)) else -1
-    return min(means, key=lambda attack: sign * means[attack], default=None)
+    return np.array([[by_seed[seed] for by_seed in scores] for seed in seeds])
 
 
 def _metric(attacks: ByAttack) -> str:
@@ -168,35 +132,35 @@ def _metric(attacks: ByAttack) -> str:
     return metric_of(itertools.chain.from_iterable(attacks.values()))
 
 
-def _row(method: str, rest: str, attack: str, attacks: ByAttack, score: str) -> Record:
-    """A row of `worst.csv`.
+def _row(method: str, rest: str, attacks: ByAttack, score: str) -> Record | None:
+    """A row of `worst.csv`: a method under the attack whose mean score is worst.
+
+    None if no run has a score.
 
     Args:
       method: the method's label.
       rest: what varies apart from the attack.
-      attack: the method's worst attack.
       attacks: the method's runs by attack.
       score: one of `SCORES`.
     """
-    runs = attacks[attack]
-    values = score_array(runs, score)
+    means = {attack: mean_score(runs, score) for attack, runs in attacks.items()}
+    means = {attack: mean for attack, mean in means.items() if mean is not None}
+    if not means:
+        return None
+    rising = larger_is_better(_metric(attacks))
+    attack = max(means, key=lambda attack: as_loss(means[attack], rising))
+    values = score_array(attacks[attack], score)
     low, high = interval(values) or (None, None)
-    sd = None
-    if low is not None:
-        sd = float(values.std(ddof=1))
-
-    row = {"method": method}
-    if rest:
-        row["variant"] = rest
     return {
-        **row,
-        "metric": metric_of(runs),
+        "method": method,
+        **({"variant": rest} if rest else {}),
+        "metric": metric_of(attacks[attack]),
         "score": score,
         "attacks": len(attacks),
         "attack": attack,
         "seeds": len(values),
-        "mean": float(values.mean()),
-        "sd": sd,
+        "mean": means[attack],
+        "sd": None if low is None else float(values.std(ddof=1)),
         "ci_low": low,
         "ci_high": high,
     }

@@ -133,6 +133,9 @@ def test_every_command_has_help_with_examples_that_parse():
         shown = invoke(*name.split(), "--help")
         assert shown.exit_code == 0 and "Examples:" in shown.output
         examples = shown.output.partition("Examples:")[2].partition("Options:")[0]
+        commands = re.findall(r"^ {4,}.*$", examples, re.M)
+        assert all(len(line) <= 60 for line in commands), name
+        examples = re.sub(r" \\\n +", " ", examples)  # a command on several lines
         lines = re.findall(rf"^ +fedsim ({name.split()[0]}.*)$", examples, re.M)
         assert lines, name
         for line in lines:

@@ -73,7 +73,8 @@ def test_derived_pages_are_what_would_be_made(make, derived, capsys, monkeypatch
     assert make.main(["--check"]) == 0, capsys.readouterr().err + "run python docs/make.py"
     made = {
         str(path.relative_to(make.DOCS))
-        for path in make.DOCS.rglob("*.md")
+        for suffix in ("md", "svg")
+        for path in make.DOCS.rglob(f"*.{suffix}")
         if make.text_of(path).startswith(make.MADE)
     }
     assert made == set(derived)

@@ -33,7 +33,7 @@ from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
 from fedsim.study.statistics import holm, interval, median_interval
-from fedsim.study.words import call_of, codec_axes, is_attack, variation_in_words
+from fedsim.study.words import call_of, codec_axes, variation_in_words
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
 REPORTS = ROOT / "reports"
@@ -486,8 +486,6 @@ def test_codecs_are_written_as_calls_wherever_they_are_named():
     assert not is_about_cost(BYTES, {"compare": {"methods": ["fedavg"]}})
     assert is_about_cost(BYTES, {"compare": {"vary": {"wire": ["[]", "[cast]"]}}})
     assert not is_about_cost(BYTES, None)
-    assert not is_attack("wire=[{kind: top_k, k: 5}]")
-    assert is_attack("wire=[{kind: sign_flip, scale: 5}]")
 
 
 # ---------------------------------------------------------------------------- pictures and the page

@@ -63,9 +63,13 @@ def bench_command(
     Examples:
       fedsim doctor --bench
       fedsim doctor --bench rules --peers
-      fedsim doctor --bench rules --peers torch=~/torch/bin/python
-      fedsim doctor --bench scenarios/bench/networks/resnet20.yaml --peers torch=~/torch/bin/python
-      fedsim doctor --bench scenarios/bench/w2.yaml --set numerics.lanes=8
+      fedsim doctor --bench rules \\
+          --peers torch=~/torch/bin/python
+      fedsim doctor \\
+          --bench scenarios/bench/networks/resnet20.yaml \\
+          --peers torch=~/torch/bin/python
+      fedsim doctor --bench scenarios/bench/w2.yaml \\
+          --set numerics.lanes=8
     """
     # Before NumPy is imported: its rules have a thread for each tile.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -64,7 +64,8 @@ def against_command(
       fedsim verify reports/again --against reports/iid
       fedsim verify reports/again --against reports/iid --json
       fedsim verify --against paper.zip
-      fedsim verify mine.yaml --against paper.zip --plugin mine.py
+      fedsim verify mine.yaml --against paper.zip \\
+          --plugin mine.py
     """
     from fedsim.errors import DirectoryError
     from fedsim.runs.lock import held

@@ -67,8 +67,10 @@ def bundle_command(
     \b
     Examples:
       fedsim export --format zip reports/iid -o paper.zip
-      fedsim export --format zip reports/iid -o paper.zip --license CC-BY-4.0 --limit 50
-      fedsim export --format zip reports/mine -o mine.zip --plugin mine.py
+      fedsim export --format zip reports/iid -o paper.zip \\
+          --license CC-BY-4.0 --limit 50
+      fedsim export --format zip reports/mine -o mine.zip \\
+          --plugin mine.py
     """
     from fedsim.disk.files import readable_size
     from fedsim.tools.bundle.packing import bundle

@@ -69,9 +69,12 @@ def contributions_command(
     \b
     Examples:
       fedsim report --contributions reports/iid
-      fedsim report --contributions reports/iid --how gtg -o reports/contributions
-      fedsim report --contributions reports/iid --how gtg --between 0 --within 0
-      fedsim report --contributions reports/iid --how leave_one_out --seeds 0,1
+      fedsim report --contributions reports/iid --how gtg \\
+          -o reports/contributions
+      fedsim report --contributions reports/iid --how gtg \\
+          --between 0 --within 0
+      fedsim report --contributions reports/iid \\
+          --how leave_one_out --seeds 0,1
     """
     given = {"between": between, "within": within}
     given = {name: value for name, value in given.items() if value is not None}

@@ -80,9 +80,12 @@ def fork_command(
 
     \b
     Examples:
-      fedsim fork reports/iid --round 50 --set wire=[sign_flip] -o reports/attacked
-      fedsim fork reports/iid --round 50 --method median --fresh server -o reports/median
-      fedsim fork reports/iid --round 50 --without 3 -o reports/without
+      fedsim fork reports/iid --round 50 \\
+          --set wire=[sign_flip] -o reports/attacked
+      fedsim fork reports/iid --round 50 --method median \\
+          --fresh server -o reports/median
+      fedsim fork reports/iid --round 50 --without 3 \\
+          -o reports/without
     """
     if arguments["resume"] and arguments["force"]:
         text = "--resume continues a fork and --force replaces it"

@@ -24,9 +24,11 @@ def suite_command() -> None:
 
     \b
     Examples:
-      fedsim suite run scenarios/suite --size small --out reports/suite
+      fedsim suite run scenarios/suite --size small \\
+          --out reports/suite
       fedsim suite verify reports/suite --share 0.1
-      fedsim suite report reports/suite --out reports/suite-report
+      fedsim suite report reports/suite \\
+          --out reports/suite-report
     """
 
 
@@ -59,9 +61,12 @@ def run_command(
 
     \b
     Examples:
-      fedsim suite run scenarios/suite --size small --out reports/suite
-      fedsim suite run scenarios/suite --size small --out reports/suite --resume
-      fedsim suite run scenarios/suite/label_skew_01.yaml --out reports/suite
+      fedsim suite run scenarios/suite --size small \\
+          --out reports/suite
+      fedsim suite run scenarios/suite --size small \\
+          --out reports/suite --resume
+      fedsim suite run scenarios/suite/label_skew_01.yaml \\
+          --out reports/suite
     """
     options.enable(plugins)
     interrupts: Interrupts = click.get_current_context().obj
@@ -104,7 +109,8 @@ def verify_command(
     \b
     Examples:
       fedsim suite verify reports/suite --share 0.1
-      fedsim suite verify reports/suite --share 1 --whole --plugin mine.py
+      fedsim suite verify reports/suite --share 1 --whole \\
+          --plugin mine.py
     """
     options.enable(plugins)
     from fedsim.tools.suite.drawn import draw, verify_drawn
@@ -142,8 +148,10 @@ def report_command(folders: tuple[Path, ...], out: Path, force: bool, open_page:
 
     \b
     Examples:
-      fedsim suite report reports/suite --out reports/suite-report
-      fedsim suite report reports/suite reports/mine --out reports/both --open
+      fedsim suite report reports/suite \\
+          --out reports/suite-report
+      fedsim suite report reports/suite reports/mine \\
+          --out reports/both --open
     """
     from fedsim.tools.suite.report import PAGE, write_report
 

@@ -76,9 +76,12 @@ def unlearn_command(
 
     \b
     Examples:
-      fedsim fork --unlearn reports/iid --client 3 -o reports/forgotten
-      fedsim fork --unlearn reports/iid --client 3 --client 5 --how retrain -o reports/retrained
-      fedsim fork --unlearn reports/iid --client 3 --every 4 --ratio 0.25 -o reports/cheap
+      fedsim fork --unlearn reports/iid --client 3 \\
+          -o reports/forgotten
+      fedsim fork --unlearn reports/iid --client 3 \\
+          --client 5 --how retrain -o reports/retrained
+      fedsim fork --unlearn reports/iid --client 3 --every 4 \\
+          --ratio 0.25 -o reports/cheap
     """
     if arguments["resume"] and arguments["force"]:
         text = "--resume continues what was interrupted and --force replaces it"
