@@ -1,10 +1,10 @@
 """Excel workbooks: read as the same table in CSV, exported with every digit, never computed."""
 
-import builtins
 import datetime as dt
 import io
 import math
 import shutil
+import sys
 import time
 import zipfile
 
@@ -256,15 +256,9 @@ def test_a_workbook_trains(tmp_path):
 
 
 def test_openpyxl_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name.startswith("openpyxl"):
-            raise ImportError(name)
-        return real(name, *rest)
-
     path = written(tmp_path / "t.xlsx", parts())
-    monkeypatch.setattr(builtins, "__import__", without)
+    for module in [name for name in sys.modules if name.startswith("openpyxl")]:
+        monkeypatch.setitem(sys.modules, module, None)
     assert lines(path) == [
         "xlsx needs openpyxl: pip install 'fedsim-jax[excel]', or pip install openpyxl"
     ]
