@@ -14,24 +14,6 @@ CELL_BYTES = 16  # of memory that a cell needs at least: as it is read, and as a
 Shards = dict[str, Path]  # the files of a split, or of several, by name
 
 
-def require_pyarrow(kind: str) -> Any:
-    """Return the package pyarrow.
-
-    Args:
-      kind: the kind of data set that needs it.
-
-    Raises:
-      DataError: where it is not installed.
-    """
-    try:
-        import pyarrow
-    except ImportError:
-        extra = "hf" if kind == "huggingface" else kind
-        install = f"pip install 'fedsim-jax[{extra}]', or pip install pyarrow"
-        raise DataError(f"{kind} needs pyarrow: {install}") from None
-    return pyarrow
-
-
 def schema_of(path: Path) -> Any:
     """Return the columns of a file, with the metadata of its writer.
 
@@ -113,7 +95,8 @@ def parquet_in(
 
 def _reader(path: Path, file: BinaryIO) -> Any:
     """What reads an Arrow file, or a stream in a file."""
-    pa = require_pyarrow("huggingface")
+    import pyarrow as pa
+
     is_file = file.read(len(FILE_MAGIC)) == FILE_MAGIC
     source = pa.memory_map(str(path))
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)

@@ -19,6 +19,7 @@ from fedsim.limits import memory_limit, require_memory
 MAX_BYTES = 8 << 30  # of a file, unpacked
 MAX_RATIO = 200  # unpacked to packed bytes
 SMALL_BYTES = 4 << 20  # up to which unpacked files may have any ratio
+BEGINNING_BYTES = 32 << 20  # up to which the beginning of a file may have any ratio
 CHUNK_BYTES = 1 << 20  # unpacked at a time
 FEW_LISTS = 100_000  # lists and mappings that any JSON may have
 LIST_BYTES = 6  # bytes of JSON that each further list or mapping needs
@@ -98,11 +99,15 @@ def unpacked(file: BinaryIO, max_bytes: int = MAX_BYTES) -> bytes:
     with sound("gzip file"), gzip.GzipFile(fileobj=file) as packed:
         while part := packed.read(CHUNK_BYTES):
             content.write(part)
-            by_ratio = max(MAX_RATIO * file.tell(), SMALL_BYTES)
-            most = min(max_bytes, by_ratio, memory_limit())
-            if content.tell() > most:
-                raise DataError(f"unpacks to more than {most} bytes, at most {MAX_RATIO}-fold")
+            _require_ratio(content, max_bytes, max(MAX_RATIO * file.tell(), BEGINNING_BYTES))
+    _require_ratio(content, max_bytes, max(MAX_RATIO * size, SMALL_BYTES))
     return content.getvalue()
+
+
+def _require_ratio(content: io.BytesIO, max_bytes: int, by_ratio: int) -> None:
+    most = min(max_bytes, by_ratio, memory_limit())
+    if content.tell() > most:
+        raise DataError(f"unpacks to more than {most} bytes, at most {MAX_RATIO}-fold")
 
 
 def require_few_lists(content: bytes) -> None:

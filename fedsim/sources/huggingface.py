@@ -6,12 +6,13 @@ Nothing is fetched, and nothing is executed.
 from fedsim.compose import alias, dataset
 from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.arrow import one_schema, require_pyarrow
+from fedsim.sources.arrow import one_schema
 from fedsim.sources.cells import Task
 from fedsim.sources.columns import Dates, Missing, Reading
 from fedsim.sources.files import Name, sound
 from fedsim.sources.folders import folder_files
 from fedsim.sources.image_sets import ChannelAxis
+from fedsim.sources.packages import required
 from fedsim.sources.pictures import Channels, Size
 from fedsim.sources.snapshots import WHERE as WHERE
 from fedsim.sources.snapshots import declared_columns, splits_of
@@ -82,7 +83,7 @@ def huggingface(
         columns that do not exist or cannot be learned from.
     """
     del standardize, channel_axis  # done later, when the training samples are known
-    require_pyarrow("huggingface")  # the import below needs it
+    required("pyarrow", "huggingface", "hf")
     with folder_files(path, sha256) as files, sound("set"):
         splits = splits_of(files)
         for key, name in (("split", split), ("test_split", test_split)):

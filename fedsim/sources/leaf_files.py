@@ -11,6 +11,7 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.files import opened, require_few_lists
+from fedsim.sources.names import fault_of_name, require_sound
 from fedsim.sources.pictures import alike, as_bytes
 
 MEMORY_PER_BYTE = 12  # bytes that Python needs for a byte of JSON that is numbers, at most
@@ -167,6 +168,10 @@ def _user_rows(user: Any, samples: Any, count: Any) -> UserRows:
     if not len(x) == len(y) == count:
         actual = f"{len(x)} x, {len(y)} y"
         raise DataError(f"{title}: `num_samples` promises {str(count)[:20]}, there are {actual}")
+    fault = fault_of_name(user)
+    if fault is not None:
+        raise DataError(f"user {fault}")
+    require_sound(title, y, "label")
     return UserRows(user, x, y)
 
 

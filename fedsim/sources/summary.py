@@ -20,6 +20,7 @@ from fedsim.sources.client_tables import client_tables
 from fedsim.sources.dates import date_of
 from fedsim.sources.delimited import PARSERS, POINT, Dialect, table_in
 from fedsim.sources.files import opened
+from fedsim.sources.packages import required
 from fedsim.sources.workbook import sheet_in
 
 MAX_DISTINCT = 10_000  # different values of a column that are counted
@@ -81,9 +82,8 @@ def _table(kind: str, path: str, dialect: Dialect, sheet: int | str) -> tuple[An
 
 def _flat_parquet(file: Any) -> Any:
     """The columns of a Parquet file that hold numbers or texts, as a DataFrame."""
-    from fedsim.sources.arrow import parquet_in, require_pyarrow
-
-    require_pyarrow("parquet")
+    required("pyarrow", "parquet", "parquet")
+    from fedsim.sources.arrow import parquet_in
     from fedsim.sources.arrow_columns import is_scalar
 
     table = parquet_in(file)

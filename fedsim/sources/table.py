@@ -9,12 +9,13 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.kinds.targets import TimeAndEvent, columns_of
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.arrow import parquet_in, require_pyarrow
+from fedsim.sources.arrow import parquet_in
 from fedsim.sources.cells import Task
 from fedsim.sources.client_tables import CLIENT, client_tables, require_present
 from fedsim.sources.columns import Dates, Missing, Statistics, assign_roles, of_frame
 from fedsim.sources.delimited import PARSERS, Dialect, table_in
 from fedsim.sources.files import Name, opened, sound
+from fedsim.sources.packages import required
 from fedsim.sources.workbook import require_no_errors, sheet_in
 
 CLIENT_OF_FOLDER = "client: in a folder, the client of a row is its file; remove client"
@@ -160,7 +161,7 @@ def parquet(
       DataError: naming the file, rows (from 0) and columns, if it is not such a table.
     """
     del standardize, statistics, indicators, fill
-    require_pyarrow("parquet")
+    required("pyarrow", "parquet", "parquet")
     with opened(path, sha256) as file:
         frame = _read_parquet(file, drop)
         return of_frame(frame, target, client, missing, dates, task, drop, columns)

@@ -19,6 +19,7 @@ from fedsim.sources.cache import NamedArrays, cached_samples
 from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
 from fedsim.sources.names import fault_of_name
+from fedsim.sources.packages import required
 from fedsim.sources.pictures import SCALE, alike, as_bytes
 from fedsim.sources.tokens import (
     BEGIN,
@@ -187,11 +188,7 @@ def _examples(path: Path) -> Iterator[Any]:
     Raises:
       DataError: for another file, or where h5py is missing.
     """
-    try:
-        import h5py
-    except ImportError:
-        install = "pip install 'fedsim-jax[hdf5]', or pip install h5py"
-        raise DataError(f"tff_hdf5 needs h5py: {install}") from None
+    h5py = required("h5py", "tff_hdf5", "hdf5")
     with (
         opened(str(path), None, float("inf")),
         sound("HDF5 file"),

@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import NO_LABEL
 from fedsim.sources.files import opened
+from fedsim.sources.packages import required
 from fedsim.sources.tokens import (
     BEGIN,
     END,
@@ -27,7 +28,6 @@ from fedsim.sources.tokens import (
 )
 
 BYTES = 256
-INSTALL = "pip install 'fedsim-jax[text]', or pip install tokenizers"
 
 Codes = np.ndarray
 """Tokens of a text `[S]`."""
@@ -98,7 +98,7 @@ def of_file(path: str, sha256: str | None = None) -> Tokenizer:
       DataError: for a file that is none, and where the package `tokenizers` is not installed.
     """
     with opened(path, sha256) as file:
-        package = _package()
+        package = required("tokenizers", "a tokenizer.json", "text")
         try:
             made = package.Tokenizer.from_str(file.read().decode())
         except Exception as error:  # the package raises nothing more special
@@ -120,19 +120,6 @@ def of_file(path: str, sha256: str | None = None) -> Tokenizer:
     for name, number in by_name.items():
         names[number] = name
     return Tokenizer(encoded, names, decoded)
-
-
-def _package() -> Any:
-    """The package `tokenizers`.
-
-    Raises:
-      DataError: where it is not installed.
-    """
-    try:
-        import tokenizers  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise DataError(f"a tokenizer.json needs tokenizers: {INSTALL}") from None
-    return tokenizers
 
 
 def of_texts(texts: Sequence[str], by: str, vocabulary: int) -> Tokenizer:

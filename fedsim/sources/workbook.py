@@ -14,6 +14,7 @@ from fedsim.errors import DataError, nearest
 from fedsim.sources.delimited import with_header
 from fedsim.sources.faults import MAX_LISTED
 from fedsim.sources.files import sound
+from fedsim.sources.packages import required
 from fedsim.sources.zips import require_small
 
 MAX_CELLS = 5_000_000  # of a sheet, empty ones in front of others included
@@ -43,7 +44,7 @@ def sheet_in(file: BinaryIO, sheet: int | str) -> tuple[Any, str]:
     """
     import pandas as pd
 
-    openpyxl = _require_openpyxl()
+    openpyxl = required("openpyxl", "xlsx", "excel")
     if file.read(len(OLE)) == OLE:
         raise DataError("has a password, or is an .xls; save it as .xlsx without one, or as CSV")
     with sound("xlsx file"), warnings.catch_warnings():
@@ -91,20 +92,6 @@ def _counted(rows: Iterator[Row]) -> Iterator[Row]:
         if cells > MAX_CELLS:
             raise DataError(f"more than {MAX_CELLS:,} cells; save the table as CSV or Parquet")
         yield row
-
-
-def _require_openpyxl() -> Any:
-    """The package openpyxl.
-
-    Raises:
-      DataError: where it is not installed.
-    """
-    try:
-        import openpyxl
-    except ImportError:
-        install = "pip install 'fedsim-jax[excel]', or pip install openpyxl"
-        raise DataError(f"xlsx needs openpyxl: {install}") from None
-    return openpyxl
 
 
 def _chosen(workbook: Any, sheet: int | str) -> Any:

@@ -12,9 +12,7 @@ import time
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from leaf_sets import femnist
 
-import fedsim
 from fedsim.cli import cli
 from fedsim.errors import DeviceError
 from fedsim.sources import archive, cache, cache_folder
@@ -142,25 +140,6 @@ def test_the_doctor_says_what_is_kept_and_clears_it(place):
     assert shown == f"{place}: 1 set, 0.0 of at most 4,096.0 MB (FEDSIM_CACHE_MB)"
     done = CliRunner().invoke(cli, ["doctor", "--clear-cache", "--json"])
     assert json.loads(done.output)["sets"] == 1 and list(place.iterdir()) == []
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:test labels")
-def test_a_flipped_byte_changes_no_result(tmp_path, place):
-    """Of a run over LEAF's files: the byte is noticed, and the run has the bits that it had."""
-    femnist(tmp_path / "set", clients=6, files=1)
-    scenario = {
-        "name": "flip",
-        "rounds": 1,
-        "data": {"kind": "leaf", "path": str(tmp_path / "set")},
-        "model": "logistic",
-    }
-    first = fedsim.run(scenario)
-    (file,) = place.iterdir()
-    flipped(file, 3000)
-    with pytest.warns(UserWarning, match=r"\w+\.npy is damaged|not a sound set"):
-        again = fedsim.run(scenario)
-    assert first.rounds.equals(again.rounds)
 
 
 def many_times(start, failures) -> None:

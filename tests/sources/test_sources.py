@@ -1,7 +1,5 @@
 """Data sets: generators against references and moments; files that are read or refused."""
 
-import zipfile
-
 import numpy as np
 import pytest
 from conftest import oracle
@@ -198,82 +196,6 @@ def test_files_through_a_scenario(tmp_path, monkeypatch):
         federation({"kind": "npz", "path": str(tmp_path / "none.npz")})
     monkeypatch.chdir(folder)
     assert federation({"kind": "npz", "path": "w.npz", "clients": 2})[1].N == 2
-
-
-def hostile_npz(path, name):
-    if name == "pickle":
-        np.savez(path, x=X, y=np.array([{"a": 1}] * 12, object))
-    elif name == "bomb":
-        np.savez_compressed(path, x=np.zeros((200_000, 10)), y=np.zeros(200_000, int))
-    elif name == "lie":
-        with zipfile.ZipFile(path, "w") as archive, archive.open("x.npy", "w") as member:
-            head = {"descr": "<f8", "fortran_order": False, "shape": (2**40, 2)}
-            np.lib.format.write_array_header_1_0(member, head)
-            member.write(b"0" * 64)
-        with zipfile.ZipFile(path, "a") as archive, archive.open("y.npy", "w") as member:
-            np.lib.format.write_array(member, Y)
-    elif name == "negative shape":
-        np.savez(path, x=X, y=Y)
-        path.write_bytes(path.read_bytes().replace(b"(12, 2)", b"(-1, 2)"))
-    elif name == "code in header":
-        np.savez(path, x=X, y=Y)
-        path.write_bytes(path.read_bytes().replace(b"'shape': (12, 2)", b"'shape': exit(1)"))
-    elif name == "records":
-        np.savez(path, x=np.zeros(12, [("a", "f4")]), y=Y)
-    elif name == "missing":
-        np.savez(path, X=X, labels=Y)
-    elif name == "misspelt":
-        np.savez(path, x=X, y=Y, clients=Y)
-    elif name == "cut off":
-        np.savez(path, x=X, y=Y)
-        path.write_bytes(path.read_bytes()[:300])
-    elif name == "no zip":
-        np.save(path.with_suffix(".npy"), X)
-        path.with_suffix(".npy").rename(path)
-    elif name == "nothing":
-        path.write_bytes(b"")
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("pickle", "y: holds Python objects"),
-        ("bomb", "unpacks from"),
-        ("lie", "x: its header promises float64 .*1099511627776, 2.*, but 64 bytes follow"),
-        ("negative shape", "sound npz|promises"),
-        ("code in header", "not a sound npz archive"),
-        ("records", "x: expected numbers"),
-        ("missing", "array 'X' has no meaning here; did you mean 'x'"),
-        ("misspelt", "did you mean 'client'"),
-        ("cut off", "not a sound npz archive"),
-        ("no zip", "not a sound npz archive"),
-        ("nothing", "not a sound npz archive"),
-    ],
-)
-def test_hostile_npz(tmp_path, name, said):
-    path = tmp_path / "evil.npz"
-    hostile_npz(path, name)
-    with pytest.raises(DataError, match=rf"evil\.npz: .*({said})"):
-        npz(str(path))
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"a,y\n", "no samples"),
-        (b"a,y\n1,0\n1,-4\n", "row 3, column 'y': -4"),
-        (b"a,y\n1,0.5\n1,inf\n", "row 3, column 'y': inf"),
-        (b"a,label\n1,0\n", "no column 'y'; there are 'a', 'label'"),
-        (b"y\n1\n", "no feature columns"),
-        (b"a,y\n" + b"1" * 200_000 + b",0\n", "row 2, column 'a': inf"),
-        (b"a,\x1b[31my\n1,0\n", r"there are 'a', '\\x1b\[31my'"),
-    ],
-)
-def test_hostile_csv(tmp_path, content, said):
-    path = tmp_path / "evil.csv"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=rf"evil\.csv: .*{said}"):
-        csv(str(path))
 
 
 def test_what_is_no_file_is_not_read(tmp_path):

@@ -122,6 +122,14 @@ def test_gzip_is_unpacked_up_to_a_bound(tmp_path):
     )
 
 
+def test_gzip_that_unpacks_to_too_much_is_refused_long_before_its_end(tmp_path):
+    ones = gzip.compress(b"1" * (4 << 20))  # a thousandth
+    bomb = gzip.compress(b"a,y\n") + 400 * ones
+    (line,) = refused(table, tmp_path, bomb)
+    unpacked = int(line.partition("more than ")[2].split()[0])
+    assert unpacked < 200 * len(bomb) / 4
+
+
 def test_blanks_and_text_by_rule(tmp_path):
     rows = "a,b,y\n1, x ,0\nNA,y,1\n?,,0\n5,x,1\n"
     assert refused(table, tmp_path, rows) == [

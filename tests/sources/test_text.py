@@ -8,7 +8,6 @@ from conftest import if_whole
 
 import fedsim
 from fedsim.compose import FAMILIES
-from fedsim.errors import DataError
 from fedsim.sources.tokens import next_tokens
 
 
@@ -64,59 +63,6 @@ def test_every_token_but_the_first_is_a_label_once():
                     length,
                 )
             )
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "keys", "says"),
-    [
-        ("a.txt", b"caf\xe9", {}, "not UTF-8 text: "),
-        ("a.txt", b"", {}, "no text of two characters or more"),
-        ("a.txt", b"a", {}, "no text of two characters or more"),
-        ("a.txt", b"one", {"tokens": "word"}, "no text of two words or more"),
-        ("a.txt", b"ab", {"client": "c"}, "client names a column, but a plain text has none"),
-        (
-            "a.csv",
-            b"a,b\n",
-            {},
-            "is a table by its name; name the column of the texts with `column`",
-        ),
-        ("a.txt", gzip.compress(bytes(10 << 20), mtime=0), {}, "unpacks to more than"),
-        ("a.txt", gzip.compress(b"hello", mtime=0)[:-4], {}, "not a sound gzip file"),
-        ("a.txt", b"\x1f\x8bxx", {}, "not a sound gzip file"),
-        (
-            "a.csv",
-            b"txt,n\na,1\n",
-            {"column": "text"},
-            "column: no column 'text'; did you mean 'txt'?",
-        ),
-        (
-            "a.csv",
-            b"t,n\na,1\n",
-            {"column": "t", "client": "who"},
-            "client: no column 'who'; there are 't', 'n'",
-        ),
-        ("a.csv", b"t,t\na,1\n", {"column": "t"}, "several columns are called 't'"),
-        (
-            "a.csv",
-            b"t,n\nab,1,2\nab,1\n",
-            {"column": "t"},
-            "Expected 2 fields in line 2, saw 3",
-        ),
-        (
-            "a.csv",
-            b"t,c\nab,\nab,1\n",
-            {"column": "t", "client": "c"},
-            "row 2, column 'c': no client id",
-        ),
-        ("a.csv", b't,n\n"ab,1\n', {"column": "t"}, "not a sound table: "),
-    ],
-)
-def test_what_is_no_text_is_refused(tmp_path, name, content, keys, says):
-    with pytest.raises(DataError) as error:
-        read(tmp_path / name, content, **keys)
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
-    assert str(error.value).startswith(str(tmp_path))
 
 
 @if_whole

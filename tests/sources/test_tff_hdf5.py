@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("h5py")
 
-from tff_sets import SPOILED, emnist, spoiled, written
+from tff_sets import emnist, written
 
 from fedsim.compose import FAMILIES
-from fedsim.errors import DataError, OutOfMemoryError
+from fedsim.errors import DataError
 from fedsim.sources.tff_hdf5 import LETTERS
 
 RNG = np.random.default_rng(0)
@@ -132,53 +132,3 @@ def test_without_h5py_its_install_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(DataError, match=r"tff_hdf5 needs h5py: pip install 'fedsim-jax\[hdf5\]'"):
         read(path)
-
-
-@pytest.mark.parametrize("name", SPOILED)
-def test_what_promises_too_much_or_is_no_array_is_refused(tmp_path, name):
-    with pytest.raises((DataError, OutOfMemoryError)) as error:
-        read(spoiled(name, tmp_path / "a.h5"))
-    assert SPOILED[name] in str(error.value) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        (
-            {"a": {"x": np.zeros(3)}},
-            "examples of 'x'; expected pixels, image, snippets or tokens",
-        ),
-        (
-            {"a": {"pixels": np.zeros((3, 28, 28), "f4")}},
-            "label: not a sound HDF5 file",
-        ),
-        (
-            {"a": {"pixels": np.zeros((3, 28, 28), "f4"), "label": np.zeros(2, int)}},
-            "expected a whole number for each of 3",
-        ),
-        (
-            {"a": {"pixels": np.zeros((3, 28, 28), "f4"), "label": np.zeros(3)}},
-            "found float64 (3,)",
-        ),
-        (
-            {"a": {"pixels": np.zeros((3, 9), "f4"), "label": np.zeros(3, int)}},
-            "expected pixels of shape (28, 28)",
-        ),
-        ({"a": {"snippets": np.zeros(3)}}, "snippets are texts, found float64"),
-        ({"a": {"pixels": np.zeros((0, 28, 28), "f4"), "label": np.zeros(0, int)}}, "no samples"),
-        ({}, "not a sound HDF5 file: "),
-    ],
-)
-def test_other_files_are_refused(tmp_path, fields, says):
-    with pytest.raises(DataError) as error:
-        read(written(tmp_path / "a.h5", fields))
-    assert says in str(error.value) and "\n" not in str(error.value)
-
-
-def test_what_is_no_hdf5_file(tmp_path):
-    path = written(tmp_path / "a.h5", {"a": emnist(2)})
-    content = path.read_bytes()
-    for part in (b"", b"x" * 100, content[:100], content[: len(content) // 2], content[:-1]):
-        path.write_bytes(part)
-        with pytest.raises(DataError, match="not a sound HDF5 file"):
-            read(path)
