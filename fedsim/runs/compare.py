@@ -153,7 +153,7 @@ def compare(
       ask: called after every round; where it returns True, the comparison commits and stops.
       log_to: trackers that get every row as well: `tensorboard`, `wandb`, `mlflow`, several as a
         sequence or separated by commas; they need `out`, where their files are written. With
-        `jobs` or `on` they get the rows when the runs have ended.
+        `jobs` or `on`, and in a search with rungs, they get the rows when the runs have ended.
       pictures: draw `figures/` into the run directory.
 
     Returns:

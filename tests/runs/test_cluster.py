@@ -274,6 +274,24 @@ def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeyp
 @if_whole
 @needs_dask
 @pytest.mark.long
+def test_a_search_with_rungs_is_played_by_workers(tmp_path, cluster):
+    address, processes = cluster
+    processes.append(worker(address, tmp_path / "one"))
+    search = ["compare.search={kind: halving}", "data.validation=0.2"]
+    words = ["--methods", "fedavg", "--tune", "client.lr=0.01,0.1,0.3,1.0"]
+    words += [word for edit in search for word in ("--set", edit)]
+    far = compared(tmp_path, "far", *on(address), *words)
+    assert far.returncode == 0, far.stderr
+    near = compared(tmp_path, "near", *words)
+    assert near.returncode == 0, near.stderr
+    assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
+    tuning = (tmp_path / "far/tuning.csv").read_text().splitlines()
+    assert "rung" in tuning[0].split(",") and len(tuning) == 5
+
+
+@if_whole
+@needs_dask
+@pytest.mark.long
 def test_a_run_that_kills_its_process_is_named_and_resumed_later(tmp_path, cluster, monkeypatch):
     address, processes = cluster
     monkeypatch.setenv("FRAGILE", str(tmp_path / "fragile"))

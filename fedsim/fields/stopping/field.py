@@ -1,6 +1,6 @@
 """What early ends add to how a scenario is checked and played."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import UNKNOWN, Findings
@@ -76,10 +76,19 @@ def _meters(setting: RunSetting) -> list[Meter]:
     return [Stopping(stop, deciding_metric(stop, score, accurate))]
 
 
+def _notes(spec: Any) -> list[str]:
+    """Noise that is made for rounds which may not be played."""
+    if spec.stop is None or spec.privacy is None or spec.privacy.epsilon is None:
+        return []
+    text = f"noise is solved for privacy.epsilon after all {spec.rounds} rounds"
+    return [f"{text}; a run that stop ends early spends less, with as much noise in each round"]
+
+
 FIELD = Field(
     calculations=[unmeasured, uncounted],
     solved_last=[_fill_in_metric],
     planned=_planned,
     meters=_meters,
+    notes=_notes,
     sections={"stop": {"stop": {"target": 0.9, "metric": "test_accuracy"}}},
 )

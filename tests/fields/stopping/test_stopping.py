@@ -8,8 +8,10 @@ from click.testing import CliRunner
 import fedsim
 from fedsim import ScenarioError
 from fedsim.cli import cli
+from fedsim.fields.stopping import field
 from fedsim.fields.stopping.keys import Stop
 from fedsim.fields.stopping.meter import Stopping
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -81,10 +83,11 @@ def test_a_run_that_stops_equals_one_with_as_many_rounds(name):
     scenario = {key: value for key, value in {**BASE, **LIKE[name]}.items() if value is not None}
     stopped = fedsim.run({**scenario, "stop": AT_4})
     planned = fedsim.run({**scenario, "rounds": 4})
-    pd.testing.assert_frame_equal(stopped.rounds, planned.rounds)
-    pd.testing.assert_frame_equal(stopped.clients, planned.clients)
+    pd.testing.assert_frame_equal(stopped.rounds, planned.rounds, check_exact=True)
+    pd.testing.assert_frame_equal(stopped.clients, planned.clients, check_exact=True)
     assert stopped.summary["stopped"].tolist() == [4] and stopped.status == "done"
-    pd.testing.assert_frame_equal(stopped.summary.drop(columns="stopped"), planned.summary)
+    summary = stopped.summary.drop(columns="stopped")
+    pd.testing.assert_frame_equal(summary, planned.summary, check_exact=True)
     if stopped.summary["metric"][0] is not None:
         np.testing.assert_equal(stopped.model(), planned.model())
 
@@ -177,6 +180,16 @@ def test_a_check_names_the_place_of_a_column_that_is_never_scored(tmp_path):
     refusal = str(CliRunner().invoke(cli, ["check", str(file)]).exception)
     assert "s.yaml:5:11: stop.metric: validation_acuracy is no column" in refusal
     assert "did you mean 'validation_accuracy'?" in refusal
+
+
+def test_a_check_says_that_noise_is_made_for_rounds_that_may_not_be_played():
+    privacy = {"clip": 1.0, "epsilon": 8.0, "delta": 1e-3}
+    scenario = {**BASE, "privacy": privacy, "stop": AT_4}
+    scenario["cohort"] = {"kind": "poisson", "rate": 0.5}
+    (note,) = field.FIELD.notes(read(scenario).spec)
+    assert "after all 9 rounds; a run that stop ends early spends less" in note
+    fixed = {"clip": 1.0, "noise_multiplier": 1.0, "delta": 1e-3}
+    assert field.FIELD.notes(read({**scenario, "privacy": fixed}).spec) == []
 
 
 def test_validation_samples_are_asked_for():
