@@ -81,7 +81,7 @@ def matrices_of(table: pd.DataFrame, methods: Sequence[str]) -> list[Matrix]:
 
 def about(table: pd.DataFrame) -> str:
     """Return what is drawn of a table, as a sentence without a full stop."""
-    seeds = table["seed"].nunique()
+    seeds = len(set(table["seed"]))
     text = f"sums over {seeds} seeds" if seeds > 1 else "one seed"
-    several = "variant" in table and table["variant"].nunique() > 1
+    several = "variant" in table and len(set(table["variant"])) > 1
     return f"{text}, of the first variation" if several else text
