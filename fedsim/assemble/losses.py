@@ -148,6 +148,11 @@ def are_whole(y: np.ndarray) -> bool:
     return bool(1 < len(different) <= FEW_CLASSES and different[0] in (0, 1) and in_order)
 
 
+def are_sets(y: np.ndarray) -> bool:
+    """Return whether targets `[n, L]` are a 0 or 1 for each of several labels."""
+    return y.ndim == 2 and y.shape[1] > 1 and len(y) > 0 and bool(((y == 0) | (y == 1)).all())
+
+
 def unclear_targets(section: Any, f: Federation) -> str:
     """Return what to write where numbers may be meant as classes; empty where that is clear.
 
@@ -162,6 +167,9 @@ def unclear_targets(section: Any, f: Federation) -> str:
     if is_one_hot(y):
         seen = f"targets are rows of {y.shape[1]} numbers with a single 1, as of classes"
         remedy = "give y.argmax(1), or write loss: squared to predict the numbers"
+    elif are_sets(y):
+        seen = f"targets are 0 or 1 in {y.shape[1]} columns, as of samples with several labels"
+        return f"{seen}; write loss: binary_cross_entropy, or loss: squared to predict the numbers"
     elif are_whole(y):
         different = np.unique(y)
         seen = f"targets are {different[0]} to {different[-1]} without decimals"

@@ -15,8 +15,11 @@ class TimeAndEvent(NamedTuple):
     event: str
 
 
+Target = str | TimeAndEvent | list[str]
+
+
 def is_target(annotation: Any) -> bool:
-    """Whether a parameter is a column, or the columns of times and events."""
+    """Whether a parameter is a column, or columns of times and events, or of several labels."""
     return TimeAndEvent in get_args(annotation)
 
 
@@ -25,6 +28,8 @@ def has_times(target: Any) -> bool:
     return hasattr(target, "event")
 
 
-def columns_of(target: str | TimeAndEvent) -> tuple[str, ...]:
+def columns_of(target: Target) -> tuple[str, ...]:
     """Return the names of a target's columns."""
-    return (target,) if isinstance(target, str) else (target.time, target.event)
+    if isinstance(target, str):
+        return (target,)
+    return tuple(target) if isinstance(target, list) else (target.time, target.event)

@@ -249,14 +249,17 @@ def _run_design(
         with numerics(design.scenario, threads, options.device) as devices:
             demand_own_samples(design, partition, options.given.data)
             design = resolve_design(design, partition, options.given.data)
-            _warn_of_samples(design, partition, options.given)
+            remarks = _remarks_on_samples(design, partition, options.given)
+            for remark in remarks:
+                warnings.warn(remark, stacklevel=3)  # at the line that called `compare`
+            record = record_of_comparison(design, devices, options.given.names)
             session = Session(
                 options=options,
                 jobs=jobs,
                 on=on,
                 design=design,
                 run_files=run_files,
-                record=record_of_comparison(design, devices, options.given.names),
+                record=record | {"remarks": remarks},
                 devices=devices,
                 threads=threads,
                 partition=partition,
@@ -277,15 +280,13 @@ def _run_design(
     return comparison
 
 
-def _warn_of_samples(design: Design, partition: Partitioner, given: Given) -> None:
-    """Warn of what is odd about the samples of the first cell, where `compare` was called."""
+def _remarks_on_samples(design: Design, partition: Partitioner, given: Given) -> list[str]:
+    """What is odd about the samples of the first cell: a line for each."""
     scenario = design.cells[0].scenario
-    remarks: list[str] = []
     with contextlib.suppress(Exception):  # a cell without samples fails later
         federations = partition(scenario, given.data, np.dtype(scenario.spec.numerics.dtype))
-        remarks = data_warnings(scenario, next(iter(federations.values())).unpooled)
-    for remark in remarks:
-        warnings.warn(remark, stacklevel=4)
+        return data_warnings(scenario, next(iter(federations.values())).unpooled)
+    return []
 
 
 # ---------------------------------------------------------------------------- the run directory

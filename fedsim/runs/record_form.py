@@ -156,6 +156,7 @@ class Record(TypedDict):
     started: NotRequired[_Moment]  # results in reports/ are older than this entry
     wall_seconds: NotRequired[float]
     unfinished: NotRequired[_Unfinished]
+    remarks: NotRequired[list[str]]
     reasons: NotRequired[dict[str, str]]
     files: NotRequired[dict[str, str]]
 

@@ -222,11 +222,13 @@ def _planned(
     given = options.given
     inputs = {**given._asdict(), **options.build_options}
     experiment = build(scenario, devices=devices, **inputs)
-    for remark in remarks(experiment):
+    record = record_of(experiment, devices, given.names)
+    record["remarks"] = remarks(experiment)
+    for remark in record["remarks"]:
         warnings.warn(remark, stacklevel=4)  # at the line that called `run`
     return PlannedExperiment(
         experiment=experiment,
-        record=record_of(experiment, devices, given.names),
+        record=record,
         who={"method": experiment.method},
         numerics=within,
         seeds=list(experiment.plans),

@@ -231,7 +231,8 @@ class KindSchema:
         if is_server_links(parameter.annotation):
             return SERVER_CHAIN
         if is_target(parameter.annotation):
-            return Annotated[ColumnName | TimeAndEventSection, ByForm()]
+            labels = Annotated[list[ColumnName], MinLen(1)]
+            return Annotated[ColumnName | TimeAndEventSection | labels, ByForm()]
         if is_codec(parameter.annotation):
             # `error_feedback(codec)` requires one; `top_k(values=None)` does not.
             required = parameter.default is parameter.empty

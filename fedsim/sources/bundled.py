@@ -130,7 +130,7 @@ def heart_disease(
 
 @dataset
 def supplied(
-    target: Name | TimeAndEvent = "y",
+    target: Name | TimeAndEvent | list[str] = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,

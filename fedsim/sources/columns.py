@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError, nearest
-from fedsim.kinds.targets import TimeAndEvent, columns_of
+from fedsim.kinds.targets import Target, columns_of, has_times
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.cells import (
     MAX_CATEGORIES,
@@ -34,7 +34,6 @@ from fedsim.sources.remembered import (
     remark_on_texts,
 )
 
-Target = str | TimeAndEvent
 Missing = Literal["refuse", "mean", "median", "constant", "drop"]
 Statistics = Literal["all", "client"]
 Dates = Literal["ordinal"] | None
@@ -47,7 +46,7 @@ class Roles(NamedTuple):
 
     names: list[str]  # of all columns
     target: int
-    event: int | None  # where the target is a time
+    others: list[int]  # further columns of the target: of events, or of labels
     client: int | None
     features: list[int]
     extra: list[int]  # columns for partitions
@@ -79,7 +78,7 @@ def assign_roles(
 
     Args:
       names: the names of all columns.
-      target: the column of the labels, or those of times and events.
+      target: the column of the labels, those of several labels, or those of times and events.
       client: the column of the ids; None: `client`, if there is such a column.
       drop: columns that are left out.
       columns: columns for partitions, which are not features.
@@ -93,7 +92,9 @@ def assign_roles(
     _require_different(names)
 
     targets = columns_of(target)
-    roles_of_target = ["target"] if isinstance(target, str) else ["target.time", "target.event"]
+    roles_of_target = ["target"] * len(targets)
+    if has_times(target):
+        roles_of_target = ["target.time", "target.event"]
     requested = list(zip(roles_of_target, targets, strict=True))
     if client is not None:
         requested.append(("client", client))
@@ -108,8 +109,10 @@ def assign_roles(
         client = "client"
     if client in targets:
         problems.append(f"column {str(client)[:40]!a} cannot be both target and client")
-    if len(set(targets)) < len(targets):
-        problems.append(f"column {targets[0][:40]!a} cannot be both time and event")
+    repeated = [name for name, count in Counter(targets).items() if count > 1]
+    for name in repeated:
+        twice = "cannot be both time and event" if has_times(target) else "is named twice as target"
+        problems.append(f"column {name[:40]!a} {twice}")
     for role, name in requested:
         if role != "drop" and name in drop:
             problems.append(f"drop: column {name[:40]!a} is the {role}")
@@ -125,7 +128,7 @@ def assign_roles(
     return Roles(
         names=names,
         target=names.index(targets[0]),
-        event=None if len(targets) == 1 else names.index(targets[1]),
+        others=[names.index(name) for name in targets[1:]],
         client=None if client is None else names.index(client),
         features=features,
         extra=[names.index(name) for name in dict.fromkeys(columns)],
@@ -196,13 +199,16 @@ def of_frame(
 
     labels = column_of(roles.target, texts_of(frame.iloc[:, roles.target]))
     columns_of_labels = [labels]
-    if roles.event is None:
+    if isinstance(target, str):
         y = parse_labels(labels, missing == "drop", task)
         if roles.target not in faults.columns:
             faults.add_to_column(roles.target, fault_of_classes(y))
     else:
-        events = column_of(roles.event, _as_digits(texts_of(frame.iloc[:, roles.event])))
-        columns_of_labels.append(events)
+        positions = [roles.target, *roles.others]
+        columns_of_labels = [
+            column_of(position, _as_digits(texts_of(frame.iloc[:, position])))
+            for position in positions
+        ]
         numbers = [parse_labels(c, missing == "drop", "regression") for c in columns_of_labels]
         y = np.stack(numbers, axis=1)  # faults are raised below
     ids = None

@@ -24,7 +24,7 @@ CLIENT_OF_FOLDER = "client: in a folder, the client of a row is its file; remove
 @dataset
 def csv(
     path: Name,
-    target: Name | TimeAndEvent = "y",
+    target: Name | TimeAndEvent | list[str] = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
@@ -66,7 +66,8 @@ def csv(
       path: the file, or a folder of such files, in the scenario's folder, the working directory or
         a `--data-root`; files elsewhere are not read.
       target: the column of the labels; or of survival, `{time: COLUMN, event: COLUMN}`: times above
-        0, and an event, 1, or none by then, 0.
+        0, and an event, 1, or none by then, 0; or of several labels, `[COLUMN, ...]`: a 1 where the
+        sample has the label, else 0.
       client: the column of the client ids; left out: `client`, if there is such a column. Tables
         show the ids.
       missing: blanks are refused; or replaced by the column's `mean` or `median` over the training
@@ -120,7 +121,7 @@ def csv(
 @dataset
 def parquet(
     path: Name,
-    target: Name | TimeAndEvent = "y",
+    target: Name | TimeAndEvent | list[str] = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,
@@ -170,7 +171,7 @@ def parquet(
 @dataset
 def xlsx(
     path: Name,
-    target: Name | TimeAndEvent = "y",
+    target: Name | TimeAndEvent | list[str] = "y",
     client: Name | None = None,
     missing: Missing = "refuse",
     standardize: bool = False,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.disk.scores import BY_CLIENT, distribution, statistic_of
+from fedsim.disk.scores import distribution, statistic_of
 from fedsim.disk.scores import is_share as is_share
 from fedsim.disk.scores import larger_is_better as larger_is_better
 from fedsim.disk.scores import score_of as score_of
@@ -34,7 +34,7 @@ WITHOUT_SCORE = ("failed", NOT_RUN)
 NOT_FEDERATED = "not_federated"  # the column that marks baselines, and says what they do
 
 # Beginning of a mean over clients -> the models that they are scored by at the end.
-MODELS_OF_CLIENTS = dict(zip(BY_CLIENT, (("global",), ("personal", "global")), strict=True))
+MODELS_OF_CLIENTS = {"client": ("global",), "personal": ("personal", "global")}
 
 WORDS = {"r2": "R²", "mae": "MAE"}  # parts of metric names that are not words themselves
 for _, words_of_field in added("WORDS"):

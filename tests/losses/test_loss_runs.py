@@ -6,6 +6,7 @@ import warnings
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedsim
@@ -48,7 +49,8 @@ def run(y, loss, *, model="linear", client=None, **sections):
         "numerics": {"dtype": "float64"},
         **sections,
     }
-    return fedsim.run(scenario, data=fedsim.Arrays(X, y, client=OWNERS))
+    data = None if y is None else fedsim.Arrays(X, y, client=OWNERS)
+    return fedsim.run(scenario, data=data)
 
 
 RUNS = {
@@ -267,6 +269,43 @@ def test_samples_that_do_not_suit_it_are_refused(name):
     with pytest.raises(ScenarioError, match=text) as raised:
         run(y, loss, model=model)
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_labels_are_columns_of_a_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["a", "b", "c"]
+    labels = pd.DataFrame(LABELS.astype(int), columns=names)
+    table = pd.concat([pd.DataFrame(X), labels], axis=1).assign(client=OWNERS)
+    table.to_csv("sick.csv", index=False)
+    table.astype({"b": bool}).to_csv("truth.csv", index=False)
+    found = [run(LABELS, "binary_cross_entropy").model()["W"]]
+    for path in ("sick.csv", "truth.csv"):
+        data = {"kind": "csv", "path": path, "target": names, "test": 0.2}
+        found.append(run(None, "binary_cross_entropy", data=data).model()["W"])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+    np.testing.assert_array_equal(found[2], found[1])
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        (["a", "b"], "targets are 0 or 1 in 2 columns, as of samples with several labels"),
+        (["a", "a"], "column 'a' is named twice as target"),
+        (["a", "ab"], "target: no column 'ab'; did you mean 'a'"),
+        ([], r"data.target: .*found an empty list"),
+    ],
+)
+def test_columns_of_labels_are_refused_in_one_line(target, line):
+    table = pd.DataFrame({"x": X[:, 0], "a": LABELS[:, 0], "b": LABELS[:, 1]})
+    scenario = {
+        "name": "sets",
+        "rounds": 1,
+        "model": "linear",
+        "data": {"target": target, "clients": 3},
+    }
+    with pytest.raises((ScenarioError, DataError), match=line) as refused:
+        fedsim.run(scenario, data=table)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_sets_need_the_loss_that_takes_them():

@@ -12,6 +12,7 @@ from fedsim.report.element import breakable
 from fedsim.report.figures.rows import rows_on_page
 from fedsim.report.page import content, gallery, partition, sources
 from fedsim.report.page.charts import column_in_words
+from fedsim.report.page.setting import setting
 from fedsim.report.pictures.looks import curve_classes
 from fedsim.report.pictures.rows import Mark, Row, Rows, Span
 from fedsim.report.ranking import order_of
@@ -321,7 +322,9 @@ def test_what_is_tuned_stands_in_a_column_of_its_axis():
     assert verdict(findings_of(tables, "base")).lines[0] in html.unescape(text)
 
 
-@pytest.mark.parametrize("metric", ["client_accuracy_mean", "attack_success"])
+@pytest.mark.parametrize(
+    "metric", ["client_accuracy_mean", "client_accuracy_worst", "attack_success", "test_auc"]
+)
 def test_curves_are_of_the_metric_that_is_ranked(metric):
     """On the page, in figures, in notebooks and on the cards of the gallery."""
     rows = [{**row, "metric": metric} for row in summary_of(SCORES)]
@@ -338,6 +341,28 @@ def test_curves_are_of_the_metric_that_is_ranked(metric):
     assert in_words(metric) in notebook_curves.curves_of(frames["rounds"], result.context)
     card = gallery.card_of(gallery.Entry("name", "", "finished", source))
     assert card["picture"].caption.startswith(column_in_words(metric))
+
+
+def test_metrics_that_are_measured_besides_have_curves_behind_the_ranked_one():
+    frames = tables_of(summary_of(SCORES))
+    frames["rounds"] = frames["rounds"].assign(test_gain=frames["rounds"]["test_accuracy"] / 2)
+    source = page.Source(record(kind="compare", baseline="base", score="final", cells=[]), frames)
+    words = [
+        each["words"] for each in content.curves_of([source], sources.result_of([source]))["groups"]
+    ]
+    assert words[0] == "test accuracy" and words[-1] == "test gain"
+
+
+@pytest.mark.parametrize(
+    ("test", "said"), [({"clients": ["Oslo"]}, "Oslo never train"), ({"clients": 0.5}, "50 % of")]
+)
+def test_what_was_run_says_who_is_held_out_and_what_was_made_of_the_table(test, said):
+    about = record(remarks=["column 'id' is left out"])
+    data = {**about["scenario"]["data"], "test": test, "missing": "median", "drop": ["note"]}
+    about["scenario"] = {**about["scenario"], "data": data}
+    steps = dict(setting(about)["steps"])
+    assert said in steps["data"] and "without note, blanks: median" in steps["data"]
+    assert steps["remarks"] == ["column 'id' is left out"]
 
 
 def test_three_variations_have_a_picture_each():

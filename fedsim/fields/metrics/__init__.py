@@ -7,6 +7,9 @@ KINDS = ("ranking", "decisions", "probabilities", "numbers")
 KEYS = "keys"
 FIELD = "field"
 ENDED = "ended"
+COLUMNS = "columns"
+PAGE = "page"
+FIGURES = "figures"
 NAMES = {"measuring": ("measure",), "metric": ("metric",)}
 _ERROR = (math.inf, 0.0)
 ENDS = {
@@ -23,6 +26,7 @@ ENDS = {
     "brier": (2.0, 0.0),
     "ece": (1.0, 0.0),
     "log_loss": _ERROR,
+    "bits_per_token": _ERROR,
     "rmse": _ERROR,
     "pinball": _ERROR,
 }

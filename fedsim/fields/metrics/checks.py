@@ -6,6 +6,7 @@ from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import factory_of
 from fedsim.assemble.problems import Findings
 from fedsim.disk.scores import mean_of, score_of
+from fedsim.fields.metrics.confusion import MAX_CLASSES
 from fedsim.fields.metrics.measured import names_of
 from fedsim.fields.metrics.metric import Metric, average_of
 from fedsim.kinds import FAMILIES
@@ -36,9 +37,9 @@ def _misfits(kind: str, metric: Metric, facts: Facts) -> Findings:
     if not classes and "times" in facts.loss.targets:
         yield (), f"{kind} is not for times and events; write c_index"
         return
-    if facts.per_token:
+    if facts.per_token and not metric.tokens:
         text = f"{kind} scores samples, and here every token has a label"
-        yield (), f"{text}; remove it: test_loss, test_accuracy and test_perplexity are measured"
+        yield (), f"{text}; test_perplexity is measured; write bits_per_token, log_loss or top_k"
     elif metric.targets == "classes" and not classes:
         text = f"{kind} is for classes, and these targets are numbers"
         yield (), f"{text}; write r2, mae, rmse or pinball"
@@ -69,6 +70,21 @@ def of_classes(kind: str, metric: Metric, labels: list[Any]) -> Findings:
     if metric.more_than > 1 and metric.more_than >= classes:
         text = f"is {metric.more_than}, and all of {classes} classes would be a hit"
         yield ("k",), f"{text}; write {classes - 1} or less"
+
+
+def foreign_confusion(facts: Facts) -> Findings:
+    """A confusion matrix of numbers, tokens, or too many classes."""
+    if not facts.spec.evaluate.confusion:
+        return
+    text = ""
+    if not facts.classes:
+        text = "counts classes, and these targets are numbers"
+    elif facts.per_token:
+        text = "counts samples, and here every token has a label"
+    elif facts.classes > MAX_CLASSES:
+        text = f"is for {MAX_CLASSES} classes at most, and there are {facts.classes}"
+    if text:
+        yield ("evaluate", "confusion"), f"{text}; remove it"
 
 
 def unmeasured_metric(facts: Facts) -> Findings:

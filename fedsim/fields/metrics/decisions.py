@@ -188,7 +188,7 @@ def top_k(k: Annotated[int, Ge(1)] = 5) -> Metric:
         before = (samples.logits > of_target) | (samples.logits == of_target) & later
         return samples.mean(before.sum(axis=0) < k)
 
-    return Metric(of, more_than=k)
+    return Metric(of, more_than=k, tokens=True)
 
 
 @metric

@@ -1,11 +1,24 @@
-"""What a run's row of `summary.csv` has of its metrics: those of its last row of `rounds.csv`."""
+"""What metrics add to a run that has ended: its row of `summary.csv`, and `confusion.csv`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsim.disk.tables import Record
+from fedsim.engine.run import Run
+from fedsim.fields.metrics.confusion import table
 from fedsim.fields.metrics.keys import KINDS
 from fedsim.fields.metrics.measured import names_of
+
+
+def tables(run: Run, spec: Any) -> dict[str, Record]:
+    """Return the confusion matrix of a run that has ended, where it is asked for.
+
+    Args:
+      run: the run.
+      spec: the scenario's sections.
+    """
+    found = table(run) if spec.evaluate.confusion else {}
+    return {"confusion": found} if found else {}
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any]) -> Record:

@@ -17,6 +17,9 @@ class MetricKeys:
     """What is measured besides, as `[auc, {kind: f1, average: macro}]`: columns `test_auc` and so
     on, `global_auc` in `clients.csv`, and `client_auc_mean` with `personal`. A kind that is listed
     several times has its parameters in its name, as `f1_macro`. By default nothing."""
+    confusion: bool = False
+    """Whether the test samples of each class are counted by what the final model takes them for: in
+    `confusion.csv`, on the page and as a figure."""
 
 
 KEYS = [AddedKeys("evaluate", after="metric", keys=MetricKeys)]

@@ -9,6 +9,7 @@ from fedsim.assemble.links import factory_of
 from fedsim.engine.scoring.rows import Measures
 from fedsim.fields.metrics.metric import Metric
 from fedsim.fields.metrics.samples import Samples
+from fedsim.sources.arrays import is_per_token
 
 
 def names_of(sections: Sequence[Any]) -> tuple[str, ...]:
@@ -35,6 +36,8 @@ def measures_of(sections: Sequence[Any], labels: Sequence[Any]) -> Measures:
     metrics: list[Metric] = [factory_of(section)() for section in sections]
 
     def of(outputs: np.ndarray, y: np.ndarray) -> dict[str, float | None]:
+        if is_per_token(y):
+            outputs, y = _tokens(outputs, y)
         samples = Samples(outputs, y, names=labels)
         usable = are_usable(outputs)
         values: dict[str, float | None] = {}
@@ -46,6 +49,12 @@ def measures_of(sections: Sequence[Any], labels: Sequence[Any]) -> Measures:
         return values
 
     return Measures(names, of)
+
+
+def _tokens(outputs: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The outputs `[n, C]` and labels `[n]` of all tokens that have a label."""
+    has_label = y >= 0
+    return outputs[has_label], y[has_label]
 
 
 def _fits(metric: Metric, samples: Samples, classes: int) -> bool:

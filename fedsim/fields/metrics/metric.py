@@ -30,6 +30,7 @@ class Metric(NamedTuple):
       positive: the class that it is about, by name or number; None: not given.
       average: over classes; None: not given.
       more_than: how many classes are too few.
+      tokens: whether it also scores samples in which every token has a label.
       probabilities: whether it scores how large the probabilities of classes are.
     """
 
@@ -38,6 +39,7 @@ class Metric(NamedTuple):
     positive: int | str | None = None
     average: str | None = None
     more_than: int = 1
+    tokens: bool = False
     probabilities: bool = False
 
 

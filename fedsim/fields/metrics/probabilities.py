@@ -60,4 +60,19 @@ def log_loss() -> Metric:
     References:
       Good 1952, Rational Decisions, doi:10.1111/j.2517-6161.1952.tb00104.x.
     """
-    return Metric(lambda samples: -samples.mean(samples.log_probabilities), probabilities=True)
+    return Metric(_log_loss, probabilities=True, tokens=True)
+
+
+@metric
+def bits_per_token() -> Metric:
+    """The `log_loss` in bits, the mean of −log₂ p: what a token takes behind an ideal code.
+
+    References:
+      Shannon 1951, Prediction and Entropy of Printed English,
+      doi:10.1002/j.1538-7305.1951.tb01366.x.
+    """
+    return Metric(lambda samples: _log_loss(samples) / np.log(2), probabilities=True, tokens=True)
+
+
+def _log_loss(samples: Samples) -> float:
+    return -samples.mean(samples.log_probabilities)

@@ -54,7 +54,7 @@ def _steps(client: str, rows: pd.DataFrame) -> Steps:
         client=client,
         time=np.array([0.0, *np.repeat(time, 2)]),
         survival=np.array([1.0, *np.stack([before, survival], axis=1).ravel()]),
-        samples=int(rows["at_risk"].iloc[0]),
-        events=int(rows["events"].sum()),
+        samples=int(np.asarray(rows["at_risk"])[0]),
+        events=int(np.asarray(rows["events"]).sum()),
         median=float(time[past_half[0]]) if len(past_half) else None,
     )

@@ -55,6 +55,8 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
         original = f"another run ({record['fork']['scenario'][:12]})"
         steps.append(("forked", f"goes on after round {record['fork']['round']} of {original}"))
     steps.append(("data", _data(data, vary)))
+    if record.get("remarks"):
+        steps.append(("remarks", record["remarks"]))
     attacks = list(_added("after_data", scenario))
     steps += [*attacks, ("model", call(scenario["model"])), *_added("after_model", scenario)]
     if "cohort" in scenario:
@@ -126,10 +128,23 @@ def _methods(record: Mapping[str, Any]) -> list[str]:
 def _data(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
     """The samples, and how they are partitioned; what varies is left open."""
     texts = [data["kind"], _clients(data, vary), _partition(data, vary)]
+    if data.get("drop"):
+        texts.append(f"without {' and '.join(map(str, data['drop']))}")
+    if data.get("missing", "refuse") != "refuse":
+        texts.append(f"blanks: {data['missing']}")
+    if data.get("statistics") == "client":
+        texts.append("each client by its own means and deviations")
     test = data.get("test")
     if isinstance(test, dict) and "clients" in test:
-        texts.append(f"{100 * test['clients']:g} % of them never train")
+        texts.append(f"{_held_out(test['clients'])} never train")
     return ", ".join(texts)
+
+
+def _held_out(clients: float | list[str | int]) -> str:
+    """Clients that are named, or a share of all of them."""
+    if isinstance(clients, list):
+        return " and ".join(map(str, clients))
+    return f"{100 * clients:g} % of them"
 
 
 def _clients(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:

@@ -11,6 +11,10 @@ import fedsim
 from fedsim import ScenarioError
 from fedsim.disk.scores import OF_CLIENTS, is_share, larger_is_better, worst
 from fedsim.engine.scoring.scorer import end_of
+from fedsim.fields.metrics.figures import figures
+from fedsim.fields.metrics.page import section
+from fedsim.report.context import context_of
+from fedsim.report.page.sources import Source
 from fedsim.runs.result import Result
 from fedsim.scenario import read
 from fedsim.scenario.reader import parse
@@ -22,9 +26,11 @@ NUMBERS = {"kind": "linear_regression", "clients": 6, "samples": 30, "client_tes
 F1 = {"kind": "f1", "average": "macro"}
 
 
+MEASURED = {"name": "measured", "rounds": 2, "data": BLOBS}
+
+
 def run(**sections) -> Result:
-    scenario = {"name": "measured", "rounds": 2, "data": BLOBS, **sections}
-    return fedsim.run(scenario)
+    return fedsim.run({**MEASURED, **sections})
 
 
 def test_metrics_are_columns_and_change_no_other_bit():
@@ -163,6 +169,49 @@ def test_measures_are_those_of_the_outputs():
         assert columns[f"test_{kind}"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.long
+def test_bits_per_token_are_the_loss_of_tokens(root):
+    verse = str(root / "tests/fits/verse.txt")
+    tokens = {"kind": "text", "path": verse, "length": 8, "clients": 8, "client_test": 0.4}
+    model = {"kind": "transformer", "layers": 1, "heads": 1, "width": 4}
+    metrics = ["bits_per_token", "top_k(k=3)"]
+    result = run(data=tokens, model=model, evaluate={"metrics": metrics, "personal": True})
+    rounds = result.rounds
+    bits = rounds["test_bits_per_token"]
+    np.testing.assert_allclose(bits, np.log2(rounds["test_perplexity"]), rtol=1e-5)
+    assert (rounds["test_top_k"] >= rounds["test_accuracy"]).all()
+    assert rounds["client_bits_per_token_mean"].notna().all()
+
+
+def test_the_confusion_matrix_counts_the_test_samples():
+    evaluate = {"confusion": True, "metrics": ["auc"]}
+    result = fedsim.compare({**MEASURED, "evaluate": evaluate}, ["fedavg", "local_only"], seeds=2)
+    table = result.frames()["confusion"]
+    assert set(table["method"]) == {"fedavg"}  # local_only has no shared model
+    last = result.rounds[result.rounds["round"] == 2].set_index(["method", "seed"])
+    for seed, rows in table.groupby("seed"):
+        hits = rows.loc[rows["label"] == rows["decision"], "samples"].sum()
+        right = last.loc[("fedavg", seed), "test_accuracy"]
+        assert hits / rows["samples"].sum() == pytest.approx(right)
+    shown = section([Source({}, {"confusion": table})], context_of({"name": "m"}))
+    assert shown is not None and "sums over 2 seeds" in shown.html
+    ((name, pages),) = figures({"confusion": table}, context_of({"name": "m"}))
+    assert name == "confusion" and len(pages) == 1
+
+
+@pytest.mark.parametrize(
+    ("why", "data", "line"),
+    [
+        ("numbers", NUMBERS, "counts classes, and these targets are numbers"),
+        ("many classes", {**BLOBS, "classes": 101, "samples": 1010}, "is for 100 classes at most"),
+    ],
+)
+def test_a_confusion_matrix_is_of_classes(why, data, line):
+    with pytest.raises(ScenarioError, match=f"evaluate.confusion: {line}") as refused:
+        run(data=data, evaluate={"confusion": True})
+    assert len(refused.value.problems) == 1, why
+
+
 @pytest.fixture
 def missed_error(own_kinds):
     @fedsim.metric
@@ -196,7 +245,7 @@ def test_a_metric_of_the_users_is_measured(missed_error):
 
 
 def test_every_kind_has_a_direction():
-    smaller = {"brier", "ece", "log_loss", "mae", "rmse", "pinball"}
+    smaller = {"bits_per_token", "brier", "ece", "log_loss", "mae", "rmse", "pinball"}
     for kind in (*fedsim.kinds.FAMILIES["metric"], "f1_macro", "pinball_0.9"):
         if kind in ("missed_error", "answered"):
             continue
