@@ -1,6 +1,8 @@
 """The gallery: many runs on one page, each with its headline, its score and its first curves."""
 
+import html
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ from fedsim.report.results import grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.summary import in_words, is_federated, larger_is_better
 
+LEAD = '<p class="lead">(.*?)</p>'
 STATES = ("finished", "running", "unfinished", "failed")
 
 
@@ -85,20 +88,58 @@ def card_of(entry: Entry) -> dict[str, Any]:
     record = entry.source.record
     sources = [entry.source]
     result = result_of(sources)
-    score = _best(result)
+    headline = lines_of(sources, result)[0]
     started = str(record.get("started", ""))
     return {
         "name": entry.name,
+        "title": record["scenario"].get("title") or entry.name,
         "link": entry.link,
         "state": entry.state,
         "mark": _mark(entry),
-        "headline": lines_of(sources, result)[0],
-        "score": score,
+        "headline": headline,
+        "score": _best(result),
+        "named": _named(headline, in_words(result.context.metric)),
         "started": started,
         "day": started[:10],
         "picture": _picture(entry.source, result),
         "setting": _setting(entry, result),
     }
+
+
+def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
+    """What the gallery shows of a page that is no run's, such as the report of a suite.
+
+    Args:
+      name: of its folder.
+      link: the relative address of the page.
+      page: its content.
+    """
+    title, size, headline = (
+        html.unescape(found[1]) if (found := re.search(pattern, page)) else ""
+        for pattern in ("<h1>(.*?)</h1>", '<p class="small size">(.*?)</p>', LEAD)
+    )
+    return {
+        "name": name,
+        "title": title or name,
+        "link": link,
+        "state": "finished",
+        "mark": "",
+        "headline": headline,
+        "score": None,
+        "named": None,
+        "started": "",
+        "day": "",
+        "picture": Picture(Markup(""), ""),
+        "setting": size,
+    }
+
+
+def _named(headline: str, metric: str) -> Score | None:
+    """The score that a headline names; None where it names none."""
+    found = re.search(rf"{re.escape(metric)} (\d+(\.\d+)?)", headline)
+    if not metric or found is None:
+        return None
+    return Score(float(found[1]), metric, "")
 
 
 def _mark(entry: Entry) -> str:
