@@ -40,20 +40,6 @@ class Entry(NamedTuple):
     source: Source
 
 
-class Score(NamedTuple):
-    """The best mean score of a run or a comparison.
-
-    Attributes:
-      value: the mean over the seeds.
-      metric: in words.
-      method: whose it is; empty if there is only one.
-    """
-
-    value: float
-    metric: str
-    method: str
-
-
 class Picture(NamedTuple):
     """A picture, and what it shows."""
 
@@ -134,12 +120,12 @@ def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
     }
 
 
-def _named(headline: str, metric: str) -> Score | None:
-    """The score that a headline names; None where it names none."""
+def _named(headline: str, metric: str) -> tuple[str, str] | None:
+    """The metric and the number that a headline names; None where it names none."""
     found = re.search(rf"{re.escape(metric)} (\d+(\.\d+)?)", headline)
     if not metric or found is None:
         return None
-    return Score(float(found[1]), metric, "")
+    return metric, found[1]
 
 
 def _mark(entry: Entry) -> str:
@@ -151,25 +137,17 @@ def _mark(entry: Entry) -> str:
     return unfinished or ENDED.get(record["status"], f"ended as {record['status']}")
 
 
-def _best(result: Result) -> Score | None:
+def _best(result: Result) -> float | None:
     """The best mean score; None if no run has one."""
     context = result.context
     runs = [row for row in result.runs if is_federated(row)] or result.runs
-    means: dict[str, float] = {}
-    best = max if larger_is_better(context.metric) else min
-    for (method, _), rows in grouped_by(runs, "method", "variant").items():
+    means = []
+    for rows in grouped_by(runs, "method", "variant").values():
         values = [row[context.score] for row in rows if _is_number(row.get(context.score))]
         if values:
-            mean = statistics.fmean(values)
-            means[method] = best(means.get(method, mean), mean)
-    if not means:
-        return None
-
-    method = best(means, key=lambda name: means[name])
-    metric = in_words(context.metric)
-    if len(context.order) == 1:
-        return Score(means[method], metric, "")
-    return Score(means[method], metric, method)
+            means.append(statistics.fmean(values))
+    best = max if larger_is_better(context.metric) else min
+    return best(means, default=None)
 
 
 def _is_number(value: Any) -> bool:
