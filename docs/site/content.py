@@ -87,10 +87,10 @@ class Content:
     def _add_gallery(self, place: str) -> None:
         """The gallery, and every kept report, which it links to."""
         self.pages[place] = gallery_page()
-        for folder in kept.titles():
+        folders = list(kept.titles())
+        for folder in folders:
             self.publish(f"reports/{folder}")
-        runs = list(kept.records())
-        content, skipped = gallery_of(ROOT / "reports", names=runs, page="index.html")
+        content, skipped = gallery_of(ROOT / "reports", names=folders, page="index.html")
         assert not skipped, skipped
         self.made["reports/index.html"] = content
 

@@ -10,7 +10,7 @@ from fedsim.disk.tables import reporting_table_errors
 from fedsim.errors import DirectoryError, Failure
 from fedsim.report.derived import PAGE
 from fedsim.report.page import Source
-from fedsim.report.page.gallery import Entry, card_of, gallery
+from fedsim.report.page.gallery import Entry, card_of, card_of_page, gallery
 from fedsim.runs.derive import contents
 from fedsim.runs.directory import LIVE, RECORD
 from fedsim.runs.lock import in_use
@@ -41,7 +41,7 @@ def gallery_of(
     for name in _folders(folder) if names is None else names:
         try:
             with reporting_table_errors(folder / name):
-                cards.append(card_of(_entry(folder / name, base, page)))
+                cards.append(_card(folder / name, base, page))
         except (Failure, OSError) as error:
             # by names alone: the page may be shown elsewhere
             skipped.append(" ".join(str(error).replace(f"{folder}/", "").split()))
@@ -56,6 +56,20 @@ def _folders(folder: Path) -> list[str]:
     with files.reporting_os_errors(folder):
         inside = sorted(folder.iterdir())
     return [entry.name for entry in inside if entry.is_dir() and not entry.name.startswith(".")]
+
+
+def _card(path: Path, base: str, page: str) -> dict[str, Any]:
+    """What the gallery shows of a folder: a run, or a page such as that of a suite.
+
+    Raises:
+      DirectoryError: when the folder holds neither.
+      CheckpointError: for a log or a commit that is damaged.
+    """
+    alone = path / PAGE
+    if alone.is_file() and not (path / RECORD).exists():
+        link = quote(f"{base}/{path.name}/{page}")
+        return card_of_page(path.name, link, alone.read_text(encoding="utf-8"))
+    return card_of(_entry(path, base, page))
 
 
 def _entry(path: Path, base: str, page: str) -> Entry:

@@ -19,7 +19,7 @@ from fedsim.study.grid import Design
 from fedsim.study.summary import NOT_FEDERATED
 
 # Sections and keys of a scenario that a run may change when it resumes.
-CHANGEABLE = ("rounds", "checkpoint", "compare")
+CHANGEABLE = ("title", "rounds", "checkpoint", "compare")
 
 
 def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) -> dict[str, Any]:

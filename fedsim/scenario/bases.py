@@ -62,7 +62,7 @@ def with_base(document: Document, folder: Path | None, files: tuple[Path, ...] =
     base = parse(text_of(file), _name_of(file, document))
     base = with_base(base, file.parent, (*files, file))
     base = _with_paths_from(_with_files_named(base), file.parent, folder or Path("."))
-    merged = _merged(base, _with_own_name(document))
+    merged = _merged(_untitled(base), _with_own_name(document))
     texts = (*document.texts, *base.texts)
     return merged._replace(bases=(base.file, *base.bases), texts=texts)
 
@@ -174,6 +174,11 @@ def _with_own_name(document: Document) -> Document:
     if "name" in document.values or not is_file or not re.fullmatch(NAME_PATTERN, stem):
         return document
     return document._replace(values={"name": stem, **document.values})
+
+
+def _untitled(base: Document) -> Document:
+    """Return a base without its title, which says what the base asks."""
+    return base._replace(values={key: base.values[key] for key in base.values if key != "title"})
 
 
 # ---- merging

@@ -44,6 +44,8 @@ class Scenario(NamedTuple):
         """Return plain values with every default filled in; reading them again gives the same."""
         plain = self.spec.model_dump(mode="json")
         plain.pop("extends")  # the base is merged in
+        if plain["title"] is None:
+            plain.pop("title")
         # Sections that change nothing are left out.
         if self.spec.compare == Compare():
             plain.pop("compare")
@@ -64,10 +66,12 @@ class Scenario(NamedTuple):
     def hash(self) -> str:
         """Return the SHA-256 of the resolved values.
 
-        It depends neither on the folders of data files nor on what the scenario is compared with.
+        It depends neither on the folders of data files nor on what the scenario is compared with,
+        nor on its title.
         """
         plain = without_hashed_paths(self.resolved())
         plain.pop("compare", None)
+        plain.pop("title", None)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
     def error(self, path: KeyPath, text: str) -> ScenarioError:

@@ -37,6 +37,7 @@ from fedsim.scenario.values import EMPTY, Count, Index, Seed, Share, ShareBelowO
 CLIENT_SGD = ("momentum", "nesterov", "weight_decay")
 
 NAME = "1 to 64 letters, digits, '.', '_' or '-', the first one a letter or a digit"
+TITLE_PATTERN = r"^[^\n]{1,120}$"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 SEEDS = "a list of integers from 0 to 4294967295, or an integer n for the first n seeds"
 MAX_SEEDS = 10_000
@@ -476,6 +477,8 @@ class Spec:
     name: Annotated[str, Field(pattern=NAME_PATTERN), InWords(NAME)]
     """Name of the run directory, unless `--out` gives another; of a scenario with `extends`, by
     default the name of its file."""
+    title: Annotated[str, Field(pattern=TITLE_PATTERN), InWords("a line of text")] | None = None
+    """What the scenario asks, in a line; pages, galleries and `fedsim list scenarios` show it."""
     extends: str | None = None
     """Another scenario that this one builds on: a file of the same folder, or the name of one that
     comes with fedsim. What this file says replaces what that one says, sections key by key, lists

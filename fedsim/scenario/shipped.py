@@ -3,6 +3,8 @@
 import itertools
 from pathlib import Path
 
+import yaml
+
 import fedsim
 
 ENDINGS = ("", ".yaml", ".yml")
@@ -49,8 +51,11 @@ def shipped_file(name: str | Path) -> Path | None:
 
 
 def about(file: Path) -> str:
-    """Return the first comment of a scenario, which says what it is about."""
+    """Return what a scenario asks: its title, or else its first comment."""
     lines = file.read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        if line.startswith("title: "):
+            return str(yaml.safe_load(line)["title"])
     lines = [line for line in lines if not line.startswith("# yaml-language")]
     comment = itertools.takewhile(lambda line: line.strip("# "), lines)
     return " ".join(line.strip("# ") for line in comment if line.startswith("#"))

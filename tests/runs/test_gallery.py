@@ -74,6 +74,23 @@ def test_a_gallery_shows_every_run_of_a_folder_and_names_what_it_leaves_out(runs
 
 
 @pytest.mark.long
+def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
+    title = "Do <b> blobs </b> learn?"
+    fedsim.run({**TINY, "title": title}, out=tmp_path / "one", pictures=False)
+    (tmp_path / "suite").mkdir()
+    page = '<h1>Suite of 3 tasks</h1><p class="small size">3 tasks</p><p class="lead">a &lt; b.</p>'
+    (tmp_path / "suite/report.html").write_text(page)
+    text = gallery_of(tmp_path)[0].decode()
+    assert re.findall(r"<h2>(?:<a [^>]*>)?(.*?)(?:</a>)?</h2>", text) == [
+        "Do &lt;b&gt; blobs &lt;/b&gt; learn?",
+        "Suite of 3 tasks",
+    ]
+    assert f"test accuracy <b>{accuracy_of(tmp_path / 'one'):.4g}</b>" in text
+    assert "<p>a &lt; b.</p>" in text and 'href="./suite/report.html"' in text
+    assert title in read_record(tmp_path / "one")["scenario"]["title"]
+
+
+@pytest.mark.long
 def test_a_run_that_is_being_written_is_running(runs):
     with contextlib.ExitStack() as stack:
         lock(runs / "halfway", stack)

@@ -71,6 +71,16 @@ def test_keys_and_lists_replace_those_of_the_base(folder):
     assert read(resolved).hash() == scenario.hash()
 
 
+def test_a_title_is_the_files_own_and_changes_no_run(folder):
+    (folder / "base.yaml").write_text(BASE.replace("rounds: 2", "title: Why?\nrounds: 2"))
+    base = read(folder / "base.yaml")
+    assert base.resolved()["title"] == "Why?"
+    untitled = read(child(folder, "name: base\n"))
+    assert "title" not in untitled.resolved() and untitled.hash() == base.hash()
+    assert read(child(folder, "title: How?\n")).resolved()["title"] == "How?"
+    assert "title: should be a line of text" in refusal(child(folder, "title: 'two\n\n  lines'\n"))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "parts"),

@@ -6,7 +6,6 @@ The front are the methods that no other one beats in both score and cost.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -16,7 +15,14 @@ from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
 from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
 from fedsim.report.figures.on_page import SIZES, page_axes, upright_ticks
-from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures, logarithmic
+from fedsim.report.figures.rows import draw_rows
+from fedsim.report.pictures.costs import (
+    CostPicture,
+    Point,
+    cost_pictures,
+    logarithmic,
+    rows_of_targets,
+)
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import WAYS, CostAxis
 from fedsim.study.summary import in_words
@@ -87,7 +93,6 @@ def figures_of_costs(
 def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context) -> "Figure":
     points = picture.points
     looks = _looks(picture)
-    target = context.target_of(picture.metric)
     longest = max(len(point.name) for point in points)
     side_by_side = 2 if longest <= HALF else 1
     legend = LEGEND_LINE * -(-len(points) // side_by_side) + 0.08
@@ -104,7 +109,7 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context)
             _curves(axes[0], picture, looks, rounds)
         of_scores = axes
         if picture.shows_target:
-            _targets(axes[-1], picture, looks, target)
+            _targets(axes[-1], picture, context)
             of_scores = axes[:1]
         else:
             _front(axes[-1], picture, looks)
@@ -200,47 +205,18 @@ def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFra
         _numbers(axes, looks, ends)
 
 
-def _targets(axes: "Axes", picture: CostPicture, looks: Looks, target: str) -> None:
-    """Draw what every method spent to the target: the median with its interval."""
-    points = picture.points
-    ends = []
-    for point in points:
-        for end in (point.median, point.target_low, point.target_high):
-            if end is not None and np.isfinite(end):
-                ends.append(end)
-    most = max(ends)
-    axes.set_xlim(0, 1.25 * most)
-    for row, point in enumerate(points):
-        _target_row(axes, row, point, looks[point.number], most)
-    axes.set_ylim(len(points) - 0.4, -0.6)
-    axes.set_yticks(range(len(points)), [str(point.number) for point in points])
+def _targets(axes: "Axes", picture: CostPicture, context: Context) -> None:
+    """Draw what every method spent to the target, and how many seeds reached it."""
+    drawn = rows_of_targets(picture, context)
+    draw_rows(axes, drawn)
+    axes.set_xlim(right=1.22 * drawn.span.high)
+    axes.set_yticks(range(len(picture.points)), [str(point.number) for point in picture.points])
+    axes.grid(axis="y", visible=False)
     axes.xaxis.set_major_formatter(lambda value, _: picture.axis.tick(value))
-    axes.set_xlabel(f"{picture.axis.noun} to {target}")
-
-
-def _target_row(axes: "Axes", row: int, point: Point, look: Look, most: float) -> None:
-    """Draw a method's median with its interval, and how many seeds reached the target.
-
-    Args:
-      axes: to draw in.
-      row: of the method.
-      point: of the method.
-      look: of the method.
-      most: the largest number of the panel; an interval without bound has an arrow beyond it.
-    """
-    low = point.target_low
-    high = point.target_high
-    beyond = 1.06 * most
-    if low is not None and high is not None:
-        interval = {"color": look.colour, "lw": 0.9, "zorder": 2}
-        axes.plot([low, min(high, beyond)], [row, row], **interval)
-        if not np.isfinite(high):
-            axes.plot([beyond], [row], ls="", marker=">", ms=3, color=look.colour, zorder=2)
-    if point.median is not None:
-        median = {**look.mark, "ms": 4, "mew": 0.5, "ls": "", "zorder": 3}
-        axes.plot([point.median], [row], label=literal(point.name), **median)
-    text = {"fontsize": SMALL - 1, "color": GREY, "ha": "right", "va": "center"}
-    axes.text(1.25 * most, row, point.arrived, **text)
+    axes.set_xlabel(drawn.label.partition(":")[0])
+    look = {"fontsize": SMALL - 1, "color": GREY, "ha": "right", "va": "center"}
+    for row, point in enumerate(picture.points):
+        axes.text(0.995, row, point.arrived, transform=axes.get_yaxis_transform(), **look)
 
 
 def front_on_page(picture: CostPicture) -> Markup:

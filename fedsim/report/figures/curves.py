@@ -20,6 +20,7 @@ from fedsim.report.figures.panels import (
     wide,
 )
 from fedsim.report.pictures.curves import curves, drawn_each
+from fedsim.report.pictures.short import told_apart
 from fedsim.report.series import Track, by_variant, diverged, last_rounds, tracks
 
 if TYPE_CHECKING:
@@ -81,19 +82,21 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
     all_tracks = _all_tracks(by_variation)
     limits = _round_limits(all_tracks)
 
+    shared, titles = told_apart([context.words(panel.variant) for panel in panels])
+
     with drawing.style():
         keys = marks.keys_of(methods, context)
         note = _note(context.scenario, all_tracks, len(panels), keys)
+        note = "; ".join(filter(None, (note, shared)))
         figure, all_axes, across = _sheet(context.title, note, len(panels), keys, varied)
         log = varied and wide(panels)
-        for axes, panel in zip(all_axes, panels, strict=True):
+        for axes, panel, title in zip(all_axes, panels, titles, strict=True):
             axes.set_xlim(*limits)
             fill(axes, panel, len(methods) > 1, log)
             draw_target(
                 axes, panel, context.scenario, accurate="test_accuracy" in panels[0].columns
             )
-            title = _title(context.words(panel.variant), axes)
-            axes.set_title(title, loc="left", fontsize=drawing.SMALL, pad=2)
+            axes.set_title(_title(title, axes), loc="left", fontsize=drawing.SMALL, pad=2)
         if varied:
             share_limits(all_axes)
             cut_up(all_axes, *by_method(panels))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LINE = 0.17  # inches of a row
 BETWEEN = 0.42  # inches between two panels
 FRAME = 1.1  # inches of title, small print and axis, about
-NUMBER = 0.36  # inches right of the rows, for their numbers
+NUMBER = 0.42  # inches right of the rows, for their numbers
 LONGEST = 34  # letters of a method's name, at most
 LETTERS = 58  # of a line of a title
 TITLE_LINE = 0.12  # inches of a further line of a title
@@ -121,7 +121,7 @@ def _draw(axes: "Axes", picture: Rows) -> None:
     axes.set_yticks(range(len(picture.rows)), _names(picture))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
     beside = {"transform": axes.get_yaxis_transform(), "fontsize": SMALL, "va": "center"}
     for place, row in enumerate(picture.rows):
         for text in row.texts:

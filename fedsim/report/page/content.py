@@ -50,7 +50,8 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     clients = tables_of(sources, "clients")
     title = f"{len(sources)} runs"
     if len(sources) == 1:
-        title = first.record["scenario"]["name"]
+        scenario = first.record["scenario"]
+        title = scenario.get("title") or scenario["name"]
     rounds = tables_of(sources, "rounds")
     table = table_of(result.runs, result.compared, result.standings, context, rounds)
     if table is not None and table["count"] < 2:

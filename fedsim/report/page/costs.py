@@ -1,6 +1,5 @@
 """Scores against what they cost, on the page: a picture, and a table of the numbers."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,9 +11,7 @@ from fedsim.report.element import breakable
 from fedsim.report.figures.costs import front_on_page
 from fedsim.report.figures.rows import Shown, rows_on_page
 from fedsim.report.page.folding import Group, by_method
-from fedsim.report.pictures.costs import CostPicture, Point, cost_pictures
-from fedsim.report.pictures.rows import Mark, Rows, Span, span_of
-from fedsim.report.pictures.rows import Row as Line
+from fedsim.report.pictures.costs import CostPicture, cost_pictures, rows_of_targets
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import CostAxis
 
@@ -69,49 +66,9 @@ def _part(picture: CostPicture, context: Context) -> CostPart:
     front = Markup("")
     targets = None
     if picture.drawn and picture.shows_target:
-        targets = _targets(picture, context)
+        targets = rows_on_page(rows_of_targets(picture, context))
     elif picture.drawn:
         front = front_on_page(picture)
     methods = [str(point.row["method"]) for point in picture.points]
     groups = by_method(rows, methods, lambda method, rows: f"{method}: {len(rows)} rows")
     return CostPart(picture.title, head, groups, words, front, targets)
-
-
-def _targets(picture: CostPicture, context: Context) -> Shown:
-    """What was spent to the target: a row per method, the median with its interval."""
-    rows = []
-    for point in picture.points:
-        all_reached = point.row["reached"] == point.row["seeds"]
-        note = "" if all_reached else point.arrived
-        mark = _target_mark(picture.axis, point, all_reached)
-        rows.append(Line(point.name, note, point.rank, [mark]))
-    span = span_of(rows, fixed=[0.0])
-    target = context.target_of(picture.metric)
-    noun = picture.axis.noun
-    label = f"{noun} to {target}: median and 95 % interval; hollow: not all seeds reached it"
-    endless = [_until_the_end(row, span) for row in rows]
-    return rows_on_page(Rows(endless, span, label))
-
-
-def _until_the_end(row: Line, span: Span) -> Line:
-    """A row whose interval, where it has no upper end, goes to the end of the axis."""
-    (mark,) = row.marks
-    if mark.high is None or math.isfinite(mark.high):
-        return row
-    return row._replace(marks=[mark._replace(high=span.high)])
-
-
-def _target_mark(cost_axis: CostAxis, point: Point, filled: bool) -> Mark:
-    """The median of what was spent to the target."""
-    text = "∞"
-    if point.median is not None:
-        text = cost_axis.tick(point.median)
-    return Mark(
-        at=point.median,
-        low=point.target_low,
-        high=point.target_high,
-        dots=[],
-        filled=filled,
-        text=text,
-        title=f"{text}, {point.arrived} seeds reached it",
-    )

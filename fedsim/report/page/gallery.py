@@ -1,6 +1,8 @@
 """The gallery: many runs on one page, each with its headline, its score and its first curves."""
 
+import html
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ from fedsim.report.results import grouped_by
 from fedsim.report.series import by_variant
 from fedsim.study.summary import in_words, is_federated, larger_is_better
 
+LEAD = '<p class="lead">(.*?)</p>'
 STATES = ("finished", "running", "unfinished", "failed")
 
 
@@ -35,20 +38,6 @@ class Entry(NamedTuple):
     link: str
     state: str
     source: Source
-
-
-class Score(NamedTuple):
-    """The best mean score of a run or a comparison.
-
-    Attributes:
-      value: the mean over the seeds.
-      metric: in words.
-      method: whose it is; empty if there is only one.
-    """
-
-    value: float
-    metric: str
-    method: str
 
 
 class Picture(NamedTuple):
@@ -85,20 +74,58 @@ def card_of(entry: Entry) -> dict[str, Any]:
     record = entry.source.record
     sources = [entry.source]
     result = result_of(sources)
-    score = _best(result)
+    headline = lines_of(sources, result)[0]
     started = str(record.get("started", ""))
     return {
         "name": entry.name,
+        "title": record["scenario"].get("title") or entry.name,
         "link": entry.link,
         "state": entry.state,
         "mark": _mark(entry),
-        "headline": lines_of(sources, result)[0],
-        "score": score,
+        "headline": headline,
+        "score": _best(result),
+        "named": _named(headline, in_words(result.context.metric)),
         "started": started,
         "day": started[:10],
         "picture": _picture(entry.source, result),
         "setting": _setting(entry, result),
     }
+
+
+def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
+    """What the gallery shows of a page that is no run's, such as the report of a suite.
+
+    Args:
+      name: of its folder.
+      link: the relative address of the page.
+      page: its content.
+    """
+    title, size, headline = (
+        html.unescape(found[1]) if (found := re.search(pattern, page)) else ""
+        for pattern in ("<h1>(.*?)</h1>", '<p class="small size">(.*?)</p>', LEAD)
+    )
+    return {
+        "name": name,
+        "title": title or name,
+        "link": link,
+        "state": "finished",
+        "mark": "",
+        "headline": headline,
+        "score": None,
+        "named": None,
+        "started": "",
+        "day": "",
+        "picture": Picture(Markup(""), ""),
+        "setting": size,
+    }
+
+
+def _named(headline: str, metric: str) -> tuple[str, str] | None:
+    """The metric and the number that a headline names; None where it names none."""
+    found = re.search(rf"{re.escape(metric)} (\d+(\.\d+)?)", headline)
+    if not metric or found is None:
+        return None
+    return metric, found[1]
 
 
 def _mark(entry: Entry) -> str:
@@ -110,25 +137,17 @@ def _mark(entry: Entry) -> str:
     return unfinished or ENDED.get(record["status"], f"ended as {record['status']}")
 
 
-def _best(result: Result) -> Score | None:
+def _best(result: Result) -> float | None:
     """The best mean score; None if no run has one."""
     context = result.context
     runs = [row for row in result.runs if is_federated(row)] or result.runs
-    means: dict[str, float] = {}
-    best = max if larger_is_better(context.metric) else min
-    for (method, _), rows in grouped_by(runs, "method", "variant").items():
+    means = []
+    for rows in grouped_by(runs, "method", "variant").values():
         values = [row[context.score] for row in rows if _is_number(row.get(context.score))]
         if values:
-            mean = statistics.fmean(values)
-            means[method] = best(means.get(method, mean), mean)
-    if not means:
-        return None
-
-    method = best(means, key=lambda name: means[name])
-    metric = in_words(context.metric)
-    if len(context.order) == 1:
-        return Score(means[method], metric, "")
-    return Score(means[method], metric, method)
+            means.append(statistics.fmean(values))
+    best = max if larger_is_better(context.metric) else min
+    return best(means, default=None)
 
 
 def _is_number(value: Any) -> bool:

@@ -9,6 +9,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from fedsim.report.context import Context
+from fedsim.report.pictures.rows import Mark, Rows, Span, span_of
+from fedsim.report.pictures.rows import Row as Line
 from fedsim.report.results import Row
 from fedsim.study.cost_axes import WAYS, CostAxis
 from fedsim.study.costs import (
@@ -183,6 +185,50 @@ def _picture(
         metric=str(group[0]["metric"]),
         seeds=max(row["seeds"] for row in group),
     )
+
+
+def rows_of_targets(picture: CostPicture, context: Context) -> Rows:
+    """What was spent to the target: a row per method, the median with its interval.
+
+    Args:
+      picture: what is drawn.
+      context: what is shown.
+    """
+    rows = []
+    for point in picture.points:
+        all_reached = point.row["reached"] == point.row["seeds"]
+        note = "" if all_reached else point.arrived
+        mark = _target_mark(picture.axis, point, all_reached)
+        rows.append(Line(point.name, note, point.rank, [mark]))
+    span = span_of(rows, fixed=[0.0])
+    noun = picture.axis.noun
+    label = f"{noun} to {context.target_of(picture.metric)}"
+    label += ": median and 95 % interval; hollow: not all seeds reached it"
+    return Rows([_until_the_end(row, span) for row in rows], span, label)
+
+
+def _target_mark(cost_axis: CostAxis, point: Point, filled: bool) -> Mark:
+    """The median of what was spent to the target."""
+    text = "∞"
+    if point.median is not None:
+        text = cost_axis.tick(point.median)
+    return Mark(
+        at=point.median,
+        low=point.target_low,
+        high=point.target_high,
+        dots=[],
+        filled=filled,
+        text=text,
+        title=f"{text}, {point.arrived} seeds reached it",
+    )
+
+
+def _until_the_end(row: Line, span: Span) -> Line:
+    """A row whose interval, where it has no upper end, goes to the end of the axis."""
+    (mark,) = row.marks
+    if mark.high is None or math.isfinite(mark.high):
+        return row
+    return row._replace(marks=[mark._replace(high=span.high)])
 
 
 def logarithmic(spent: Sequence[float]) -> bool:

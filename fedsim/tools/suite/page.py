@@ -108,7 +108,7 @@ def page_of(
         "in_budget": _looks_in(rows.get("budget", []), looks),
         "baseline": analysis.baseline,
         "metric": in_words(analysis.metric),
-        "task_names": [task.name for task in analysis.tasks],
+        "methods": [breakable(method) for method in analysis.methods],
         "ranked": analysis.ranked,
         "grid": _grid(analysis, rows["scores"]),
         "differences": pictures.differences(analysis, rows["scores"]),
@@ -147,28 +147,23 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _grid(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[Any, list[Shaded]]]:
-    """Mean scores, a row per method and a cell per task; a method's worst task has a frame."""
+    """Mean scores, a row per task and a cell per method; a method's worst task has a frame."""
     by_place = {(row["method"], row["task"]): row["mean"] for row in rows}
-    shades = {}
-    for task in analysis.tasks:
-        means = {}
-        for method in analysis.methods:
-            mean = by_place.get((method, task.name))
-            if mean is not None and math.isfinite(mean):
-                means[method] = as_loss(mean, larger_is_better(task.metric))
-        for method, shade in _shades(means).items():
-            shades[method, task.name] = shade
-
     worst = _worst_tasks(analysis)
     grid = []
-    for method in analysis.methods:
+    for task in analysis.tasks:
+        means = {method: by_place.get((method, task.name)) for method in analysis.methods}
+        losses = {}
+        for method, mean in means.items():
+            if mean is not None and math.isfinite(mean):
+                losses[method] = as_loss(mean, larger_is_better(task.metric))
+        shades = _shades(losses)
         cells = []
-        for task in analysis.tasks:
-            mean = by_place.get((method, task.name))
+        for method, mean in means.items():
             text = "" if mean is None else f"{mean:z.4f}"
             framed = worst.get(method) == task.name
-            cells.append(Shaded(text, shades.get((method, task.name), 0), framed))
-        grid.append((breakable(method), cells))
+            cells.append(Shaded(text, shades.get(method, 0), framed))
+        grid.append((breakable(task.name), cells))
     return grid
 
 
