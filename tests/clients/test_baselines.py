@@ -162,45 +162,7 @@ def test_pooled_batches_are_drawn_from_all_clients_by_hand():
     assert len(np.unique(owners)) > 4 and seen <= set(f.origin.holders.indices.tolist())
 
 
-# ------------------------------------------------------------------------------- the limits
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "client",
-    [
-        {"lr": 0.1, "batch": 8, "epochs": 2},
-        {"lr": 0.1, "batch": 8, "epochs": 1, "shuffle": False},
-        {"lr": 0.1, "batch": 8, "steps": 3, "shuffle": False},
-        {"lr": 0.1, "batch": "full", "steps": 2, "momentum": 0.5},
-        {"lr": 0.1, "batch": 16, "epochs": 1, "drop_last": True},
-    ],
-)
-@pytest.mark.parametrize("method", ["centralised", "centralised(steps=cohort)"])
-def test_with_one_client_pooled_training_is_fedavg_to_the_bit(client, method):
-    data = {"kind": "gaussian_blobs", "samples": 200, "clients": 1}
-    one, other = (
-        fedsim.run(written(client=client, data=data, cohort="all", method=name))
-        for name in (method, "fedavg")
-    )
-    jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
-    assert one.rounds["test_loss"].tolist() == other.rounds["test_loss"].tolist()
-    assert (
-        one.rounds["train_loss"].dropna().tolist() == other.rounds["train_loss"].dropna().tolist()
-    )
-
-
-@pytest.mark.long
-def test_one_full_step_of_all_clients_is_pooled_training():
-    sections = written(
-        client={"lr": 0.1, "batch": "full", "steps": 1},
-        cohort="all",
-        numerics={"dtype": "float64"},
-    )
-    one, other = (
-        fedsim.run({**sections, "method": method}).model() for method in ("centralised", "fedavg")
-    )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), one, other)
+# ------------------------------------------------------------------------------- how many steps
 
 
 @pytest.mark.long

@@ -226,22 +226,6 @@ def test_runs_are_those_of_their_papers(how):
 
 
 @pytest.mark.long
-def test_frozen_a_is_the_mean_of_models_whose_a_is_frozen():
-    """And `factors` is the mean; bit for bit."""
-    mean = [{"kind": "mean"}, {"kind": "sgd", "lr": SERVER_LR}]
-    pairs = [
-        (
-            run("freeze_a"),
-            run("", model={**written("")["model"], "freeze": ["lora_A"]}, server=mean),
-        ),
-        (run("factors"), run("", server=mean)),
-    ]
-    for one, other in pairs:
-        jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
-        assert one.rounds["bytes_up"].equals(other.rounds["bytes_up"])
-
-
-@pytest.mark.long
 def test_at_full_rank_the_product_comes_where_full_training_comes():
     x = np.sqrt(m) * np.tile(np.eye(m), (2, 1))
     optimum, _ = np.linalg.qr(RNG.normal(size=(m, n)))

@@ -91,25 +91,9 @@ def test_trajectories_of_the_papers(client, topology, n):
 
 
 @pytest.mark.long
-def test_a_complete_graph_is_fedavg_with_uniform_weights():
-    inputs = problem(4, sizes=[1, 3, 2, 5])
-    uniform = {"kind": "mean", "weights": "uniform"}
-    without = {key: value for key, value in scenario("sgd", None, 3, steps=2).items() if value}
-    server = run(inputs, {**without, "server": [uniform]})
-    graph = run(inputs, scenario("sgd", "complete", 3, steps=2))
-    np.testing.assert_allclose(graph.model(), server.model(), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(models(graph), np.tile(server.model(), (4, 1)), rtol=0, atol=1e-12)
-    assert graph.rounds["consensus"].iloc[-1] < 1e-25
-
-
-@pytest.mark.long
-def test_choco_without_a_codec_and_push_sum_on_a_balanced_graph_are_dfedavg():
+def test_dfedsam_without_a_radius_is_dfedavg():
     inputs = problem(5)
     plain = models(run(inputs, scenario("sgd", RING, rounds=4)))
-    np.testing.assert_allclose(models(run(inputs, scenario("choco", RING, 4))), plain, atol=1e-12)
-    pushed = run(inputs, scenario("push_sum", RING, 4))
-    np.testing.assert_allclose(models(pushed), plain, atol=1e-12)
-    np.testing.assert_allclose(pushed.state()["client"]["w"], 1, atol=1e-12)
     still = run(inputs, scenario({"kind": "dfedsam", "rho": 0.0}, RING, 4))
     np.testing.assert_allclose(models(still), plain, atol=1e-12)
 
