@@ -88,12 +88,6 @@ def test_of_a_message_that_is_lost_the_memory_stays():
     assert result.rounds["n_nonfinite"].tolist() == [0, 3, 3]
 
 
-@pytest.mark.long
-def test_the_whole_message_and_no_memory_are_the_plain_run():
-    """All coordinates are sent: nothing is left out, in the bits of the run without a codec."""
-    plain, whole = run(wire=[]), run(wire=[{"kind": "top_k", "density": 1.0}])
-    for a, b in zip(jax.tree.leaves(plain.model()), jax.tree.leaves(whole.model()), strict=True):
-        assert_array_equal(a, b)
 
 
 @pytest.mark.long

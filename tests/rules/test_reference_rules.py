@@ -87,7 +87,7 @@ def test_rounds_of_some_of_the_clients_and_half_a_server_step(name):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.quick(12)
+@pytest.mark.quick(24)
 @pytest.mark.parametrize("name", RULES)
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     check(name, HARD, "line")

@@ -17,7 +17,6 @@ from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
-from fedsim.study.unpaired import unpaired_lines
 
 CASES = oracle("systems")
 SIMULATED = [case for case in CASES if case["fn"] == "async_sim"]
@@ -261,17 +260,3 @@ def scenario(**sections):
 def test_impossible_combinations_are_refused(sections, line):
     with pytest.raises(ScenarioError, match="(?s)" + line):
         fedsim.run(scenario(**sections))
-
-
-def test_a_comparison_says_that_loss_based_cohorts_are_not_paired():
-    line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
-    assert unpaired_lines(
-        {"cohort": {"kind": "power_of_choice", "size": 3, "candidates": 5}}, []
-    ) == [line]
-    assert (
-        unpaired_lines({"cohort": {"kind": "uniform", "size": 3}}, [])
-        == unpaired_lines(None, [])
-        == []
-    )
-    rows = [{"cohort.kind": "uniform"}, {"cohort.kind": "power_of_choice"}]
-    assert unpaired_lines({"cohort": {"kind": "uniform"}}, rows) == [line]
