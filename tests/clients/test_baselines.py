@@ -12,7 +12,6 @@ import fedsim
 from fedsim.assemble.experiment import build, numerics
 from fedsim.cli.entry import main
 from fedsim.disk.tables import to_csv
-from fedsim.errors import ScenarioError
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.study.standings import ON_OWN_SAMPLES
@@ -211,27 +210,6 @@ def test_attackers_wire_broadcast_and_server_do_not_reach_baselines(method):
 
     # The resolved scenario is read again as it is.
     assert read(plain.scenario).resolved() == plain.scenario
-
-
-def test_what_a_file_says_besides_a_baseline_is_refused():
-    with pytest.raises(ScenarioError) as error:
-        read({"name": "x", "data": "digits", "method": "local_only", **ATTACKED})
-    for where in ("fleet.malicious", "broadcast", "wire", "server[0]"):
-        assert f"{where}: " in str(error.value)
-    with pytest.raises(ScenarioError) as error:
-        fedsim.run(written(client={"kind": "centralised"}, wire=["sign_flip"]))
-    text = (
-        "a wire changes messages, and centralised sends no messages; remove wire, or write method"
-    )
-    assert f"wire: {text}" in str(error.value)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["importance", "divfl"])
-def test_a_cohort_that_looks_at_updates_is_refused(kind):
-    with pytest.raises(ScenarioError) as error:
-        fedsim.run(written(cohort={"kind": kind, "size": 3}, method="local_only"))
-    assert "what clients send, and local_only sends no parameters" in str(error.value)
 
 
 # ------------------------------------------------------------------------------ how runs end

@@ -181,49 +181,6 @@ def test_rules_that_ask_for_losses_take_one_number_more():
     assert (fair.rounds["bytes_up"] - plain.rounds["bytes_up"]).tolist() == [0, 4 * 12]
 
 
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        (
-            {"client": client("moon")},
-            "client.kind: moon compares features, and this model returns none",
-        ),
-        (
-            {"client": client("fedlion", optimizer="adam")},
-            "client.optimizer: fedlion does not use it",
-        ),
-        (
-            {"client": client("fedlion", optimizer={"kind": "sgd", "momentum": 0.9})},
-            "client.optimizer: fedlion does not use",
-        ),
-        (
-            {"client": client("mime", optimizer_state="carry")},
-            "client.optimizer_state: mime does not use it",
-        ),
-        (
-            {"server": ["dyn"]},
-            "server[0]: dyn undoes what the client method feddyn does, and client.kind is sgd",
-        ),
-        (
-            {"client": client("feddyn", alpha=0.2), "server": [{"kind": "dyn", "alpha": 0.3}]},
-            "server[0].alpha: is 0.3 here and 0.2 in client.alpha; both sides need the same",
-        ),
-        ({"method": "afl", "cohort": {"kind": "weighted", "size": 3}}, "draws a client twice"),
-    ],
-)
-def test_what_would_mean_nothing_is_refused(sections, message):
-    with pytest.raises(ScenarioError) as error:
-        run(**sections)
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize("kind", ["fedlc", "fedrs", "fedntd"])
-def test_methods_of_classes_refuse_targets(kind):
-    data = ragged()
-    with pytest.raises(ScenarioError, match="needs classes"):
-        run(data=data._replace(y=np.asarray(data.y, float)), model="linear", client=client(kind))
-
-
 DATA = {"name": "x", "data": "digits"}
 
 

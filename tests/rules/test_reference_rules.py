@@ -114,8 +114,3 @@ def test_every_rule_of_the_registry_has_a_reference():
     }
     assert {link["kind"] for link, _ in RULES.values()} == known - ELSEWHERE - READERS - OF_ADAPTERS
     assert ELSEWHERE < {method.server[0]["kind"] for method in METHODS.values()}
-
-
-def test_dyn_is_refused_behind_plain_local_training():
-    with pytest.raises(ScenarioError, match="dyn undoes what the client method feddyn does, and"):
-        run([{"kind": "dyn", "alpha": 0.4}], HARD)

@@ -243,20 +243,7 @@ def scenario(**sections):
     }
 
 
-@pytest.mark.parametrize(
-    ("sections", "line"),
-    [
-        (
-            {"schedule": {"kind": "fedbuff", "concurrency": 7}},
-            "schedule.concurrency: 7 clients at a time of 6",
-        ),
-        (
-            {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}},
-            "schedule: .*needs 3 clients",
-        ),
-        ({"method": "mime"}, "client.kind: mime has a pass at the model"),
-    ],
-)
-def test_impossible_combinations_are_refused(sections, line):
-    with pytest.raises(ScenarioError, match="(?s)" + line):
-        fedsim.run(scenario(**sections))
+def test_a_buffer_that_the_clients_in_flight_cannot_fill_is_refused():
+    schedule = {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}
+    with pytest.raises(ScenarioError, match=r"(?s)schedule: .*needs 3 clients"):
+        fedsim.run(scenario(schedule=schedule))

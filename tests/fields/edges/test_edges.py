@@ -116,7 +116,6 @@ REFUSED = [
     ({"topology": hierarchical([[0, 1], [2]])}, "topology.groups", "name every client once"),
     ({"topology": hierarchical(3, outer="trust")}, "topology.outer", "updates alone"),
     ({"topology": hierarchical(3, inner=["fedadam"])}, "topology", "no rule"),
-    ({"topology": hierarchical(3, fail=0.1)}, "topology.fail", "is for graphs"),
 ]
 
 
