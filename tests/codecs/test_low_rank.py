@@ -110,11 +110,3 @@ def test_dependent_columns_become_zero_and_the_others_orthonormal():
 
 def run(**changes) -> fedsim.Result:
     return fedsim.run({**SCENARIO, **changes})
-
-
-@pytest.mark.long
-def test_a_rank_that_saves_nothing_is_the_plain_run():
-    plain, full = run(wire=[]), run(wire=[{"kind": "low_rank", "rank": 10}])
-    assert plain.rounds["bytes_up"].tolist() == full.rounds["bytes_up"].tolist()
-    for a, b in zip(jax.tree.leaves(plain.model()), jax.tree.leaves(full.model()), strict=True):
-        assert_array_equal(a, b)
