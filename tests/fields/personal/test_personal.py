@@ -17,10 +17,8 @@ from fedsim.assemble.forecast import forecast, notes
 from fedsim.clients import sgd
 from fedsim.compose.contract import check_shares
 from fedsim.compose.shapes import ContractError
-from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fields.personal.fedper import shared_mask
-from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.types import Travel
 
@@ -43,18 +41,6 @@ def written(**sections) -> dict:
         "evaluate": {"every": 2},
         **sections,
     }  # fmt: skip
-
-
-def tables(result) -> list[str]:
-    """The result's tables, but for the method's name."""
-    records = {
-        n: [{k: v for k, v in row.items() if k != "method"} for row in result.records[n]]
-        for n in TABLE_COLUMNS
-    }
-    return [
-        to_csv(records[name], TABLE_COLUMNS[name])
-        for name in ("rounds", "clients", "partition", "summary")
-    ]
 
 
 # ----------------------------------------------------------------------------- against a reference
