@@ -59,10 +59,32 @@ def pytest_make_parametrize_id(val, argname):
     return argname if isinstance(val, bytes) and len(val) > 16 else None
 
 
+QUICKLY_COMPILED = (
+    "--xla_backend_optimization_level=0"
+    " --xla_llvm_disable_expensive_passes=true"
+    " --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1"
+)
+"""Flags with which XLA compiles the small programs of tests in half of the time."""
+
+
 def pytest_configure(config):
-    """Select tests marked long, too, if FEDSIM_WHOLE=1, whatever the command line says."""
+    """Select tests marked long, too, if FEDSIM_WHOLE=1, whatever the command line says.
+
+    The fast part is compiled quickly; the long part is compiled as a user's runs are.
+    """
     if WHOLE:
         config.option.markexpr = ""
+    is_fast_part = config.option.markexpr == "not long"
+    if is_fast_part and "XLA_FLAGS" not in os.environ and _knows(QUICKLY_COMPILED):
+        os.environ["XLA_FLAGS"] = QUICKLY_COMPILED
+
+
+def _knows(flags: str) -> bool:
+    """Whether the installed XLA has these flags; it ends a process that sets others."""
+    read_flags = [sys.executable, "-c", "from jaxlib import _jax; _jax.CompileOptions()"]
+    environment = {**os.environ, "XLA_FLAGS": flags}
+    return subprocess.run(read_flags, capture_output=True, env=environment).returncode == 0
 
 
 _durations: dict[str, float] = {}
@@ -248,7 +270,11 @@ def quickly_compiled():
     """Let XLA optimise little, for tests whose programs run only a few times.
 
     Programs in memory are forgotten before and after: their bits differ from those of others.
+    In the fast part, all programs are compiled so.
     """
+    if os.environ.get("XLA_FLAGS") == QUICKLY_COMPILED:
+        yield
+        return
     jax.config.update("jax_disable_most_optimizations", True)
     jax.clear_caches()
     yield

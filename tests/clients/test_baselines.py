@@ -12,7 +12,6 @@ import fedsim
 from fedsim.assemble.experiment import build, numerics
 from fedsim.cli.entry import main
 from fedsim.disk.tables import to_csv
-from fedsim.errors import ScenarioError
 from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.study.standings import ON_OWN_SAMPLES
@@ -162,45 +161,7 @@ def test_pooled_batches_are_drawn_from_all_clients_by_hand():
     assert len(np.unique(owners)) > 4 and seen <= set(f.origin.holders.indices.tolist())
 
 
-# ------------------------------------------------------------------------------- the limits
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "client",
-    [
-        {"lr": 0.1, "batch": 8, "epochs": 2},
-        {"lr": 0.1, "batch": 8, "epochs": 1, "shuffle": False},
-        {"lr": 0.1, "batch": 8, "steps": 3, "shuffle": False},
-        {"lr": 0.1, "batch": "full", "steps": 2, "momentum": 0.5},
-        {"lr": 0.1, "batch": 16, "epochs": 1, "drop_last": True},
-    ],
-)
-@pytest.mark.parametrize("method", ["centralised", "centralised(steps=cohort)"])
-def test_with_one_client_pooled_training_is_fedavg_to_the_bit(client, method):
-    data = {"kind": "gaussian_blobs", "samples": 200, "clients": 1}
-    one, other = (
-        fedsim.run(written(client=client, data=data, cohort="all", method=name))
-        for name in (method, "fedavg")
-    )
-    jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
-    assert one.rounds["test_loss"].tolist() == other.rounds["test_loss"].tolist()
-    assert (
-        one.rounds["train_loss"].dropna().tolist() == other.rounds["train_loss"].dropna().tolist()
-    )
-
-
-@pytest.mark.long
-def test_one_full_step_of_all_clients_is_pooled_training():
-    sections = written(
-        client={"lr": 0.1, "batch": "full", "steps": 1},
-        cohort="all",
-        numerics={"dtype": "float64"},
-    )
-    one, other = (
-        fedsim.run({**sections, "method": method}).model() for method in ("centralised", "fedavg")
-    )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), one, other)
+# ------------------------------------------------------------------------------- how many steps
 
 
 @pytest.mark.long
@@ -249,27 +210,6 @@ def test_attackers_wire_broadcast_and_server_do_not_reach_baselines(method):
 
     # The resolved scenario is read again as it is.
     assert read(plain.scenario).resolved() == plain.scenario
-
-
-def test_what_a_file_says_besides_a_baseline_is_refused():
-    with pytest.raises(ScenarioError) as error:
-        read({"name": "x", "data": "digits", "method": "local_only", **ATTACKED})
-    for where in ("fleet.malicious", "broadcast", "wire", "server[0]"):
-        assert f"{where}: " in str(error.value)
-    with pytest.raises(ScenarioError) as error:
-        fedsim.run(written(client={"kind": "centralised"}, wire=["sign_flip"]))
-    text = (
-        "a wire changes messages, and centralised sends no messages; remove wire, or write method"
-    )
-    assert f"wire: {text}" in str(error.value)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["importance", "divfl"])
-def test_a_cohort_that_looks_at_updates_is_refused(kind):
-    with pytest.raises(ScenarioError) as error:
-        fedsim.run(written(cohort={"kind": kind, "size": 3}, method="local_only"))
-    assert "what clients send, and local_only sends no parameters" in str(error.value)
 
 
 # ------------------------------------------------------------------------------ how runs end

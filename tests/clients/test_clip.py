@@ -75,11 +75,6 @@ REFUSED = {
     "both bounds": ({"norm": 1.0, "value": 1.0}, {}, "by norm or by value; write one of them"),
     "no bound": ({}, {}, "by norm or by value; write one of them"),
     "zero": (0, {}, "client.clip: should be a number above 0 or a mapping"),
-    "gradients that are clipped by sample": (
-        1.0,
-        {"shuffle": "poisson", "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0}, "batch": 5},
-        "clip would cut the noise of gradients whose samples are clipped already",
-    ),
     "signs of a momentum": (1.0, {"kind": "fedlion"}, "fedlion does not use it; remove it"),
 }
 

@@ -1,4 +1,4 @@
-"""Limit identities of client methods and server optimisers, memory, and what a method owns."""
+"""Client methods and server optimisers: memory, schedules, bytes, and what a method owns."""
 
 import inspect
 import re
@@ -36,19 +36,6 @@ def client(kind, **more):
 
 MLP = {"kind": "mlp", "hidden": [4]}
 UNIFORM = [{"kind": "mean", "weights": "uniform"}]
-TWICE = [*UNIFORM, {"kind": "sgd", "lr": 2.0}]
-ONE = {"lr": 0.3, "batch": "full", "steps": 1}
-SAME = {"lr": 0.3, "batch": 4, "steps": 3}
-STEP = {"client": ONE, "server": UNIFORM}
-EPOCHS = {"server": UNIFORM}
-GROUPS = {"kind": "listed", "rounds": [list(range(6)), list(range(6, 12))]}
-CONSTANT = {"kind": "constant_schedule", "value": 0.3}
-LION = {"kind": "lion", "weight_decay": 0.0}
-
-
-def one_step(kind, **more):
-    """A step of all samples a round."""
-    return {"client": {**ONE, "kind": kind, **more}, "server": UNIFORM}
 
 
 def epochs(kind, **more):
@@ -57,92 +44,6 @@ def epochs(kind, **more):
 
 def first(sections):
     return {**sections, "rounds": 1}
-
-
-def network(sections):
-    return {**sections, "model": MLP}
-
-
-LIMITS = {
-    "a server step of 1": ({"server": ["mean", {"kind": "sgd", "lr": 1.0}]}, {}),
-    "no server momentum": ({"server": ["mean", {"kind": "fedavgm", "momentum": 0.0}]}, {}),
-    "a constant schedule of steps": ({"client": client("sgd", lr=CONSTANT, lr_per="step")}, {}),
-    "what plain steps carry": ({"client": client("sgd", optimizer_state="carry")}, {}),
-    "all clients": ({"cohort": "all"}, {"cohort": {"kind": "uniform", "size": 12}}),
-    "groups in turn": ({"cohort": {"kind": "cyclic", "size": 6}}, {"cohort": GROUPS}),
-    "fedsgd in full": ({"client": client("fedsgd", epochs=1)}, {"client": ONE}),
-    "fednova of equal steps": (
-        {"client": {**SAME, "kind": "fednova"}, "server": ["nova"]},
-        {"client": SAME},
-    ),
-    "fednova with a proximal term": (
-        {"client": {**SAME, "kind": "fednova", "mu": 0.5}, "server": ["nova"]},
-        {"client": {**SAME, "kind": "fedprox", "mu": 0.5}},
-    ),
-    "scaffold at first": (first(epochs("scaffold")), first(EPOCHS)),
-    "both options of scaffold, one step": (
-        one_step("scaffold", option=1),
-        one_step("scaffold", option=2),
-    ),
-    "scaffnew at first": (first(epochs("scaffnew")), first(EPOCHS)),
-    "scaffnew of equal steps": (
-        {"client": {**SAME, "kind": "scaffnew"}, "server": UNIFORM},
-        {"client": {**SAME, "kind": "scaffold"}, "server": UNIFORM},
-    ),
-    "mime without memory": (one_step("mime", beta=0.0), STEP),
-    "mime at first": (first(one_step("mime")), first(one_step("sgd", lr=0.03))),
-    "fedlin of one step": (one_step("fedlin"), STEP),
-    "fedcm at first": (first(epochs("fedcm", alpha=0.5)), first(epochs("sgd", lr=0.15))),
-    "fedlion without memory": (epochs("fedlion", b1=0.0), epochs("sgd", optimizer="sign_sgd")),
-    "fedlion at first": (first(epochs("fedlion")), first(epochs("sgd", optimizer=LION))),
-    "feddc at first": (first(epochs("feddc", alpha=0.0)), first({"server": TWICE})),
-    "fedadmm at first": (
-        first(epochs("fedadmm", rho=0.7)),
-        first({"client": client("fedprox", mu=0.7), "server": TWICE}),
-    ),
-    "delta_sgd of one step": (one_step("delta_sgd", eta0=0.2), one_step("sgd", lr=0.2)),
-    "delta_sgd without a bound": ({"client": client("delta_sgd", gamma=1e12, delta=0.0)}, {}),
-    "moon without a contrast": (network({"client": client("moon", mu=0.0)}), network({})),
-    "moon's first step": (first(network(one_step("moon", mu=3.0))), first(network(STEP))),
-    "fedntd of one step": (one_step("fedntd", beta=9.0), STEP),
-    "q-FedAvg of equal weights": ({"method": "qfedavg(q=0, L=7)"}, EPOCHS),
-    "afl that stands": ({"method": "afl(lr=0)"}, STEP),
-}
-"""What is a limit -> a run, and the run that it is."""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LIMITS)
-def test_limit_identity(name):
-    one, other = LIMITS[name]
-    np.testing.assert_allclose(weights(**one), weights(**other), **CLOSE)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("method", "lr"),
-    [
-        ("scaffold", 0.3),
-        ("scaffnew", 0.3),
-        ("mime(beta=0)", 0.3),
-        ("fedlin", 0.9),
-        ("fedexp(eps=0)", 0.3),
-        ("afl", 0.9),
-    ],
-)
-def test_identical_clients_leave_nothing_to_correct(method, lr):
-    """With equal samples, methods are FedAvg (fedlin steps a third as far; afl steps once)."""
-    data = ragged(clients=1)
-    n = len(data.y)
-    same = fedsim.Arrays(np.tile(data.x, (4, 1)), np.tile(data.y, 4), np.repeat(np.arange(4), n))
-    full = {"lr": 0.3, "batch": "full", "steps": 3}
-    want = (
-        {"client": {"lr": lr, "batch": "full", "steps": 1}} if method == "afl" else {"client": full}
-    )
-    got = weights(data=same, client={**full, "lr": lr}, method=method)
-    np.testing.assert_allclose(
-        got, weights(data=same, server=UNIFORM, **want), rtol=1e-10, atol=1e-13
-    )
 
 
 @pytest.mark.long
@@ -278,49 +179,6 @@ def test_bytes_are_those_that_the_docstring_promises(name):
 def test_rules_that_ask_for_losses_take_one_number_more():
     plain, fair = run(rounds=1), run(rounds=1, method="qfedavg")
     assert (fair.rounds["bytes_up"] - plain.rounds["bytes_up"]).tolist() == [0, 4 * 12]
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        (
-            {"client": client("moon")},
-            "client.kind: moon compares features, and this model returns none",
-        ),
-        (
-            {"client": client("fedlion", optimizer="adam")},
-            "client.optimizer: fedlion does not use it",
-        ),
-        (
-            {"client": client("fedlion", optimizer={"kind": "sgd", "momentum": 0.9})},
-            "client.optimizer: fedlion does not use",
-        ),
-        (
-            {"client": client("mime", optimizer_state="carry")},
-            "client.optimizer_state: mime does not use it",
-        ),
-        (
-            {"server": ["dyn"]},
-            "server[0]: dyn undoes what the client method feddyn does, and client.kind is sgd",
-        ),
-        (
-            {"client": client("feddyn", alpha=0.2), "server": [{"kind": "dyn", "alpha": 0.3}]},
-            "server[0].alpha: is 0.3 here and 0.2 in client.alpha; both sides need the same",
-        ),
-        ({"method": "afl", "cohort": {"kind": "weighted", "size": 3}}, "draws a client twice"),
-    ],
-)
-def test_what_would_mean_nothing_is_refused(sections, message):
-    with pytest.raises(ScenarioError) as error:
-        run(**sections)
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize("kind", ["fedlc", "fedrs", "fedntd"])
-def test_methods_of_classes_refuse_targets(kind):
-    data = ragged()
-    with pytest.raises(ScenarioError, match="needs classes"):
-        run(data=data._replace(y=np.asarray(data.y, float)), model="linear", client=client(kind))
 
 
 DATA = {"name": "x", "data": "digits"}

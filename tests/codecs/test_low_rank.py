@@ -11,14 +11,6 @@ from fedsim.codecs.low_rank import orthonormalised
 from fedsim.compose import FAMILIES, shaped
 
 LINK = {"kind": "low_rank", "rank": 2}
-SCENARIO = {
-    "name": "low_rank",
-    "rounds": 5,
-    "data": {"kind": "gaussian_blobs", "samples": 200, "shape": [12], "clients": 8},
-    "model": {"kind": "mlp", "hidden": [10]},
-    "cohort": {"kind": "uniform", "size": 5},
-    "wire": [{"kind": "error_feedback", "codec": LINK}],
-}
 
 
 def made(rank: int, **leaves: tuple[int, ...]):
@@ -106,15 +98,3 @@ def test_dependent_columns_become_zero_and_the_others_orthonormal():
     P[:, 3], P[:, 5] = 2 * P[:, 2], P[:, 1] + 1e-5 * P[:, 5]  # the last one is nearly dependent
     basis = np.asarray(orthonormalised(jnp.asarray(P)), float)
     assert_allclose(basis.T @ basis, np.diag([1, 1, 1, 0, 1, 1]), atol=1e-6)
-
-
-def run(**changes) -> fedsim.Result:
-    return fedsim.run({**SCENARIO, **changes})
-
-
-@pytest.mark.long
-def test_a_rank_that_saves_nothing_is_the_plain_run():
-    plain, full = run(wire=[]), run(wire=[{"kind": "low_rank", "rank": 10}])
-    assert plain.rounds["bytes_up"].tolist() == full.rounds["bytes_up"].tolist()
-    for a, b in zip(jax.tree.leaves(plain.model()), jax.tree.leaves(full.model()), strict=True):
-        assert_array_equal(a, b)

@@ -115,48 +115,9 @@ def test_diagnostics_read_the_sum():
 
 
 REFUSED = {
-    "weights by samples": (
-        {"server": ["mean"]},
-        "server[0].weights: mean weighs messages, and secure_aggregation sums messages as integers "
-        "before the server sees any; use mean(weights: uniform)",
-    ),
-    "a rule that sees rows": (
-        {"server": ["median"]},
-        "server[0]: median compares single updates, and secure_aggregation sums messages as",
-    ),
-    "a rule with weights of its own": (
-        {"server": ["horvitz_thompson"]},
-        "server[0]: horvitz_thompson weighs messages, and secure_aggregation sums",
-    ),
-    "a stage of the server": (
-        {"server": [{"kind": "clip", "norm": 1.0}, *SCENARIO["server"]]},
-        "server[0]: clip works on updates, and secure_aggregation",
-    ),
-    "compression": (
-        {"wire": [{"kind": "top_k", "k": 3}, LINK]},
-        "wire[1]: secure_aggregation is a second codec, after top_k",
-    ),
     "a memory": (
         {"wire": [{"kind": "error_feedback", "codec": LINK}]},
         "wire[0]: error_feedback: secure_aggregation is decoded after the rule",
-    ),
-    "variables beside the update": (
-        {"method": "scaffold", "server": [{"kind": "mean", "weights": "uniform"}]},
-        "wire[0]: secure_aggregation sums the updates alone, and scaffold sends c as well; "
-        "remove secure_aggregation, or use another method",
-    ),
-    "messages one by one": (
-        {"schedule": "fedbuff"},
-        "schedule: fedbuff takes messages one by one, and secure_aggregation sums messages",
-    ),
-    "numbers that are not finite": (
-        {"on_nonfinite": "keep"},
-        "on_nonfinite: a message may keep numbers that are not finite, and secure_aggregation sums "
-        "messages as integers",
-    ),
-    "a broadcast": (
-        {"wire": [], "broadcast": [LINK]},
-        "broadcast[0]: secure_aggregation hides messages in their sum, and a broadcast is a single",
     ),
     "bits": (
         {"wire": [{**LINK, "bits": 33}]},

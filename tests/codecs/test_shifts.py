@@ -265,15 +265,6 @@ def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
 
 
 REFUSED = {
-    "no mean of models": (
-        {"broadcast": [{"kind": "error_feedback", "codec": "cast"}]},
-        "broadcast[0]: error_feedback adds what it left out of one model to the next one",
-    ),
-    "no rule": (
-        {"broadcast": [{"kind": "count_sketch", "k": 3}]},
-        "broadcast[0]: count_sketch with k has a memory behind the rule, "
-        "and a broadcast has no rule; leave k out",
-    ),
     "no k": (
         {"wire": [{"kind": "count_sketch", "momentum": 0.9}]},
         "momentum and masked need k",
@@ -281,19 +272,6 @@ REFUSED = {
     "no shift of it": (
         {"wire": [{"kind": "diana", "alpha": 0.1, "codec": {"kind": "count_sketch"}}]},
         "diana: count_sketch is decoded after the rule",
-    ),
-    "two messages": (
-        {"method": "mime", "wire": [EF21]},
-        "wire[0]: ef21 remembers one message of every client, and mime sends two",
-    ),
-    "messages in flight": (
-        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "wire": [EF21]},
-        "and a client of fedbuff may send two messages before the server steps; remove ef21, "
-        "or write restart: flush",
-    ),
-    "models in flight": (
-        {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}, "broadcast": [EF21]},
-        "broadcast: a broadcast encodes the model for all clients of a round, and fedbuff has",
     ),
     "no pace": ({"wire": [{"kind": "diana", "codec": "cast"}]}, "alpha"),
 }

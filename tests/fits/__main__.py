@@ -1,16 +1,32 @@
-"""Record anew what `fedsim check` answers to every combination.
+"""Record anew what `fedsim check` answers to every combination, and says of every refusal.
 
 python -m tests.fits
+python -m tests.fits lines  # the second alone
 """
 
 import csv
+import sys
 import time
 from collections import Counter
 
-from tests.fits.combinations import ANSWERS, answer, cases
+from tests.fits.combinations import ANSWERS, LINES, answer, cases, of_checks, refusal, said
 
 
 def main() -> None:
+    record_lines()
+    if sys.argv[1:] != ["lines"]:
+        record_answers()
+
+
+def record_lines() -> None:
+    refused = {name: values for name, values in of_checks().items() if ", nearest" not in name}
+    with LINES.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("case", "line"))
+        writer.writerows((name, said(refusal(values))) for name, values in refused.items())
+
+
+def record_answers() -> None:
     start = time.perf_counter()
     answers = {name: answer(values) for name, values in cases().items()}
     seconds = time.perf_counter() - start

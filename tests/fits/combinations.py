@@ -9,6 +9,7 @@ import csv
 import functools
 import inspect
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fedsim.scenario import read
 
 FOLDER = Path(__file__).parent
 ANSWERS = FOLDER / "answers.csv"
+LINES = FOLDER / "lines.csv"
 NOT_INSTALLED = ("not installed", "")
 BASE = {
     "name": "fits",
@@ -192,15 +194,33 @@ def answer(values: Values) -> tuple[str, str]:
     An error that nobody foresaw has the exit code 1, and its type in place of a place. Where a
     package is missing, it is `NOT_INSTALLED`.
     """
+    return answer_of(refusal(values))
+
+
+def refusal(values: Values) -> Exception | None:
+    """Return the error with which `fedsim check` refuses a scenario; None: it accepts it."""
     try:
         _check(values)
-    except (ScenarioError, DataError) as error:
-        if "pip install" in str(error):
-            return NOT_INSTALLED
-        return str(error.exit_code), " ".join(_places(error))
     except Exception as error:
+        return error
+    return None
+
+
+def answer_of(error: Exception | None) -> tuple[str, str]:
+    """Return the answer, as `answer` does, of the error that was raised."""
+    if error is None:
+        return "accepted", ""
+    if not isinstance(error, ScenarioError | DataError):
         return "1", type(error).__name__
-    return "accepted", ""
+    if "pip install" in str(error):
+        return NOT_INSTALLED
+    return str(error.exit_code), " ".join(_places(error))
+
+
+def said(error: Exception | None) -> str:
+    """Return what a refusal says, without what depends on a machine: paths, amounts of memory."""
+    text = str(error).replace(str(FOLDER), "FOLDER")
+    return re.sub(r"[\d.,]+ [kMGTP]?B\b", "N B", text)
 
 
 def _check(values: Values) -> None:
@@ -226,6 +246,12 @@ def partitioned(scenario: Any, data: Any, dtype: Any) -> Any:
     if key not in _FEDERATIONS:
         _FEDERATIONS[key] = federations_of(scenario, data, dtype)
     return _FEDERATIONS[key]
+
+
+def recorded_lines() -> dict[str, str]:
+    """Return what is recorded to be said of every scenario that a check refuses, by name."""
+    with LINES.open(newline="") as file:
+        return {row["case"]: row["line"] for row in csv.DictReader(file)}
 
 
 def recorded() -> dict[str, tuple[str, str]]:

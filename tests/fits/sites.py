@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fedsim.assemble
-from tests.fits.combinations import answer
+from tests.fits.combinations import refusal
 
 FOLDER = Path(fedsim.assemble.__file__).parent
 FIELDS = FOLDER.with_name("fields")
@@ -65,8 +65,8 @@ def _refusing() -> set[tuple[str, str]]:
     return {(file, site.function.rpartition(".")[2]) for (file, _), site in sites().items()}
 
 
-def reached(values: dict[str, Any]) -> tuple[tuple[str, str], set[tuple[str, int]]]:
-    """Return the answer to a scenario, and (file, line) of what ran for it in `fedsim.assemble`."""
+def reached(values: dict[str, Any]) -> tuple[Exception | None, set[tuple[str, int]]]:
+    """Return the refusal of a scenario, and (file, line) of what ran in `fedsim.assemble`."""
     lines = set()
     refusing = _refusing()
 
@@ -82,6 +82,6 @@ def reached(values: dict[str, Any]) -> tuple[tuple[str, str], set[tuple[str, int
     before = sys.gettrace()
     sys.settrace(trace_calls)
     try:
-        return answer(values), lines
+        return refusal(values), lines
     finally:
         sys.settrace(before)

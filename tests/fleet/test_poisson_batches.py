@@ -88,14 +88,7 @@ def test_what_is_counted_as_cut_are_the_batches_that_were_drawn_larger():
     assert work.steps.min() < 6
 
 
-@pytest.mark.parametrize(
-    ("client", "text"),
-    [
-        ({"shuffle": "poison"}, "client.shuffle: should be true or false or poisson, found"),
-        ({"drop_last": True}, "client.drop_last: Poisson batches are not cut from an epoch"),
-    ],
-)
-def test_keys_that_mean_nothing_are_refused(client, text):
-    with pytest.raises(ScenarioError) as error:
-        fedsim.run({**SCENARIO, "client": {**SCENARIO["client"], **client}})
-    assert text in str(error.value)
+def test_another_shuffle_is_refused():
+    expected = "client.shuffle: should be true or false or poisson, found"
+    with pytest.raises(ScenarioError, match=expected):
+        fedsim.run({**SCENARIO, "client": {**SCENARIO["client"], "shuffle": "poison"}})

@@ -518,43 +518,6 @@ def run(**sections) -> fedsim.Result:
     return fedsim.run({**TINY, **sections})
 
 
-@pytest.mark.parametrize(
-    ("sections", "text"),
-    [
-        (
-            {"cohort": {"kind": "oort", "size": 3}},
-            "oort looks at the losses of the round before, and fedbuff has clients with models",
-        ),
-        (
-            {"cohort": {"kind": "importance", "size": 3}},
-            "importance looks at the update norms of the round before",
-        ),
-        (
-            {"cohort": {"kind": "least_participated", "size": 3}},
-            "least_participated looks at who took part",
-        ),
-        (
-            {"cohort": {"kind": "divfl", "size": 3, "candidates": 5}},
-            "divfl looks at the updates of the round before",
-        ),
-    ],
-)
-def test_cohorts_that_need_the_previous_round_are_refused_under_asynchronous_servers(
-    sections, text
-):
-    with pytest.raises(ScenarioError, match=text):
-        run(schedule={"kind": "fedbuff", "buffer": 2, "concurrency": 4}, **sections)
-
-
-def test_a_cohort_by_class_needs_classes():
-    data = {"kind": "linear_regression", "clients": 12}
-    with pytest.raises(
-        ScenarioError,
-        match="round_robin_by_class is for samples with one class each, and these targets are",
-    ):
-        run(data=data, cohort={"kind": "round_robin_by_class", "size": 3})
-
-
 def test_the_sentence_on_pairing_names_what_a_cohort_looks_at():
     line = "Cohorts of {} depend on {}, so they are not paired between methods."
     pairs = {

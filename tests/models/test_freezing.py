@@ -149,15 +149,6 @@ def test_other_methods_see_trained_leaves_alone(sections):
     assert not equal(result.model()["layer1"], start_of(result)["layer1"])
 
 
-@pytest.mark.parametrize("kind", ["fedem", "ifca"])
-def test_methods_with_several_models_are_refused(kind):
-    with pytest.raises(ScenarioError, match="model") as caught:
-        fedsim.run(written(client={"kind": kind, "lr": 0.1, "batch": 8}))
-    assert f"leaves of the model are frozen, and {kind} makes its models of all leaves" in str(
-        caught.value
-    )
-
-
 @pytest.mark.long
 def test_commits_hold_no_frozen_leaf_and_runs_repeat(tmp_path):
     """A resume makes the frozen leaves again, and the record's hash covers them."""

@@ -125,16 +125,6 @@ def test_a_client_that_clips_every_sample_is_that_of_numpy(norm):
 
 
 @pytest.mark.long
-def test_where_no_gradient_is_clipped_it_is_plain_training():
-    written = {"name": "x", "rounds": 3, "numerics": {"dtype": "float64"}}
-    one, other = (
-        fedsim.run({**written, "client": c}, data=ragged()).model()
-        for c in ({"kind": "clipped", "norm": 1e9}, "sgd")
-    )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-14), one, other)
-
-
-@pytest.mark.long
 def test_a_network_with_batch_statistics_is_refused_in_one_line():
     nn = pytest.importorskip("flax.linen")
 

@@ -150,46 +150,16 @@ def test_ca2fl_of_a_buffer_is_its_simulation():
 
 BUFFER = {"kind": "fedbuff", "buffer": 2, "concurrency": 4}
 KNOWN = {"kind": "horvitz_thompson", "shares": "known"}
-SKETCH = {"kind": "count_sketch", "columns": 50}
-TWICE = (
-    "draws a client twice, and mifa remembers one update of every client; "
-    "use the cohort uniform or poisson, or use the rule mean"
-)
 UNKNOWN = "server[0].shares: how often all has a client under this fleet is not"
 REFUSED = [
-    ({"server": ["mifa"], "cohort": {"kind": "weighted", "size": 4}}, f"cohort: weighted {TWICE}"),
-    (
-        {"server": ["mifa"], "cohort": {"kind": "listed", "rounds": [[1, 1]]}},
-        f"cohort: listed {TWICE}",
-    ),
-    (
-        {"server": ["ca2fl"], "schedule": BUFFER},
-        "schedule: a client of fedbuff may send two messages before the server steps, and ca2fl",
-    ),
-    (
-        {"server": ["bucket", "fedau"]},
-        "server[0]: bucket makes rows of several clients, and fedau remembers one update of",
-    ),
-    (
-        {"server": ["mifa"], "wire": [SKETCH]},
-        "server[0]: mifa compares single updates, and count_sketch sends payloads",
-    ),
     (
         {"server": [KNOWN], "schedule": BUFFER},
         "server[0].shares: how often fedbuff has a client is not known; "
         "write reported, use the rule fedau",
     ),
-    (
-        {"server": [KNOWN], "cohort": {"kind": "power_of_choice"}},
-        "server[0].shares: how often power_of_choice has a client",
-    ),
     ({"server": [KNOWN], "fleet": {"availability": "markov"}}, UNKNOWN),
     ({"server": [KNOWN], "fleet": {"deadline": 3.0}}, UNKNOWN),
     ({"server": [KNOWN], "fleet": {"stragglers": {"share": 0.5, "work": "drop"}}}, UNKNOWN),
-    (
-        {"server": [KNOWN], "cohort": {"kind": "listed", "rounds": [[0, 1]]}},
-        "server[0].shares: client 2 never takes part, and",
-    ),
 ]
 
 

@@ -168,15 +168,6 @@ def test_what_has_no_meaning_is_refused(name):
     assert text in str(error.value)
 
 
-def test_a_cohort_that_looks_at_losses_does_not_say_how_often():
-    with pytest.raises(ScenarioError) as error:
-        run(cohort={"kind": "power_of_choice", "size": 2, "candidates": 4})
-    assert (
-        "and power_of_choice does not tell how often a client is drawn; write denominator: actual"
-        in str(error.value)
-    )
-
-
 def array(given) -> np.ndarray:
     entry = ORACLE["arrays"][given[1:]] if isinstance(given, str) else given
     return np.asarray(entry["data"] if isinstance(entry, dict) else entry, np.float64)

@@ -243,9 +243,9 @@ def test_fang_sends_what_krum_would_choose(knowledge, rows, malicious, want):
 def spied(attack, rounds=3, warmup=None):
     """What malicious clients send in a few rounds of one stage, whose params are those given."""
     rng, params = np.random.default_rng(1), np.zeros(D)
-    stage, updates = attack, []
+    updates, apply = [], jax.jit(attack.apply)
     with jax.enable_x64(True):
-        state = stage.init(jnp.asarray(params), jnp.ones(K, bool))
+        state = attack.init(jnp.asarray(params), jnp.ones(K, bool))
         for r in range(rounds):
             X = rng.normal(size=(K, D)) * np.array([9, 1, 1, 1, 1, 1])
             context = Context(
@@ -257,7 +257,7 @@ def spied(attack, rounds=3, warmup=None):
                 jnp.arange(K),
                 jnp.asarray(MALICIOUS),
             )
-            got, state, _ = stage.apply(cohort_of(X, jnp.asarray(WEIGHTS > 0)), state, context)
+            got, state, _ = apply(cohort_of(X, jnp.asarray(WEIGHTS > 0)), state, context)
             updates.append((X, params, np.asarray(got.delta)))
             params = params + rng.normal(size=D) * np.array([1, 0, 2, 0, 3, 0])
     return updates, state

@@ -10,23 +10,6 @@ ROWS = np.random.default_rng(0).normal(size=(7, 4))
 SAMPLES = np.array([3, 1, 0, 5, 2, 2, 4])
 
 
-@pytest.mark.parametrize("groups", [2, 3, 7, [[6, 0, 3], [1, 2], [4, 5]]])
-def test_a_mean_of_means_is_the_flat_mean(groups):
-    link = {"kind": "hierarchical", "groups": groups}
-    flat = fedsim.aggregate("mean", ROWS, weights=SAMPLES)
-    np.testing.assert_allclose(
-        fedsim.aggregate(link, ROWS, weights=SAMPLES), flat, rtol=0, atol=1e-12
-    )
-
-
-@pytest.mark.long
-def test_one_group_is_its_rule_bit_for_bit():
-    for inner in (None, "mean(weights=uniform)", "median", "trimmed_mean(trim=2)"):
-        link = {"kind": "hierarchical", "groups": 1, "inner": inner}
-        alone = fedsim.aggregate(inner or "mean", ROWS, weights=SAMPLES)
-        assert (fedsim.aggregate(link, ROWS, weights=SAMPLES) == alone).all()
-
-
 def test_two_rules_by_hand():
     """Seven clients in three groups of 3, 2 and 2; the third one does not report."""
     link = {"kind": "hierarchical", "groups": 3, "inner": "median", "outer": "mean"}
@@ -64,13 +47,6 @@ def written(server, **sections) -> dict:
 
 
 @pytest.mark.long
-def test_a_run_behind_edges_is_fedavg():
-    flat = fedsim.run(written(["mean"])).model()
-    edges = fedsim.run(written([{"kind": "hierarchical", "groups": 3}])).model()
-    np.testing.assert_allclose(edges["W"], flat["W"], rtol=0, atol=1e-12)
-
-
-@pytest.mark.long
 def test_a_group_remembers_as_its_rule_does():
     """Centered clipping starts from its last aggregate."""
     inner = {"kind": "centered_clipping", "radius": 0.05}
@@ -87,9 +63,6 @@ def test_a_group_remembers_as_its_rule_does():
 
 
 REFUSED = [
-    ({"groups": 9}, "8 clients cannot be split into 9 groups"),
-    ({"groups": [[0, 1], [2, 3]]}, "client 4 is in no group"),
-    ({"groups": [[0, 1, 2, 3, 8], [4, 5, 6, 7]]}, "there is no client 8"),
     ({"groups": [[0, 1, 2, 3], [3, 4, 5, 6, 7]]}, "client 3 is listed twice"),
     ({"groups": 0}, "groups"),
     ({"groups": 2, "inner": "trust"}, "inner: the rule trust asks for more"),

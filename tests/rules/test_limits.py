@@ -77,7 +77,7 @@ def test_more_must_report_where_more_are_looked_at():
     ("rows", "weights", "at"),
     [
         # a row that sees two others at an angle just above 120°
-        ([[0, 0], [0.49924406, 0.8664614], [0.49924406, -0.8664614]], [1, 1, 1], 0),
+        ([[0, 0, 0], [0.49924406, 0.8664614, 0], [0.49924406, -0.8664614, 0]], [1, 1, 1], 0),
         # one with half of the weight
         ([[-2, 1, 2], [-3, -1, 3], [-2, 0, 3]], [2, 3, 1], 1),
     ],

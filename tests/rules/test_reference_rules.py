@@ -87,7 +87,7 @@ def test_rounds_of_some_of_the_clients_and_half_a_server_step(name):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.quick(12)
+@pytest.mark.quick(24)
 @pytest.mark.parametrize("name", RULES)
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     check(name, HARD, "line")
@@ -114,8 +114,3 @@ def test_every_rule_of_the_registry_has_a_reference():
     }
     assert {link["kind"] for link, _ in RULES.values()} == known - ELSEWHERE - READERS - OF_ADAPTERS
     assert ELSEWHERE < {method.server[0]["kind"] for method in METHODS.values()}
-
-
-def test_dyn_is_refused_behind_plain_local_training():
-    with pytest.raises(ScenarioError, match="dyn undoes what the client method feddyn does, and"):
-        run([{"kind": "dyn", "alpha": 0.4}], HARD)

@@ -261,9 +261,8 @@ def test_a_client_that_is_not_finite_does_not_poison_what_resists_it(name, value
 @pytest.mark.parametrize("name", ["geometric_median", "rfa"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_the_geometric_median_is_that_of_the_finite_rows(name, value):
-    rows, samples = deltas(9, dtype=np.float32), counts(9)
-    others = np.arange(9) != 4
-    want = aggregate(name, jax.tree.map(lambda leaf: leaf[others], rows), weights=samples[others])
+    rows, samples = deltas(dtype=np.float32), counts()
+    want = aggregate(name, rows, weights=samples * (np.arange(K) != 4))
     got = aggregate(name, poisoned(rows, slice(4, 5), value), weights=samples)
     jax.tree.map(lambda got, want: np.testing.assert_allclose(got, want, atol=1e-5), got, want)
 
@@ -296,17 +295,19 @@ def test_too_small_a_round_does_not_crash_the_rule_itself(name):
         FAMILIES["rule"][name](**TABLE[name].link),
         jax.tree.map(jnp.asarray, deltas(2, dtype=np.float32)),
     )
-    one = jnp.ones(2)
     row = jax.tree.map(lambda leaf: leaf[0], stack)
-    for w in (one, one.at[0].set(0), 0 * one):
+
+    @jax.jit
+    def step(w):
         updates = cohort_of(stack, arrived=w > 0, samples=w)
         context = Context(
-            jax.random.key(0), jnp.int32(1), 2, one[0], {"params": row}, jnp.arange(2), w < 0
+            jax.random.key(0), jnp.int32(1), 2, 1.0, {"params": row}, jnp.arange(2), w < 0
         )
-        got, _, _ = noun.apply(
-            updates, noun.init(row, 2), context._replace(server_loss=away_from_one)
-        )
-        assert jax.tree.structure(got) == jax.tree.structure(row)
+        known = context._replace(server_loss=away_from_one)
+        return noun.apply(updates, noun.init(row, 2), known)[0]
+
+    for w in ([1.0, 1.0], [0.0, 1.0], [0.0, 0.0]):
+        assert jax.tree.structure(step(jnp.asarray(w))) == jax.tree.structure(row)
 
 
 @pytest.mark.parametrize(
@@ -317,18 +318,6 @@ def test_docstrings_say_what_one_has_to_know(family, name):
     assert all(f"{section}:" in text for section in ("Cost", "Needs", "References"))
     assert "Resists:" in text or "Defence:" in text  # of a rule or stage, or against an attack
     assert text.splitlines()[0].endswith(".") and not text.splitlines()[1]
-
-
-@pytest.mark.long
-def test_trimming_nothing_is_the_mean_and_trimming_all_but_one_the_median():
-    close(
-        fedsim.aggregate({"kind": "trimmed_mean", "trim": 0}, deltas()),
-        fedsim.aggregate("mean", deltas()),
-    )
-    close(
-        fedsim.aggregate({"kind": "trimmed_mean", "trim": 4}, deltas()),
-        fedsim.aggregate("median", deltas()),
-    )
 
 
 @pytest.mark.long
@@ -391,23 +380,6 @@ def test_krum_sees_small_differences_on_a_large_common_offset():
 
 
 @pytest.mark.long
-def test_geometric_median_stays_on_a_point_that_is_one():
-    X = np.array([[0.0, 0.0]] * 3 + [[1.0, 0.0], [0.0, 1.0]])
-    np.testing.assert_allclose(fedsim.aggregate("geometric_median", X), [0, 0], atol=1e-12)
-    square = np.array(
-        [[0.0, 0.0], [2.0, 0.0], [2.0, 2.0], [0.0, 2.0], [1.0, 1.0]]
-    )  # starts on the fifth
-    np.testing.assert_allclose(fedsim.aggregate("geometric_median", square), [1, 1], atol=1e-12)
-    off = np.array(
-        [[0.0, 0.0], [6.0, 0.0], [0.0, 6.0], [2.0, 2.0], [-8.0, -8.0]]
-    )  # its mean is a row, no median
-    got = fedsim.aggregate("geometric_median", off)
-    spread = lambda v: np.linalg.norm(off - v, axis=1).sum()
-    around = got + 1e-5 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, -1]])
-    assert all(spread(got) <= spread(v) for v in around)
-
-
-@pytest.mark.long
 def test_centered_clipping_remembers():
     noun = FAMILIES["rule"]["centered_clipping"](radius=1.0)
     x = jnp.full((4, 1), 5.0)
@@ -429,7 +401,7 @@ def test_centered_clipping_remembers():
     assert got.tolist() == [0] and state.tolist() == [3]
 
 
-@pytest.mark.parametrize("f", [0, 2])
+@pytest.mark.parametrize("f", [pytest.param(0, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("column", [0, 5, 29])
 def test_divide_and_conquer_ignores_rows_that_are_not_finite_where_it_does_not_look(f, column):
     """A few of the coordinates are drawn; wherever the value is, the row counts as absent."""

@@ -12,7 +12,6 @@ import pytest
 
 import fedsim
 from fedsim.rules.subsets import MAX_SUBSETS, best_subset, most_rows
-from fedsim.scenario import read
 
 TOO_MANY = "goes through all subsets without f=5 clients, of at most 31 clients"
 
@@ -43,19 +42,6 @@ def test_more_subsets_than_can_be_gone_through_are_refused(kind):
         match=f"{kind} {TOO_MANY}, and 60 rows reported; lower f, or give fewer",
     ):
         fedsim.aggregate({"kind": kind, "f": 5}, np.ones((60, 2)))
-
-
-def test_a_scenario_with_more_of_them_is_refused_before_anything_is_made(tmp_path):
-    path = tmp_path / "many.yaml"
-    path.write_text(
-        "name: many\ndata: {kind: digits, clients: 60}\ncohort: all\n"
-        "server: [{kind: minimum_diameter, f: 5}]\n"
-    )
-    with pytest.raises(
-        fedsim.ScenarioError,
-        match=rf"server\[0\].f: minimum_diameter {TOO_MANY}, the cohort has 60; lower",
-    ):
-        fedsim.run(read(path))
 
 
 SIDE_BY_SIDE = """

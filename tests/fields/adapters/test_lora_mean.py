@@ -226,22 +226,6 @@ def test_runs_are_those_of_their_papers(how):
 
 
 @pytest.mark.long
-def test_frozen_a_is_the_mean_of_models_whose_a_is_frozen():
-    """And `factors` is the mean; bit for bit."""
-    mean = [{"kind": "mean"}, {"kind": "sgd", "lr": SERVER_LR}]
-    pairs = [
-        (
-            run("freeze_a"),
-            run("", model={**written("")["model"], "freeze": ["lora_A"]}, server=mean),
-        ),
-        (run("factors"), run("", server=mean)),
-    ]
-    for one, other in pairs:
-        jax.tree.map(np.testing.assert_array_equal, one.model(), other.model())
-        assert one.rounds["bytes_up"].equals(other.rounds["bytes_up"])
-
-
-@pytest.mark.long
 def test_at_full_rank_the_product_comes_where_full_training_comes():
     x = np.sqrt(m) * np.tile(np.eye(m), (2, 1))
     optimum, _ = np.linalg.qr(RNG.normal(size=(m, n)))
@@ -272,22 +256,7 @@ def test_a_leaf_that_rests_is_not_moved_where_clients_have_models_of_their_own()
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "sections", "expected"),
-    [
-        (
-            {},
-            {"schedule": "fedbuff", "server": [{"kind": "lora_mean", "how": "alternate"}]},
-            "lora_mean trains leaves in turn, and fedbuff has clients with models of several",
-        ),
-        (
-            {},
-            {"client": {"kind": "fedper", "personal": ["lora_B"]}},
-            "lora_mean is about lora_A and lora_B, and clients send no lora_B; use mean",
-        ),
-    ],
-)
-def test_models_without_pairs_are_refused(model, sections, expected):
-    with pytest.raises(ScenarioError, match="server") as caught:
-        run("product", model={**written("")["model"], **model}, **sections)
-    assert expected in str(caught.value)
+def test_a_half_of_a_pair_that_stays_with_its_client_is_refused():
+    expected = "lora_mean is about lora_A and lora_B, and clients send no lora_B; use mean"
+    with pytest.raises(ScenarioError, match=expected):
+        run("product", client={"kind": "fedper", "personal": ["lora_B"]})

@@ -11,7 +11,6 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.assemble.forecast import forecast
 from fedsim.disk import checkpoint
-from fedsim.errors import ScenarioError
 from fedsim.fields.adapters.adapted import begun_anew
 from fedsim.scenario import read
 from tests.fields.unchanged import run_of_same_bytes
@@ -209,24 +208,3 @@ def test_check_counts_what_the_server_moves():
     assert counted["bytes_up_a_round"] == 5 * 4 * (pair + 10)
     result = fedsim.run(network())
     assert counted["bytes_down_a_round"] == result.rounds["bytes_down"].iloc[-1] // 4
-
-
-REFUSED = [
-    ({"client": {"kind": "scaffold"}}, "client.kind: what it remembers is of adapters"),
-    (
-        {"model": {**network()["model"], "train": ["layer0.W.base"]}},
-        "model.train: names layer0.W.base, which lora_mean moves; leave it out",
-    ),
-    (
-        {"evaluate": {"diagnostics": True}},
-        "evaluate.diagnostics: diagnostics compare whole updates",
-    ),
-]
-
-
-@pytest.mark.parametrize(("sections", "expected"), REFUSED)
-def test_what_goes_on_with_an_adapter_is_refused(sections, expected):
-    with pytest.raises(ScenarioError) as caught:
-        fedsim.run(network(**sections))
-    assert expected in str(caught.value)
-    assert len(caught.value.problems) == 1

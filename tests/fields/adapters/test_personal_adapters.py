@@ -139,15 +139,6 @@ def test_a_global_and_a_local_pair(client, phases):
 
 
 @pytest.mark.long
-def test_without_a_local_part_it_is_lora():
-    """weight 0: the local pairs do nothing, and the shared ones are those of `lora`."""
-    dual = run({**DUAL, "weight": 0.0}, {"kind": "fedper", "personal": LOCAL}).model()
-    plain = run({"kind": "lora", "rank": 2, "alpha": 4}, {}).model()
-    for name in ("lora_A", "lora_B"):
-        np.testing.assert_allclose(leaves_of(dual)[name], leaves_of(plain)[name], rtol=1e-12)
-
-
-@pytest.mark.long
 def test_own_models_are_scored_while_the_run_lasts(tmp_path):
     """With `evaluate.personal`, and a resume has the bits of a whole run."""
     scenario = {

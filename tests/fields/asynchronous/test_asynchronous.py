@@ -1,6 +1,5 @@
 """Runs whose rounds depend on earlier ones: asynchronous servers, cohorts that look at losses."""
 
-import jax
 import numpy as np
 import pytest
 from conftest import WHOLE, if_whole
@@ -15,7 +14,6 @@ from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.engine.loop import group_runs
 from fedsim.errors import Interrupted
-from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
@@ -59,30 +57,6 @@ def test_fedbuff_matches_its_simulation(name, weights):
     assert result.rounds["staleness_mean"].tolist()[1:] == pytest.approx(list(map(np.mean, ages)))
     joined = np.bincount([u["client"] for flush in log for u in flush["updates"]], minlength=N)
     assert result.clients["rounds_joined"].tolist() == joined.tolist()
-
-
-def test_power_of_choice_matches_its_simulation():
-    inputs, lr = problem(3), 0.05
-    n, known, x = np.array(inputs["sizes"]), np.full(N, np.inf), inputs["x0"]
-    cohorts, path = [], []
-    for r in range(1, 13):
-        rng = generator(0, Stream.COHORT, r)
-        drawn = np.sort(rng.choice(N, 4, replace=False, p=n / n.sum()))
-        ids = sorted(sorted(drawn, key=lambda i: (-known[i], i))[:2])
-        ends = {i: trained(inputs, i, x, TIMES[i], lr) for i in ids}
-        known[ids] = [ends[i][1] for i in ids]
-        x = x + sum(n[i] * (ends[i][0] - x) for i in ids) / n[ids].sum()
-        cohorts.append(ids), path.append(x)
-    cohort = {"kind": "power_of_choice", "size": 2, "candidates": 4}
-    client = {"lr": lr, "batch": "full", "steps": TIMES}
-    written = scenario("sync", rounds=12, cohort=cohort, client=client)
-    got, result = trajectory(written, **quadratic(inputs))
-    np.testing.assert_allclose(got, path, rtol=1e-12)
-    assert (
-        result.clients["rounds_joined"].tolist()
-        == np.bincount(np.ravel(cohorts), minlength=N).tolist()
-    )
-    assert len({tuple(ids) for ids in cohorts[3:]}) > 1
 
 
 def test_a_client_that_diverges_is_chosen_last():
@@ -194,26 +168,3 @@ def test_training_together_changes_no_bit(kind):
             )
     if name != "power_of_choice":
         assert any(name.startswith("version") for name in end[seed]) == (kind != "alone")
-
-
-@pytest.mark.parametrize("own", ["logistic", "dropout"])
-def test_a_buffer_of_everybody_at_equal_speeds_is_the_synchronous_run(own):
-    """No update is stale: the same clients, batches and noise, and a single model version."""
-    cohort = {
-        "cohort": {"kind": "uniform", "size": 5},
-        "client": {"lr": 0.1, "batch": 8, "steps": 3},
-        "model": "logistic",
-    }
-    cohort["data"] = {"kind": "gaussian_blobs", "samples": 400, "clients": 40}
-    buffer = {"kind": "fedbuff", "buffer": 5, "concurrency": 5, "restart": "flush"}
-    init = lambda key, x: {"W": np.zeros((x.shape[-1], 10), np.float32)}
-    given = {"model": (init, noisy)} if own == "dropout" else {}
-    sync = fedsim.run(digits("fedbuff", **cohort, schedule="sync"), **given)
-    fedbuff = fedsim.run(digits("fedbuff", **cohort, schedule=buffer), **given)
-    assert (
-        fedbuff.rounds["staleness_max"].max() == 0 and sync.rounds["virtual_seconds"].iloc[-1] == 21
-    )
-    columns = [name for name in sync.rounds if name != "method"]
-    assert sync.rounds[columns].equals(fedbuff.rounds[columns])
-    leaves = [jax.tree.leaves(run.model()) for run in (sync, fedbuff)]
-    assert all(np.array_equal(one, other) for one, other in zip(*leaves, strict=True))

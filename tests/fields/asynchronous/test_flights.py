@@ -17,7 +17,6 @@ from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario import read
-from fedsim.study.unpaired import unpaired_lines
 
 CASES = oracle("systems")
 SIMULATED = [case for case in CASES if case["fn"] == "async_sim"]
@@ -244,30 +243,7 @@ def scenario(**sections):
     }
 
 
-@pytest.mark.parametrize(
-    ("sections", "line"),
-    [
-        (
-            {"schedule": {"kind": "fedbuff", "concurrency": 7}},
-            "schedule.concurrency: 7 clients at a time of 6",
-        ),
-        (
-            {"schedule": {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}},
-            "schedule: .*needs 3 clients",
-        ),
-        ({"method": "mime"}, "client.kind: mime has a pass at the model"),
-    ],
-)
-def test_impossible_combinations_are_refused(sections, line):
-    with pytest.raises(ScenarioError, match="(?s)" + line):
-        fedsim.run(scenario(**sections))
-
-
-def test_a_comparison_says_that_loss_based_cohorts_are_not_paired():
-    line = "Cohorts of power_of_choice depend on losses, so they are not paired between methods."
-    chosen = {"kind": "power_of_choice", "size": 3, "candidates": 5}
-    assert unpaired_lines({"cohort": chosen}) == [line]
-    uniform = {"cohort": {"kind": "uniform", "size": 3}}
-    assert unpaired_lines(uniform) == unpaired_lines(None) == []
-    for varied in ({"cohort.kind": ["uniform", "power_of_choice"]}, {"cohort": ["all", chosen]}):
-        assert unpaired_lines({**uniform, "compare": {"vary": varied}}) == [line]
+def test_a_buffer_that_the_clients_in_flight_cannot_fill_is_refused():
+    schedule = {"kind": "fedbuff", "buffer": 3, "concurrency": 2, "restart": "flush"}
+    with pytest.raises(ScenarioError, match=r"(?s)schedule: .*needs 3 clients"):
+        fedsim.run(scenario(schedule=schedule))

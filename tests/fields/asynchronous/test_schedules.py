@@ -87,18 +87,6 @@ def test_mixing_matches_its_formula(staleness):
     ]
 
 
-@pytest.mark.long
-def test_mixing_with_alpha_1_trains_one_client_after_another():
-    """α = 1 and one client at a time: x is each client's model in turn, whatever the staleness."""
-    inputs, x = problem(), problem()["x0"]
-    got, _ = trajectory(
-        scenario({"kind": "fedasync", "alpha": 1.0, "concurrency": 1}), **quadratic(inputs)
-    )
-    for client, model in enumerate(got):
-        x = trained(inputs, client, x, TIMES[client])
-        np.testing.assert_allclose(model, x, rtol=1e-12)
-
-
 def test_staleness_factors_match_the_paper():
     ages = np.arange(12)
     assert staleness_factor("polynomial", 0.5, 1.0, 0)(ages) == pytest.approx(1 / np.sqrt(1 + ages))
@@ -178,29 +166,6 @@ def test_windows_match_plain_numpy():
     )
     some = [any(SIZES[i] for i, _ in arrived) for arrived in log]
     assert rounds["skipped"].tolist() == [int(not any_) for any_ in some]
-
-
-@pytest.mark.long
-def test_a_window_that_is_long_enough_is_a_synchronous_round():
-    """The same clients on the same batches, bit for bit; the clock alone counts windows."""
-    data = {"kind": "gaussian_blobs", "samples": 400, "clients": 20}
-    written = {
-        "name": "s",
-        "rounds": 4,
-        "data": data,
-        "model": "logistic",
-        "client": {"lr": 0.1, "batch": 8, "epochs": 2},
-    }
-    sync = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": "sync"})
-    schedule = {
-        "kind": "semi_sync",
-        "seconds": float(sync.rounds["virtual_seconds"].max()),
-        "concurrency": 5,
-    }
-    late = fedsim.run({**written, "cohort": {"kind": "uniform", "size": 5}, "schedule": schedule})
-    same = [name for name in sync.rounds if name not in ("method", "virtual_seconds")]
-    assert late.rounds[same].equals(sync.rounds[same]) and late.rounds["staleness_max"].max() == 0
-    assert all(map(np.array_equal, *[jax.tree.leaves(run.model()) for run in (sync, late)]))
 
 
 # --------------------------------------------------------- clients that cannot be reached, or leave

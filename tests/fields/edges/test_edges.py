@@ -1,4 +1,4 @@
-"""Edges and a cloud: trajectories against a plain loop, and what is flat FedAvg."""
+"""Edges and a cloud: trajectories against a plain loop, and their clock."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,6 @@ MODEL_BYTES = 4 * D  # messages are counted as float32
 
 def hierarchical(groups, **keys) -> dict:
     return {"kind": "hierarchical", "groups": groups, **keys}
-
-
-def flat(inputs: dict, rounds: int, **sections) -> fedsim.Result:
-    written = scenario("sgd", None, rounds, steps=2, **sections)
-    del written["topology"]
-    return run(inputs, written)
 
 
 EDGES = [[0, 3, 6], [1, 2], [4, 5, 7]]
@@ -83,22 +77,6 @@ def test_hierfavg_under_partial_participation(inner, outer):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("groups, edge_rounds", [(1, 3), (3, 1)])
-def test_one_edge_and_edges_that_meet_in_every_round_are_flat_fedavg(groups, edge_rounds):
-    inputs = problem(8, sizes=SIZES)
-    rounds = 3 * edge_rounds
-    cohort = {"kind": "uniform", "size": 5}
-    topology = hierarchical(groups, edge_rounds=edge_rounds)
-    result = run(inputs, scenario("sgd", topology, rounds, steps=2, cohort=cohort))
-    server = flat(inputs, rounds, cohort=cohort)
-    expected = np.tile(server.model(), (groups, 1))
-    np.testing.assert_allclose(result.model(), expected, rtol=0, atol=1e-12)
-    assert result.rounds["test_loss"].iloc[-1] == pytest.approx(server.rounds["test_loss"].iloc[-1])
-    for column in ("bytes_up", "bytes_down", "virtual_seconds"):
-        assert result.rounds[column].equals(server.rounds[column])
-
-
-@pytest.mark.long
 def test_an_edge_waits_for_its_own_clients_and_the_cloud_for_all_edges():
     """Client 0 takes 9 s a round, the others 1 s; the cloud's link takes 2 + 3 + 2 · 0.5 s."""
     link = {"cloud_up": MODEL_BYTES / 2, "cloud_down": MODEL_BYTES / 3, "cloud_latency": 0.5}
@@ -116,7 +94,6 @@ REFUSED = [
     ({"topology": hierarchical([[0, 1], [2]])}, "topology.groups", "name every client once"),
     ({"topology": hierarchical(3, outer="trust")}, "topology.outer", "updates alone"),
     ({"topology": hierarchical(3, inner=["fedadam"])}, "topology", "no rule"),
-    ({"topology": hierarchical(3, fail=0.1)}, "topology.fail", "is for graphs"),
 ]
 
 

@@ -91,25 +91,9 @@ def test_trajectories_of_the_papers(client, topology, n):
 
 
 @pytest.mark.long
-def test_a_complete_graph_is_fedavg_with_uniform_weights():
-    inputs = problem(4, sizes=[1, 3, 2, 5])
-    uniform = {"kind": "mean", "weights": "uniform"}
-    without = {key: value for key, value in scenario("sgd", None, 3, steps=2).items() if value}
-    server = run(inputs, {**without, "server": [uniform]})
-    graph = run(inputs, scenario("sgd", "complete", 3, steps=2))
-    np.testing.assert_allclose(graph.model(), server.model(), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(models(graph), np.tile(server.model(), (4, 1)), rtol=0, atol=1e-12)
-    assert graph.rounds["consensus"].iloc[-1] < 1e-25
-
-
-@pytest.mark.long
-def test_choco_without_a_codec_and_push_sum_on_a_balanced_graph_are_dfedavg():
+def test_dfedsam_without_a_radius_is_dfedavg():
     inputs = problem(5)
     plain = models(run(inputs, scenario("sgd", RING, rounds=4)))
-    np.testing.assert_allclose(models(run(inputs, scenario("choco", RING, 4))), plain, atol=1e-12)
-    pushed = run(inputs, scenario("push_sum", RING, 4))
-    np.testing.assert_allclose(models(pushed), plain, atol=1e-12)
-    np.testing.assert_allclose(pushed.state()["client"]["w"], 1, atol=1e-12)
     still = run(inputs, scenario({"kind": "dfedsam", "rho": 0.0}, RING, 4))
     np.testing.assert_allclose(models(still), plain, atol=1e-12)
 
@@ -300,20 +284,10 @@ def test_a_node_without_samples_hands_on_what_it_hears(client):
     assert result.rounds["bytes_up"].iloc[-1] == 4 * 6 * 2 * nodes.D * 4
 
 
-def test_a_method_that_takes_a_step_at_every_node_refuses_one_without_samples():
-    inputs = problem(6, sizes=[1, 0, 2, 1, 0, 3])
-    written = scenario("gradient_tracking", RING, rounds=4, data={"clients": 6})
-    expected = r"2 of 6 have no samples; write data\.partition"
-    with pytest.raises(fedsim.ScenarioError, match=expected):
-        run(inputs, written, partition=consecutive((1, 0, 2, 1, 0, 3)))
-
-
 REFUSED = [
     ({"cohort": "uniform(size=2)"}, "cohort", "remove cohort, or remove topology"),
-    ({"wire": ["sign"]}, "wire[0]", "kind: choco, codec: sign"),
     ({"topology": "exponential", "fleet": {"dropout": 0.1}}, "topology.kind", "push_sum"),
     ({"topology": {"kind": "grid", "rows": 5}}, "topology.rows", "a divisor of data.clients"),
-    ({"topology": {"kind": "ring", "mix_rule": {"kind": "krum", "f": 1}}}, "mix_rule", "denser"),
     ({"topology": {"kind": "ring", "mix_rule": "trust"}}, "mix_rule", "asks for more"),
 ]
 

@@ -237,12 +237,6 @@ def run(**sections) -> fedsim.Result:
 
 
 @pytest.mark.long
-def test_a_fleet_of_equal_machines_changes_nothing():
-    plain, same = run(), run(fleet={"speed": "constant", "links": "constant", "availability": None})
-    assert plain.rounds.equals(same.rounds)
-
-
-@pytest.mark.long
 def test_a_codec_shortens_the_time_of_slow_links():
     """In both directions, by the bytes that `check` predicts: 60 per second, 840 for the model."""
     slow = {"links": {"kind": "constant", "up": 60.0, "down": 120.0, "latency": 0.5}}

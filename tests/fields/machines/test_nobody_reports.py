@@ -5,7 +5,6 @@ import pytest
 from by_hand import COHORTS, SCHEDULES, plan_of, registered
 
 import fedsim
-from fedsim.errors import ScenarioError
 from fedsim.fields.machines.availability import Availability
 from fedsim.fields.machines.machines import Dropout
 from fedsim.fleet import Cohort, Planner
@@ -98,12 +97,3 @@ def test_a_run_continues_whoever_reports(cohort, dropout):
     """The device's half: a round that nobody reports has no rows."""
     status = fedsim.run(written(cohort, fleet={"dropout": dropout})).status
     assert status == ("not_run" if dropout == 1.0 else "done")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("cohort", "schedule"), [pair for pair in PAIRS if refused(*pair)])
-def test_a_cohort_that_needs_the_previous_round_is_refused_where_there_are_no_rounds(
-    cohort, schedule
-):
-    with pytest.raises(ScenarioError, match="the round before, and"):
-        fedsim.run(written(cohort, schedule={"kind": schedule, **SCHEDULES[schedule]}))

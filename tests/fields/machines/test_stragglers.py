@@ -91,10 +91,6 @@ REFUSED = {
         {"client": {"epochs": 1}},
         r"a straggler does 1 to E − 1 of E epochs, and client.epochs is 1",
     ),
-    "a step": (
-        {"client": {"steps": [1] * 12}},
-        r"a straggler does 1 to E − 1 of E steps, and client.steps is 1",
-    ),
     "no rounds": (
         {"schedule": {"kind": "fedbuff", "buffer": 2, "concurrency": 4}},
         "stragglers is about rounds of one cohort",

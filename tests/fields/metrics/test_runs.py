@@ -258,7 +258,6 @@ def test_every_kind_has_a_direction():
 
 
 REFUSED = {
-    "for numbers": ({"metrics": ["auc", "rmse"]}, "evaluate.metrics[1]: rmse is for targets that"),
     "an unknown kind": ({"metrics": ["aucc"]}, "evaluate.metrics[0]: no metric 'aucc'"),
     "no list": ({"metrics": "auc"}, "write [auc]"),
     "an empty list": ({"metrics": []}, "evaluate.metrics"),
@@ -267,22 +266,9 @@ REFUSED = {
         "should be binary, macro, micro or weighted",
     ),
     "no micro average": ({"metrics": ["auc(average=micro)"]}, "binary, macro or weighted"),
-    "binary of three": ({"metrics": ["auc(average=binary)"]}, "one of 3 classes"),
-    "an unknown class": ({"metrics": ["f1(positive=9)"]}, "no class is called 9; write 0, 1 or 2"),
-    "a class of a mean": (
-        {"metrics": ["f1(positive=1, average=macro)"]},
-        "all classes under average macro",
-    ),
-    "k of all classes": ({"metrics": ["top_k"]}, "all of 3 classes would be a hit"),
-    "twice": ({"metrics": ["auc", "auc"]}, "auc is measured already"),
-    "not measured": ({"metric": "test_auc"}, "write evaluate.metrics: [auc]"),
     "another one measured": (
         {"metrics": ["f1(average=macro)", "f1(average=micro)"], "metric": "test_f1"},
         "write test_f1_macro",
-    ),
-    "clients that are not scored": (
-        {"metrics": ["auc"], "metric": "client_auc_mean"},
-        "measured with evaluate.personal",
     ),
     "no bins": ({"metrics": ["ece(bins=0)"]}, "at least 1"),
 }
@@ -295,19 +281,6 @@ def test_what_cannot_be_measured_is_refused_in_one_line(case):
         run(evaluate=evaluate)
     (line,) = str(refused.value).splitlines()
     assert told in line
-
-
-@pytest.mark.long
-def test_numbers_and_tokens_have_no_auc(root):
-    with pytest.raises(ScenarioError, match="auc is for classes, and these targets are numbers"):
-        run(data=NUMBERS, evaluate={"metrics": ["auc"]})
-    with pytest.raises(ScenarioError, match="above 0 and below 1, found 1"):
-        run(data=NUMBERS, evaluate={"metrics": ["pinball(q=1)"]})
-    verse = str(root / "tests/fits/verse.txt")
-    tokens = {"kind": "text", "path": verse, "length": 8, "clients": 8}
-    model = {"kind": "transformer", "layers": 1, "heads": 1, "width": 4}
-    with pytest.raises(ScenarioError, match="every token has a label"):
-        run(data=tokens, model=model, evaluate={"metrics": ["auc"]})
 
 
 def test_the_page_says_what_happens(root, capsys, own_kinds):

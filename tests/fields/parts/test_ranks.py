@@ -270,12 +270,6 @@ REFUSED = {
     "server[0]: lora_mean takes pairs of one rank, and clients send pairs of different ranks": {
         "server": [{"kind": "lora_mean", "how": "freeze_a"}]
     },
-    "client.rank.ranks: 8 is more than model.adapter.rank 3, which is the server's; raise": {
-        "client": {"rank": {"ranks": [2, 8]}}
-    },
-    "client.rank.ranks: 2 ranks for 6 clients; write one per client": {
-        "client": {"rank": listed([3, 2])}
-    },
 }
 
 

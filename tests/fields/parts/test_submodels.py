@@ -350,13 +350,6 @@ def test_seconds_and_bytes_follow_and_the_table_says_the_width():
 # -------------------------------------------------------------------------------------- refusals
 
 REFUSED = {
-    "client.width.widths: 2 widths for 6 clients; write one per client": {
-        "client": {"width": listed([1.0, 0.5])}
-    },
-    "and clients train parts of the model; write denominator: actual": {
-        "server": [{"kind": "mean", "denominator": "expected"}],
-        "cohort": {"kind": "uniform", "size": 2},
-    },
     "wire[0]: little_is_enough works on whole updates, and clients train parts of the model": {
         "wire": ["little_is_enough"]
     },

@@ -17,22 +17,12 @@ from fedsim.assemble.forecast import forecast, notes
 from fedsim.clients import sgd
 from fedsim.compose.contract import check_shares
 from fedsim.compose.shapes import ContractError
-from fedsim.disk.tables import to_csv
 from fedsim.errors import ScenarioError
 from fedsim.fields.personal.fedper import shared_mask
-from fedsim.runs.result import TABLE_COLUMNS
 from fedsim.scenario import read
 from fedsim.types import Travel
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
-
-
-@fedsim.client
-def all_shared():
-    """Plain local training, which says that every leaf travels."""
-    return sgd()._replace(
-        travel=Travel(shares=lambda params: jax.tree.map(lambda leaf: True, params))
-    )
 
 
 def written(**sections) -> dict:
@@ -51,26 +41,6 @@ def written(**sections) -> dict:
         "evaluate": {"every": 2},
         **sections,
     }  # fmt: skip
-
-
-def tables(result) -> list[str]:
-    """The result's tables, but for the method's name."""
-    records = {
-        n: [{k: v for k, v in row.items() if k != "method"} for row in result.records[n]]
-        for n in TABLE_COLUMNS
-    }
-    return [
-        to_csv(records[name], TABLE_COLUMNS[name])
-        for name in ("rounds", "clients", "partition", "summary")
-    ]
-
-
-def same(one, other) -> None:
-    """Two results to the bit: tables, model, and what clients remember."""
-    assert tables(one) == tables(other)
-    jax.tree.map(
-        np.testing.assert_array_equal, (one.model(), one.state()), (other.model(), other.state())
-    )
 
 
 # ----------------------------------------------------------------------------- against a reference
@@ -176,27 +146,6 @@ def test_what_shares_returns_is_held_against_the_model(shares, says):
         check_shares(
             sgd()._replace(travel=Travel(shares=shares)), {"W": jnp.zeros(2), "b": jnp.zeros(1)}
         )
-
-
-# ------------------------------------------------------------------------------ what it must equal
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "server", [["mean", {"kind": "adam", "lr": 0.05}], [{"kind": "krum", "f": 1}]]
-)
-def test_where_all_leaves_travel_it_is_fedavg_to_the_bit(server):
-    one, other = (
-        fedsim.run(
-            written(
-                client={**written()["client"], "kind": kind},
-                server=server,
-                fleet={"malicious": 0.2},
-            )
-        )
-        for kind in ("all_shared", "sgd")
-    )
-    same(one, other)
 
 
 def ran(more=None):

@@ -1,4 +1,4 @@
-"""Personal methods: trajectories of an independent reference, limits, and what stays untouched."""
+"""Personal methods: trajectories of an independent reference, and what stays untouched."""
 
 import jax
 import jax.numpy as jnp
@@ -118,7 +118,7 @@ def test_many_personal_steps_end_at_the_closed_form(case):
     np.testing.assert_allclose(result.state()["client"][row], want, rtol=1e-8, atol=1e-8)
 
 
-# ------------------------------------------------------------------------------------------ limits
+# --------------------------------------------------------------------------- what stays untouched
 
 
 def run(client: dict, server=("mean",), data=None, **sections):
@@ -144,40 +144,6 @@ def same(one, other) -> None:
 @pytest.fixture(scope="module")
 def alone():
     return run({"kind": "local_only"}).state()["client"]["v"]
-
-
-@pytest.mark.long
-def test_without_an_inner_step_per_fedavg_is_fedavg_to_the_bit():
-    same(run({"kind": "per_fedavg", "alpha": 0.0}).model(), run({}).model())
-
-
-ALONE = {
-    "ditto": ({"kind": "ditto", "lam": 0.0, "personal_steps": 3}, "v"),
-    "apfl": ({"kind": "apfl", "alpha": 1.0, "adaptive": False}, "v"),
-    "mr_mtl": ({"kind": "mr_mtl", "lam": 0.0}, "w"),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ALONE)
-def test_untied_personal_models_are_those_of_clients_alone_to_the_bit(name, alone):
-    client, row = ALONE[name]
-    got = run(client).state()["client"][row]
-    if name == "apfl":  # y + (v − y), where it takes its gradient, is v up to rounding
-        close = {"rtol": 1e-12, "atol": 1e-14}
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, **close), got, alone)
-    else:
-        same(got, alone)
-
-
-@pytest.mark.long
-def test_a_personal_model_that_is_tied_infinitely_is_the_shared_one():
-    """With ηλ = 1, v = x − η ∇f(v), which is x as η goes to 0: the x before the last round."""
-    client = {"kind": "ditto", "lam": 1e11, "personal_lr": 1e-11, "personal_steps": 1}
-    last = run(client, cohort="all").state()["client"]["v"]
-    before = run(client, cohort="all", rounds=2).model()
-    for name, leaf in before.items():
-        np.testing.assert_allclose(last[name], np.broadcast_to(leaf, last[name].shape), atol=1e-9)
 
 
 @pytest.mark.long

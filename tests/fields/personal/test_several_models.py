@@ -4,14 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import if_whole
 from near_points import (
     CENTRES,
     COHORTS,
     NEAR,
     SIZES,
     D,
-    digits,
     local,
     log_softmax,
     means,
@@ -47,23 +45,6 @@ def test_fedamp_is_that_of_the_paper():
                 w[i] = w[i] - lr * (w[i] - means()[i] + lam / alpha * (w[i] - u))
         seen |= set(cohort)
     np.testing.assert_allclose(result.state()["client"]["w"], w, **NEAR)
-
-
-@long
-def test_fedamp_without_a_pull_is_local_training():
-    client = {"kind": "fedamp", "lam": 0.0}
-    _, pulled = played(COHORTS, client=client)
-    _, alone = played(COHORTS, client={"kind": "local_only"})
-    np.testing.assert_array_equal(pulled.state()["client"]["w"], alone.state()["client"]["v"])
-
-
-@long
-def test_fedproto_without_a_pull_is_local_training():
-    training = {"lr": 0.1, "batch": 16}
-    pulled = fedsim.run(digits(client={"kind": "fedproto", "lam": 0.0, **training}))
-    alone = fedsim.run(digits(client={"kind": "local_only", **training}))
-    ours = pulled.state()["client"]["w"]["params"]
-    jax.tree.map(np.testing.assert_array_equal, ours, alone.state()["client"]["v"])
 
 
 @pytest.mark.long
@@ -161,17 +142,6 @@ def test_fedem_is_that_of_the_paper():
     state = result.state()
     np.testing.assert_allclose(state["server"]["theta"]["W"], theta, **NEAR)
     np.testing.assert_allclose(state["client"]["pi"], pi, **NEAR)
-
-
-@if_whole
-@long
-def test_fedem_with_one_component_is_federated_averaging():
-    sections = digits(numerics={"dtype": "float64"}, evaluate={"every": 3})
-    plain = fedsim.run(sections)
-    client = {"kind": "fedem", "components": 1, "lr": 0.1, "batch": 16}
-    theta = fedsim.run({**sections, "client": client}).model()["theta"]
-    for one, other in zip(jax.tree.leaves(theta), jax.tree.leaves(plain.model()), strict=True):
-        np.testing.assert_allclose(one[0], other, rtol=0, atol=1e-12)
 
 
 MAKING_MODELS = [

@@ -329,7 +329,6 @@ def test_attacks_follow_skews_and_one_another():
             0.5,
             "has source 6 and target 7, and there are 5 classes",
         ),
-        (link("label_flip", source=1, target=9), FLOATS, 0.0, "label_flip has target 9"),
         (link("label_flip", source=1), FLOATS, 0.5, "source and target are given together"),
         (link("label_flip", source=1, target=1), FLOATS, 0.5, "source and target are both 1"),
         (
@@ -347,12 +346,6 @@ def test_attacks_follow_skews_and_one_another():
             "returned features from 0 to 1.5, and bytes are stored",
         ),
         (link("backdoor", value=1e39), FLOATS, 0.5, "expected finite float32"),
-        (
-            link("backdoor"),
-            FLOATS,
-            {"share": 0.5, "per": "round"},
-            "fleet.malicious.per: is round, and data.attack",
-        ),
     ],
 )
 def test_refusals_are_a_line(attack, data, malicious, message):
@@ -364,7 +357,7 @@ def test_refusals_are_a_line(attack, data, malicious, message):
             base={"kind": "supplied", "clients": 4, "test": 0.25},
         )
     assert message in str(error.value) and len(error.value.problems) == 1
-    assert "data.attack[0]" in str(error.value) or "per" in message
+    assert "data.attack[0]" in str(error.value)
 
 
 def test_all_links_are_refused_at_once():

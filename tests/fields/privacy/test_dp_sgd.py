@@ -237,13 +237,7 @@ def test_what_is_computed_from_noised_gradients_is_allowed(case):
     assert (epsilons[joined > 0] > 0).all() and (epsilons[joined == 0] == 0).all()
 
 
-PRIVATE_CLIENT = SMALL["client"]
 REFUSED = {
-    "shuffled batches": (
-        {"client": {**PRIVATE_CLIENT, "shuffle": True}},
-        "client.shuffle: epsilon is that of Poisson batches, and these are cut from the epochs of "
-        "a client; write poisson, or remove it",
-    ),
     "no clip": (
         {"client": {"dp_sgd": {"noise_multiplier": 1.0}}},
         "client.dp_sgd.clip: is missing",
@@ -255,14 +249,6 @@ REFUSED = {
     "hardly any noise": (
         {"client": {"dp_sgd": {"clip": 1.0, "noise_multiplier": 1e-6}}},
         "client.dp_sgd.noise_multiplier: expected 0, or a number",
-    ),
-    "a cap below the batch": (
-        {"client": {"batch": 16, "dp_sgd": {"clip": 1.0, "noise_multiplier": 1.0, "cap": 8}}},
-        "client.dp_sgd.cap: is 8, and client.batch expects 16 samples; write more, or a smaller",
-    ),
-    "gradients weighed by what came": (
-        {"method": "fedsgd"},
-        "client.kind: fedsgd looks at the samples of a batch besides its gradient",
     ),
 }
 QUICK = ("shuffled batches", "a cap below the batch", "gradients weighed by what came")

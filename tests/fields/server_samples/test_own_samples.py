@@ -283,21 +283,6 @@ def test_losses_are_means_over_samples_in_batches_and_over_those_that_are_drawn(
 # ---------------------------------------------------------------------------------- in a scenario
 
 
-@pytest.mark.parametrize(
-    ("sections", "says"),
-    [
-        (
-            {"server": ["trust"], "data": {**DATA, "server": {}}},
-            "server.0.: trust .* it keeps none; write .*samples: 100",
-        ),
-        ({"server": ["zeno(f=20)"]}, r"server.0..f: zeno needs at least 21 reporting clients"),
-    ],
-)
-def test_refusals(sections, says):
-    with pytest.raises(fedsim.ScenarioError, match=says):
-        built(**sections)
-
-
 @pytest.mark.long
 def test_the_forecast_counts_the_server_s_steps():
     scenario = read({**SCENARIO, "server": ["trust"]})
