@@ -38,7 +38,7 @@ from fedsim.errors import LinkError, ScenarioError, shortened
 from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
 from fedsim.models.freezing import FROZEN, with_all_leaves, with_params
-from fedsim.models.modules import required_arguments
+from fedsim.models.modules import keeps_channels_last, required_arguments
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS, ModelCommon
 from fedsim.types import Bank, Loss, Model, Rule
@@ -95,7 +95,8 @@ def model_of(
         raise scenario.error(("model",), f"{text}, {remedy}")
 
     # A network of the user's own gets images as the user gave them.
-    channels_first = supplied.model is not None and federation.channels_first
+    is_own = supplied.model is not None and not keeps_channels_last(supplied.model)
+    channels_first = is_own and federation.channels_first
     shape = federation.given_shape if channels_first else federation.train.x.shape[1:]
     fit = _fit_of(federation, shape, loss)
     numerics = scenario.spec.numerics
@@ -148,9 +149,11 @@ def _partly_trained(section: Any, net: Model, rule: Rule | None) -> Model:
     of_fields = first_answer(lambda field: field.model(net, section, rule))
     if of_fields is not None:
         return of_fields
-    if not (section.freeze or section.train):
+    if not (section.freeze or section.train or net.frozen):
         return net
-    freeze = None if section.freeze is None else tuple(section.freeze)
+    freeze = None
+    if section.freeze is not None or not section.train:
+        freeze = (*(section.freeze or ()), *net.frozen)
     return partly_frozen(net, freeze, tuple(section.train or ()))
 
 

@@ -14,6 +14,8 @@ What its kinds and its keys are:
 - `METHODS`: the module that registers its methods.
 - `SCORES`: of those of `evaluate.metric`, the ones that only it measures.
 - `ENDS`: kind of a metric -> its worst and its best value; `WORDS`: part of its name -> in words.
+- `NETWORKS`: library -> the module whose `wrapped(module, make, example)` makes a `Model` of one of
+  its modules, as those of `fedsim.models.modules`.
 - `NEEDS`: of what rules need (`Rule.needs`), what only it makes.
 
 How a scenario is checked, built and played:

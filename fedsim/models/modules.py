@@ -1,8 +1,10 @@
 """Modules of Flax (linen, nnx) and Equinox as models.
 
 They are recognised by the names of their types; a library is imported only for one of its modules.
+Fields bring those of further libraries.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedsim.installed import added, module_of
 from fedsim.types import Model
 
 LIBRARIES = ("flax.linen", "flax.nnx", "equinox")
@@ -31,15 +34,19 @@ def wrapped(thing: Any, example: Callable | None) -> Model | None:
     model = _of_library(thing, lambda key: thing, example)
     if model is not None:
         return model
+    made = _made(thing)
+    return None if made is None else _of_library(made, thing, example)
+
+
+def _made(thing: Any) -> Any:
+    """What a function `key -> module` makes; None for anything else."""
     may_make_modules = (
         callable(thing)
         and not isinstance(thing, type)
         and not hasattr(thing, "apply")
         and required_arguments(thing) == 1
     )
-    if not may_make_modules:
-        return None
-    return _of_library(thing(jax.random.key(0)), thing, example)
+    return thing(jax.random.key(0)) if may_make_modules else None
 
 
 def _of_library(module: Any, make: Callable, example: Callable | None) -> Model | None:
@@ -51,7 +58,28 @@ def _of_library(module: Any, make: Callable, example: Callable | None) -> Model 
         return nnx(module, make)
     if library == "equinox":
         return equinox(module, make)
+    if library in _of_fields():
+        return module_of(*_of_fields()[library]).wrapped(module, make, example)
     return None
+
+
+@functools.cache
+def _of_fields() -> dict[str, tuple[str, str]]:
+    """Library -> package and module of the field that makes models of its modules."""
+    return {
+        library: (package, module)
+        for package, networks in added("NETWORKS")
+        for library, module in networks.items()
+    }
+
+
+def keeps_channels_last(thing: Any) -> bool:
+    """Whether images are given to a model of this with their channels last, however they came.
+
+    Args:
+      thing: what `as_model` takes.
+    """
+    return library_of(thing) in _of_fields() or library_of(_made(thing)) in _of_fields()
 
 
 def library_of(thing: Any) -> str:
@@ -63,7 +91,7 @@ def library_of(thing: Any) -> str:
         libraries = {library_of(part) for part in thing}
         return "equinox" if libraries == {"equinox"} else ""
     for kind in type(thing).__mro__:
-        for library in LIBRARIES:
+        for library in (*LIBRARIES, *_of_fields()):
             if kind.__module__ == library or kind.__module__.startswith(library + "."):
                 return library
     return ""
