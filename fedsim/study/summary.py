@@ -377,8 +377,17 @@ def columns_of_clients(
       metric: the scenario's metric.
     """
     columns = fairness_columns(clients, status)
-    final = _mean_of_first(clients, of_clients(metric), status)
-    return columns if final is None else {**columns, "final": final}
+    if status in ("diverged", NOT_RUN):
+        return columns
+    for name in of_clients(metric):
+        scores = clients.get(name, ())
+        has_score = np.array([value is not None for value in scores], bool)
+        if has_score.any():
+            values = np.array([np.nan if value is None else value for value in scores])
+            model, _, _ = name.partition("_")
+            of_all = distribution(name, values, samples[model] * has_score)
+            return {**columns, "final": of_all[f"{name}_{statistic_of(metric)}"]}
+    return columns
 
 
 def own_score(clients: Record, status: str, metric: str) -> Record:
