@@ -347,68 +347,43 @@ def _labels(name: str, y: np.ndarray, sets: _Sets) -> np.ndarray:
         expected = f"[n, {shape[0]}]" if shape else "[n], or [n, T] for tokens"
         raise DataError(f"{name}: expected integer labels {expected}; found {y.dtype} {y.shape}")
 
-    if y.ndim == 2:
-        _refuse_labels(name, y, y < NO_LABEL, f"{NO_LABEL}: no label")
-    else:
-        _refuse_labels(name, y, y < 0)
-    _refuse_labels(name, y, y >= MAX_CLASSES, "numbered without gaps")
-    if y.ndim == 2 and len(y) and y.max() < 0:
+    of_tokens = y.ndim == 2
+    least = NO_LABEL if of_tokens else 0
+    _refuse_labels(name, y, y < least, f", {NO_LABEL}: no label" if of_tokens else "")
+    _refuse_labels(name, y, y >= MAX_CLASSES, ", numbered without gaps")
+    if of_tokens and len(y) and y.max() < 0:
         raise DataError(f"{name}: no token has a label; all labels are {NO_LABEL}")
     return np.ascontiguousarray(y, np.int32)
 
 
-def _refuse_labels(name: str, y: np.ndarray, wrong: np.ndarray, rule: str = "") -> None:
-    """Refuse labels of which some are marked as wrong.
-
-    Args:
-      name: the name of the labels.
-      y: the labels, `[n]` or `[n, T]`.
-      wrong: marks of the same shape.
-      rule: what classes are, behind "0, 1, 2, ..., ".
-    """
-    if not wrong.any():
-        return
-    row = int(wrong.reshape(len(y), -1).any(1).argmax())
-    label = y[row] if y.ndim == 1 else y[row][wrong[row]][0]
-    classes = "classes are 0, 1, 2, ..."
-    if rule:
-        classes += f", {rule}"
-    raise DataError(f"{name}: row {row} has label {label}; {classes}")
+def _refuse_labels(name: str, y: np.ndarray, wrong: np.ndarray, rule: str) -> None:
+    """Name the first of the labels that are marked as wrong, and what classes are besides."""
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        classes = f"classes are 0, 1, 2, ...{rule}"
+        raise DataError(f"{name}: row {place[0]} has label {y[place]}; {classes}")
 
 
-def _finite(
-    name: str, values: np.ndarray, dtype: np.dtype | None, blanks: bool = False
-) -> np.ndarray:
+def _finite(name: str, values: Any, dtype: np.dtype | None, blanks: bool = False) -> Any:
     """Return values as `dtype`, and name the first row that is not finite; files stay mapped."""
     if dtype == np.uint8:
-        stored: Any = Mapped(values) if is_memmap(values) else np.ascontiguousarray(values)
-        return stored
-    if is_memmap(values) and not blanks:
-        return _finite_in_file(name, values, dtype)
-
-    with np.errstate(over="ignore"):
-        cast = np.ascontiguousarray(values, dtype)
-    sound = np.isfinite(cast)
-    if blanks:
-        sound |= np.isnan(cast)
-    if not sound.all():
-        wrong_rows = ~sound.reshape(len(cast), -1).all(1)  # [n]
-        row = int(wrong_rows.argmax())
-        overflowed = np.isfinite(values[row]).all()
-        reason = f"does not fit {np.dtype(dtype)}" if overflowed else "is not finite"
-        raise DataError(f"{name}: row {row} {reason} ({int(wrong_rows.sum())} rows in all)")
-    return cast
-
-
-def _finite_in_file(name: str, values: np.ndarray, dtype: np.dtype | None) -> Any:
-    """Check the rows of a file, a chunk at a time, and leave them there."""
-    mapped = Mapped(values, None, dtype)
+        return Mapped(values) if is_memmap(values) else np.ascontiguousarray(values)
+    stays_in_file = is_memmap(values) and not blanks
+    wrong_rows = []
     first = 0
     with np.errstate(over="ignore"):
-        for chunk in chunks(mapped):
-            sound = np.isfinite(chunk).reshape(len(chunk), -1).all(1)  # [rows of the chunk]
+        cast = Mapped(values, None, dtype) if stays_in_file else np.ascontiguousarray(values, dtype)
+        for chunk in chunks(cast):
+            sound = np.isfinite(chunk)
+            if blanks:
+                sound |= np.isnan(chunk)
             if not sound.all():
-                row = first + int((~sound).argmax())
-                raise DataError(f"{name}: row {row} is not finite, or does not fit {mapped.dtype}")
+                rows = sound.reshape(len(chunk), -1).all(1)  # [rows of the chunk]
+                wrong_rows += (first + np.flatnonzero(~rows)).tolist()
             first += len(chunk)
-    return mapped
+    if wrong_rows:
+        row = wrong_rows[0]
+        overflowed = np.isfinite(values[row]).all()
+        reason = f"does not fit {cast.dtype}" if overflowed else "is not finite"
+        raise DataError(f"{name}: row {row} {reason} ({len(wrong_rows)} rows in all)")
+    return cast

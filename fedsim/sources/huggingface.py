@@ -95,14 +95,14 @@ def huggingface(
         if test_split is not None:
             used[test_split] = splits[test_split]
 
-        from fedsim.sources import arrow_samples
+        from fedsim.sources import arrow_roles, arrow_samples
 
         shards = {name: file for files in used.values() for name, file in files.items()}
         schema = one_schema(shards)
         if tokenizer is not None:
-            columns = arrow_samples.text_roles(schema, features, target, client)
+            columns = arrow_roles.text_roles(schema, features, target, client)
             return arrow_samples.of_texts(used, columns, tokenizer, length)
         declarations = declared_columns(files, schema.metadata)
-        roles = arrow_samples.roles_of(schema, declarations, target, features, client)
+        roles = arrow_roles.roles_of(schema, declarations, target, features, client)
         reading = Reading(missing, dates, task)
         return arrow_samples.of_rows(used, schema, roles, reading, size, channels)

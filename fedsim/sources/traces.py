@@ -1,7 +1,7 @@
 """Traces: measurements of devices, and who took part when, as tables of numbers by client."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,13 +49,9 @@ def trace_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> Tra
     Raises:
       DataError: naming rows and columns, for a file that is not such a table.
     """
-    with opened(path, sha256, MAX_BYTES) as file:
-        read = _columns(file, [CLIENT, *columns])
-        ids = parse_ids(read[CLIENT], CLIENT, "row")
-        values = [_numbers(read[name], least) for name, least in columns.items()]
-        read[CLIENT].faults.raise_any()
-        device, names = number_ids(ids)
-        return Trace(device, len(names), np.stack(values, axis=1), np.array(read[CLIENT].rows))
+    values, rows = _read(path, sha256, {CLIENT: None, **columns})
+    device, names = number_ids(values[CLIENT])
+    return Trace(device, len(names), np.stack([values[name] for name in columns], axis=1), rows)
 
 
 def participations_of(path: str, sha256: str | None) -> Participations:
@@ -71,16 +67,15 @@ def participations_of(path: str, sha256: str | None) -> Participations:
       DataError: naming rows and columns, for a file that is not such a table, and for a round
         without a row.
     """
-    with opened(path, sha256, MAX_BYTES) as file:
-        rounds, clients, rows = _whole_numbers(file, {ROUND: 1, CLIENT: 0})
-        present = np.unique(rounds)
-        gaps = np.flatnonzero(present != np.arange(1, len(present) + 1))
-        if len(gaps):
-            raise DataError(
-                f"round {gaps[0] + 1} has no row, but round {present[-1]} has; "
-                "number the rounds 1, 2, 3, ..."
-            )
-        return Participations(rounds, clients, rows)
+    values, rows = _read(path, sha256, {ROUND: 1, CLIENT: 0}, whole=True)
+    present = np.unique(values[ROUND])
+    gaps = np.flatnonzero(present != np.arange(1, len(present) + 1))
+    if len(gaps):
+        raise DataError(
+            f"round {gaps[0] + 1} has no row, but round {present[-1]} has; "
+            "number the rounds 1, 2, 3, ..."
+        ).with_prefix(path)
+    return Participations(values[ROUND], values[CLIENT], rows)
 
 
 def edges_of(path: str, sha256: str | None) -> np.ndarray:
@@ -95,9 +90,8 @@ def edges_of(path: str, sha256: str | None) -> np.ndarray:
     Raises:
       DataError: naming rows and columns, for a file that is not such a table.
     """
-    with opened(path, sha256, MAX_BYTES) as file:
-        source, target, _ = _whole_numbers(file, {SOURCE: 0, TARGET: 0})
-        return np.stack([source, target], axis=1)
+    values, _ = _read(path, sha256, {SOURCE: 0, TARGET: 0}, whole=True)
+    return np.stack([values[SOURCE], values[TARGET]], axis=1)
 
 
 def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> np.ndarray:
@@ -119,33 +113,39 @@ def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> n
     return trace.values[order]
 
 
-def _columns(file: BinaryIO, columns: Sequence[str]) -> dict[str, Column]:
-    """Return columns of a CSV with a header, by name.
+def _read(
+    path: str, sha256: str | None, columns: Mapping[str, float | None], whole: bool = False
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Return columns of a CSV with a header, by name, and the numbers of its rows.
 
     Args:
-      file: the file, opened for bytes.
-      columns: their names.
+      path: the file, plain or gzipped.
+      sha256: the expected hash of its content; None: any.
+      columns: name -> the smallest number that may occur in it; None: it holds ids.
+      whole: whether numbers are those of a client or a round.
 
     Raises:
-      DataError: for a file without these columns.
+      DataError: for a file without these columns, naming rows with other cells.
     """
-    frame = table_in(file, Dialect(","), columns[0])
-    role = f"the columns {', '.join(columns)} are needed"
-    faults = Faults(list(frame.columns))
-    read = {name: column_in(frame, name, faults, role) for name in columns}
-    if not len(frame):
-        raise DataError("no rows below the header")
-    return read
+    with opened(path, sha256, MAX_BYTES) as file:
+        frame = table_in(file, Dialect(","), next(iter(columns)))
+        role = f"the columns {', '.join(columns)} are needed"
+        faults = Faults(list(frame.columns))
+        read = {name: column_in(frame, name, faults, role) for name in columns}
+        if not len(frame):
+            raise DataError("no rows below the header")
+        values = {}
+        for name, least in columns.items():
+            if least is None:
+                values[name] = parse_ids(read[name], name, "row")
+            else:
+                values[name] = _numbers(read[name], least, whole)
+        faults.raise_any()
+        return values, frame.index.to_numpy()
 
 
-def _numbers(column: Column, least: float, whole: bool = False) -> np.ndarray:
-    """The numbers of a column `[n]`; cells with others are faults.
-
-    Args:
-      column: the column.
-      least: the smallest number that may occur.
-      whole: whether numbers are those of a client or a round.
-    """
+def _numbers(column: Column, least: float, whole: bool) -> np.ndarray:
+    """The numbers of a column `[n]`; cells with others are faults."""
     values, _ = parsed(column.texts, parse_number)
     sound = np.isfinite(values) & (values >= least)
     noun = "time or rate"
@@ -155,18 +155,4 @@ def _numbers(column: Column, least: float, whole: bool = False) -> np.ndarray:
     for row in np.flatnonzero(~sound).tolist():
         problem = f"{column.texts[row][:40]!a} is not a {noun}"
         column.add(row, f"{problem}; write a finite number and at least {least:g}")
-    return values
-
-
-def _whole_numbers(file: BinaryIO, least: Mapping[str, int]) -> list[Any]:
-    """Columns of whole numbers, and the numbers of their rows.
-
-    Args:
-      file: the file, opened for bytes.
-      least: name of a column -> the smallest number that may occur in it.
-    """
-    columns = _columns(file, list(least))
-    values = [_numbers(column, least[name], whole=True) for name, column in columns.items()]
-    first = next(iter(columns.values()))
-    first.faults.raise_any()
-    return [*(numbers.astype(np.int64) for numbers in values), np.array(first.rows)]
+    return np.where(sound, values, least).astype(np.int64) if whole else values
