@@ -26,7 +26,7 @@ from fedsim.report.tables import for_paper
 from fedsim.runs.checks import of_comparison
 from fedsim.scenario import read
 from fedsim.study.claims import IN_TIME, SAME_SCORE
-from fedsim.study.cost_axes import BYTES, TIME, in_bytes, is_about_cost, timed
+from fedsim.study.cost_axes import BYTES, TIME, is_about_cost, timed
 from fedsim.study.cost_findings import cost_findings, margin_of
 from fedsim.study.costs import comparison_groups, cost_rows, differing_way, name_of, on_front
 from fedsim.study.findings import findings_of
@@ -516,11 +516,6 @@ def test_points_that_coincide_share_their_numbers():
     rows = cost_rows(BYTES, runs + twins, sent + again, "final")
     (figure,) = figures_of_costs(BYTES, rows, None, context_of({"name": "bytes"}))
     assert "2, 5" in {text.get_text() for text in figure.axes[0].texts}
-
-
-def test_ticks_are_bytes():
-    ticks = [in_bytes(value) for value in (0, 1, 999, 1000, 2.5e6, 1e9)]
-    assert ticks == ["0", "1 B", "999 B", "1 kB", "2.5 MB", "1 GB"]
 
 
 def numbers_of(group):
