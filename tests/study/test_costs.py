@@ -32,7 +32,7 @@ from fedsim.study.costs import comparison_groups, cost_rows, differing_way, name
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
 from fedsim.study.methods import methods_of
-from fedsim.study.statistics import holm, interval, median_interval
+from fedsim.study.statistics import holm, interval
 from fedsim.study.words import call_of, codec_axes, variation_in_words
 
 TOP_K = {"kind": "error_feedback", "codec": {"kind": "top_k", "k": 9}}
@@ -129,16 +129,6 @@ def test_seeds_that_never_reached_the_target_count_as_infinite():
     text = tables.to_csv(rows, tables.BYTES)
     assert ",inf," in text
     assert "nan" not in text
-
-
-def test_the_interval_of_the_median_has_its_nominal_coverage():
-    """By the binomial distribution 93.75 % of five values, which is too few, and 97.85 % of ten."""
-    assert median_interval([1, 2, 3, 4, 5])[1:] == (None, None)
-    assert median_interval(range(10)) == (4.5, 1, 8)
-    x = np.random.default_rng(0).exponential(size=(4000, 10))
-    ends = [median_interval(part)[1:] for part in x]
-    covered = np.mean([low <= math.log(2) <= high for low, high in ends])
-    assert abs(covered - (1 - 2 * 11 / 1024)) < 5 * math.sqrt(0.0215 * 0.9785 / 4000)
 
 
 def test_equal_message_sizes_leave_a_table_of_targets_alone():
