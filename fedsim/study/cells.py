@@ -5,6 +5,7 @@ varies, and a value of every path that is tuned. A problem that several cells ha
 at the coordinate that they share.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -88,12 +89,11 @@ class Cell(NamedTuple):
     @property
     def position(self) -> "Position":
         """Its position in the grid."""
-        return Position(
-            method=self.method,
-            definition=self.definition,
-            varied=_as_texts(self.varied),
-            tuned=_as_texts(self.tuned),
+        varied, tuned = (
+            {path: text_of(value) for path, value in values.items()}
+            for values in (self.varied, self.tuned)
         )
+        return Position(self.method, self.definition, varied, tuned)
 
 
 class Position(NamedTuple):
@@ -116,8 +116,8 @@ class Position(NamedTuple):
         return Cell(
             method=self.method,
             variant=settings_label(self.varied),
-            varied=_as_values(self.varied),
-            tuned=_as_values(self.tuned),
+            varied={path: value_of(text) for path, text in self.varied.items()},
+            tuned={path: value_of(text) for path, text in self.tuned.items()},
             scenario=scenario,
             edits=edits,
             definition=self.definition,
@@ -126,20 +126,9 @@ class Position(NamedTuple):
     @property
     def coordinates(self) -> list[Coordinate]:
         """Its coordinates: the method, then what varies, then what is tuned."""
-        coordinates = [Coordinate("methods", self.method, "")]
-        for path, text in self.varied.items():
-            coordinates.append(Coordinate("vary", path, str(text)))
-        for path, text in self.tuned.items():
-            coordinates.append(Coordinate("tune", path, str(text)))
-        return coordinates
-
-
-def _as_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {path: text_of(value) for path, value in values.items()}
-
-
-def _as_values(texts: Mapping[str, str]) -> dict[str, Any]:
-    return {path: value_of(text) for path, text in texts.items()}
+        varied = [Coordinate("vary", path, str(text)) for path, text in self.varied.items()]
+        tuned = [Coordinate("tune", path, str(text)) for path, text in self.tuned.items()]
+        return [Coordinate("methods", self.method, ""), *varied, *tuned]
 
 
 class RefusedCell(NamedTuple):
@@ -221,36 +210,26 @@ def problem_lines(
       base_problems: problems of the base scenario, which are not repeated.
     """
     reported = {(problem.where, problem.what) for problem in base_problems}
-    groups: dict[tuple[str, str], list[Position]] = {}
-    problems: dict[tuple[str, str], Problem] = {}
-    for position, problem in refused:
-        key = (problem.where, problem.what)
+    groups: dict[tuple[str, str], list[RefusedCell]] = {}
+    for cell in refused:
+        key = (cell.problem.where, cell.problem.what)
         if key not in reported:
-            groups.setdefault(key, []).append(position)
-            problems.setdefault(key, problem)
-
-    lines = []
-    for key, positions in groups.items():
-        lines.append(_line(problems[key], positions, all_positions, origins))
-    return lines
+            groups.setdefault(key, []).append(cell)
+    return [_line(cells, all_positions, origins) for cells in groups.values()]
 
 
 def _line(
-    problem: Problem,
-    positions: Sequence[Position],
-    all_positions: Sequence[Position],
-    origins: Origins,
+    cells: Sequence[RefusedCell], all_positions: Sequence[Position], origins: Origins
 ) -> Problem:
     """The line of a problem that some cells have.
 
     Args:
-      problem: the problem.
-      positions: the cells that have it.
+      cells: the cells that have it.
       all_positions: all cells of the grid.
       origins: where their coordinates are given.
     """
-    first = positions[0]
-    names = list(dict.fromkeys(tuple(position.coordinates) for position in positions))
+    first, problem = cells[0]
+    names = list(dict.fromkeys(tuple(cell.position.coordinates) for cell in cells))
     if len(names) == len(all_positions) > 1:
         return _line_of_all(problem, first, origins)
 
@@ -295,17 +274,9 @@ def _shared(
     What one method alone is tuned by has no line of its own, so it comes only in pairs.
     """
     first, *others = names
-    shared = []
-    for coordinate in first:
-        if all(coordinate in name for name in others):
-            shared.append(coordinate)
-
-    for coordinate in shared:
-        if origins.is_shared(coordinate):
-            yield [coordinate]
-    for index, coordinate in enumerate(shared):
-        for other in shared[index + 1 :]:
-            yield [coordinate, other]
+    shared = [coordinate for coordinate in first if all(coordinate in name for name in others)]
+    yield from ([coordinate] for coordinate in shared if origins.is_shared(coordinate))
+    yield from map(list, itertools.combinations(shared, 2))
 
 
 def _text(coordinates: Sequence[Coordinate], problem: Problem) -> str:

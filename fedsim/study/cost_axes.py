@@ -4,9 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.methods import text_of
-from fedsim.study.words import codec_axes, path_and_value
+from fedsim.study.words import codec_axes, settings_in
 
 UP = "up_per_client_round"
 DOWN = "down_per_client_round"
@@ -140,13 +139,8 @@ def time_axes(variants: Iterable[str]) -> set[str]:
     ['client.epochs', 'fleet.deadline']
     """
     labels = list(variants)
-    paths = codec_axes(labels)
-    for label in labels:
-        for setting in split_at_commas(label):
-            path, _ = path_and_value(setting)
-            if TIMED.match(path) or WORK.match(path):
-                paths.add(path)
-    return paths
+    paths = {path for path, _ in settings_in(labels) if TIMED.match(path) or WORK.match(path)}
+    return paths | codec_axes(labels)
 
 
 BYTES = CostAxis(

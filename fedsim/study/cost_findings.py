@@ -33,7 +33,7 @@ MIN_SAVING = 1.05  # how many times less is worth a sentence
 MARGIN = 0.01  # of scores between 0 and 1; of others, as a fraction of the baseline's mean
 
 SAME = "{row} {takes} {times} times fewer {counted} than {other}, at the same {metric}"
-NONE_SHOWN = "None that {takes} fewer {counted} is shown to keep {other}'s {metric}"
+NONE_SHOWN = "No saving in {counted} is shown at the {metric} of {other}"
 BEST_OF_CHEAPER = "{row}, {times} times fewer: {scores}"
 LESS_THAN = "; less than {margin:.3g} worse, p = {p:.2g} after Holm"
 SOONER = "In equal time, {row} beats {other}: {metric} {score}"

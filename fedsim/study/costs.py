@@ -191,9 +191,7 @@ def front_first(rows: Sequence[Record], way: str) -> list[Record]:
     rising = larger_is_better(str(rows[0]["metric"]))
 
     def rank(row: Record) -> tuple[bool, float, float]:
-        cheapness = 0
-        if way:
-            cheapness = -cost(row, way)
+        cheapness = -cost(row, way) if way else 0.0
         return not row.get("front"), cheapness, as_loss(row["mean"], rising)
 
     return sorted(rows, key=rank)
@@ -204,12 +202,9 @@ def reference_of(rows: Sequence[Record], baseline: str, way: str) -> Record:
 
     If the baseline has no row, it is the most expensive row of all.
     """
-    candidates = [row for row in rows if row["method"] == baseline]
-    if not candidates:
-        candidates = list(rows)
-    if not way:
-        return candidates[0]  # all cost the same
-    return max(candidates, key=lambda row: cost(row, way))
+    candidates = [row for row in rows if row["method"] == baseline] or list(rows)
+    # The first one if all cost the same.
+    return max(candidates, key=lambda row: cost(row, way) if way else 0.0)
 
 
 def equal_scores(rows: Sequence[Record], runs: Runs) -> list[dict[int, float]]:

@@ -26,8 +26,7 @@ class Findings(NamedTuple):
 
     Attributes:
       tables: rows by table: `compare` and `summary`, and `rounds`, `worst`, `breakdown`, `bytes`,
-        `seconds` and `tuning` if there are any; `outside` has the rows of `summary` of methods that
-        are not federated, which the others lack.
+        `seconds` and `tuning` if there are any; without methods that are not federated.
       baseline: label of the method that the others are compared with.
       score: one of `SCORES`.
       scenario: the scenario, as in `run.json`.
@@ -36,7 +35,7 @@ class Findings(NamedTuple):
       asked: the variation that the comparison is about; empty if nothing varies.
       standings: methods by variation, the best first; without those that are not federated, unless
         the others are compared with one of them.
-      outside: the methods that are not federated, likewise.
+      all_standings: all methods by variation.
       tests: how many tests Holm's adjustment of `compare.csv` runs over.
     """
 
@@ -48,7 +47,7 @@ class Findings(NamedTuple):
     words: Callable[[str], str]
     asked: str
     standings: Mapping[str, Sequence[Standing]]
-    outside: Mapping[str, Sequence[Standing]]
+    all_standings: Mapping[str, Sequence[Standing]]
     tests: int
 
     def rows(self, table: str) -> Sequence[Record]:
@@ -103,10 +102,8 @@ def findings_of(
     outside_rows = [row for row in tables["summary"] if not is_federated(row)]
     unranked = {row["method"] for row in outside_rows} - {baseline}
     ranked = {}
-    outside = {}
     for variation, group in by_variation.items():
-        outside[variation] = [s for s in group if s.not_federated]
-        ranked_group = [s for s in group if s.method not in unranked]
+        ranked_group = [standing for standing in group if standing.method not in unranked]
         if ranked_group:
             ranked[variation] = ranked_group
 
@@ -114,7 +111,6 @@ def findings_of(
     alone = {row["method"] for row in outside_rows if not has_score(row, score)}
 
     ranked_tables = dict(tables)
-    ranked_tables["outside"] = outside_rows
     ranked_tables["summary"] = _without(unranked, tables["summary"])
     ranked_tables["compare"] = _without(unranked, tables["compare"])
     ranked_tables["tuning"] = _without(alone, tables.get("tuning", ()))
@@ -128,7 +124,7 @@ def findings_of(
         words=words_of(scenario),
         asked=asked_of(list(ranked), scenario),
         standings=ranked,
-        outside=outside,
+        all_standings=by_variation,
         tests=count_tests(by_variation),
     )
 

@@ -412,11 +412,18 @@ class GridReader:
         self.problems: list[Problem] = []
         self.mended: list[Cell] = []
 
-    def attempt(self, key: str, make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def attempt(
+        self,
+        key: str | tuple[str, int],
+        make: Callable[..., Any],
+        *arguments: Any,
+        **options: Any,
+    ) -> Any:
         """Return `make(*arguments, **options)`, or None if that is refused.
 
         Args:
-          key: the key of `compare` at which a refusal is reported; empty for none.
+          key: the key of `compare` at which a refusal is reported, and the index of an entry of its
+            list; empty for none.
           make: a function that may raise `ScenarioError`.
           *arguments: its arguments.
           **options: its keyword arguments.
@@ -484,29 +491,13 @@ class GridReader:
         """The methods whose entries have a valid form, each under a different label."""
         methods: dict[str, ComparedMethod] = {}
         for index, entry in enumerate(entries_of(given)):
-            method = self._method(index, entry)
+            method = self.attempt(("methods", index), _method_of, entry)
             if method is not None and method.label in methods:
                 text = f"'{method.label}' is given twice; give one of them a label"
                 self.attempt("methods", refuse, [text], "--methods")
             elif method is not None:
                 methods[method.label] = method
         return list(methods.values())
-
-    def _method(self, index: int, entry: Any) -> ComparedMethod | None:
-        """The method of an entry of `compare.methods`; None if it is refused."""
-        try:
-            (method,) = methods_of([entry])
-            method.grid  # noqa: B018 (reads its values, and refuses empty ones)
-            return method
-        except ScenarioError as error:
-            for problem in error.problems:
-                if self.given["methods"]:
-                    problem = self._located("methods", problem, error.file)
-                else:
-                    path = ("compare", "methods", index)
-                    problem = problem_at(self.document, path, problem.what)
-                self.problems.append(problem)
-        return None
 
     def cells(self, grid: Grid) -> list[Cell]:
         """Return every method under every variation with every setting, read and checked."""
@@ -538,19 +529,27 @@ class GridReader:
             axes={"vary": dict(grid.varied), "tune": dict(grid.tuned)},
         )
 
-    def _located(self, key: str, problem: Problem, where: str) -> Problem:
+    def _located(self, key: str | tuple[str, int], problem: Problem, where: str) -> Problem:
         """A problem at a key of `compare`, or at the option that replaced it.
 
         Args:
-          key: the key; empty for none.
+          key: as of `attempt`.
           problem: the problem.
           where: the file, option or label that it was raised with.
         """
+        path = (key,) if isinstance(key, str) else key
         if where == self.document.file:
             return problem
-        if not key or self.given.get(key):
+        if not key or self.given.get(path[0]):
             return problem._replace(where=problem.where or where)
-        return problem_at(self.document, ("compare", key), problem.what)
+        return problem_at(self.document, ("compare", *path), problem.what)
+
+
+def _method_of(entry: Any) -> ComparedMethod:
+    """The method of an entry of `compare.methods`, whose values can be read."""
+    (method,) = methods_of([entry])
+    method.grid  # noqa: B018 (reads its values, and refuses empty ones)
+    return method
 
 
 def positions(grid: Grid) -> Iterator[tuple[Position, tuple[str, ...]]]:

@@ -11,7 +11,7 @@ from fedsim.study.words import count, difference_in_words, others_of
 NO_METHOD_HAS_A_SCORE = "No method has a score"
 ENDS = "{method} ends at {metric} {score}"
 NO_OTHER = "Nothing is compared; {method} has the best mean, {metric} {score}"
-RANGE = "from {lowest} to {highest} over all {count}"
+RANGE = "from {lowest} to {highest} over {count} conditions"
 
 NONE_ABOVE_CHANCE = "No method is above chance level"
 BEST = "the best mean {metric} is {score}, with {method}"

@@ -10,28 +10,10 @@ from fedsim.study.summary import Record, grouped, values_of, variation_of
 ERRORS = {"test_r2": "R²", "test_mae": "MAE", "test_perplexity": "perplexity"}
 
 
-def errors_of(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], str]:
-    """Return these errors in words, by variation and method; empty for a single label of a sample.
+def mean_errors(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], dict[str, float]]:
+    """Return these errors by name, by variation and method; none for a single label of a sample.
 
     They are means over the seeds, at the end of the runs.
-
-    Args:
-      rounds: rows of `rounds.csv`.
-      metric: the metric that is reported anyway, and so left out.
-
-    >>> rows = [{"method": "fedavg", "seed": 0, "test_r2": 0.81, "test_mae": 0.4}]
-    >>> errors_of(rows, "test_loss")
-    {('', 'fedavg'): 'R² 0.81, MAE 0.4'}
-    """
-    errors = {}
-    for configuration, means in mean_errors(rounds, metric).items():
-        texts = [f"{name} {mean:.3g}" for name, mean in means.items()]
-        errors[configuration] = ", ".join(texts)
-    return errors
-
-
-def mean_errors(rounds: Iterable[Record], metric: str) -> dict[tuple[str, str], dict[str, float]]:
-    """Return these errors by name, by variation and method: means over the seeds, at the end.
 
     Args:
       rounds: rows of `rounds.csv`.

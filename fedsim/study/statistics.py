@@ -92,14 +92,9 @@ def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> 
     result = result._replace(difference=mean)
     if n < 2:
         return result
-
-    if not d.any():
-        result = result._replace(difference=0.0, p_value=1.0, p_wilcoxon=wilcoxon(d))
-        if n == 2:  # two seeds with the same scores say nothing about the spread
-            return result
-        return result._replace(ci_low=0.0, ci_high=0.0, effect_size=0.0)
-
     result = result._replace(p_value=sign_flip(d), p_wilcoxon=wilcoxon(d))
+    if not d.any() and n > 2:  # two seeds with the same scores say nothing about the spread
+        return result._replace(ci_low=0.0, ci_high=0.0, effect_size=0.0)
     sd = float(d.std(ddof=1))
     if sd <= rounding:
         # An interval of width 0 would claim more than n equal differences can support.

@@ -135,8 +135,8 @@ def _of_fields(findings: Findings) -> list[str]:
 def _all_standings(findings: Findings) -> dict[str, list[Standing]]:
     """The standings by variation, those of methods that are not federated last."""
     by_variation = {}
-    for variation, outside in findings.outside.items():
+    for variation, group in findings.all_standings.items():
         ranked = findings.standings.get(variation, ())
-        unranked = [standing for standing in outside if standing not in ranked]
-        by_variation[variation] = [*ranked, *unranked]
+        others = [standing for standing in group if standing not in ranked]
+        by_variation[variation] = [*ranked, *others]
     return by_variation

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fedsim.compose import FAMILIES
@@ -209,6 +209,12 @@ def path_and_value(setting: str) -> tuple[str, str]:
     return path.strip(), value.strip()
 
 
+def settings_in(variations: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield path and value of every setting of variations."""
+    for label in variations:
+        yield from map(path_and_value, split_at_commas(label))
+
+
 def part_of(variation: str, wanted: Callable[[str], bool]) -> str:
     """Return a variation without the settings whose path is not wanted.
 
@@ -248,11 +254,9 @@ def codec_axes(variations: Iterable[str]) -> set[str]:
     set()
     """
     values: dict[str, set[str]] = {}
-    for label in variations:
-        for setting in split_at_commas(label):
-            path, text = path_and_value(setting)
-            if CODEC_PATHS.match(path):
-                values.setdefault(path, set()).add(text)
+    for path, text in settings_in(variations):
+        if CODEC_PATHS.match(path):
+            values.setdefault(path, set()).add(text)
 
     axes = set()
     for path, texts in values.items():

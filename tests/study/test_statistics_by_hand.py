@@ -36,19 +36,6 @@ def test_infinite_differences_are_tested_by_who_was_better():
     )
 
 
-def test_a_score_within_a_quarter_of_a_low_chance_level_is_chance():
-    run = lambda method, value: {
-        "method": method,
-        "seed": 0,
-        "metric": "test_accuracy",
-        "final": value,
-        "diverged": 0,
-    }
-    summary = [run("base", 0.0124), run("better", 0.0126)]
-    (group,) = standings.standings([], summary, "base", "final", {"": 0.01}).values()
-    assert {s.method: s.chance for s in group} == {"base": True, "better": False}
-
-
 def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dict]:
     return [
         {
@@ -68,6 +55,24 @@ def rows_of(scores: dict[str, list], metric="test_accuracy", **more) -> list[dic
 BASE = [0.50, 0.52, 0.48, 0.51, 0.49, 0.50, 0.53]
 BETTER = [b + d for b, d in zip(BASE, [0.1, 0.12, 0.11, 0.1, 0.13, 0.12, 0.11], strict=True)]
 LEVEL = [b + d for b, d in zip(BASE, [0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01], strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("level", "at", "above"),
+    [(0.5, 0.52, 0.5201), (0.01, 0.0124, 0.0126)],
+    ids=["two points above", "a quarter above a low level"],
+)
+def test_a_score_near_that_of_guessing_is_at_chance_level(level, at, above):
+    rows = rows_of({"at": [at], "above": [above], "below": [0.5 * level]})
+    (group,) = standings.standings([], rows, "at", "final", {"": level}).values()
+    assert {s.method for s in group if s.chance} == {"at", "below"}
+
+
+def test_methods_are_compared_on_their_common_seeds_and_over_all_pairs():
+    rows = rows_of({"base": [0.5] * 8, "other": [0.6] * 10, "late": [0.5]})
+    rows[-1]["seed"] = 20  # which no other method has
+    expected = {"other": 2 / 2**8, "late": None}
+    assert pairing.p_values_against(rows, "base", "final") == expected
 
 
 def test_a_table_of_differences_by_hand():
@@ -192,102 +197,6 @@ def test_scores_over_all_variations():
     assert pairing.across(None, "final") == pairing.profiles(None, "final") == []
     rows[8]["diverged"] = 1
     assert pairing.scores_of(rows, "final").table[0, 1].tolist() == [0.0, 0.2, 0.2, 0.2]
-
-
-def test_signs_are_sampled_from_seventeen_pairs_on():
-    assert statistics.smallest_p(16) == 2.0**-15
-    assert statistics.smallest_p(17) == 1 / 65537
-    assert statistics.sign_flip(np.ones(16)) == 2.0**-15
-    assert statistics.sign_flip(np.ones(17)) >= 1 / 65537
-
-
-def rows_of_method(method: str, scores: dict[int, float], **more) -> list[dict]:
-    return [
-        {
-            "method": method,
-            "seed": seed,
-            "metric": "test_accuracy",
-            "final": value,
-            "diverged": 0,
-            **more,
-        }
-        for seed, value in scores.items()
-    ]
-
-
-def test_methods_are_compared_on_their_common_seeds():
-    base, other = dict.fromkeys(range(8), 0.5), dict.fromkeys(range(2, 10), 0.6)
-    rows = [
-        *rows_of_method("base", base),
-        *rows_of_method("other", other),
-        *rows_of_method("apart", {20: 0.5}),
-    ]
-    assert pairing.p_values_against(rows, "base", "final") == {"other": 2 / 2**6, "apart": None}
-    rows[0]["status"] = rows[8]["status"] = "failed"  # seed 0 of `base`, 2 of `other`
-    assert pairing.p_values_against(rows, "base", "final") == {"other": 2 / 2**5, "apart": None}
-
-
-def test_two_variations_are_enough_for_scores_over_all_variations():
-    rows = [
-        *rows_of_method("a", {0: 0.1, 1: 0.2}, variant="x"),
-        *rows_of_method("a", {0: 0.3, 1: 0.4}, variant="y"),
-    ]
-    scores = pairing.scores_of(rows, "final")
-    assert scores
-    assert (scores.variations, scores.left_out, scores.table.shape) == (2, 0, (1, 2, 2))
-    assert pairing.scores_of(rows[:2], "final") is None
-    assert pairing.scores_of([], "final") is None
-
-
-def test_a_score_at_most_two_points_above_chance_is_chance():
-    scores = {"at": 0.5 + 0.02, "above": 0.5201, "far": 0.7, "below": 0.4}
-    rows = [row for method, score in scores.items() for row in rows_of_method(method, {0: score})]
-    (group,) = standings.standings([], rows, "at", "final", {"": 0.5}).values()
-    assert {s.method: s.chance for s in group} == {
-        "at": True,
-        "above": False,
-        "far": False,
-        "below": True,
-    }
-
-
-def test_a_standing_without_a_comparison_says_so():
-    alone = standings.Standing("base", 0.5, None)
-    assert alone.seeds_in_words == "better in 0 of 0 seeds"
-    assert not alone.chance
-    assert (alone.better, alone.tied) == (0, 0)
-    assert alone.benefit == 0.0
-    assert not (alone.significant or alone.diverged)
-    row = {
-        "p_adjusted": 0.05,
-        "ci_low": 0.0,
-        "ci_high": 0.2,
-        "seeds": 2,
-        "diverged": 1,
-        "metric": "test_loss",
-    }
-    made = standings.Standing(
-        "m", 0.5, {**row, "difference": 0.25, "probability_of_improvement": 0.0}, 1, 1
-    )
-    assert not (made.significant or made.diverged)
-    assert made.benefit == -0.25
-    assert made.seeds_in_words == "better in 1 of 2 seeds, tied in 1"
-    made = made._replace(
-        row={**row, "difference": None, "probability_of_improvement": 0.0, "ci_high": 0.0}
-    )
-    assert made.benefit == 0.0  # not known: as if it were even
-    sure = made._replace(
-        row={**row, "p_adjusted": 0.049, "ci_low": -0.3, "ci_high": -0.1, "diverged": 2}
-    )
-    assert sure.significant
-    assert sure.diverged
-    one = made._replace(row={**row, "seeds": 1, "diverged": 1})
-    assert one.diverged
-    assert one.seeds_in_words == "better in 1 of 1 seed, tied in 1"
-    none = made._replace(row={**row, "seeds": 0, "diverged": 0, "difference": None})
-    assert not none.diverged
-    assert none.benefit == 0.0
-    assert none.seeds_in_words == "better in 1 of 0 seeds, tied in 1"
 
 
 def broken_at(means, values=(0, 1, 2, 3, 4), sds=None, seeds=None, start=0.1, larger=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fedsim.report.results import ROUNDS, Row, amount, grouped_by, metric_of, reached
 from fedsim.study.outside import remark
-from fedsim.study.regression import errors_of
+from fedsim.study.regression import mean_errors
 from fedsim.study.summary import in_words, is_federated, median_to_target, values_of
 
 ERROR_TITLES = {
@@ -70,9 +70,9 @@ def headline(
 
     ends = "ends with" if over else "is at"
     text = f"{first} {ends} {metric} {mean:.4g}"
-    errors = list(errors_of(rounds, metric_of(summary)).values())
+    errors = next(iter(mean_errors(rounds, metric_of(summary)).values()), {})
     if errors:
-        text += f" ({errors[0]})"
+        text += f" ({', '.join(f'{name} {mean:.3g}' for name, mean in errors.items())})"
     if rounds:
         text += f" after {_last_round(rounds):,} rounds"
     text += _over_seeds(scores[first])
