@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.disk.scores import distribution, statistic_of
+from fedsim.disk.distribution import distribution
 from fedsim.disk.scores import is_share as is_share
 from fedsim.disk.scores import larger_is_better as larger_is_better
 from fedsim.disk.scores import score_of as score_of
+from fedsim.disk.scores import statistic_of
 from fedsim.disk.scores import worst as worst
 from fedsim.disk.tables import Record
 from fedsim.installed import added, modules_with, offered

@@ -361,7 +361,7 @@ def test_what_was_run_says_who_is_held_out_and_what_was_made_of_the_table(test, 
     data = {**about["scenario"]["data"], "test": test, "missing": "median", "drop": ["note"]}
     about["scenario"] = {**about["scenario"], "data": data}
     steps = dict(setting(about)["steps"])
-    assert said in steps["data"] and "without note, blanks: median" in steps["data"]
+    assert said in steps["data"] and "without note, medians for blanks" in steps["data"]
     assert steps["remarks"] == ["column 'id' is left out"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsim.data import Federation, Holders
 from fedsim.data.partition import parts_of
-from fedsim.disk.scores import distribution
+from fedsim.disk.distribution import distribution
 from fedsim.engine.scoring.rows import (
     MEANS,
     OUTPUTS,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from fedsim.disk.scores import worst_of
+from fedsim.disk.distribution import worst_of
 from fedsim.engine.forms.one import OneModel
 from fedsim.engine.jitted import Jitted
 from fedsim.engine.memory import CLIENT, Memory

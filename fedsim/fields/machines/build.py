@@ -45,6 +45,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
     if section.over_select > 1:
         nominal_size = getattr(scenario.spec.cohort, "size", None)
 
+    energy = section.energy
     return Fleet(
         **kinds,
         dropout=dropout,
@@ -52,6 +53,7 @@ def fleet_of(scenario: Scenario) -> Fleet:
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
         report_goal=nominal_size,
+        energy=None if energy is None else (energy.per_step, energy.per_byte),
     )
 
 

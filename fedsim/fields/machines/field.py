@@ -6,10 +6,12 @@ from typing import Any
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.links import locate_link_errors
 from fedsim.engine.meters import Meter
+from fedsim.engine.meters.traffic import Pooled
 from fedsim.field import Field, RunSetting, SeedSetting
 from fedsim.fields.machines import checks
 from fedsim.fields.machines.build import drawn_cohort, fleet_of, resolved_fleet
 from fedsim.fields.machines.dropouts import Dropouts
+from fedsim.fields.machines.joules import Joules
 from fedsim.fields.machines.machines import Fleet, UnequalMachines
 from fedsim.fields.machines.timelines import FirstRound
 from fedsim.fleet.plan import Conditions
@@ -23,12 +25,14 @@ def _components(facts: Facts) -> None:
 
 
 def _planned(facts: Facts) -> Any:
-    """Return the fleet, unless its machines are like those of a plan without any."""
+    """Return the fleet, unless it is like that of a plan without any."""
     fleet = facts.maybe("fleet")
     return None if fleet == Fleet() else fleet
 
 
 def _conditions(conditions: Conditions, setting: SeedSetting) -> Conditions:
+    if setting.planned.is_plain:
+        return conditions
     return conditions._replace(machines=partial(UnequalMachines, setting.planned))
 
 
@@ -36,6 +40,9 @@ def _meters(setting: RunSetting) -> list[Meter]:
     meters: list[Meter] = [FirstRound(setting.plan)]
     if setting.plan.machines.selective:
         meters.insert(0, Dropouts(setting.traffic))
+    if setting.planned is not None and setting.planned.energy is not None:
+        if not isinstance(setting.traffic, Pooled):  # which has no clients
+            meters.insert(0, Joules(setting.traffic, *setting.planned.energy))
     return meters
 
 
@@ -55,6 +62,7 @@ FIELD = Field(
     sections={
         "fleet.deadline": {"fleet": {"deadline": 5}},
         "fleet.over_select": {"fleet": {"over_select": 1.5}},
+        "fleet.energy": {"fleet": {"energy": {"per_step": 1}}},
         "fleet.stragglers": {"fleet": {"stragglers": {"share": 0.5}}},
     },
     keeps_away=("fleet.deadline", "fleet.availability", "fleet.dropout"),

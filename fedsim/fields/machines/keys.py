@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
+from pydantic import model_validator
 
 from fedsim.scenario.added import AddedKeys
 from fedsim.scenario.schema import AllowedKinds, ByForm, Section
@@ -30,6 +31,21 @@ class Stragglers(Section):
     (`drop`)."""
 
 
+class Energy(Section):
+    """`fleet.energy`."""
+
+    per_step: Annotated[float, Ge(0)] = 0.0
+    """Joules of a local step."""
+    per_byte: Annotated[float, Ge(0)] = 0.0
+    """Joules that a client takes to send or receive a byte."""
+
+    @model_validator(mode="after")
+    def _takes_energy(self) -> "Energy":
+        if not self.per_step and not self.per_byte:
+            raise ValueError("nothing takes energy; write per_step or per_byte, in joules")
+        return self
+
+
 class MachineKeys:
     """The keys of `fleet`."""
 
@@ -52,6 +68,9 @@ class MachineKeys:
     stragglers: Stragglers | None = None
     """Clients of a round that do 1 to E − 1 of their E epochs (or local steps) in the time of E,
     drawn again in every round."""
+    energy: Energy | None = None
+    """Joules of a local step and of a byte, as `{per_step: 2.5, per_byte: 1e-6}`: columns `joules`
+    of all clients in `rounds.csv`, and of each in `clients.csv`. By default nothing is counted."""
 
 
 KEYS = [AddedKeys("fleet", after="", keys=MachineKeys, written=True)]

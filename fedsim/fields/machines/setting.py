@@ -26,6 +26,9 @@ def after_cohort(scenario: Mapping[str, Any]) -> list[Step]:
         texts.append(f"deadline {fleet['deadline']:g} s")
         if fleet.get("partial_work"):
             texts.append("partial work")
+    if fleet.get("energy"):
+        energy = fleet["energy"]
+        texts.append(f"{energy['per_step']:g} J a step, {energy['per_byte']:g} J a byte")
     factor = fleet.get("over_select") or 1.0
     if factor != 1:
         texts.append(f"over-selection {factor:g}")

@@ -16,6 +16,13 @@ from fedsim.study.words import (
 
 PACKAGES = ("fedsim", "jax", "jaxlib", "numpy", "optax")  # whose versions are shown
 
+BLANKS = {
+    "mean": "means for blanks",
+    "median": "medians for blanks",
+    "constant": "a number for blanks",
+    "drop": "rows with blanks left out",
+}
+
 Step = tuple[str, str | list[str]]
 """a part of a scenario: its name, and a text or a list of texts"""
 
@@ -129,11 +136,11 @@ def _data(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
     """The samples, and how they are partitioned; what varies is left open."""
     texts = [data["kind"], _clients(data, vary), _partition(data, vary)]
     if data.get("drop"):
-        texts.append(f"without {' and '.join(map(str, data['drop']))}")
-    if data.get("missing", "refuse") != "refuse":
-        texts.append(f"blanks: {data['missing']}")
+        texts.append(f"without {', '.join(map(str, data['drop']))}")
+    if data.get("missing") in BLANKS:
+        texts.append(BLANKS[data["missing"]])
     if data.get("statistics") == "client":
-        texts.append("each client by its own means and deviations")
+        texts.append("means and deviations are each client's own")
     test = data.get("test")
     if isinstance(test, dict) and "clients" in test:
         texts.append(f"{_held_out(test['clients'])} never train")
