@@ -95,14 +95,13 @@ def main(file: Path) -> None:
         if task.stem not in (*scores, "protocol"):
             scores[task.stem] = scores_of(task)
             file.write_text(json.dumps(scores))
-    differences = {
-        name: difference_of(found, seed) for seed, (name, found) in enumerate(scores.items())
-    }
-    for name, difference in differences.items():
-        print(f"{name:20} {difference:+.4f}")
-    low, high = interval(np.array([*differences.values()])) or (None, None)
-    mean = np.mean([*differences.values()])
-    print(f"{len(differences)} tasks: {mean:+.4f}, 95 % {low:+.4f} to {high:+.4f}")
+    differences = []
+    for seed, name in enumerate(sorted(scores)):
+        differences.append(difference_of(scores[name], seed))
+        print(f"{name:20} {differences[-1]:+.4f}")
+    values = np.array(differences)
+    low, high = interval(values) or (None, None)
+    print(f"{len(values)} tasks: {values.mean():+.4f}, 95 % {low:+.4f} to {high:+.4f}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.problems import UNKNOWN, Findings
-from fedsim.disk.tables import ROUNDS
 from fedsim.engine.meters.meter import Meter
 from fedsim.errors import did_you_mean
 from fedsim.field import Field, RunSetting
@@ -44,9 +43,8 @@ def uncounted(facts: Facts) -> Findings:
     for name, _ in limits_of(None if stop is None else stop.at_most):
         if name == "epsilon" and facts.spec.privacy is None:
             yield (*PATH, "at_most", name), "needs privacy, and there is none; remove it"
-        if name == "joules" and "joules" not in ROUNDS:
-            text = "needs energies of the fleet, which are not installed; remove it"
-            yield (*PATH, "at_most", name), text
+        if name == "joules" and getattr(facts.spec.fleet, "energy", None) is None:
+            yield (*PATH, "at_most", name), "needs fleet.energy, and there is none; remove it"
 
 
 def _fill_in_metric(facts: Facts) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -16,6 +17,7 @@ from fedsim.report.results import rows_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 MOST = 40  # lines of a figure
 LINE = 0.17  # inches of a line
@@ -62,39 +64,51 @@ def picture_on_page(ends: Sequence[Ends], context: Context) -> Markup:
       ends: what is drawn.
       context: what is shown.
     """
-    from fedsim.report.figures.inline import PAGE_STYLE, inline
+    from fedsim.report.figures.inline import PAGE_STYLE, inline, tag
 
     names = [literal(each.title, LONGEST) for each in ends]
     left = 16 + round(PAGE_LETTER * max(map(len, names)))
     with style(PAGE_STYLE):
         axes = page_axes((720, PAGE_LINE * max(len(ends), 2) + 56), left=left)
-        draw(axes, ends, names, context)
+        bars = draw(axes, ends, names, context)
+        for bar, each in zip(bars, ends, strict=True):
+            tag(bar, "mean", title=f"{each.title}: {each.mean:.3g} rounds on average")
         most = max(max(each.rounds) for each in ends)
         lower_axis(axes, [0.0, float(most)], Lower("round", "rounds", whole=True))
         axes.grid(axis="x", visible=True)
         return inline(axes.figure, "the round in which each run ended")  # pyright: ignore
 
 
-def draw(axes: "Axes", ends: Sequence[Ends], names: Sequence[str], context: Context) -> None:
-    """Draw a line for each: a dot per run, hollow where it played all its rounds, and the mean."""
-    from fedsim.report.figures.inline import tag
+def draw(
+    axes: "Axes", ends: Sequence[Ends], names: Sequence[str], context: Context
+) -> list["Line2D"]:
+    """Draw a line for each: a dot per run, hollow where it played all its rounds -> bars of means.
 
+    Args:
+      axes: to draw in.
+      ends: what is drawn.
+      names: of the lines.
+      context: what is shown.
+    """
+    bars = []
     for line, each in enumerate(ends):
         colour = colour_of(context.rank_of(each.method))
-        look = {"marker": "o", "ms": 3, "mec": colour, "mew": 1.0, "ls": ""}
-        heights = _heights(each.rounds)
-        for round, early, height in zip(each.rounds, each.early, heights, strict=True):
-            axes.plot([round], [line + height], mfc=colour if early else "white", **look)
-        (bar,) = axes.plot([each.mean] * 2, [line - 0.35, line + 0.35], color=colour, lw=1.4)
-        tag(bar, "mean", title=f"{each.title}: {each.mean:.3g} rounds on average")
+        rounds = np.array(each.rounds)
+        early = np.array(each.early)
+        heights = line + np.array(_heights(each.rounds))
+        look = {"ms": 3, "mec": colour, "mew": 1.0}
+        axes.plot(rounds[early], heights[early], "o", mfc=colour, **look)
+        axes.plot(rounds[~early], heights[~early], "o", mfc="white", **look)
+        bars += axes.plot([each.mean] * 2, [line - 0.35, line + 0.35], color=colour, lw=1.4)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
+    return bars
 
 
-def _heights(rounds: Sequence[int]) -> list[float]:
+def _heights(rounds: list[int]) -> list[float]:
     """How far from its line each dot is, so that equal rounds are told apart.
 
     >>> _heights([4, 6, 4])
@@ -102,8 +116,8 @@ def _heights(rounds: Sequence[int]) -> list[float]:
     """
     heights = []
     for place, round in enumerate(rounds):
-        many = list(rounds).count(round)
-        before = list(rounds[:place]).count(round)
+        many = rounds.count(round)
+        before = rounds[:place].count(round)
         share = before / (many - 1) - 0.5 if many > 1 else 0.0
         heights.append(SPREAD * share)
     return heights

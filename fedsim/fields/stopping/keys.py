@@ -22,7 +22,7 @@ class AtMost(Section):
     epsilon: Budget = None
     """The ε of a private run. By default without a limit."""
     joules: Budget = None
-    """Energy of the clients, of a fleet that names theirs. By default without a limit."""
+    """What clients take of energy, under `fleet.energy`. By default without a limit."""
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> "AtMost":

@@ -1,5 +1,7 @@
 """Comparisons of runs that end early: what was spent until then is compared as scores are."""
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,4 +127,4 @@ def test_a_comparison_whose_runs_end_early_is_checked_and_says_so_once(tmp_path)
     assert fedsim.verify(tmp_path / "out").equal
     page = (tmp_path / "out/report.html").read_text()
     assert page.count("ended early, after") == 1 and "Where runs ended" in page
-    assert (tmp_path / "out/figures/stopping.png").exists()
+    assert ElementTree.parse(tmp_path / "out/figures/stopping.svg").getroot().tag.endswith("svg")

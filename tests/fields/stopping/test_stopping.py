@@ -58,6 +58,14 @@ def test_a_run_ends_at_the_first_row_where_a_condition_holds(losses, section, la
     assert (ends or [None])[0] == last
 
 
+def test_energy_is_a_budget_where_it_is_counted():
+    stopping = Stopping(Stop.model_validate({"at_most": {"joules": 5.0}}), "validation_loss")
+    rows = [{"round": round, "joules": 2.0 * round} for round in range(5)]
+    assert [row["round"] for row in rows if stopping.ends_with(row)] == [3, 4]
+    with pytest.raises(ScenarioError, match=r"stop.at_most.joules: nobody counts them"):
+        stopping.ends_with({"round": 5})
+
+
 LIKE = {
     "plain": {},
     "server momentum": {"method": "fedadam"},
@@ -162,6 +170,7 @@ WRONG = [
     ({"metric": "test_loss"}, "never ends a run; write patience, target or at_most"),
     ({"at_most": {}}, "has no limit; write bytes, virtual_seconds, epsilon or joules"),
     ({"at_most": {"epsilon": 1.0}}, "needs privacy, and there is none"),
+    ({"at_most": {"joules": 1.0}}, "at_most.joules: needs fleet.energy, and there is none"),
     ({"patience": 0}, "stop.patience"),
 ]
 
