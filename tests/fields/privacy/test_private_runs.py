@@ -232,7 +232,7 @@ REFUSED = {
     "uniform by pld": (UNIFORM, "privacy.accountant: pld knows no samples of a fixed size"),
     "a count that spends all": (
         {"privacy": {**SCENARIO["privacy"], "clip": {"kind": "adaptive"}}},
-        "privacy.clip.count_std: the count of clipped updates with noise 0.3 alone spends more",
+        "privacy.clip.count_std: noise of std 0.3 on the count alone spends more",
     ),
     "an unknown mechanism": (
         {"privacy": {**SCENARIO["privacy"], "mechanism": "laplace"}},
