@@ -1,8 +1,6 @@
 """Everything that the site shows: the pages of docs/, and all that they link to."""
 
-import re
 import subprocess
-from collections import defaultdict
 from pathlib import Path
 
 import kept
@@ -12,12 +10,10 @@ from making import make
 from places import ROOT, link, place_of
 from report_pages import gallery_page, report_page
 
-from fedsim.installed import added, module_of
 from fedsim.runs.gallery import gallery_of
 
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 SHOWN = {*LANGUAGES, ".md"}  # what a page of a folder links to
-KIND = re.compile(r"(?<=\]\()kind:(\w+)/(\w+)(?=\))")
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
 
 
@@ -28,14 +24,12 @@ class Content:
       pages: place -> text in Markdown.
       files: place -> a file that is copied.
       made: place -> the content of a file that is made here.
-      of_tools: place of a page of docs/ -> the pages of a tool below it, which it links to.
     """
 
     def __init__(self) -> None:
         self.pages: dict[str, str] = {}
         self.files: dict[str, Path] = {}
         self.made: dict[str, bytes] = {}
-        self.of_tools: dict[str, list[str]] = defaultdict(list)
         self._tracked = _tracked()
         self._waiting: list[str] = []
 
@@ -43,12 +37,6 @@ class Content:
         """Show a file or folder of the repository, and all that it links to."""
         if place_of(path) not in self.pages:
             self._waiting.append(path)
-
-    def add_page_of_tool(self, place: str, text: str) -> None:
-        """Show a page whose links are those of the repository, or to the pages of kinds."""
-        self.of_tools[f"{Path(place).parent}.md"].append(place)
-        text = rewritten(text, f"docs/{place}", place, self.publish)
-        self.pages[place] = KIND.sub(lambda kind: link(places()[kind[1], kind[2]], place), text)
 
     def publish_waiting(self) -> None:
         """Show what was linked to, until nothing new is."""
@@ -79,9 +67,6 @@ class Content:
         text = rewritten(text, path, place, self.publish)
         if path == "docs/catalogue.md":
             text = linked(text)
-        for below in self.of_tools[place]:
-            name = Path(below).stem
-            text = re.sub(rf"\[`{name}`\]\([^)]*\)", f"[`{name}`]({below})", text)
         return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
 
     def _add_gallery(self, place: str) -> None:
@@ -127,9 +112,6 @@ def content() -> Content:
     shown.publish("reports")
     for (family, kind), place in places().items():
         shown.pages[place] = kind_page(family, kind, shown.publish)
-    for tool, documentation in added("PAGES"):
-        for place, sections in module_of(tool, documentation).site_pages(make.table).items():
-            shown.add_page_of_tool(place, "\n\n".join(sections) + "\n")
     shown.publish_waiting()
     return shown
 

@@ -33,8 +33,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     decisions = _below("decisions/", places)
     extend = _below("extend/", places)
     listed = {*USE, *UNDERSTAND, *REFERENCE, *decisions, *extend}
-    tasks = _below("suite/", places)
-    listed |= {"catalogue.md", "gallery.md", "suite.md", *tasks, *COMPARED}
+    listed |= {"catalogue.md", "gallery.md", "suite.md", *COMPARED}
     others: list[Any] = []
     for place in places:
         if place not in listed and not place.startswith(OUTSIDE):
@@ -46,7 +45,7 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
         {"Catalogue": ["catalogue.md", *_families()]},
         {"Reference": [*REFERENCE]},
         {"Extend": extend},
-        {"Suite": ["suite.md", *tasks]},
+        {"Suite": ["suite.md"]},
         {"Reports": ["gallery.md", *reports]},
         {"Compared": [*COMPARED]},
     ]

@@ -11,8 +11,7 @@ A folder's `__init__` says what it adds, and imports nothing else; `fedsim.insta
 - `LOG`: the module whose `opener(log_to, out)` opens what gets the rows of `--log-to`.
 - `BESIDE`: files and folders in run directories that are no part of a run.
 - `TABLES`: the module whose `TABLES` has file -> columns; `files.yaml` beside it explains them.
-- `PAGES`: the module with `pages(table)`, name -> sections of pages of docs/, and with
-  `site_pages(table)`, path below docs/ -> the same of pages that only the site has.
+- `PAGES`: the module with `pages(table)`, name -> sections of pages of docs/.
 - `PAGE`: the module whose `section(sources, context)` is a section of the page of runs, or None.
 - `REQUIRES`: other tools that it imports.
 

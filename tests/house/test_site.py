@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ALL_INSTALLED, if_all_installed
+from conftest import ALL_INSTALLED
 
 from fedsim.kinds import FAMILIES
 from fedsim.scenario.catalogue import catalogue
@@ -70,21 +70,6 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
         "index.html: loads https://b.example/x.js",
         "site.css: loads something from elsewhere",
     ]
-
-
-@if_all_installed
-@pytest.mark.long
-def test_a_page_of_a_tool_links_to_files_and_kinds_and_is_linked_to(root):
-    pytest.importorskip("latex2mathml")
-    code = (
-        "import sys; from content import Content; shown = Content(); "
-        "shown.add_page_of_tool('fits/a.md', sys.argv[1]); "
-        "print(shown.pages['fits/a.md'], shown.of_tools)"
-    )
-    text = "[a](kind:rule/krum) [b](../../scenarios/iid.yaml)"
-    page, _, below = printed(root, code, text).partition(" defaultdict")
-    assert page == "[a](../catalogue/rules/krum.md) [b](../source/scenarios/iid.yaml.md)"
-    assert "{'fits.md': ['fits/a.md']}" in below
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ from fedsim.errors import PrivacyError
 from fedsim.fields.privacy.counting import (
     DISTRIBUTED,
     Buffers,
+    adaptive_noise_split,
     by_dp_accounting,
     cohort_size,
     epsilon_after,
@@ -132,7 +133,7 @@ def resolved_privacy(scenario: Scenario, cohort: Cohort, eligible: int, travelli
         section = _with_counts(section, cohort, eligible, parameters)
         section = _with_matrix(scenario, section, cohort, eligible)
         section = _solved(scenario, section, cohort, eligible)
-        _require_room_for_count(scenario, section, cohort, eligible)
+        _require_room_for_count(section, cohort, eligible)
         rounds = scenario.spec.rounds
         spent_after(section, cohort, eligible, rounds)(rounds)
     except PrivacyError as error:
@@ -228,22 +229,16 @@ def _solved(scenario: Scenario, section: Any, cohort: Cohort, eligible: int) -> 
     return section
 
 
-def _require_room_for_count(
-    scenario: Scenario, section: Any, cohort: Cohort, eligible: int
-) -> None:
-    """Refuse an adaptive clip whose count alone spends more than z allows for all."""
+def _require_room_for_count(section: Any, cohort: Cohort, eligible: int) -> None:
+    """Refuse an adaptive clip whose count alone spends more than z allows for all.
+
+    Raises:
+      PrivacyError: naming the deviation of the count.
+    """
     clip = section.clip
-    z = section.noise_multiplier
-    if not isinstance(clip, AdaptiveClip) or z == 0:
-        return
-    count_std = clip.count_std
-    if count_std is None:
-        count_std = _expected(cohort, eligible) / COUNTS_PER_STD
-    if z >= 2 * count_std:
-        text = f"the count of clipped updates with noise {count_std:g} alone spends more than"
-        remedy = f"write more than {z / 2:g}, or a larger cohort"
-        path = ("privacy", "clip", "count_std")
-        raise scenario.error(path, f"{text} noise_multiplier {z:g} allows; {remedy}")
+    if isinstance(clip, AdaptiveClip):
+        count_std = clip.count_std or _expected(cohort, eligible) / COUNTS_PER_STD
+        adaptive_noise_split(section.noise_multiplier, count_std)
 
 
 def _expected(cohort: Cohort, eligible: int) -> float:

@@ -1,11 +1,7 @@
-"""Pages of the documentation: tasks and sizes of the suite, and on the site each task.
+"""The page of the documentation about the tasks and sizes of the suite."""
 
-Links are those of the repository, seen from the page; `kind:FAMILY/KIND` is the page of a kind.
-"""
-
-import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +14,6 @@ from fedsim.tools.suite.tasks import SIZES, tasks_of
 
 SUITE = Path(__file__).parents[3] / "scenarios" / "suite"
 Table = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
-# Sections that say what a task is; the others are the protocol's.
-SHOWN = ("data", "model", "cohort", "client", "fleet", "wire", "privacy", "evaluate")
-# Keys whose kinds have pages, by the family of the kind.
-FAMILIES = {
-    ("data",): "dataset",
-    ("data", "partition"): "partition",
-    ("data", "skew"): "skew",
-    ("model",): "model",
-    ("cohort",): "cohort",
-}
 
 
 def pages(table: Table) -> dict[str, list[str]]:
@@ -62,39 +48,9 @@ def pages(table: Table) -> dict[str, list[str]]:
     return {"suite.md": sections}
 
 
-def site_pages(table: Table) -> dict[str, list[str]]:
-    """The same, of pages that only the site has."""
-    return {f"suite/{name}.md": list(_page_of(name, table)) for name in _tasks()}
-
-
-def _page_of(name: str, table: Table) -> Iterator[str]:
-    """The page of a task."""
-    resolved = _tasks()[name].resolved()
-    file = f"scenarios/suite/{name}.yaml"
-    yield f"# {name}"
-    yield _comment_of(name)
-    yield f"```text\nfedsim suite run {file} --size small --out reports/suite\n```"
-    yield (
-        f"It is [`{file}`](../../{file}), version {resolved['compare']['suite']}, on "
-        "[the protocol](../../scenarios/suite/protocol.yaml) of [the suite](../suite.md)."
-    )
-    yield "## What clients have and do"
-    yield table(("section", "value"), list(_rows(resolved)))
-    yield "## Sizes"
-    specs = [_tasks(size)[name].spec for size in _sizes()]
-    rows = [
-        ("rounds", [spec.rounds for spec in specs]),
-        ("seeds", [len(spec.seeds) for spec in specs]),
-        ("trials of every method", [spec.compare.budget for spec in specs]),
-        ("methods", [[_label(method) for method in spec.compare.methods] for spec in specs]),
-    ]
-    yield _in_sizes(table, rows)
-
-
-@functools.cache
-def _tasks(size: str | None = None) -> dict[str, Scenario]:
-    """Name -> task, in a size."""
-    return {task.spec.name: task for task in tasks_of([SUITE], size, [])}
+def _tasks() -> dict[str, Scenario]:
+    """Name -> task."""
+    return {task.spec.name: task for task in tasks_of([SUITE], None, [])}
 
 
 def _sizes() -> dict[str, dict[str, Any]]:
@@ -126,33 +82,3 @@ def _comment_of(name: str) -> str:
     """What the comment at the top of a task says."""
     text = about(SUITE / f"{name}.yaml").removeprefix("Task: ")
     return text[0].upper() + text[1:]
-
-
-def _rows(resolved: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """A row for each section; in `data`, one for each key."""
-    for section in SHOWN:
-        if not resolved.get(section):
-            continue
-        if section != "data":
-            yield _row((section,), resolved[section])
-            continue
-        yield _row(("data",), {"kind": resolved["data"]["kind"]})
-        for key, value in resolved["data"].items():
-            if key != "kind":
-                yield _row(("data", key), value)
-
-
-def _row(path: tuple[str, ...], value: Any) -> tuple[str, str]:
-    """A key and its value, whose kinds link to their pages."""
-    text = f"`{as_value(value)}`"
-    family = FAMILIES.get(path)
-    links = value if isinstance(value, list) else [value]
-    if family is not None:
-        for kind in dict.fromkeys(entry["kind"] for entry in links):
-            text += f" [{kind}](kind:{family}/{kind})"
-    return f"`{'.'.join(path)}`", text
-
-
-def _label(method: Any) -> str:
-    """A method as a task writes it, or its label."""
-    return method["label"] if isinstance(method, dict) else method

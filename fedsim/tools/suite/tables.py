@@ -1,19 +1,19 @@
 """The tables of a suite's report, as rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from fedsim.study.pairing import THRESHOLDS
+from fedsim.study.pairing import THRESHOLDS, shared_scores
 from fedsim.study.standings import NO_OWN_SCORE, OUTSIDE
-from fedsim.study.statistics import iqm, profile, stratified
+from fedsim.study.statistics import iqm, paired, profile, stratified
 from fedsim.study.summary import (
     Record,
     larger_is_better,
 )
 from fedsim.tools.suite.analysis import Analysis
 from fedsim.tools.suite.results import Task
-from fedsim.tools.suite.statistics import Pair, all_pairs, rank_intervals
+from fedsim.tools.suite.statistics import Pair, rank_intervals
 from fedsim.types.client import ALONE
 
 OUTCOMES = {1: "better", 0: "open", -1: "worse"}  # of a test, after Holm
@@ -25,7 +25,6 @@ def score_rows(analysis: Analysis) -> list[Record]:
     """Return a row per task and method: mean score, and its paired difference to the baseline."""
     rows = []
     for task in analysis.tasks:
-        tests = _against(_with_outside(analysis, task), task.baseline)
         for method in analysis.methods:
             if method not in task.methods:
                 continue
@@ -40,7 +39,7 @@ def score_rows(analysis: Analysis) -> list[Record]:
                 "mean": float(values.mean()) if len(values) else None,
                 "sd": _sd(values),
             }
-            row |= _difference(tests.get(method), method)
+            row |= _difference(analysis, task, method)
             row["lost"] = task.lost.get(method, 0)
             row["note"] = _note(task, method, len(values))
             rows.append(row)
@@ -129,36 +128,21 @@ def _sd(values: np.ndarray) -> float | None:
     return float(values.std(ddof=1))
 
 
-def _against(pairs: Sequence[Pair], baseline: str) -> dict[str, Pair]:
-    """The pairs of which the second method is the baseline, or the first, by the other method."""
-    tests = {}
-    for pair in pairs:
-        if pair.other == baseline:
-            tests[pair.one] = pair
-        elif pair.one == baseline:
-            tests[pair.other] = pair
-    return tests
-
-
-def _difference(pair: Pair | None, method: str) -> Record:
-    """The columns of a difference, of one of the two methods to the other; empty without a pair."""
-    names = ("difference", "ci_low", "ci_high", "p_value", "p_adjusted")
-    if pair is None:
-        return dict.fromkeys(names)
-    if method == pair.one:
-        return {name: getattr(pair, name) for name in names}
-    return {
-        "difference": _negated(pair.difference),
-        "ci_low": _negated(pair.ci_high),
-        "ci_high": _negated(pair.ci_low),
-        "p_value": pair.p_value,
-        "p_adjusted": pair.p_adjusted,
-    }
-
-
-def _negated(value: float | None) -> float | None:
-    """The negative of a number, in which 0 has no sign."""
-    return None if value is None else 0.0 - value
+def _difference(analysis: Analysis, task: Task, method: str) -> Record:
+    """The paired difference of a method to the baseline; tested where both are federated."""
+    row: Record = dict.fromkeys(("difference", "ci_low", "ci_high", "p_value", "p_adjusted"))
+    values, others = shared_scores(task.scores(method), task.scores(task.baseline))
+    if method == task.baseline or not len(values):
+        return row
+    test = paired(values, others, larger_is_better(task.metric))
+    row["difference"] = test.difference
+    row["ci_low"] = test.ci_low
+    row["ci_high"] = test.ci_high
+    for pair in analysis.pairs[task.name]:
+        if {pair.one, pair.other} == {method, task.baseline}:
+            row["p_value"] = pair.p_value
+            row["p_adjusted"] = pair.p_adjusted
+    return row
 
 
 def _pair_row(pair: Pair) -> Record:
@@ -167,25 +151,13 @@ def _pair_row(pair: Pair) -> Record:
         "method": pair.one,
         "other": pair.other,
         "seeds": pair.seeds,
-        **_difference(pair, pair.one),
+        "difference": pair.difference,
+        "ci_low": pair.ci_low,
+        "ci_high": pair.ci_high,
+        "p_value": pair.p_value,
+        "p_adjusted": pair.p_adjusted,
         "outcome": OUTCOMES[pair.outcome_of(pair.one)],
     }
-
-
-def _with_outside(analysis: Analysis, task: Task) -> list[Pair]:
-    """The pairs of a task, and the baseline with methods that are not federated.
-
-    The latter are no tests: they have no p-values.
-    """
-    pairs = list(analysis.pairs[task.name])
-    base = task.scores(task.baseline)
-    for method in task.methods:
-        scores = task.scores(method)
-        if method in analysis.outside and scores and method != task.baseline:
-            both = {method: scores, task.baseline: base}
-            (pair,) = all_pairs(both, larger_is_better(task.metric))
-            pairs.append(pair._replace(p_value=None, p_adjusted=None))
-    return pairs
 
 
 def _note(task: Task, method: str, seeds: int) -> str:

@@ -323,17 +323,9 @@ def test_a_way_that_a_run_does_not_support_is_refused(name, tmp_path, capsys):
     scenario, reason = REFUSED[name]
     scenario = {key: value for key, value in scenario.items() if value is not None}
     fedsim.run({**scenario, "rounds": 2}, out=tmp_path / "original", pictures=False)
-    words = [
-        "fork",
-        "--unlearn",
-        str(tmp_path / "original"),
-        "--client",
-        "1",
-        "-o",
-        str(tmp_path / "out"),
-    ]
+    words = ["--client", "1", "-o", str(tmp_path / "out")]
     with pytest.raises(SystemExit) as ended:
-        entry.main(words)
+        entry.main(["fork", "--unlearn", str(tmp_path / "original"), *words])
     error = capsys.readouterr().err
     assert ended.value.code == 7 and reason in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -341,17 +333,8 @@ def test_a_way_that_a_run_does_not_support_is_refused(name, tmp_path, capsys):
 
 @pytest.mark.long
 def test_the_command_prints_the_table_and_goes_on(original, tmp_path, capsys):
-    words = [
-        "fork",
-        "--unlearn",
-        str(original),
-        "--client",
-        "2",
-        "--client",
-        "5",
-        "-o",
-        str(tmp_path / "o"),
-    ]
+    clients = ["--client", "2", "--client", "5"]
+    words = ["fork", "--unlearn", str(original), *clients, "-o", str(tmp_path / "o")]
     entry.main(words)
     shown = capsys.readouterr()
     assert "federaser" in shown.out and "attack AUC" in shown.out
