@@ -14,7 +14,6 @@ import fedsim
 import fedsim.types
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
-from fedsim.fleet.selection import Population
 
 ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 SCENARIO = {
@@ -126,16 +125,6 @@ COHORTS = {
     "cyclic": {"size": 3},
     "listed": {"rounds": [[1, 2, 2], [4], [6, 8, 1]]},
 }
-
-
-@pytest.mark.parametrize("kind", COHORTS)
-def test_a_cohort_draws_as_often_as_it_says(kind):
-    """Against many draws; clients 0, 3, 5 and 7 have no samples."""
-    ids, samples = np.array([1, 2, 4, 6, 8]), np.array([3, 1, 4, 1, 5])
-    population, cohort = Population(ids, samples), FAMILIES["cohort"][kind](**COHORTS[kind])
-    drawn = [cohort.draw(population, r, np.random.default_rng([0, r])) for r in range(1, 3001)]
-    often = np.bincount(np.concatenate(drawn), minlength=9)[ids] / len(drawn)
-    assert_allclose(np.broadcast_to(cohort.share(population), 5), often, atol=0.05)
 
 
 def test_every_cohort_says_how_often_it_draws_or_looks_at_losses():
