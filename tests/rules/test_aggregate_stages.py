@@ -117,24 +117,6 @@ def counted_rounds() -> fedsim.types.AggregateStage:
     return fedsim.types.AggregateStage(apply, init=lambda params, present: jnp.zeros(()))
 
 
-COHORTS = {
-    "all": {},
-    "uniform": {"size": 3},
-    "poisson": {"rate": 0.3},
-    "weighted": {"size": 4},
-    "cyclic": {"size": 3},
-    "listed": {"rounds": [[1, 2, 2], [4], [6, 8, 1]]},
-}
-
-
-def test_every_cohort_says_how_often_it_draws_or_looks_at_losses():
-    ours = {name: f for name, f in FAMILIES["cohort"].items() if f.__module__.startswith("fedsim.")}
-    silent = {"power_of_choice", "oort", "divfl"}
-    assert all(
-        (f(**COHORTS.get(name, {})).share is None) == (name in silent) for name, f in ours.items()
-    )
-
-
 REFUSED = {
     "before the rule": (["aggregate_noise", "mean"], "aggregate_noise"),
     "after an optimiser": (
