@@ -45,10 +45,7 @@ AT_ONCE = (
     "mime",
     "feddyn",
     "fednova",
-    "feddc",
-    "fedadmm",
     "fedlion",
-    "fedlc",
     "fedntd",
 )
 AT_ONCE += ("delta_sgd", "pfedme", "fedadam", "afl")

@@ -6,21 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_bits import scenario
 
-import fedsim
 from fedsim import machine
 from fedsim.engine import threads
-
-
-def run(monkeypatch, count, **sections):
-    """A run by several threads."""
-    monkeypatch.setattr(threads, "WORK", 0)
-    monkeypatch.setattr(threads, "threads_in_force", lambda: count)
-    written = scenario(**sections)
-    if "method" in written:
-        del written["server"]
-    return fedsim.run(written)
 
 
 def test_results_of_threads_come_in_the_order_of_the_calls():

@@ -1,4 +1,4 @@
-"""Every cohort and schedule once, worked out by hand."""
+"""Every cohort once, worked out by hand."""
 
 import math
 
@@ -330,28 +330,6 @@ def test_a_cohort_knows_how_often_it_draws_each_client(kind):
 @pytest.mark.parametrize("kind", UNKNOWN)
 def test_a_cohort_whose_draws_depend_on_reports_does_not_know_how_often(kind):
     assert registered("cohort")[kind](**UNKNOWN[kind]).share is None
-
-
-# ---------------------------------------------------------------------------------------- schedules
-
-TIMES = [1.0, 2.0, 3.0, 5.0]  # seconds of clients 0 to 3
-
-
-@pytest.mark.parametrize(
-    ("kind", "parameters", "factors"),
-    [
-        ("fedbuff", {}, [1.0, 2**-0.5, 0.5]),
-        ("semi_sync", {"staleness": "hinge", "slope": 2.0, "threshold": 1}, [1.0, 1.0, 1 / 5]),
-    ],
-)
-def test_messages_are_discounted_by_their_age(kind, parameters, factors):
-    discount = registered("timetable")[kind](**parameters).discount
-    assert discount(np.array([0, 1, 3])).tolist() == pytest.approx(factors)
-
-
-def test_the_server_mixes_in_less_of_an_older_model():
-    mixing = registered("timetable")["fedasync"](alpha=0.6).mixing
-    assert mixing(np.array([0, 3])).tolist() == pytest.approx([0.6, 0.3])
 
 
 def test_malicious_clients_are_redrawn_every_round_only_if_asked():

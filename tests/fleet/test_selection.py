@@ -299,18 +299,6 @@ def test_the_facility_location_choice_is_greedy():
     assert facilities(1e200 * points, 1e200 * candidates, 4) == chosen
 
 
-def test_divfl_takes_unseen_clients_first_and_diverged_ones_last():
-    whole = population()
-    for size in (1, 2, 6, 7):
-        drawn = made("divfl", size=size, candidates=7).draw(whole, 1, rng())
-        assert 4 in drawn and (9 in drawn) == (size == 7)
-    finite = [0, 1, 3, 4, 6]
-    want = whole.ids[finite][facilities(whole.sketch[finite], whole.sketch[finite], 3)]
-    assert ids_of(made("divfl", size=4, candidates=7).draw(whole, 1, rng())) == sorted(
-        [4, *want.tolist()]
-    )
-
-
 @pytest.mark.long
 def test_norms_are_precise_and_sketches_approximate_products():
     """Norms are precise; products of sketches are about those of the updates.

@@ -14,7 +14,6 @@ import fedsim
 import fedsim.types
 from fedsim.compose import FAMILIES
 from fedsim.errors import ScenarioError
-from fedsim.fleet.selection import Population
 
 ORACLE = json.loads((TESTS / "oracles" / "attacks.json").read_text())
 SCENARIO = {
@@ -116,34 +115,6 @@ def counted_rounds() -> fedsim.types.AggregateStage:
     """Counts its rounds."""
     apply = lambda aggregate, state, context: (aggregate, state + 1, {"rounds": state + 1})
     return fedsim.types.AggregateStage(apply, init=lambda params, present: jnp.zeros(()))
-
-
-COHORTS = {
-    "all": {},
-    "uniform": {"size": 3},
-    "poisson": {"rate": 0.3},
-    "weighted": {"size": 4},
-    "cyclic": {"size": 3},
-    "listed": {"rounds": [[1, 2, 2], [4], [6, 8, 1]]},
-}
-
-
-@pytest.mark.parametrize("kind", COHORTS)
-def test_a_cohort_draws_as_often_as_it_says(kind):
-    """Against many draws; clients 0, 3, 5 and 7 have no samples."""
-    ids, samples = np.array([1, 2, 4, 6, 8]), np.array([3, 1, 4, 1, 5])
-    population, cohort = Population(ids, samples), FAMILIES["cohort"][kind](**COHORTS[kind])
-    drawn = [cohort.draw(population, r, np.random.default_rng([0, r])) for r in range(1, 3001)]
-    often = np.bincount(np.concatenate(drawn), minlength=9)[ids] / len(drawn)
-    assert_allclose(np.broadcast_to(cohort.share(population), 5), often, atol=0.05)
-
-
-def test_every_cohort_says_how_often_it_draws_or_looks_at_losses():
-    ours = {name: f for name, f in FAMILIES["cohort"].items() if f.__module__.startswith("fedsim.")}
-    silent = {"power_of_choice", "oort", "divfl"}
-    assert all(
-        (f(**COHORTS.get(name, {})).share is None) == (name in silent) for name, f in ours.items()
-    )
 
 
 REFUSED = {

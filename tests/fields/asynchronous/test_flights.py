@@ -12,7 +12,7 @@ from fedsim.assemble.federation import federations_of
 from fedsim.errors import ScenarioError
 from fedsim.fields.asynchronous import rounds as asynchronous
 from fedsim.fields.asynchronous.meter import staleness
-from fedsim.fleet import Local, Plan, Planner, Population, Timetable, selection
+from fedsim.fleet import Local, Plan, Planner, Timetable, selection
 from fedsim.fleet.clock import Cost, Speed, seconds
 from fedsim.fleet.plan import Conditions
 from fedsim.fleet.streams import Stream, generator
@@ -179,30 +179,6 @@ def test_a_survey_has_the_plan_of_all_rounds(federation):
 
 
 # ---------------------------------------------------------------------- cohorts that look at losses
-
-
-def test_power_of_choice_draws_the_candidates_with_the_largest_losses():
-    cohort, nan, inf = selection.power_of_choice(3, 5), np.nan, np.inf
-    ids, samples = np.arange(10, 17), np.array([5, 1, 1, 9, 2, 2, 4])
-    loss = np.array([0.5, nan, inf, 0.7, 0.5, nan, 0.1])
-    for r in range(20):
-        rng = lambda r=r: np.random.default_rng(r)
-        drawn = sorted(rng().choice(7, 5, replace=False, p=samples / samples.sum()).tolist())
-        rank = {
-            k: (
-                0 if np.isnan(loss[k]) else 2 if np.isinf(loss[k]) else 1,
-                -np.nan_to_num(loss[k]),
-                k,
-            )
-            for k in drawn
-        }
-        want = [ids[k] for k in sorted(drawn, key=rank.get)[:3]]
-        assert cohort.draw(Population(ids, samples, loss), r, rng()).tolist() == want
-    assert cohort.nominal(7) == 3 and cohort.needs == {"loss"}
-    everybody = selection.power_of_choice(2, 7).draw(Population(ids, samples, loss), 1, rng())
-    assert everybody.tolist() == [11, 15]
-    with pytest.raises(ValueError, match="5 candidates for a cohort of 6"):
-        selection.power_of_choice(6, 5)
 
 
 def test_cohorts_know_the_last_reported_losses(federation):

@@ -18,11 +18,6 @@ def problem(nodes: int, seed: int = 0, sizes=None) -> dict:
     return {"H": H, "a": a, "sizes": sizes, "x0": rng.normal(size=D)}
 
 
-def optimum(inputs: dict) -> np.ndarray:
-    """The minimum of the sum of all f_i."""
-    return np.linalg.solve(inputs["H"].sum(0), np.einsum("nij,nj->i", inputs["H"], inputs["a"]))
-
-
 def scenario(client, topology, rounds: int, lr: float = 0.1, steps: int = 1, **sections) -> dict:
     kind = client if isinstance(client, dict) else {"kind": client}
     return {

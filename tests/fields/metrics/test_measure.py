@@ -13,7 +13,6 @@ from fedsim import ScenarioError
 metrics = pytest.importorskip("sklearn.metrics")
 
 AVERAGES = ("macro", "weighted")
-CLASSES = range(4)
 
 
 def samples(seed, n=200, classes=4, ties=False, weighted=False):
