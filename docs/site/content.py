@@ -9,6 +9,8 @@ import kept
 from kind_pages import kind_page, linked, places
 from links import rewritten
 from making import make
+from navigation import GUIDES
+from notebooks import notebook_page
 from places import ROOT, link, place_of
 from report_pages import gallery_page, report_page
 
@@ -16,9 +18,10 @@ from fedsim.installed import added, module_of
 from fedsim.runs.gallery import gallery_of
 
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
-SHOWN = {*LANGUAGES, ".md"}  # what a page of a folder links to
+SHOWN = {*LANGUAGES, ".md", ".ipynb"}  # what a page of a folder links to
 KIND = re.compile(r"(?<=\]\()kind:(\w+)/(\w+)(?=\))")
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
+FIRST = "---\nsearch:\n  boost: 4\n---\n\n"  # in the search
 
 
 class Content:
@@ -66,6 +69,8 @@ class Content:
             self._add_gallery(place)
         elif path.startswith("reports/") and place.endswith("index.md"):
             self._add_report(path.split("/")[1], place)
+        elif path.endswith(".ipynb"):
+            self.pages[place] = rewritten(notebook_page(path), path, place, self.publish)
         elif path.endswith(".md"):
             self.pages[place] = self._page(path, place)
         elif file.is_dir():
@@ -82,6 +87,8 @@ class Content:
         for below in self.of_tools[place]:
             name = Path(below).stem
             text = re.sub(rf"\[`{name}`\]\([^)]*\)", f"[`{name}`]({below})", text)
+        if place in GUIDES:
+            return FIRST + text
         return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
 
     def _add_gallery(self, place: str) -> None:
@@ -90,7 +97,7 @@ class Content:
         folders = list(kept.titles())
         for folder in folders:
             self.publish(f"reports/{folder}")
-        content, skipped = gallery_of(ROOT / "reports", names=folders, page="index.html")
+        content, skipped = gallery_of(ROOT / "reports", names=folders)
         assert not skipped, skipped
         self.made["reports/index.html"] = content
 
