@@ -7,14 +7,17 @@ import kept
 from kind_pages import kind_page, linked, places
 from links import rewritten
 from making import make
+from navigation import GUIDES
+from notebooks import notebook_page
 from places import ROOT, link, place_of
 from report_pages import gallery_page, report_page
 
 from fedsim.runs.gallery import gallery_of
 
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
-SHOWN = {*LANGUAGES, ".md"}  # what a page of a folder links to
+SHOWN = {*LANGUAGES, ".md", ".ipynb"}  # what a page of a folder links to
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
+FIRST = "---\nsearch:\n  boost: 4\n---\n\n"  # in the search
 
 
 class Content:
@@ -54,6 +57,8 @@ class Content:
             self._add_gallery(place)
         elif path.startswith("reports/") and place.endswith("index.md"):
             self._add_report(path.split("/")[1], place)
+        elif path.endswith(".ipynb"):
+            self.pages[place] = rewritten(notebook_page(path), path, place, self.publish)
         elif path.endswith(".md"):
             self.pages[place] = self._page(path, place)
         elif file.is_dir():
@@ -67,6 +72,8 @@ class Content:
         text = rewritten(text, path, place, self.publish)
         if path == "docs/catalogue.md":
             text = linked(text)
+        if place in GUIDES:
+            return FIRST + text
         return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
 
     def _add_gallery(self, place: str) -> None:
@@ -75,7 +82,7 @@ class Content:
         folders = list(kept.titles())
         for folder in folders:
             self.publish(f"reports/{folder}")
-        content, skipped = gallery_of(ROOT / "reports", names=folders, page="index.html")
+        content, skipped = gallery_of(ROOT / "reports", names=folders)
         assert not skipped, skipped
         self.made["reports/index.html"] = content
 

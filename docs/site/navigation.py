@@ -17,6 +17,7 @@ USE = (
     "machines.md",
 )
 UNDERSTAND = ("idea.md", "design.md", "round.md", "bits.md")
+GUIDES = (*USE, *UNDERSTAND)  # which a search finds first
 REFERENCE = ("cli.md", "files.md")
 COMPARED = ("compared.md", "coming_from.md")
 TITLES = {"notebooks/index.md": "Notebooks"}  # of pages whose heading is a path

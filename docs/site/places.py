@@ -25,6 +25,8 @@ def place_of(path: str) -> str:
         return PAGES[path]
     if path.startswith("docs/"):
         inside = path.removeprefix("docs/")
+        if path.endswith(".ipynb"):
+            return f"{inside.removesuffix('.ipynb')}.md"
         return f"{inside}/index.md" if (ROOT / path).is_dir() else inside
     if path.startswith("reports/"):
         return _place_of_report(path)

@@ -4,7 +4,7 @@ import kept
 
 
 def report_page(folder: str) -> str:
-    """A page that embeds the page of a kept run, or of a suite of them.
+    """A page about a kept run, or a suite of them, with the way to its own page.
 
     Args:
       folder: in reports.
@@ -14,9 +14,9 @@ def report_page(folder: str) -> str:
     if record:
         command = " ".join(record["surroundings"]["command"])
     return (
-        f"---\nhide: [toc, navigation]\n---\n\n# {kept.titles()[folder]}\n\n"
-        f"Made by `{command}`. [This page alone](report.html)\n\n"
-        f'<iframe class="report" src="report.html" title="Report {folder}"></iframe>\n'
+        f"# {kept.titles()[folder]}\n\n"
+        f"[Open the report](report.html){{ .md-button .md-button--primary }}\n\n"
+        f"Made by `{command}`.\n"
     )
 
 

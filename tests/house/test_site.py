@@ -91,6 +91,15 @@ def test_kept_reports_and_their_gallery_are_on_the_site(site, root):
     for page in root.glob("reports/*/report.html"):
         if f'data-name="{page.parent.name}"' in gallery:
             assert (site / "reports" / page.parent.name / "report.html").is_file()
-    assert 'data-name="rules"' in gallery and 'href="./rules/index.html"' in gallery
+    assert 'data-name="rules"' in gallery and 'href="./rules/report.html"' in gallery
     assert (site / "reports/suite/report.html").is_file()
-    assert 'src="report.html"' in (site / "reports/rules/index.html").read_text()
+    assert 'href="report.html"' in (site / "reports/rules/index.html").read_text()
+
+
+@pytest.mark.long
+def test_notebooks_are_pages_with_what_they_showed(site, root):
+    for notebook in root.glob("docs/notebooks/*.ipynb"):
+        page = (site / "notebooks" / notebook.stem / "index.html").read_text()
+        assert "<h1" in page and 'class="highlight' in page, notebook
+    first = (site / "notebooks/first_run/index.html").read_text()
+    assert '<div class="output">' in first and 'src="data:image/png;base64,' in first
