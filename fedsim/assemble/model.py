@@ -149,11 +149,12 @@ def _partly_trained(section: Any, net: Model, rule: Rule | None) -> Model:
     of_fields = first_answer(lambda field: field.model(net, section, rule))
     if of_fields is not None:
         return of_fields
-    if not (section.freeze or section.train or net.frozen):
+    frozen = net.origin.frozen if net.origin else ()
+    if not (section.freeze or section.train or frozen):
         return net
     freeze = None
     if section.freeze is not None or not section.train:
-        freeze = (*(section.freeze or ()), *net.frozen)
+        freeze = (*(section.freeze or ()), *frozen)
     return partly_frozen(net, freeze, tuple(section.train or ()))
 
 

@@ -16,6 +16,8 @@ from fedsim.data.label_sets import are_sets, with_label_columns
 from fedsim.data.partition import column_of
 from fedsim.data.splits import HeldOut
 from fedsim.errors import DataError, PartitionError, ScenarioError
+from fedsim.installed import added, module_of
+from fedsim.models.modules import is_of
 from fedsim.scenario.named_files import DATA, TOKENIZER
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import PARTITIONS
@@ -204,12 +206,18 @@ def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
 
 
 def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
-    """What a Python program passed as samples; a frame is read by the keys of the data section.
+    """What a Python program passed as samples.
+
+    A frame is read by the keys of the data section; fields read data sets of other libraries.
 
     Raises:
       ScenarioError: for keys that name columns, where there are none.
     """
     section = scenario.spec.data
+    for package, libraries in added("DATA_SETS"):
+        for library in libraries:
+            if is_of(data, library):
+                return module_of(package, libraries[library]).samples(data)
     if is_frame(data):
         names = ("target", "client", "missing", "dates", "task", "drop")
         keys = {name: getattr(section, name) for name in names if hasattr(section, name)}

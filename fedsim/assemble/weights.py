@@ -10,7 +10,8 @@ from safetensors import numpy as safetensors
 from fedsim.assemble.data_files import data_file, resolved_file
 from fedsim.assemble.programs import MAX_CACHED
 from fedsim.errors import DataError, ScenarioError
-from fedsim.models.starting import misfits, starting_from, values_by_leaf
+from fedsim.installed import added, module_of
+from fedsim.models.starting import misfits, placed, starting_from, values_by_leaf
 from fedsim.scenario.diagnostics import problem_at
 from fedsim.scenario.named_files import WEIGHTS
 from fedsim.scenario.scenario import Scenario
@@ -39,7 +40,8 @@ def with_weights(scenario: Scenario, net: Model) -> Model:
         raise scenario.error(WEIGHTS, str(error)) from None
 
     shapes = jax.eval_shape(net.init, jax.random.key(0))
-    lines = list(misfits(shapes, values))
+    values = placed(shapes, values)
+    lines = list(misfits(shapes, values, net.origin.ignored if net.origin else ()))
     if lines:
         problems = [problem_at(scenario.document, WEIGHTS, line) for line in lines]
         raise ScenarioError(problems, scenario.document.file)
@@ -57,7 +59,8 @@ def resolved_model(scenario: Scenario, section: Any) -> Any:
 @functools.lru_cache(MAX_CACHED)
 def _started(net: Model, path: str, sha256: str) -> Model:
     """A model that starts from a file; cached, so that it is compiled once."""
-    return starting_from(net, _values_in(path, sha256))
+    values = _values_in(path, sha256)
+    return starting_from(net, placed(jax.eval_shape(net.init, jax.random.key(0)), values))
 
 
 @functools.lru_cache(1)
@@ -69,6 +72,11 @@ def _values_in(path: str, sha256: str) -> dict[tuple[str, str], Any]:
     """
     with opened(path, sha256) as file:
         require_content(file)
+        for package, endings in added("WEIGHTS"):
+            for ending in endings:
+                if path.endswith(ending):
+                    content = module_of(package, endings[ending]).tensors(file.read())
+                    return values_by_leaf(content)
         try:
             tensors = safetensors.load(file.read())
         except (SafetensorError, KeyError, TypeError, ValueError) as error:

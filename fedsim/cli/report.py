@@ -9,10 +9,12 @@ import click
 from fedsim.cli import options
 from fedsim.cli.interrupts import Interrupts
 from fedsim.cli.screen import wrapped
+from fedsim.installed import added
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-FORMATS = ("csv", "parquet", "xlsx", "latex", "markdown", "json")
-BINARY = ("parquet", "xlsx")
+OF_FIELDS = tuple(form for _, forms in added("EXPORTS") for form in forms)
+FORMATS = ("csv", "parquet", "xlsx", "latex", "markdown", "json", *OF_FIELDS)
+BINARY = ("parquet", "xlsx", *OF_FIELDS)
 
 
 @click.command("report")

@@ -16,6 +16,7 @@ What its kinds and its keys are:
 - `ENDS`: kind of a metric -> its worst and its best value; `WORDS`: part of its name -> in words.
 - `NETWORKS`: library -> the module whose `wrapped(module, make, example)` makes a `Model` of one of
   its modules, as those of `fedsim.models.modules`.
+- `DATA_SETS`: library -> the module whose `samples(data_set)` are those of `data=`.
 - `NEEDS`: of what rules need (`Rule.needs`), what only it makes.
 
 How a scenario is checked, built and played:
@@ -29,6 +30,11 @@ What becomes of a run:
 
 - `COLUMNS`: the module whose `COLUMNS` are `fedsim.disk.tables.Added`; `files.yaml` beside it
   explains them.
+- `RESULT`: the module whose `METHODS`, name -> (result, ...) -> anything, are methods of results.
+- `EXPORTS`: format of `fedsim export` -> the module whose `exported(path, name)` are a file's
+  bytes; `name` is that of `--table`.
+- `WEIGHTS`: ending of a file -> the module whose `tensors(content)` are those that `model.weights`
+  names.
 - `ENDED`: the module whose `tables(run, spec)` are tables of a run that has ended, by name, and
   whose `columns(tables, scenario)` go to its row of `summary.csv`; it may have one of them.
 - `RECORDED`: the module whose `entries(scenario)` are entries of `run.json`, whose

@@ -66,6 +66,7 @@ TYPES: dict[str, Any] = {
     "bool": bool,
     "NoneType": type(None),
     "list": list,
+    "dict": dict,
     "Ge": Ge,
     "Gt": Gt,
     "Le": Le,

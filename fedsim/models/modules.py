@@ -7,7 +7,7 @@ Fields bring those of further libraries.
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,20 @@ LIBRARIES = ("flax.linen", "flax.nnx", "equinox")
 # Names of the arguments by which networks ask whether they are being trained.
 TRAINING = ("train", "training", "is_training")
 NOT_TRAINING = ("deterministic", "inference", "use_running_average")
+
+
+class Origin(NamedTuple):
+    """The network of another library that a model was made of.
+
+    Attributes:
+      module: the network.
+      frozen: names of leaves that are not trained, unless `model.train` names them.
+      ignored: names of tensors in files of its weights that are no leaves of the model.
+    """
+
+    module: Any
+    frozen: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def wrapped(thing: Any, example: Callable | None) -> Model | None:
@@ -90,11 +104,14 @@ def library_of(thing: Any) -> str:
     if type(thing) is tuple and len(thing) == 2:
         libraries = {library_of(part) for part in thing}
         return "equinox" if libraries == {"equinox"} else ""
-    for kind in type(thing).__mro__:
-        for library in (*LIBRARIES, *_of_fields()):
-            if kind.__module__ == library or kind.__module__.startswith(library + "."):
-                return library
-    return ""
+    found = (library for library in (*LIBRARIES, *_of_fields()) if is_of(thing, library))
+    return next(found, "")
+
+
+def is_of(thing: Any, library: str) -> bool:
+    """Whether something is an object of a library, or of a class that is made of its classes."""
+    modules = [kind.__module__ for kind in type(thing).__mro__]
+    return any(f"{module}.".startswith(f"{library}.") for module in modules)
 
 
 def linen(module: Any, example: Callable | None) -> Model:

@@ -1,6 +1,6 @@
 """Models that start from given values, such as those of an earlier run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -38,12 +38,25 @@ def values_by_leaf(tensors: Mapping[str, np.ndarray]) -> dict[tuple[str, str], n
     return values
 
 
-def misfits(variables: Any, values: Values) -> Iterator[str]:
+def placed(variables: Any, values: Values) -> dict[tuple[str, str], np.ndarray]:
+    """Return values in the sections that have leaves of these names.
+
+    Other libraries write running averages beside parameters.
+    """
+    of_stats = set(tree.leaf_names(variables["stats"]))
+    return {
+        ("stats" if name in of_stats else section, name): tensor
+        for (section, name), tensor in values.items()
+    }
+
+
+def misfits(variables: Any, values: Values, ignored: Iterable[str] = ()) -> Iterator[str]:
     """Yield a line for every leaf without values, and for all values that no leaf takes.
 
     Args:
       variables: the model's start variables, or their shapes.
       values: as `values_by_leaf` makes them. Statistics may be left out.
+      ignored: names of tensors that need no leaf.
     """
     shapes = {}
     for section in SECTIONS.values():
@@ -59,8 +72,8 @@ def misfits(variables: Any, values: Values) -> Iterator[str]:
             yield f"{name} is {list(values[key].shape)}, and that of the model is {list(shape)}"
 
     for key, tensor in values.items():
-        if key not in shapes:
-            section, name = key
+        section, name = key
+        if key not in shapes and name not in ignored:
             near = nearest(name, [known for other, known in shapes if other == section])
             guess = f"; did you mean {near!r}?" if near else ""
             yield f"no leaf of the model is named {name!r} {list(tensor.shape)}{guess}"

@@ -12,6 +12,7 @@ import pandas as pd
 
 from fedsim.disk.tables import inert, read_table, reporting_table_errors
 from fedsim.errors import DirectoryError
+from fedsim.installed import added, module_of
 from fedsim.report import tables
 from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
@@ -53,7 +54,8 @@ def exported(
       table: the name of one of its tables; None: a row per method, as a paper shows it; in `xlsx`,
         all tables, with a sheet for each; in `json`, which programs read, the numbers of `compare`
         or, of a run, of `summary`.
-      form: `csv`, `parquet`, `xlsx`, `latex`, `markdown` or `json`.
+      form: `csv`, `parquet`, `xlsx`, `latex`, `markdown` or `json`; or one of a field's own, of
+        the whole run.
       guard: put an apostrophe before text that a spreadsheet would compute; None: only in `csv`,
         which spreadsheets open.
       spread: of a paper's table: `sd`, or `interval` of the mean.
@@ -62,6 +64,9 @@ def exported(
       DirectoryError: when there is no such run or table, or what the form needs is not installed.
       CheckpointError: for a log or a commit that is damaged.
     """
+    for package, forms in added("EXPORTS"):
+        if form in forms:
+            return module_of(package, forms[form]).exported(path, table)
     source = _open(path)
     mark = unfinished_mark(source.record)
     if mark:

@@ -19,6 +19,7 @@ from fedsim.disk.tables import Record
 from fedsim.engine.final import final_state, final_variables
 from fedsim.engine.outputs import outputs
 from fedsim.engine.run import WITH_RESULT, Run
+from fedsim.installed import offered
 from fedsim.runs import directory
 from fedsim.runs.filenames import RunFiles, label_of, names_of
 from fedsim.runs.journal import Journal
@@ -104,6 +105,9 @@ class Tables:
             Raises:
               AttributeError: always; for a column, or the end of a column's name, with its frame.
             """
+            for methods in offered("RESULT", "METHODS"):
+                if name in methods and isinstance(self, Result):
+                    return partial(methods[name], self)
             text = f"a {type(self).__name__} has no attribute {name!r}"
             frames = vars(self).get("records", {})
             for frame in ("summary", "rounds", "compare"):
@@ -250,23 +254,38 @@ class Result(Tables):
 
         Returns:
           The parameters; of methods with clusters those of all models `[k, ...]`. What else a model
-          has, such as running averages, is in the file that `out=` writes.
+          has, such as running averages, `variables` returns.
 
         Raises:
           KeyError: when that run is not part of the result.
           ValueError: when there is no such client, clients have no models of their own, or the
             adapter has no weights that could be merged.
         """
-        if client is None:
-            params = self._only(self._models, method, seed)["params"]
-        else:
-            params = self._only(self._client_models, method, seed)(client)["params"]
+        params = self.variables(method, seed, client)["params"]
         if not merged:
             return params
         model = self.experiment.model
         with numerics_of(self.experiment.scenario):
             found = first_answer(lambda field: field.merged(params, model))
             return params if found is None else jax.tree.map(np.asarray, found)
+
+    def variables(
+        self, method: str | None = None, seed: int | None = None, client: int | None = None
+    ) -> Any:
+        """Final `params`, and what else a model has: `stats`, such as running averages.
+
+        Args:
+          method: as of `model`.
+          seed: as of `model`.
+          client: as of `model`.
+
+        Raises:
+          KeyError: when that run is not part of the result.
+          ValueError: when there is no such client, or clients have no models of their own.
+        """
+        if client is None:
+            return self._only(self._models, method, seed)
+        return self._only(self._client_models, method, seed)(client)
 
     def predict(
         self,

@@ -17,6 +17,7 @@ from fedsim.kinds import FAMILIES
 from fedsim.scenario.sections import sections_within
 
 GROUP = "fedsim.plugins"
+PREFIX = "fedsim_plugin_"  # of the names of modules that are files
 PACKAGE = Path(__file__).parents[1]
 ENABLED: list[str] = []  # as they were given, for processes that are started later
 
@@ -66,7 +67,7 @@ def _load_entry_point(name: str) -> None:
 def _import_file(path: Path) -> None:
     if not path.is_file():
         raise _refusal(str(path), "there is no such file")
-    name = f"fedsim_plugin_{path.stem}"
+    name = PREFIX + path.stem
     loaded = sys.modules.get(name)
     if loaded is not None and loaded.__file__ == str(path.resolve()):
         return

@@ -56,8 +56,7 @@ class Model(NamedTuple):
     # start params of the scenario's model as a Python program passes them) -> those that the run
     # begins with. ValueError: for others
     begins: Callable[[Tree, Any], Tree] = lambda drawn, params: params
-    frozen: tuple[str, ...] = ()  # names of leaves that are not trained, unless `train` names them
-    origin: Any = None  # the network of another library that it was made of
+    origin: Any = None  # the network of another library that it was made of, `modules.Origin`
 
 
 class Adapter(NamedTuple):

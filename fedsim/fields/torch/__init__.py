@@ -1,4 +1,9 @@
 """Modules of torch as models: exported, and computed by JAX."""
 
 ORDER = 94
+KINDS = ("kind",)
 NETWORKS = {"torch.nn": "model"}
+DATA_SETS = {"torch.utils.data": "data"}
+RESULT = "weights"
+EXPORTS = {"torch": "weights"}
+WEIGHTS = {".pt": "weights", ".pth": "weights"}

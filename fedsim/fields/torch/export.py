@@ -69,7 +69,7 @@ def exported(
                 del decompositions[target]
             program = whole.run_decompositions(decompositions)
         except Exception as error:
-            raise ValueError(_failure(error)) from error
+            raise ValueError(_failure(error)) from None
     return _program(program, shape[0])
 
 

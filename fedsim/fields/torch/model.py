@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsim import tree
 from fedsim.fields.torch.program import evaluated
+from fedsim.models.modules import Origin
 from fedsim.types import Model
 
 ROWS = 3  # of a batch by which it is seen what a module changes
@@ -85,13 +86,12 @@ def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
             return outputs, variables["stats"]
         return outputs, nested({name: moved[name] for name in stats})
 
-    return Model(
-        init,
-        apply,
-        mixes_rows=trained.mixes_rows,
+    origin = Origin(
+        module,
         frozen=tuple(name for name in parameters if not parameters[name].requires_grad),
-        origin=module,
+        ignored=tuple(name for name in module.state_dict() if name not in names),
     )
+    return Model(init, apply, mixes_rows=trained.mixes_rows, origin=origin)
 
 
 def _drawing(module: Any, make: Callable, values_of: Callable) -> Callable:

@@ -6,8 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import loop
-import networks
+from foreign import loop, networks
 
 import fedsim
 from fedsim import tree
