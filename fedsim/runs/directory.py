@@ -56,11 +56,9 @@ class RunDirectory(NamedTuple):
         return RunFiles(self.path, names_of(labels, earlier_names))
 
     def stamp(self, record: dict[str, Any]) -> None:
-        """Write into a record when the run began, in UTC: of one that resumes, if that is known."""
-        if self.before is None:
-            record["started"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        elif "started" in self.before:
-            record["started"] = self.before["started"]
+        """Write into a record when the run began, in UTC."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        record["started"] = now if self.before is None else self.before["started"]
 
     def add_fork(self, record: dict[str, Any], fork: dict[str, Any] | None) -> None:
         """Write into a record which run it goes on from; one that resumes may know it alone."""

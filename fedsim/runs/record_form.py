@@ -153,7 +153,7 @@ class Record(TypedDict):
     surroundings: _Surroundings
     not_federated: NotRequired[dict[str, str]]
     written: NotRequired[list[_NameAndText]]
-    started: NotRequired[_Moment]  # results in reports/ are older than this entry
+    started: _Moment
     wall_seconds: NotRequired[float]
     unfinished: NotRequired[_Unfinished]
     remarks: NotRequired[list[str]]

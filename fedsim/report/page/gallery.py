@@ -75,7 +75,7 @@ def card_of(entry: Entry) -> dict[str, Any]:
     sources = [entry.source]
     result = result_of(sources)
     headline = lines_of(sources, result)[0]
-    started = str(record.get("started", ""))
+    started = record["started"]
     return {
         "name": entry.name,
         "title": record["scenario"].get("title") or entry.name,

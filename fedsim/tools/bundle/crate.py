@@ -17,7 +17,6 @@ from fedsim.errors import DirectoryError, printable
 
 CRATE = "ro-crate-metadata.json"
 SPECIFICATION = "https://w3id.org/ro/crate/1.1"
-UNKNOWN_DATE = "1980-01-01"  # of runs that were recorded before records had dates
 NO_LICENSE = "None was given: ask the authors before you use this."
 
 # Media types by the ends of names, without those of the machine.
@@ -114,7 +113,7 @@ def crate_of(
     is_address = text.startswith(("https://", "http://"))
     license_id = text if is_address else "#license"
     names = ", ".join(records)
-    dates = [record.get("started", UNKNOWN_DATE)[:10] for record in records.values()]
+    dates = [record["started"][:10] for record in records.values()]
     root = {
         "@id": "./",
         "@type": "Dataset",
