@@ -13,6 +13,7 @@ USE = (
     "comparing.md",
     "analyses.md",
     "python.md",
+    "from_torch.md",
     "promises.md",
     "machines.md",
 )

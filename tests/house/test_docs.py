@@ -40,6 +40,8 @@ EXECUTED = {
     "own_metric",
     "survival",
     "field",
+    "torch_loop",
+    "torch_fedsim",
 }  # blocks of Python, here, by test_readme.py, test_field_page.py and those of fields
 STEPS = ["plan", "train", "receive", "aggregate", "save"]
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 KEY = jax.random.key(3)
 BUILT_IN = sorted(
-    name for name, f in FAMILIES["model"].items() if f.__module__.startswith("fedsim.")
+    name for name, f in FAMILIES["model"].items() if f.__module__.startswith("fedsim.models.")
 )
 
 

@@ -22,7 +22,14 @@ from fedsim.fields.torch.program import Name, Program, Step
 
 HERE = Path(__file__).parents[2]
 TORCH = Path(torch.__file__).parent
-WHOLE = ("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")  # not taken apart
+# Operators that are not taken apart.
+WHOLE = (
+    "gru.input",
+    "lstm.input",
+    "rnn_relu.input",
+    "rnn_tanh.input",
+    "scaled_dot_product_attention.default",
+)
 STORAGE = ("device", "layout", "memory_format", "pin_memory", "requires_grad", "out_dtype")
 CHECKS = ("aten._assert", "aten.sym_constrain_range")
 INNER = "inner"

@@ -91,6 +91,11 @@ CASES = {
         lambda: Of(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)),
         SEQUENCES,
     ),
+    "attention with a mask, two heads for four": (
+        lambda: Of(lambda x: grouped_attention(x[:, None].repeat(1, 4, 1, 1))),
+        SEQUENCES,
+    ),
+    "joined with nothing": (lambda: Of(lambda x: torch.cat([torch.tensor([]), x, x], 1)), ROWS),
     "stacked, repeated, unfolded": (
         lambda: Of(lambda x: torch.stack([x, 2 * x], 1).repeat(1, 1, 2).movedim(1, 2).mean(2)),
         ROWS,
@@ -132,6 +137,13 @@ def in_place(x):
     y[:, 2:4] += x[:, :2]
     y.mul_(2).sub_(1)
     return y
+
+
+def grouped_attention(x):
+    """The second position may see none."""
+    mask = torch.tensor([[0.0, -torch.inf, 1.0, 2.0]] * 4)
+    mask[1] = -torch.inf
+    return F.scaled_dot_product_attention(x, x[:, :2], x[:, 1:3], mask, enable_gqa=True, scale=0.3)
 
 
 def numbers(shape):

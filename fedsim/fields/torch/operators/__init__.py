@@ -11,6 +11,7 @@ from typing import Any
 from fedsim.fields.torch.operators.registry import OPERATORS, Operator
 
 MODULES = (
+    "attention",
     "convolutions",
     "elementwise",
     "indexing",

@@ -6,13 +6,25 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsim.fields.torch.operators.registry import operator
+from fedsim.models.convolution import convolution as products
+from fedsim.models.convolution import pool
+
+IMAGES = 4  # axes of a batch of them
 
 
 @operator("convolution.default")
 def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    """`weight` is `[out, C/groups, ...]`; transposed `[C, out/groups, ...]`."""
+    """`weight` is `[out, C/groups, ...]`; transposed `[C, out/groups, ...]`.
+
+    Those of our own networks are computed as these are, with the batch last: as matrix products.
+    """
     n = weight.ndim - 2
     stride, padding, dilation = (_of_axes(value, n) for value in (stride, padding, dilation))
+    is_plain = n == 2 and groups == 1 and not transposed and set(dilation) == {1}
+    if is_plain and all(len(set(sides)) == 1 for sides in (stride, padding, weight.shape[2:])):
+        y = products(batch_last(x), weight.transpose(2, 3, 1, 0), stride[0], padding[0])
+        y = batch_first(y)
+        return y if bias is None else y + bias[:, None, None]
     widths = [(p, p) for p in padding]
     dilated_input = (1,) * n
     if transposed:
@@ -39,6 +51,16 @@ def convolution(x, weight, bias, stride, padding, dilation, transposed, output_p
     return y if bias is None else y + bias.reshape(-1, *(1,) * n)
 
 
+def batch_last(x):
+    """`[B, C, H, W]` -> `[C, H, W, B]`."""
+    return x.transpose(1, 2, 3, 0)
+
+
+def batch_first(x):
+    """`[C, H, W, B]` -> `[B, C, H, W]`."""
+    return x.transpose(3, 0, 1, 2)
+
+
 def _turned(weight, groups):
     """The kernel of a transposed convolution as that of a convolution."""
     C, out, *kernel = weight.shape
@@ -57,6 +79,8 @@ def _of_axes(value, n):
 def max_pool(x, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False):
     """-> (values,); nothing may use where they were."""
     window = _windows(x, kernel_size, stride, padding, dilation, ceil_mode)
+    if window == _windows(x, (2, 2), (), 0, 1, False) and x.ndim == IMAGES:
+        return (batch_first(pool(batch_last(x))),)
     return (lax.reduce_window(x, -jnp.inf, lax.max, **window),)
 
 

@@ -53,7 +53,9 @@ def repeat(x, repeats):
 
 @operator("cat.default")
 def cat(tensors, dim=0):
-    return jnp.concatenate(tensors, dim)
+    """Empty tensors of one axis fit any others."""
+    some = [tensor for tensor in tensors if tensor.shape != (0,)]
+    return jnp.concatenate(some or tensors, dim)
 
 
 @operator("stack.default")
