@@ -1,5 +1,8 @@
 """From a module to a program: `torch.export`, to core ATen, to operators in JAX."""
 
+# torch may be missing where types are checked
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+
 import contextlib
 import copy
 import operator as python_operator

@@ -4,6 +4,9 @@ Samples and outputs are those of any model; images `[H, W, C]`, which core and d
 channels last, are given to the module as `[C, H, W]`, turned inside the program.
 """
 
+# torch may be missing where types are checked
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any

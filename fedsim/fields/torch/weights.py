@@ -1,5 +1,8 @@
 """Trained weights as torch has them: a module, a `state_dict`, and files of one."""
 
+# torch may be missing where types are checked
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+
 import copy
 import io
 from collections.abc import Mapping
