@@ -14,6 +14,8 @@ from torch.nn import functional as F
 
 import fedsim
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 1e-12
 
 IMAGES = (3, 4, 8, 6)  # [B, C, H, W]

@@ -5,6 +5,8 @@ from test_readme import block, pages
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.long
+
 
 def test_the_loop_and_fedsim_have_equal_numbers(root):
     page: dict = {}

@@ -11,6 +11,8 @@ from foreign import loop, networks
 import fedsim
 from fedsim import tree
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 1e-9  # of the largest number of a leaf
 
 NETWORKS = {
