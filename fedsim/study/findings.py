@@ -26,7 +26,8 @@ class Findings(NamedTuple):
 
     Attributes:
       tables: rows by table: `compare` and `summary`, and `rounds`, `worst`, `breakdown`, `bytes`,
-        `seconds` and `tuning` if there are any; without methods that are not federated.
+        `seconds` and `tuning` if there are any; without methods that are not federated, whose rows
+        of `summary` are `outside`.
       baseline: label of the method that the others are compared with.
       score: one of `SCORES`.
       scenario: the scenario, as in `run.json`.
@@ -111,6 +112,7 @@ def findings_of(
     alone = {row["method"] for row in outside_rows if not has_score(row, score)}
 
     ranked_tables = dict(tables)
+    ranked_tables["outside"] = outside_rows
     ranked_tables["summary"] = _without(unranked, tables["summary"])
     ranked_tables["compare"] = _without(unranked, tables["compare"])
     ranked_tables["tuning"] = _without(alone, tables.get("tuning", ()))

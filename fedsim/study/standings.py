@@ -227,11 +227,20 @@ def few_seeds(seeds: int, tests: int) -> str:
     if seeds == 0 or not too_few(seeds, tests):
         return ""
     text = f"{count(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
-    # The test draws a fixed number of signs beyond some seeds, too few for very many tests.
-    for enough in range(seeds + 1, MAX_SEEDS):
-        if not too_few(enough, tests):
-            return f"{text}, {enough} would do"
-    return text
+    enough = enough_seeds(tests)
+    return text if enough is None else f"{text}, {enough} would do"
+
+
+def enough_seeds(tests: int) -> int | None:
+    """Return the least number of seeds with which a difference could be significant after Holm.
+
+    None if there is no such number: the test draws a fixed number of signs beyond some seeds, which
+    may be too few for very many tests.
+
+    Args:
+      tests: how many tests the adjustment runs over.
+    """
+    return next((seeds for seeds in range(2, MAX_SEEDS) if not too_few(seeds, tests)), None)
 
 
 def _outcome(

@@ -516,14 +516,14 @@ def test_the_sentence_on_pairing_names_what_a_cohort_looks_at():
     }
     for kind in COHORTS:
         want = [line.format(kind, pairs[kind])] if kind in pairs else []
-        assert unpaired_lines({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}, []) == want
-    rows = [{"cohort": "{kind: clustered, size: 3, by: similarity}"}, {"cohort": "all"}]
-    assert unpaired_lines({"cohort": {"kind": "uniform"}}, rows) == [
-        line.format("clustered", "updates")
-    ]
-    rows = [{"cohort.by": "loss", "cohort.size": "4"}, {"cohort.by": "norm", "cohort.size": "4"}]
-    both = [line.format("importance", words) for words in ("losses", "update norms")]
-    assert unpaired_lines({"cohort": {"kind": "importance"}}, rows) == both
+        assert unpaired_lines({"cohort": {"kind": kind, **OWN.get(kind, {"size": 3})}}) == want
+
+    uniform = {"kind": "uniform"}
+    clustered = {"kind": "clustered", "size": 3, "by": "similarity"}
+    varied = {"cohort": uniform, "compare": {"vary": {"cohort": ["all", clustered]}}}
+    assert unpaired_lines(varied) == [line.format("clustered", "updates")]
+    varied = {"cohort": uniform, "compare": {"vary": {"cohort.kind": ["uniform", "oort"]}}}
+    assert unpaired_lines(varied) == [line.format("oort", "losses")]
 
 
 KINDS = {

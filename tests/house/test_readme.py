@@ -443,6 +443,7 @@ def test_what_is_kept_of_a_comparison_is_that_of_its_scenario(name, root):
         ]
         axes = {path: len(values) for path, values in grid["vary"].items()}
         one |= {
+            "title": None,  # of which kept records may have none
             "numerics": None,
             "data": None,
             "compare": {**grid, "methods": labels, "vary": axes},

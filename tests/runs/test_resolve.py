@@ -60,7 +60,7 @@ def test_five_hospitals_are_five_clients_and_not_a_hundred(table):
     assert scenario_values["data"]["clients"] == 5
     assert scenario_values["data"]["partition"]["kind"] == "natural"
     assert scenario_values["model"]["kind"] == "logistic"
-    assert words(scenario_values) == ("csv, 5 clients, natural", "csv, 5 clients")
+    assert words(scenario_values) == ("csv, 5 clients, natural, without days", "csv, 5 clients")
 
 
 def test_numeric_targets_are_resolved_to_a_linear_model(table):
@@ -72,7 +72,7 @@ def test_values_that_differ_between_configurations_are_left_out(table):
     scenario_values = resolved(table("sick"), vary={"data.partition": ["natural", "iid"]})
     assert "clients" not in scenario_values["data"]
     assert words(scenario_values) == (
-        "csv, clients as varied, partition as varied",
+        "csv, clients as varied, partition as varied, without days",
         "csv, clients as varied",
     )
     some = resolved(table("sick"), vary={"data.clients": [5], "data.validation": [0.1, 0.2]})

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from conftest import if_whole
-
-from tests.fields.unchanged import run_of_same_bytes
+from unchanged import run_of_same_bytes
 
 PAIRS = {"kind": "lora", "rank": 3}
 PRODUCT = {"kind": "lora_mean", "how": "product"}

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from conftest import if_whole
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim import tree
@@ -13,7 +14,6 @@ from fedsim.assemble.forecast import forecast
 from fedsim.disk import checkpoint
 from fedsim.fields.adapters.adapted import begun_anew
 from fedsim.scenario import read
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

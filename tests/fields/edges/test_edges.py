@@ -5,9 +5,9 @@ import pytest
 from edges import hierfavg
 from nodes import D, problem, run, scenario
 from test_graph_runs import digits
+from unchanged import run_of_same_bytes
 
 import fedsim
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from nodes import models, problem, run, scenario
 from reference.scenarios import consecutive
+from unchanged import run_of_same_bytes
 
 import fedsim
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -7,6 +7,7 @@ import pytest
 from conftest import TESTS
 from numpy.testing import assert_allclose, assert_array_equal
 from test_codecs import SIZES, D, problem_arrays, quadratics
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.compose import FAMILIES
@@ -18,7 +19,6 @@ from fedsim.fields.machines.stragglers import Stragglers, slowed
 from fedsim.fleet import Clients
 from fedsim.fleet.clock import Cost
 from fedsim.fleet.streams import Stream, generator
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

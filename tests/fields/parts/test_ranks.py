@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from conftest import if_whole
 from reference.scenarios import consecutive
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.errors import ScenarioError
 from fedsim.fields.parts.ranks import part_of_ranks
 from fedsim.types import Work
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_scenarios import FOLDER, late, run, table
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.assemble.federation import federations_of
@@ -21,7 +22,6 @@ from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
 from fedsim.scenario import read
 from fedsim.sources import archive
-from tests.fields.unchanged import run_of_same_bytes
 
 RNG = np.random.default_rng(0)
 CLASSES, N, MALICIOUS = 5, 8, [1, 4, 6, 7]

@@ -11,6 +11,7 @@ import pytest
 from conftest import if_whole
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.codecs.hadamard import padded
@@ -22,7 +23,6 @@ from fedsim.fields.privacy.counting.renyi import of_subset
 from fedsim.fields.privacy.mechanisms.distributed import rounded_within
 from fedsim.fields.privacy.mechanisms.integers import alias_table, discrete_gaussian, draw, skellam
 from fedsim.fleet.sampling import Sampling
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -8,6 +8,7 @@ from conftest import if_whole
 from numpy.testing import assert_allclose
 from reference.scenarios import consecutive
 from scipy import stats
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.assemble import Experiment, build
@@ -22,7 +23,6 @@ from fedsim.models import mlp
 from fedsim.models.computing import computing_in
 from fedsim.scenario import read
 from fedsim.types import Batch, Work
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -9,12 +9,12 @@ import pytest
 from conftest import TESTS, if_whole
 from numpy.testing import assert_allclose
 from test_private_runs import SCENARIO, context, privacy, rows_of
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim import tree
 from fedsim.fields.privacy.counting import DISTRIBUTED
 from fedsim.kinds import FAMILIES
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

@@ -7,13 +7,13 @@ import pytest
 from cohorts import cohort_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from unchanged import run_of_same_bytes
 
 import fedsim
 from fedsim.errors import CheckpointError, ScenarioError
 from fedsim.fields.privacy.mechanisms import gaussian
 from fedsim.fields.privacy.private_mean import Bound, private_mean
 from fedsim.types import Context
-from tests.fields.unchanged import run_of_same_bytes
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 

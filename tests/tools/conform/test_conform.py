@@ -122,8 +122,8 @@ BAD = {  # text of a file -> what the line says
     "import fedsim\n@fedsim.rule\ndef failing():\n    raise OSError('no')\n": (
         "rule failing: its factory raises OSError: no"
     ),
-    "import fedsim\n@fedsim.rule\ndef lacking(name: str):\n    return name\n": (
-        "rule lacking: needs name; name it as 'lacking(name=...)'"
+    "import fedsim\n@fedsim.rule\ndef lacking(word: str):\n    return word\n": (
+        "rule lacking: needs word; name it as 'lacking(word=...)'"
     ),
     "import fedsim\nfrom fedsim.clients import sgd\n@fedsim.client\ndef silent():\n"
     "    return sgd()._replace(finish=lambda *inputs: 3)\n": "expected a fedsim.types.Message",
