@@ -1,6 +1,5 @@
 """Fixtures and selections shared by all tests; array annotations are enforced only here."""
 
-import importlib.util
 import json
 import os
 import re
@@ -52,9 +51,6 @@ OF_ADAPTERS = frozenset({"lora_mean"})  # rules about leaves of an adapter: test
 
 # Tests of a field whose requirement was taken out.
 collect_ignore = [f"fields/{name}" for name in present_fields() if missing_requirements(name)]
-# A module that cannot be imported without an extra.
-if importlib.util.find_spec("torch") is None:
-    collect_ignore.append(str(ROOT / "fedsim/fields/torch/export.py"))
 
 
 def pytest_make_parametrize_id(val, argname):
