@@ -1,5 +1,6 @@
 """Fixtures and selections shared by all tests; array annotations are enforced only here."""
 
+import importlib.util
 import json
 import os
 import re
