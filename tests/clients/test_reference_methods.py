@@ -73,6 +73,7 @@ def check(method: Method, condition: Condition) -> None:
     )
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     method = METHODS[name]

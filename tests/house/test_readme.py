@@ -319,6 +319,7 @@ OF_OTHER_RUNS = {
     "staleness.csv",  # of an asynchronous schedule: test_schedules.py
     "clusters.csv",  # of methods with clusters: test_clusters.py
     "canaries.csv",  # of audited privacy: test_audit.py
+    "confusion.csv",  # with evaluate.confusion: test_runs.py
     "survival.csv",  # of times until an event: test_survival.py
     "machines.csv",  # where machines or a schedule make times differ: test_timelines.py
 }

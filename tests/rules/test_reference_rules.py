@@ -74,6 +74,7 @@ ONCE = (
 )
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", RULES)
 def test_rounds_of_some_of_the_clients_and_half_a_server_step(name):
     """And, where a sum counts an update as often as it was drawn, of clients drawn twice."""
