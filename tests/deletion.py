@@ -33,6 +33,7 @@ EDITS = {
     "metric": "evaluate.metrics=[{}]",
     "mechanism": "privacy={{clip: 1, delta: 1e-5, epsilon: 1, mechanism: {}}}",
     "method": "method={}",
+    "model": "model.kind={}",
     "rule": "server=[{}]",
     "score": "evaluate.metric={}",
     "skew": "data.skew=[{}]",
