@@ -89,10 +89,8 @@ class Cell(NamedTuple):
     @property
     def position(self) -> "Position":
         """Its position in the grid."""
-        varied, tuned = (
-            {path: text_of(value) for path, value in values.items()}
-            for values in (self.varied, self.tuned)
-        )
+        varied = {path: text_of(value) for path, value in self.varied.items()}
+        tuned = {path: text_of(value) for path, value in self.tuned.items()}
         return Position(self.method, self.definition, varied, tuned)
 
 

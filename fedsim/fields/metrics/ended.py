@@ -17,8 +17,10 @@ def tables(run: Run, spec: Any) -> dict[str, Record]:
       run: the run.
       spec: the scenario's sections.
     """
-    found = table(run) if spec.evaluate.confusion else {}
-    return {"confusion": found} if found else {}
+    if not spec.evaluate.confusion:
+        return {}
+    confusion = table(run)
+    return {"confusion": confusion} if confusion else {}
 
 
 def columns(tables: Mapping[str, Sequence[Record]], scenario: Mapping[str, Any]) -> Record:

@@ -23,7 +23,7 @@ from fedsim.fields.torch.operators import known
 from fedsim.fields.torch.operators.registry import Operator
 from fedsim.fields.torch.program import Name, Program, Step
 
-HERE = Path(__file__).parents[2]
+FEDSIM = Path(__file__).parents[2]
 TORCH = Path(torch.__file__).parent
 # Operators that are not taken apart.
 WHOLE = (
@@ -164,14 +164,15 @@ def _step(node: Any) -> Step:
     Raises:
       ValueError: for an operator that is not in the table.
     """
-    found = GETITEM if node.target is python_operator.getitem else known(node.target)
-    if found is None:
+    is_item = node.target is python_operator.getitem
+    operator = GETITEM if is_item else known(node.target)
+    if operator is None:
         raise ValueError(f"model: no operator {node.target} in fedsim.fields.torch{_line(node)}")
     options = {name: value for name, value in node.kwargs.items() if name not in STORAGE}
     value = node.meta.get("val")
     return Step(
         name=node.name,
-        operator=found,
+        operator=operator,
         arguments=tuple(_argument(each) for each in node.args),
         options={name: _argument(each) for name, each in options.items()},
         dtype=jax_type(value.dtype) if isinstance(value, torch.Tensor) else None,
@@ -217,6 +218,6 @@ def _place(frames: list[tuple[str, int]]) -> str:
     """The last frame that is neither torch's nor fedsim's, in brackets."""
     for file, line in reversed(frames):
         path = Path(file)
-        if not (path.is_relative_to(TORCH) or path.is_relative_to(HERE)) and path.is_file():
+        if not (path.is_relative_to(TORCH) or path.is_relative_to(FEDSIM)) and path.is_file():
             return f" ({path.name}, line {line})"
     return ""

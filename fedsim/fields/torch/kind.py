@@ -69,14 +69,15 @@ def _named(path: str, name: str) -> Callable[..., Any]:
     Raises:
       ValueError: for a file that is not loaded, and a name that it does not have.
     """
-    found = {module.__file__: module for module in list(sys.modules.values()) if _is(module, path)}
-    if not found:
+    loaded = list(sys.modules.values())
+    by_file = {module.__file__: module for module in loaded if _is(module, path)}
+    if not by_file:
         way = f"--plugin {path}, or in Python import it before"
         raise ValueError(f"model: {path} runs only where that is asked for: {way}")
-    if len(found) > 1:
-        files = " and ".join(map(str, found))
+    if len(by_file) > 1:
+        files = " and ".join(map(str, by_file))
         raise ValueError(f"model: {path} may be {files}; write more of the path")
-    (module,) = found.values()
+    (module,) = by_file.values()
     factory = getattr(module, name, None)
     if not callable(factory):
         raise ValueError(f"model: {path} has no class or function {name!r}")

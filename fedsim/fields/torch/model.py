@@ -56,7 +56,7 @@ def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
         return exported(module, shape, dtype, floats, train)
 
     # What a module changes does not depend on the type of its floats.
-    sample = given(module, jax.eval_shape(example))
+    sample = module_batch(module, jax.eval_shape(example))
     trained = program((ROWS, *sample.shape[1:]), sample.dtype, jnp.result_type(float), True)
     states = [name for name in trained.moved if buffers[name].is_floating_point()]
     constants = {name: numpy_of(buffers[name]) for name in buffers if name not in states}
@@ -79,7 +79,7 @@ def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
         params = flat(variables["params"])
         stats = flat(variables["stats"])
         floats = jnp.result_type(*params.values(), *stats.values()) if params else x.dtype
-        x = given(module, x)
+        x = module_batch(module, x)
         compiled = program(x.shape, x.dtype, floats, train)
 
         values = {name: params[first] for name, first in canonical.items()}
@@ -123,14 +123,14 @@ def _drawing(module: Any, make: Callable, values_of: Callable) -> Callable:
     return draw
 
 
-def given(module: Any, x: Any) -> Any:
+def module_batch(module: Any, x: Any) -> Any:
     """Return a batch as a module takes it, or its shape.
 
     Images `[B, H, W, C]` become `[B, C, H, W]`, and `[B, H, W]` before a convolution of images
     `[B, 1, H, W]`.
     """
     if isinstance(x, jax.ShapeDtypeStruct):
-        return jax.eval_shape(lambda x: given(module, x), x)
+        return jax.eval_shape(lambda x: module_batch(module, x), x)
     axes = x.ndim - 1
     if axes == IMAGE_AXES:
         return jnp.moveaxis(x, -1, 1)

@@ -1,6 +1,6 @@
 """A module's forward pass as a list of steps, and its evaluation in JAX."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -99,7 +99,3 @@ def _filled(argument: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(argument, list | tuple):
         return [_filled(each, values) for each in argument]
     return argument
-
-
-Exporter = Callable[[tuple[int, ...], Any, bool], Program]
-"""(shape of a batch, its type, whether it is trained on) -> the program."""

@@ -17,35 +17,7 @@ Of = TypeVar("Of")
 MARGIN = 0.06  # of the axis, beyond what it spans
 LONGEST = 24  # letters of a name
 LOOK: dict[str, Any] = {"fontsize": SMALL - 0.5, "color": COLOURS[1], "clip_on": False, "zorder": 5}
-ARROWS = {"left": "◂", "right": "▸", "up": "▴", "down": "▾"}
-
-
-def cut_across(axes: "Axes", rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> None:
-    """Cut the lower axis where one row squeezes the others; an arrow and its number stand for it.
-
-    Args:
-      axes: a line per row, from 0.
-      rows: the finite numbers of every row, the one that is drawn first.
-      fixed: numbers that the axis shows in any case.
-    """
-    row = outlier(rows, fixed)
-    if row is None:
-        return
-    low, high = _limits(without_outlier(rows, fixed))
-    axes.set_xlim(low, high)
-    look = {"transform": axes.get_yaxis_transform(), "va": "center", **LOOK}
-    number = rows[row][0]
-    is_beyond = not low <= number <= high  # else only an end of its interval is
-    if max(rows[row]) > high:
-        text = "axis cut"
-        if is_beyond:
-            text += f": {number:+z.3g}"
-        axes.text(0.995, row, f"{text} {ARROWS['right']}", ha="right", **look)
-    if min(rows[row]) < low:
-        text = "axis cut"
-        if is_beyond:
-            text = f"{number:+z.3g}, {text}"
-        axes.text(0.005, row, f"{ARROWS['left']} {text}", ha="left", **look)
+ARROWS = {"up": "▴", "down": "▾"}
 
 
 def cut_up(panels: Sequence["Axes"], rows: Sequence[Sequence[float]], names: Sequence[str]) -> None:
