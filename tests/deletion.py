@@ -3,6 +3,7 @@
 python -m tests.deletion                  # each, with the tests that are marked essential
 python -m tests.deletion suite            # one of them
 python -m tests.deletion suite --whole    # with all fast tests that remain
+python -m tests.deletion --bare --whole   # all of them at once
 """
 
 import csv
@@ -55,11 +56,11 @@ def deletable() -> list[str]:
     )
 
 
-def copy_without(folder: str, place: Path) -> None:
-    """Copy the project without a folder, and without the tests beside its name."""
+def copy_without(folders: list[str], place: Path) -> None:
+    """Copy the project without some folders, and without the tests beside their names."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     files = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    gone = (f"fedsim/{folder}/", f"tests/{folder}/")
+    gone = tuple(f"{root}/{folder}/" for folder in folders for root in ("fedsim", "tests"))
     for name in filter(None, files.split("\0")):
         if not name.startswith(gone) and (ROOT / name).exists():
             target = place / name
@@ -67,16 +68,16 @@ def copy_without(folder: str, place: Path) -> None:
             shutil.copy2(ROOT / name, target)
 
 
-def faults(folder: str, tests: list[str] | None = None) -> Iterator[str]:
-    """Yield what does not work without a folder.
+def faults(folders: list[str], tests: list[str] | None = None) -> Iterator[str]:
+    """Yield what does not work without some folders.
 
     Args:
-      folder: such as `tools/suite`.
+      folders: such as `tools/suite`.
       tests: arguments of pytest for the tests to play; None: they are only collected.
     """
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        copy_without(folder, place)
+        copy_without(folders, place)
         out = str(place / "out")
         for arguments in (
             ["fedsim", "--help"],
@@ -86,7 +87,8 @@ def faults(folder: str, tests: list[str] | None = None) -> Iterator[str]:
             ["pytest", "-q", *(["--collect-only"] if tests is None else tests), "tests"],
         ):
             yield from _fault(place, arguments)
-        yield from _remnants(folder, place)
+        for folder in folders:
+            yield from _remnants(folder, place)
 
 
 def _fault(place: Path, arguments: list[str]) -> Iterator[str]:
@@ -155,13 +157,13 @@ def main(words: list[str]) -> int:
     """Print what does not work without each of the folders that are named; by default of all."""
     tests = ["-m", "not long"] if "--whole" in words else ESSENTIAL
     named = [word for word in words if not word.startswith("-")]
+    chosen = [path for path in deletable() if not named or path.partition("/")[2] in named]
     failed = 0
-    for folder in deletable():
-        if named and folder.partition("/")[2] not in named:
-            continue
-        found = list(faults(folder, tests))
+    for folders in [chosen] if "--bare" in words else [[folder] for folder in chosen]:
+        found = list(faults(folders, tests))
         failed += bool(found)
-        print(f"{folder}: {'works without it' if not found else ''}", *found, sep="\n")
+        said = "works without it" if not found else ""
+        print(f"{', '.join(folders)}: {said}", *found, sep="\n")
     return 1 if failed else 0
 
 
