@@ -88,7 +88,7 @@ def faults(folders: list[str], tests: list[str] | None = None) -> Iterator[str]:
         ):
             yield from _fault(place, arguments)
         for folder in folders:
-            yield from _remnants(folder, place)
+            yield from _remnants(folder, folders, place)
 
 
 def _fault(place: Path, arguments: list[str]) -> Iterator[str]:
@@ -110,11 +110,11 @@ def _called(place: Path, arguments: list[str]) -> subprocess.CompletedProcess[st
     )
 
 
-def _remnants(folder: str, place: Path) -> Iterator[str]:
+def _remnants(folder: str, gone: list[str], place: Path) -> Iterator[str]:
     """What the folder adds and is still listed, or is not refused in one line."""
     room, _, name = folder.partition("/")
     if room == "fields":
-        yield from _remnants_of_field(name, place)
+        yield from _remnants_of_field(name, gone, place)
         return
     shown = _called(place, ["fedsim", "--help"]).stdout
     for command in commands_of(folder):
@@ -126,17 +126,20 @@ def _remnants(folder: str, place: Path) -> Iterator[str]:
             yield f"fedsim {command}: exit code {done.returncode}: {done.stderr}"
 
 
-def _remnants_of_field(field: str, place: Path) -> Iterator[str]:
-    """A kind or key of the field that is known, or that is not refused by the field's name."""
+def _remnants_of_field(field: str, gone: list[str], place: Path) -> Iterator[str]:
+    """A kind or key of the field that is known, or that is not refused by a missing field's name.
+
+    A kind may need two fields, of which the first that is missing is named.
+    """
     with (ROOT / "fedsim/fields/index.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["field"] == field]
     first_of_each = {row["family"]: row["name"] for row in reversed(rows)}
     first_of_each.pop("need", None)  # a scenario cannot write it
+    missing = [path.partition("/")[2] for path in gone]
     for family, name in first_of_each.items():
         edit = f"{name}=1" if family == "key" else EDITS[family].format(name)
         done = _called(place, ["fedsim", "check", IID, "--set", edit])
-        lines_told = done.stderr.strip().splitlines()
-        named = any(f"the field {field} is not installed" in line for line in lines_told)
+        named = any(f"the field {each} is not installed" in done.stderr for each in missing)
         if done.returncode != 2 or not named:
             yield f"--set {edit}: exit code {done.returncode}: {done.stderr}"
     listed = json.loads(_called(place, ["fedsim", "list", "--json"]).stdout)
