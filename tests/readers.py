@@ -197,7 +197,6 @@ def read_once(kind: str, path: str, keys: dict[str, Any]) -> dict[str, Any]:
     """Read a path in this process and return what that took."""
     import fedsim.sources  # noqa: F401 (importing it registers the readers)
     from fedsim.compose import FAMILIES
-    from fedsim.sources.mapped import is_memmap
 
     for library in ("pandas", "pyarrow.parquet", "h5py", "PIL.Image"):
         if find_spec(library.split(".")[0]):
@@ -207,14 +206,13 @@ def read_once(kind: str, path: str, keys: dict[str, Any]) -> dict[str, Any]:
     arrays = FAMILIES["dataset"][kind](**({"path": path} if path else {}), **keys)
     seconds = time.perf_counter() - begin
     rows = len(arrays.y) + (0 if arrays.y_test is None else len(arrays.y_test))
-    held = f"{arrays.x.dtype}{', in its file' * is_memmap(arrays.x)}"
     shape = list(arrays.x.shape[1:])
     peak = held_mib("VmHWM") - before
     peak += resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024  # a reader's own child
     return {
         "rows": rows,
         "shape": shape,
-        "held": held,
+        "held": str(arrays.x.dtype),
         "seconds": seconds,
         "peak": peak,
     }
