@@ -27,7 +27,6 @@ from fedsim.fleet.streams import Stream, generator
 from fedsim.scenario.named_files import DATA, PARTITION, TOKENIZER
 from fedsim.scenario.scenario import Scenario
 from fedsim.sources.arrays import is_per_token
-from fedsim.sources.mapped import take_rows
 
 
 class PartitionedSamples(NamedTuple):
@@ -118,7 +117,7 @@ def federations_from(scenario: Scenario, partitioned: PartitionedSamples) -> dic
             rows = np.sort(parts.indices[np.repeat(held_out, np.diff(parts.offsets))])
             key = rows.tobytes()
             if key not in test_sets:
-                test_sets[key] = Samples(take_rows(sets.train.x, rows), sets.train.y[rows])
+                test_sets[key] = Samples(sets.train.x[rows], sets.train.y[rows])
             sets = sets._replace(test=test_sets[key])
 
         federation = federate(

@@ -77,9 +77,7 @@ def _column_warnings(section: Any, f: Federation) -> list[str]:
     x = f.train.x
     if f.names.table is not None:
         return column_remarks(f.names.table, section)
-    # Samples that stay in their file are not read for this.
-    in_memory = isinstance(x, np.ndarray) and x.ndim == 2
-    is_raw = in_memory and f.statistics is None and not f.vocabulary
+    is_raw = x.ndim == 2 and f.statistics is None and not f.vocabulary
     if section.kind != "supplied" or not is_raw:
         return []
     remarks = [column.remark for column in columns_of_numbers(x)]

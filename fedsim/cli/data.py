@@ -97,7 +97,7 @@ def _lines_of_samples(description: dict[str, Any]) -> list[Line]:
         ("clients", _clients(description["clients"])),
         ("columns", _listed(description["columns"])),
         ("blanks", _listed(blanks)),
-        ("memory", _memory(description)),
+        ("memory", f"{description['bytes'] / 1e6:,.1f} MB"),
     ]
 
 
@@ -120,11 +120,6 @@ def _sample(description: dict[str, Any]) -> str:
     if description["features"]:
         text += f": {_listed(description['features'])}"
     return text
-
-
-def _memory(description: dict[str, Any]) -> str:
-    text = f"{description['bytes'] / 1e6:,.1f} MB"
-    return f"{text}, which stay in the file" if description["in_file"] else text
 
 
 def _target(target: dict[str, Any]) -> str:

@@ -11,7 +11,6 @@ from fedsim._version import __version__
 from fedsim.cli.screen import rows_of_terms, wrapped
 from fedsim.machine import compile_cache, devices_of, threads_in_force
 from fedsim.runs.environment import instructions, surroundings
-from fedsim.sources import cache_folder
 
 PACKAGES = (
     "jax", "jaxlib", "optax", "numpy", "scipy", "pandas", "pydantic", "click", "rich", "matplotlib",
@@ -46,7 +45,6 @@ def examine() -> dict[str, Any]:
         "settings": {
             **(around["flags"] or {"flags": "none set"}),
             "compiled": _compiled(cache),
-            "read data": _read_data(),
         },
         "problems": problems,
     }
@@ -56,15 +54,6 @@ def _compiled(cache: str | None) -> str:
     """Return where compiled programs are cached, and how much of them."""
     sizes = [file.stat().st_size for file in Path(cache).glob("*")] if cache else []
     return f"{cache}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
-
-
-def _read_data() -> str:
-    """Return where data that were read are cached, and how much of them."""
-    sets = cache_folder.cached_sets()
-    size = cache_folder.bytes_of(sets)
-    limit = f"{cache_folder.max_bytes() / 1e6:,.1f} MB ({cache_folder.VARIABLE})"
-    counted = cache_folder.counted(sets)
-    return f"{cache_folder.cache_path()}: {counted}, {size / 1e6:,.1f} of at most {limit}"
 
 
 def _problems(devices: list, cache: str | None) -> list[str]:

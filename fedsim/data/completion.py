@@ -7,7 +7,6 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays, validate, vocabulary_of
-from fedsim.sources.mapped import chunks, is_memmap
 
 ROWS = 1 << 16  # that are completed at a time
 MAX_NAMED = 20  # blank features that an error names
@@ -114,7 +113,7 @@ def _rows_of(values: Any, rows: np.ndarray) -> Any:
 
 
 def as_numbers(arrays: Arrays) -> Arrays:
-    """Return the samples with their features in memory and multiplied by their scale.
+    """Return the samples with their features multiplied by their scale.
 
     Raises:
       DataError: if features are tokens, which have no statistics.
@@ -124,7 +123,7 @@ def as_numbers(arrays: Arrays) -> Arrays:
             "x holds tokens, which have no mean and no scale; remove standardize and missing"
         )
     if arrays.scale == 1.0:
-        return arrays._replace(x=np.array(arrays.x)) if is_memmap(arrays.x) else arrays
+        return arrays
 
     x = np.asarray(arrays.x) * arrays.scale
     x_test = None if arrays.x_test is None else np.asarray(arrays.x_test) * arrays.scale
@@ -289,15 +288,7 @@ def scale_remark(x: Any, names: tuple[str, ...] | None) -> str:
     if len(x.shape) != 2 or not len(x):
         return ""
 
-    lows = []
-    highs = []
-    for part in chunks(x):
-        lows.append(part.min(0))
-        highs.append(part.max(0))
-    low = np.stack(lows).astype(np.float64).min(0)
-    high = np.stack(highs).astype(np.float64).max(0)
-
-    ranges = high - low
+    ranges = x.max(0).astype(np.float64) - x.min(0).astype(np.float64)
     varying = np.flatnonzero(ranges > 0)
     if not len(varying):
         return ""

@@ -11,7 +11,6 @@ from fedsim.data.completion import Statistics
 from fedsim.data.partition import Parts, parts_of
 from fedsim.data.splits import Samples, Sets
 from fedsim.sources.arrays import Names, is_per_token
-from fedsim.sources.mapped import chunks
 
 
 class Holders(NamedTuple):
@@ -354,6 +353,5 @@ def _sha256(metadata: tuple[Any, ...] | None, *arrays: np.ndarray) -> str:
     digest = hashlib.sha256(b"" if metadata is None else json.dumps(metadata).encode())
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
-        for part in chunks(array):
-            digest.update(np.ascontiguousarray(part).data)
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -13,7 +13,6 @@ from fedsim.data.splits import by_label
 from fedsim.errors import PartitionError
 from fedsim.limits import require_memory
 from fedsim.sources.ids import number_ids
-from fedsim.sources.mapped import chunks
 
 COMPONENTS = 32  # principal components that clusters are found in
 STARTS: Any = 4  # of k-means, of which the best counts
@@ -178,10 +177,8 @@ def _components(pool: Pool) -> np.ndarray:
     components = PCA(min(width, COMPONENTS, fitted), random_state=0)
     components.fit(flat(_evenly_spaced(x)))
     transformed = []
-    for part in chunks(x):
-        for first in range(0, len(part), MAX_FITTED):
-            rows = flat(part[first : first + MAX_FITTED])
-            transformed.append(components.transform(rows))
+    for first in range(0, len(x), MAX_FITTED):
+        transformed.append(components.transform(flat(x[first : first + MAX_FITTED])))
     return np.concatenate(transformed)
 
 

@@ -25,7 +25,7 @@ class Pool(NamedTuple):
       classes: number of classes; 0 if samples have no class.
       owner: client number of every sample `[n]`; None: the samples have no client ids.
       owners: number of clients that the ids name.
-      x: features as stored `[n, ...]`: an array, or rows of a file (`Mapped`).
+      x: features as stored `[n, ...]`.
       scale: features are the stored numbers, times this.
       columns: further columns `[n]` of the samples, by name.
       names: ids of the clients that `owner` numbers; None: the numbers.

@@ -32,7 +32,7 @@ def feature_noise(
       levels: how levels differ between clients.
 
     Raises:
-      PartitionError: for tokens, and for samples that stay in their file.
+      PartitionError: for tokens.
 
     References:
       Li et al. 2022, Federated Learning on Non-IID Data Silos, arXiv:2102.02079 (noise-based
@@ -68,7 +68,7 @@ def rotation(
       max: largest angle in either direction, in degrees.
 
     Raises:
-      PartitionError: for samples that are not images, or stay in their file.
+      PartitionError: for samples that are not images.
 
     References:
       Ghosh et al. 2020, An Efficient Framework for Clustered Federated Learning, arXiv:2006.04088

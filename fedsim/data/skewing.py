@@ -12,7 +12,6 @@ from fedsim.compose import tag_of
 from fedsim.compose.shapes import ContractError
 from fedsim.data.federation import Federation
 from fedsim.data.splits import Samples
-from fedsim.sources.mapped import Mapped
 
 
 class Skew(NamedTuple):
@@ -56,7 +55,7 @@ def skew_refusal(skew: Skew, federation: Federation) -> str:
             f"is for images [n, height, width, channels], and samples have shape {shape[1:]}; "
             "remove it"
         )
-    return without_numbers(federation) or in_their_file(federation)
+    return without_numbers(federation)
 
 
 def without_labels(federation: Federation) -> str:
@@ -84,16 +83,6 @@ def without_numbers(federation: Federation, verb: str = "changes") -> str:
     if federation.vocabulary:
         return f"{verb} features that are numbers, and these samples are tokens; remove it"
     return ""
-
-
-def in_their_file(federation: Federation) -> str:
-    """Return why features cannot be changed; an empty string if they are in memory."""
-    if not isinstance(federation.train.x, Mapped):
-        return ""
-    return (
-        "changes features, and these stay in their file; compress it (numpy.savez_compressed, "
-        "gzip), which is read into memory, or remove it"
-    )
 
 
 def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray:

@@ -20,7 +20,6 @@ from fedsim.errors import DataError, PartitionError, near_miss
 from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, validate
 from fedsim.sources.cells import Task
 from fedsim.sources.ids import number_ids
-from fedsim.sources.mapped import take_rows
 from fedsim.sources.remembered import TableColumn, columns_of_numbers
 from fedsim.sources.targets import with_task, without_objects
 
@@ -260,10 +259,10 @@ def _test_set(arrays: Arrays, rows: np.ndarray) -> Samples:
 
 
 def _restricted(sets: Sets, rows: np.ndarray) -> Sets:
-    """Keep only some of the training rows; features in memory are copied."""
+    """Keep only some of the training rows."""
     x, y = sets.train
     return sets._replace(
-        train=Samples(take_rows(x, rows), y[rows]),
+        train=Samples(x[rows], y[rows]),
         rows=rows,
         owner=None if sets.owner is None else sets.owner[rows],
     )

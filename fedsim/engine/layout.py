@@ -189,7 +189,7 @@ def compacted(
 
     Args:
       index: the index of the block's queues, rows of x.
-      x: all training features, in memory or mapped from a file.
+      x: all training features.
       y: their labels.
       samples: rows to reserve; more if a reader needs them.
       readers: lanes that read the same samples; lanes of other processes are left as they are.

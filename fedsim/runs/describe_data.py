@@ -37,7 +37,6 @@ COUNTED = (  # the keys of `describe_arrays`
     "columns",
     "missing",
     "bytes",
-    "in_file",
 )
 
 # Samples without ids are partitioned among so many clients, if each of them gets so many.

@@ -15,11 +15,9 @@ from fedsim.sources.cells import Task
 from fedsim.sources.columns import Missing
 from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.image_sets import ChannelAxis
-from fedsim.sources.mapped import MIN_MAPPED_BYTES
 from fedsim.sources.targets import with_task
 from fedsim.sources.zips import require_small
 
-LOCAL_HEADER_BYTES = 30  # of a zip's member, before its name and extra field
 NUMBERS = {"scale": float, "vocabulary": int}  # members that are a single number
 NOT_STORED = ("features", "columns", "table", "remarks")
 MEMBERS = tuple(name for name in Arrays._fields if name not in NOT_STORED)
@@ -46,10 +44,9 @@ def npz(
 
     Optional members are `client [n]`, `x_test`, `y_test`, `client_test`, `scale`, `vocabulary` and
     `labels`, all as in `fedsim.Arrays`. Integer labels are classes, text labels are names of
-    classes, floats are regression targets; `client` is the natural partition. Uncompressed features
-    (as `numpy.savez` writes them) of 64 MiB or more stay in the file and are read when a round
-    needs them. Archives that hold Python objects, unpack to more than 8 GiB or to more than 200
-    times their size, or lie about sizes are refused.
+    classes, floats are regression targets; `client` is the natural partition.
+    Archives that hold Python objects, unpack to more than the memory or to more than 200 times
+    their size, or lie about sizes are refused.
 
     Images are bytes `[n, height, width]`, or have an axis of 1, 3 or 4 channels, which becomes the
     last; bytes are divided by 255 unless there is a `scale`.
@@ -93,7 +90,7 @@ def npz(
 
 
 def arrays_in(file: BinaryIO, names: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """Return the arrays of an archive by name; large ones that are not compressed are mapped.
+    """Return the arrays of an archive by name.
 
     Args:
       file: the archive, opened for bytes.
@@ -106,9 +103,8 @@ def arrays_in(file: BinaryIO, names: Collection[str] = ()) -> dict[str, np.ndarr
     """
     with sound("npz archive"), zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        loaded = [member for member in members if not _is_mapped(member)]
-        unpacked = sum(member.file_size for member in loaded)
-        require_small(sum(member.compress_size for member in loaded), unpacked)
+        unpacked = sum(member.file_size for member in members)
+        require_small(sum(member.compress_size for member in members), unpacked, math.inf)
         require_memory(arrays=unpacked)
         by_name = {member.filename.removesuffix(".npy"): member for member in members}
         if len(by_name) < len(members):
@@ -137,13 +133,13 @@ def _number(name: str, value: np.ndarray) -> Any:
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.ndarray:
-    """Read or map an array, if its header agrees with the member's size."""
+    """Read an array, if its header agrees with the member's size."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         read_header: Any = np.lib.format.read_array_header_2_0
         if version == (1, 0):
             read_header = np.lib.format.read_array_header_1_0
-        shape, fortran_order, dtype = read_header(file)
+        shape, _, dtype = read_header(file)
         start = file.tell()
 
     if dtype.hasobject:
@@ -153,37 +149,5 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> np.n
     body = member.file_size - start
     if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != body:
         raise DataError(f"{name}: its header promises {dtype} {shape}, but {body} bytes follow")
-    if _is_mapped(member) and not fortran_order:
-        return _mapped(archive, member, start, shape, dtype)
-    require_memory(array=member.file_size)
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def _is_mapped(member: zipfile.ZipInfo) -> bool:
-    """Whether an array stays in the file: a large one that is not compressed."""
-    is_stored = (
-        member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
-    )
-    return is_stored and member.file_size >= MIN_MAPPED_BYTES
-
-
-def _mapped(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, start: int, shape: tuple, dtype: np.dtype
-) -> np.ndarray:
-    """Map an uncompressed array.
-
-    Args:
-      archive: the archive.
-      member: the array's member.
-      start: the length of NumPy's header.
-      shape: the array's shape.
-      dtype: the array's type.
-    """
-    raw: Any = archive.fp
-    raw.seek(member.header_offset)
-    header = raw.read(LOCAL_HEADER_BYTES)
-    name_length = int.from_bytes(header[26:28], "little")
-    extra_length = int.from_bytes(header[28:30], "little")
-    member_start = member.header_offset + LOCAL_HEADER_BYTES + name_length + extra_length
-    return np.memmap(raw, dtype, "r", member_start + start, shape)

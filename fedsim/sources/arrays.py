@@ -8,7 +8,6 @@ import numpy as np
 from fedsim.errors import DataError
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.ids import require_ids
-from fedsim.sources.mapped import Mapped, chunks, is_memmap
 from fedsim.sources.names import require_sound
 from fedsim.sources.remembered import TableColumn
 
@@ -365,24 +364,17 @@ def _refuse_labels(name: str, y: np.ndarray, wrong: np.ndarray, rule: str) -> No
 
 
 def _finite(name: str, values: Any, dtype: np.dtype | None, blanks: bool = False) -> Any:
-    """Return values as `dtype`, and name the first row that is not finite; files stay mapped."""
+    """Return values as `dtype`, and name the first row that is not finite."""
     if dtype == np.uint8:
-        return Mapped(values) if is_memmap(values) else np.ascontiguousarray(values)
-    stays_in_file = is_memmap(values) and not blanks
-    wrong_rows = []
-    first = 0
+        return np.ascontiguousarray(values)
     with np.errstate(over="ignore"):
-        cast = Mapped(values, None, dtype) if stays_in_file else np.ascontiguousarray(values, dtype)
-        for chunk in chunks(cast):
-            sound = np.isfinite(chunk)
-            if blanks:
-                sound |= np.isnan(chunk)
-            if not sound.all():
-                rows = sound.reshape(len(chunk), -1).all(1)  # [rows of the chunk]
-                wrong_rows += (first + np.flatnonzero(~rows)).tolist()
-            first += len(chunk)
-    if wrong_rows:
-        row = wrong_rows[0]
+        cast = np.ascontiguousarray(values, dtype)
+    sound = np.isfinite(cast)
+    if blanks:
+        sound |= np.isnan(cast)
+    if not sound.all():
+        wrong_rows = np.flatnonzero(~sound.reshape(len(cast), -1).all(axis=1))
+        row = int(wrong_rows[0])
         overflowed = np.isfinite(values[row]).all()
         reason = f"does not fit {cast.dtype}" if overflowed else "is not finite"
         raise DataError(f"{name}: row {row} {reason} ({len(wrong_rows)} rows in all)")

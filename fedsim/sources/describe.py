@@ -12,7 +12,6 @@ from fedsim.sources.arrays import (
     vocabulary_of,
 )
 from fedsim.sources.ids import number_ids
-from fedsim.sources.mapped import Mapped, chunks, is_memmap
 
 
 def describe_arrays(arrays: Arrays) -> dict[str, Any]:
@@ -23,8 +22,8 @@ def describe_arrays(arrays: Arrays) -> dict[str, Any]:
 
     Returns:
       By name: `rows`, `test_rows`, `shape` and `type` of a sample, `scale`, `vocabulary`,
-      `features`, `target`, `clients`, `missing` (blanks by column), `bytes`, `in_file`; None where
-      it does not apply.
+      `features`, `target`, `clients`, `missing` (blanks by column), `bytes`; None where it does
+      not apply.
 
     Raises:
       DataError: for names that are not UTF-8 text, and for labels that cannot be classes.
@@ -52,14 +51,8 @@ def describe_arrays(arrays: Arrays) -> dict[str, Any]:
         "clients": clients,
         "columns": sorted(arrays.columns or ()),
         "missing": _missing(features, names),
-        "bytes": sum(map(_stored_bytes, features)),
-        "in_file": isinstance(x, Mapped) or is_memmap(x),
+        "bytes": sum(values.nbytes for values in features),
     }
-
-
-def _stored_bytes(values: Any) -> int:
-    """The size of an array, in memory or in a file."""
-    return int(np.prod(values.shape)) * values.dtype.itemsize
 
 
 def _require_classes(arrays: Arrays) -> None:
@@ -122,8 +115,7 @@ def _missing(features: list[Any], names: list[str] | None) -> dict[str, int]:
         return {}
     counts: Any = 0  # [columns]
     for values in features:
-        for chunk in chunks(values):
-            counts = counts + np.isnan(chunk).reshape(len(chunk), -1).sum(0)
+        counts = counts + np.isnan(values).reshape(len(values), -1).sum(0)
     if not names:
         names = [f"feature {j}" for j in range(len(counts))]
     return {name: int(count) for name, count in zip(names, counts, strict=False) if count}

@@ -1,19 +1,16 @@
 """The idx format of MNIST, Fashion-MNIST, KMNIST and EMNIST, gzipped or not."""
 
 import math
-import os
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.files import GZIP, Name, opened, unpacked
+from fedsim.sources.files import Name, opened, unpacked
 from fedsim.sources.folders import chosen_split, folder_files
-from fedsim.sources.mapped import MIN_MAPPED_BYTES
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 MAX_SIDES = 8  # of an array
@@ -36,8 +33,7 @@ def idx(path: Name, split: str | None = None, sha256: str | None = None) -> Arra
     Pixels are bytes, divided by 255. The files keep their names: `train-images-idx3-ubyte`,
     `train-labels-idx1-ubyte`, and `t10k-…` or `test-…` if there is a test set, each with `.gz` or
     without. EMNIST's names begin with a split, `emnist-letters-train-…`; its images are stored
-    transposed, and stay so. Uncompressed images of 64 MiB or more stay in their file and are read
-    when a round needs them.
+    transposed, and stay so.
 
     Args:
       path: the folder of the files, in the scenario's folder, the working directory or a
@@ -110,16 +106,8 @@ def read_idx(path: Path) -> np.ndarray:
       DataError: for another file, or a header that promises more or less than follows.
     """
     with opened(str(path)) as file:
-        is_large = file.seek(0, os.SEEK_END) >= MIN_MAPPED_BYTES
-        file.seek(0)
-        content: Any = None
-        if is_large and file.read(len(GZIP)) != GZIP:
-            content = np.memmap(file, np.uint8, "r")
-        else:
-            content = np.frombuffer(unpacked(file), np.uint8)
-        values = _array(content)
-        # A large file is mapped; only bytes can stay in it.
-        return values if values.dtype == np.uint8 else values.astype(values.dtype.newbyteorder("="))
+        values = _array(np.frombuffer(unpacked(file), np.uint8))
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def _array(content: np.ndarray) -> np.ndarray:

@@ -6,14 +6,12 @@ import numpy as np
 
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.mapped import is_memmap
 from fedsim.sources.pictures import SCALE
 
 ChannelAxis = Literal["first", "last"] | None
 CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 IMAGE_AXES = 4  # of images with channels, and the rows
 MAX_OF_SCALED = 16  # no scaled or standardised image has a larger value
-ROWS = 4096  # of a file, in which the largest value is looked for
 
 KEY = "data.channel_axis"
 
@@ -180,9 +178,5 @@ def _of_two_ranges(arrays: Arrays, unscaled: _Values, scaled: _Values) -> tuple[
 
 
 def _values(name: str, values: Any) -> _Values:
-    """Return the features of a set; of a large file the first rows are looked at.
-
-    Blanks do not count.
-    """
-    part = values[:ROWS] if is_memmap(values) else values
-    return _Values(name, values, float(np.fmax.reduce(part, axis=None)))
+    """Return the features of a set; blanks do not count."""
+    return _Values(name, values, float(np.fmax.reduce(values, axis=None)))

@@ -9,9 +9,8 @@ from annotated_types import Ge
 from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cache import NamedArrays, cached_samples
 from fedsim.sources.files import Name
-from fedsim.sources.folders import folder_files, sha256_of_files
+from fedsim.sources.folders import folder_files
 from fedsim.sources.leaf_files import WHERE as WHERE
 from fedsim.sources.leaf_files import SplitRows, files_by_split, read_split
 from fedsim.sources.pictures import SCALE, SUFFIXES, Channels, Size, alike, decoded
@@ -56,8 +55,7 @@ def leaf(
 
     If the folder has `train` and `test` (or `data/train`, `data/test`), every user's test samples
     belong to that client (`global_accuracy` in `clients.csv`), and those of all users are the test
-    set. The arrays are cached in the user's cache folder, by the hash of the files; large arrays
-    stay there and are read when a round needs them.
+    set.
 
     Args:
       path: the folder, in the scenario's folder, the working directory or a `--data-root`.
@@ -78,27 +76,21 @@ def leaf(
     """
     with folder_files(path, sha256) as files:
         splits = files_by_split(files)
-        json_files = {name: file for split in splits.values() for name, file in split.items()}
-
-        def make() -> NamedArrays:
-            rows = {split: read_split(split_files) for split, split_files in splits.items()}
-            return _arrays(rows, length, vocabulary)
-
-        key = f"leaf-{sha256_of_files(json_files)}-{length}-{vocabulary}"
-        arrays = cached_samples(key, make)
+        rows = {split: read_split(split_files) for split, split_files in splits.items()}
+        arrays = Arrays(**_arrays(rows, length, vocabulary))
         if arrays.x.dtype.kind == "U":
             return _with_images(arrays, files, images or ".", size, channels)
         return arrays
 
 
-def _arrays(splits: dict[str, SplitRows], length: int, vocabulary: int) -> NamedArrays:
+def _arrays(splits: dict[str, SplitRows], length: int, vocabulary: int) -> dict[str, Any]:
     """The arrays of `train` and `test`, if it exists, by the names of `Arrays`.
 
     The names of images stay in place of the images.
     """
     train = splits["train"]
     test = splits.get("test")
-    arrays: NamedArrays = {"y": _labels(train.y), "client": train.user}
+    arrays: dict[str, Any] = {"y": _labels(train.y), "client": train.user}
     rows = {"x": train.x}
     if test is not None:
         rows["x_test"] = test.x
@@ -127,21 +119,21 @@ def _labels(y: np.ndarray) -> np.ndarray:
     return y // 4 if is_sent140 else y
 
 
-def _numbers(rows: dict[str, np.ndarray]) -> NamedArrays:
+def _numbers(rows: dict[str, np.ndarray]) -> dict[str, Any]:
     """Features `[n, F]`, or FEMNIST's images `[n, 28, 28, 1]`."""
-    arrays: NamedArrays = dict(zip(rows, alike(list(rows.values())), strict=True))
+    arrays: dict[str, Any] = dict(zip(rows, alike(list(rows.values())), strict=True))
     if arrays["x"].shape[1] == PIXELS:
         arrays = {name: x.reshape(-1, 28, 28, 1) for name, x in arrays.items()}
     if arrays["x"].dtype == np.uint8:
-        arrays["scale"] = np.array(SCALE)
+        arrays["scale"] = SCALE
     return arrays
 
 
-def _characters(rows: dict[str, np.ndarray], labels: dict[str, np.ndarray]) -> NamedArrays:
+def _characters(rows: dict[str, np.ndarray], labels: dict[str, np.ndarray]) -> dict[str, Any]:
     """Shakespeare's texts as codes of their characters `[n, T]`, and labels as codes `[n]`."""
-    arrays: NamedArrays = {
-        "vocabulary": np.array(len(LETTERS)),
-        "labels": np.array(tuple(LETTERS)),
+    arrays: dict[str, Any] = {
+        "vocabulary": len(LETTERS),
+        "labels": list(LETTERS),
     }
     codes = {letter: code for code, letter in enumerate(LETTERS)}
     for name, y in labels.items():
@@ -160,14 +152,14 @@ def _characters(rows: dict[str, np.ndarray], labels: dict[str, np.ndarray]) -> N
     return arrays
 
 
-def _tweets(rows: dict[str, np.ndarray], length: int, vocabulary: int) -> NamedArrays:
+def _tweets(rows: dict[str, np.ndarray], length: int, vocabulary: int) -> dict[str, Any]:
     """Sent140's tweets as codes of their words `[n, length]`."""
     train_words = [words_of(_tweet(row)) for row in rows["x"]]
     require_memory_for(sum(len(x) for x in rows.values()), length)
     names = [*SPECIAL, *most_frequent(train_words, vocabulary - len(SPECIAL))]
     codes = {name: code for code, name in enumerate(names)}
 
-    arrays: NamedArrays = {"vocabulary": np.array(len(names))}
+    arrays: dict[str, Any] = {"vocabulary": len(names)}
     for name, x in rows.items():
         encoded = []
         for row in x.tolist():

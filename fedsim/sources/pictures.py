@@ -5,8 +5,6 @@ The sizes of all images are read from their headers first; then images are decod
 
 import io
 import math
-import shutil
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,8 +15,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from annotated_types import Ge, Le, MaxLen, MinLen
 
-from fedsim.errors import DataError, megabytes
-from fedsim.sources.files import MAX_RATIO, opened
+from fedsim.errors import DataError
+from fedsim.limits import require_memory
+from fedsim.sources.files import opened
 
 Encoded = Iterable[tuple[str, Path | bytes]]  # the name of each image in errors, and its content
 Side = Annotated[int, Ge(1), Le(65_535)]  # as in JPEG
@@ -31,7 +30,6 @@ DEEP_MODES = ("I", "F")  # prefixes of modes with more than 8 bits in a channel
 SCALE = 1 / 255
 MAX_PIXELS = 1 << 26  # of the size that images are resized to
 MAX_FILE_BYTES = 1 << 30  # of an image
-MEMORY_BYTES = 1 << 30  # of decoded images that stay in memory; more are in a temporary file
 
 
 class _Survey(NamedTuple):
@@ -40,20 +38,16 @@ class _Survey(NamedTuple):
     Attributes:
       sizes: (height, width) -> the number of images of that size.
       channels: 1 where all images are grey, else 3.
-      packed: bytes of all encoded images.
     """
 
     sizes: Counter
     channels: int
-    packed: int
 
 
 def decoded(
     images: Callable[[], Encoded], size: list[int] | None, channels: int | None
 ) -> np.ndarray:
     """Return images as bytes `[n, height, width, channels]`.
-
-    If they take more than 1 GiB, they are in a temporary file that rows are read from.
 
     Args:
       images: yields all images in order; it is called twice.
@@ -63,7 +57,8 @@ def decoded(
 
     Raises:
       DataError: for unsound images, images of more than 8 bits in a channel or of more pixels than
-        Pillow considers safe, sizes that differ, and images that need more space than there is.
+        Pillow considers safe, and sizes that differ.
+      OutOfMemoryError: for images that do not fit into memory.
     """
     with warnings.catch_warnings():
         from PIL import Image  # imported only where images are read: it takes a tenth of a second
@@ -73,9 +68,11 @@ def decoded(
         survey = _survey(images())
         height, width = _only_size(survey.sizes) if size is None else size
         depth = channels or survey.channels
-        x = _allocate((survey.sizes.total(), height, width, depth), survey.packed)
         if size is not None and height * width > MAX_PIXELS:
             raise DataError(f"size: {height} x {width} pixels; at most {MAX_PIXELS} in an image")
+        shape = (survey.sizes.total(), height, width, depth)
+        require_memory(images=math.prod(shape))
+        x = np.empty(shape, np.uint8)
         for row, (name, source) in zip(x, images(), strict=True):
             with _image(name, source) as image:
                 row[:] = _pixels(image, height, width, depth)
@@ -103,13 +100,11 @@ def _survey(images: Encoded) -> _Survey:
     """Read the headers of all images."""
     sizes = Counter()
     channels = 0
-    packed = 0
     for name, source in images:
         with _image(name, source) as image:
-            packed += len(source) if isinstance(source, bytes) else source.stat().st_size
             sizes[image.height, image.width] += 1
             channels = max(channels, _channels(image))
-    return _Survey(sizes, channels, packed)
+    return _Survey(sizes, channels)
 
 
 def _only_size(sizes: Counter) -> tuple[int, int]:
@@ -127,33 +122,6 @@ def _only_size(sizes: Counter) -> tuple[int, int]:
     raise DataError(
         f"images of {len(sizes)} sizes, height x width: {listed}; write size: [height, width]"
     )
-
-
-def _allocate(shape: tuple[int, ...], packed: int) -> np.ndarray:
-    """An array of bytes in memory, or in a file without a name.
-
-    Args:
-      shape: the shape of the array.
-      packed: bytes of the encoded images.
-
-    Raises:
-      DataError: for images that would fill the disk, or are a bomb.
-    """
-    size = math.prod(shape)
-    if size <= MEMORY_BYTES:
-        return np.empty(shape, np.uint8)
-    sides = " x ".join(map(str, shape))
-    if size > MAX_RATIO * packed:
-        raise DataError(f"images of {sides} bytes from {packed} bytes; at most {MAX_RATIO}-fold")
-    folder = tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free
-    if size > free:
-        raise DataError(
-            f"images of {sides} bytes are {megabytes(size)}, but {folder} has {megabytes(free)} "
-            "left; choose a smaller size, or set TMPDIR to another folder"
-        )
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, np.uint8, "w+", shape=shape)
 
 
 @contextmanager

@@ -15,9 +15,8 @@ from fedsim.compose import dataset
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cache import NamedArrays, cached_samples
 from fedsim.sources.files import Name, opened, sound
-from fedsim.sources.folders import chosen_split, folder_files, sha256_of_files
+from fedsim.sources.folders import chosen_split, folder_files
 from fedsim.sources.names import fault_of_name
 from fedsim.sources.packages import required
 from fedsim.sources.pictures import SCALE, alike, as_bytes
@@ -51,7 +50,7 @@ WHERE = (
 
 
 class Options(NamedTuple):
-    """Parameters of `tff_hdf5` that decide what is read, in the order of the cache's keys."""
+    """Parameters of `tff_hdf5` that decide what is read."""
 
     coarse: bool
     length: int | None
@@ -102,9 +101,8 @@ def tff_hdf5(
 
     y is −1 behind the end of a text; such positions are ignored. A folder has a file for training
     and optionally one for the test set, in which every client's samples belong to that client
-    (`global_accuracy` in `clients.csv`); a single file is for training. The arrays are cached in
-    the user's cache folder, by the hash of the files. Needs h5py: `pip install
-    'fedsim-jax[hdf5]'`.
+    (`global_accuracy` in `clients.csv`); a single file is for training. Needs h5py:
+    `pip install 'fedsim-jax[hdf5]'`.
 
     Args:
       path: the folder or file, in the scenario's folder, the working directory or a `--data-root`.
@@ -133,8 +131,7 @@ def tff_hdf5(
         first_samples=first_samples,
     )
     with _files(path, split, sha256) as files:
-        key = f"tff_hdf5-{sha256_of_files(files)}-{'-'.join(map(str, options))}"
-        return cached_samples(key, lambda: _arrays(files, options))
+        return Arrays(**_arrays(files, options))
 
 
 @contextmanager
@@ -158,9 +155,9 @@ def _files(path: str, split: str | None, sha256: str | None) -> Iterator[dict[st
         yield {match["part"]: file for match, file in matches if match["split"] == chosen}
 
 
-def _arrays(files: dict[str, Path], options: Options) -> NamedArrays:
+def _arrays(files: dict[str, Path], options: Options) -> dict[str, Any]:
     """The arrays of the files, by the names of `Arrays`."""
-    arrays: NamedArrays = {}
+    arrays: dict[str, Any] = {}
     form = None
     for part, suffix in (("train", ""), ("test", "_test")):
         if part in files:
@@ -174,10 +171,10 @@ def _arrays(files: dict[str, Path], options: Options) -> NamedArrays:
 
     assert form is not None
     if form.tokens:
-        arrays["vocabulary"] = np.array(len(form.tokens))
-        arrays["labels"] = np.array(form.tokens)
+        arrays["vocabulary"] = len(form.tokens)
+        arrays["labels"] = list(form.tokens)
     elif arrays["x"].dtype == np.uint8:
-        arrays["scale"] = np.array(SCALE)
+        arrays["scale"] = SCALE
     return arrays
 
 
@@ -244,7 +241,7 @@ def _form_of(examples: Any, options: Options) -> Form:
     return Form((kind, label), partial(_images, kind))
 
 
-def _read(examples: Any, form: Form, options: Options) -> NamedArrays:
+def _read(examples: Any, form: Form, options: Options) -> dict[str, Any]:
     """All samples of a file: x, y, and the id of every sample's client."""
     xs: list[np.ndarray] = []
     ys: list[np.ndarray] = []

@@ -32,18 +32,19 @@ def require_short_list(file: BinaryIO, problem: str) -> None:
     file.seek(0)
 
 
-def require_small(packed: int, unpacked: int) -> None:
+def require_small(packed: int, unpacked: int, max_bytes: float = MAX_BYTES) -> None:
     """Refuse members that unpack to too much.
 
     Args:
       packed: bytes of the members in the archive.
       unpacked: bytes of their content.
+      max_bytes: bytes that it may have.
 
     Raises:
-      DataError: for more than `MAX_BYTES`, or more than `MAX_RATIO` times the packed size.
+      DataError: for more than `max_bytes`, or more than `MAX_RATIO` times the packed size.
     """
-    if unpacked > MAX_BYTES or unpacked > max(MAX_RATIO * packed, SMALL_BYTES):
+    if unpacked > max_bytes or unpacked > max(MAX_RATIO * packed, SMALL_BYTES):
         raise DataError(
             f"unpacks from {packed} to {unpacked} bytes; "
-            f"at most {MAX_RATIO}-fold and {MAX_BYTES} bytes"
+            f"at most {MAX_RATIO}-fold and {max_bytes} bytes"
         )

@@ -27,7 +27,6 @@ from fedsim.data import (
 from fedsim.data.apportionment import apportion, apportion_within
 from fedsim.data.draws import allocate, dirichlet_draw
 from fedsim.errors import PartitionError
-from fedsim.sources.mapped import Mapped
 
 # parameters to try, and the minimum that every client must then hold; `file` has tests of its own
 TABLE = {
@@ -306,8 +305,6 @@ def test_semantic_finds_the_styles_within_every_class(dtype):
     held = [style[p] for p in lists(parts)]
     assert all(len(np.unique(one)) == 1 for one in held)
     assert all(len(np.unique(y[p])) == 4 for p in lists(parts))
-    filed = semantic(3)(samples._replace(x=Mapped(x)), 12, np.random.default_rng(0))
-    assert np.array_equal(filed.indices, parts.indices)
     again = assign(samples, 12, np.random.default_rng(1))  # another deal of the same domains
     assert not np.array_equal(parts.indices, again.indices)
     assert all(len(np.unique(style[p])) == 1 for p in lists(again))

@@ -21,7 +21,6 @@ from fedsim.errors import ScenarioError
 from fedsim.fleet import Cohort, Local, Plan
 from fedsim.fleet.plan import Conditions
 from fedsim.scenario import read
-from fedsim.sources import archive
 from fedsim.study.label_skew import heterogeneity
 
 RNG = np.random.default_rng(0)
@@ -320,19 +319,6 @@ def test_all_links_are_refused_at_once():
     with pytest.raises(ScenarioError) as error:
         federation(link("rotation"), link("feature_noise"), link("concept_shift"), data=TARGETS)
     assert [problem.where for problem in error.value.problems] == ["data.skew[0]", "data.skew[2]"]
-
-
-def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
-    np.savez(tmp_path / "raw.npz", x=IMAGES.x, y=IMAGES.y)
-    data = {**BASE, "kind": "npz", "path": str(tmp_path / "raw.npz")}
-    at = lambda *skews: federations_of(
-        read({"name": "raw", "data": {**data, "skew": list(skews)}}), None, np.dtype("float32")
-    )
-    with pytest.raises(ScenarioError, match="stay in their file; compress it"):
-        at(link("rotation"))
-    moved = at(link("concept_shift"))[0]
-    assert not isinstance(moved.train.x, np.ndarray) and moved.skews["skew/concept_shift"].any()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from fedsim.cli.partition import partition_command
 from fedsim.errors import DataError, ScenarioError
 from fedsim.scenario import read
 from fedsim.sources import fcube
-from fedsim.sources.mapped import Mapped
 from fedsim.study.label_skew import column_counts
 
 F32 = np.dtype("float32")
@@ -179,18 +178,6 @@ def test_ids_of_the_test_rows_stand_beside_those_of_the_others():
         federations(TESTED._replace(client=None))
     with pytest.raises(DataError, match="client_test: ids of int64, those of client are <U3"):
         federations(TESTED._replace(client_test=np.arange(30)))
-
-
-def test_samples_that_stay_in_their_file_are_not_copied(tmp_path):
-    np.save(tmp_path / "x.npy", ROWS.x)
-    arrays = ROWS._replace(x=np.load(tmp_path / "x.npy", mmap_mode="r"))
-    (f,) = federations(arrays, test={"clients": 0.4}).values()
-    assert isinstance(f.train.x, Mapped)
-    assert isinstance(f.test.x, Mapped)
-    assert f.test.x.base is f.train.x.base
-    assert set(f.test.x[:].ravel()) == set(
-        ROWS.x[np.isin(ROWS.client, f.client_names[f.held_out])].ravel()
-    )
 
 
 @pytest.mark.long

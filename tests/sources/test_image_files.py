@@ -2,7 +2,6 @@
 
 import gzip
 import struct
-import sys
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
 from fedsim.sources.idx import read_idx
-from fedsim.sources.mapped import is_memmap
 
 RNG = np.random.default_rng(0)
 IMAGES, LABELS = RNG.integers(0, 256, (7, 28, 28), np.uint8), RNG.integers(0, 10, 7, np.uint8)
@@ -122,10 +120,8 @@ def test_cifar100(tmp_path, coarse):
     assert arrays.x_test is None
 
 
-def test_images_that_are_many_stay_in_their_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules[read_idx.__module__], "MIN_MAPPED_BYTES", 1000)
+def test_files_that_are_not_packed(tmp_path):
     arrays = read("idx", mnist(tmp_path, pack=bytes, end=""))
-    assert is_memmap(arrays.x) and not is_memmap(arrays.y)
     np.testing.assert_array_equal(arrays.x, IMAGES[..., None])
     (tmp_path / "train-images-idx3-ubyte").write_bytes(as_idx(IMAGES)[:-1])
     with pytest.raises(DataError, match="but 5487 bytes follow"):

@@ -1,4 +1,4 @@
-"""LEAF's data sets: written as LEAF writes them, read, cached, refused if inconsistent."""
+"""LEAF's data sets: written as LEAF writes them, read, refused if inconsistent."""
 
 import json
 
@@ -10,20 +10,13 @@ import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
 from fedsim.sources.leaf import LETTERS
-from fedsim.sources.mapped import is_memmap
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    return tmp_path / "home" / "fedsim" / "data"
 
 
 def read(path, **keys):
     return FAMILIES["dataset"]["leaf"](path=str(path), **keys)
 
 
-def test_femnist(tmp_path, home):
+def test_femnist(tmp_path):
     total = femnist(tmp_path / "data", clients=12, files=3)
     arrays = read(tmp_path)
     assert arrays.x.shape[1:] == (28, 28, 1)
@@ -39,29 +32,6 @@ def test_femnist(tmp_path, home):
         arrays.x[rows].reshape(len(rows), -1) / 255, whole["user_data"][name]["x"]
     )
     assert arrays.y[rows].tolist() == whole["user_data"][name]["y"]
-    assert len(list(home.iterdir())) == 1 and home.stat().st_mode & 0o077 == 0
-
-
-def test_what_was_read_is_read_no_more_unless_it_is_damaged(tmp_path, home, monkeypatch):
-    femnist(tmp_path, clients=3, files=1)
-    first = read(tmp_path)
-    monkeypatch.setattr("fedsim.sources.leaf_files._users", None)
-    again = read(tmp_path)
-    np.testing.assert_array_equal(first.x, again.x)
-    (kept,) = home.iterdir()
-    kept.write_bytes(kept.read_bytes()[:300])
-    with (
-        pytest.warns(UserWarning, match="not a sound set"),
-        pytest.raises(TypeError),
-    ):  # it would be parsed again
-        read(tmp_path)
-    monkeypatch.undo()
-
-
-def test_large_arrays_stay_where_they_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedsim.sources.archive.MIN_MAPPED_BYTES", 1000)
-    femnist(tmp_path, clients=4, files=1)
-    assert is_memmap(read(tmp_path).x)
 
 
 def test_shakespeare(tmp_path):

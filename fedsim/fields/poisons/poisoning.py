@@ -14,7 +14,6 @@ from fedsim.data.poison import Poison
 from fedsim.data.skewing import (
     are_labels,
     finite,
-    in_their_file,
     rows_of,
     with_writable_copy,
     without_labels,
@@ -35,8 +34,6 @@ def poison_refusal(poison: Poison, f: Federation) -> str:
     text = without_labels(f)
     if not text and poison.features != "ignores":
         text = without_numbers(f, poison.features)
-    if not text and poison.features == "changes":
-        text = in_their_file(f)
     return text or poison.refusal(f.train.x.shape[1:], f.classes)
 
 

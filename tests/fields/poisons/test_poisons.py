@@ -21,7 +21,6 @@ from fedsim.report.context import context_of
 from fedsim.report.page import charts, setting
 from fedsim.runs import sweep
 from fedsim.scenario import read
-from fedsim.sources import archive
 
 RNG = np.random.default_rng(0)
 CLASSES, N, MALICIOUS = 5, 8, [1, 4, 6, 7]
@@ -370,17 +369,6 @@ def test_all_links_are_refused_at_once():
     ]
     with pytest.raises(ScenarioError, match="concept_shift with every"):
         federation(link("label_flip"), base={**BASE, "skew": [link("concept_shift", every=2)]})
-
-
-def test_samples_that_stay_in_their_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MIN_MAPPED_BYTES", 0)
-    np.savez(tmp_path / "raw.npz", x=FLOATS.x, y=FLOATS.y)
-    base = {**BASE, "kind": "npz", "path": str(tmp_path / "raw.npz")}
-    with pytest.raises(ScenarioError, match="stay in their file; compress it"):
-        federation(link("backdoor"), data=None, base=base)
-    flipped = federation(link("label_flip"), link("edge_case"), data=None, base=base)
-    assert not isinstance(flipped.train.x, np.ndarray) and flipped.skews["attack/label_flip"].any()
-    assert isinstance(flipped.aims[METRIC].x, np.ndarray) and len(flipped.aims[METRIC].x)
 
 
 SOUND = lambda x, y, classes, place, rng: (x, y)
