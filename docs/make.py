@@ -1,7 +1,7 @@
 """Derived pages: `python docs/make.py` writes them, `--check` lists those that are out of date.
 
-catalogue.md comes from the registry, fits.md from kinds/traits.json, coming_from.md from
-coming_from.csv, files.md from the tables' columns and files.yaml, cli.md from the commands,
+catalogue.md and catalogue/ come from the registry, fits.md from kinds/traits.json, coming_from.md
+from coming_from.csv, files.md from the tables' columns and files.yaml, cli.md from the commands,
 extend/*.md from the decorators' docstrings and extend/pages.yaml, rules-dark.svg from the figure of
 the README, others from tools.
 """
@@ -109,12 +109,12 @@ IMPORTS = {
 def pages() -> dict[str, str]:
     """Path below docs -> text, for every derived page."""
     texts = {
-        "catalogue.md": catalogue_page(),
         "coming_from.md": coming_from_page(),
         "files.md": files_page(),
         "cli.md": cli_page(),
         "fits.md": fits_page(),
         "rules-dark.svg": dark(README_FIGURE.read_text()),
+        **dict(catalogue_pages()),
         **dict(pages_of_tools()),
         **dict(extend_pages()),
     }
@@ -140,37 +140,44 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 # ------------------------------------------------------------------------------------ catalogue.md
 
 
-def catalogue_page() -> str:
-    """Every kind of every family."""
+def catalogue_pages() -> Iterator[tuple[str, str]]:
+    """The families with the numbers of their kinds, and a page for each family."""
     entries = catalogue(None)
+    counts = []
+    for family, (heading, where) in TITLES.items():
+        plural = plural_of(family)
+        kinds = kinds_of(family)
+        counts.append((f"[{heading}](catalogue/{plural}.md)", str(len(kinds)), where))
+        yield f"catalogue/{plural}.md", family_page(family, kinds, entries[plural])
     sections = [
         "# Catalogue",
         "All kinds, by family: parameters with their defaults, what they do, and their sources. "
-        "Each name links to the file that defines it. `fedsim explain NAME` prints the equation, "
-        "what the kind resists, its cost, and every parameter with its bounds.",
+        "`fedsim explain NAME` prints the equation, what the kind resists, its cost, and every "
+        "parameter with its bounds.",
+        table(("family", "kinds", "in a scenario"), counts),
     ]
-    for family, (heading, where) in TITLES.items():
-        ours = {
-            kind: f
-            for kind, f in sorted(FAMILIES[family].items())
-            if f.__module__.startswith("fedsim.")
-        }
-        borrowed = [
-            kind
-            for kind, f in ours.items()
-            if family in OPTAX and getdoc(f) == getdoc(getattr(optax, kind, None))
-        ]
-        rows = [
-            row(kind, f, entries[plural_of(family)][kind])
-            for kind, f in ours.items()
-            if kind not in borrowed
-        ]
-        header = ("kind", "what it does", "keeps, sends" if family == "method" else "source")
-        sections += [f"## {heading}", f"In a scenario: {where}."]
-        sections += [table(header, rows)] if rows else []
-        sections += (
-            [FROM_OPTAX + ", ".join(f"`{kind}`" for kind in borrowed) + "."] if borrowed else []
-        )
+    yield "catalogue.md", "\n\n".join(map(wrapped, sections))
+
+
+def kinds_of(family: str) -> dict[str, Callable]:
+    """The kinds of a family that come with fedsim."""
+    kinds = sorted(FAMILIES[family].items())
+    return {kind: f for kind, f in kinds if f.__module__.startswith("fedsim.")}
+
+
+def family_page(family: str, kinds: dict[str, Callable], entries: dict[str, Any]) -> str:
+    """The kinds of a family."""
+    heading, where = TITLES[family]
+    borrowed = [
+        kind
+        for kind, f in kinds.items()
+        if family in OPTAX and getdoc(f) == getdoc(getattr(optax, kind, None))
+    ]
+    rows = [row(kind, f, entries[kind]) for kind, f in kinds.items() if kind not in borrowed]
+    header = ("kind", "what it does", "keeps, sends" if family == "method" else "source")
+    sections = [f"# {heading}", f"In a scenario: {where}."]
+    sections += [table(header, rows)] if rows else []
+    sections += [FROM_OPTAX + ", ".join(f"`{kind}`" for kind in borrowed) + "."] if borrowed else []
     return "\n\n".join(map(wrapped, sections))
 
 
@@ -181,7 +188,7 @@ def row(kind: str, factory: Callable, entry: dict[str, Any]) -> tuple[str, str, 
         p.name if p.default is p.empty else f"{p.name}={plain(p.default)}" for p in parameters
     )
     file = Path(*factory.__module__.split(".")).with_suffix(".py")
-    name = f"[`{kind}`](../{file})" + (f" `({signature})`" if signature else "")
+    name = f"[`{kind}`](../../{file})" + (f" `({signature})`" if signature else "")
     also = f" Also: {', '.join(entry['aliases'])}." if entry["aliases"] else ""
     if "server" not in entry:
         return name, entry["summary"] + also, source(factory)
@@ -524,6 +531,7 @@ def main(arguments: list[str]) -> int:
             print(f"docs/{name}: out of date; run python docs/make.py", file=sys.stderr)
         return 1 if old else 0
     for name, text in pages().items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(text)
     return 0
 

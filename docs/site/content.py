@@ -9,14 +9,14 @@ from links import rewritten
 from making import make
 from navigation import GUIDES
 from notebooks import notebook_page
-from places import ROOT, link, place_of
-from report_pages import gallery_page, report_page
+from places import GALLERY, ROOT, link, place_of
 
 from fedsim.runs.gallery import gallery_of
 
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 SHOWN = {*LANGUAGES, ".md", ".ipynb"}  # what a page of a folder links to
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
+HOME = b'<header><p class="small"><a href="../index.html" target="_top">fedsim</a></p>'  # of the gallery
 FIRST = "---\nsearch:\n  boost: 4\n---\n\n"  # in the search
 
 
@@ -46,22 +46,19 @@ class Content:
         while self._waiting:
             path = self._waiting.pop()
             place = place_of(path)
-            if place not in self.pages and place not in self.files:
+            if not {place} & {*self.pages, *self.files, *self.made}:
                 self._add(path, place)
 
     def _add(self, path: str, place: str) -> None:
-        file = ROOT / path
-        if not place.endswith(".md"):
-            self.files[place] = file
-        elif place == "gallery.md":
-            self._add_gallery(place)
-        elif path.startswith("reports/") and place.endswith("index.md"):
-            self._add_report(path.split("/")[1], place)
+        if place == GALLERY:
+            self._add_gallery()
+        elif not place.endswith(".md"):
+            self.files[place] = ROOT / place
         elif path.endswith(".ipynb"):
             self.pages[place] = rewritten(notebook_page(path), path, place, self.publish)
         elif path.endswith(".md"):
             self.pages[place] = self._page(path, place)
-        elif file.is_dir():
+        elif (ROOT / path).is_dir():
             self.pages[place] = self._folder(path, place)
         else:
             self.pages[place] = _source(path)
@@ -70,26 +67,20 @@ class Content:
         # A page's title is the heading that it begins with.
         text = (ROOT / path).read_text(encoding="utf-8").removeprefix(make.MADE)
         text = rewritten(text, path, place, self.publish)
-        if path == "docs/catalogue.md":
+        if path.startswith("docs/catalogue/"):
             text = linked(text)
         if place in GUIDES:
             return FIRST + text
         return text if path.startswith("docs/") or path == "README.md" else HIDDEN + text
 
-    def _add_gallery(self, place: str) -> None:
+    def _add_gallery(self) -> None:
         """The gallery, and every kept report, which it links to."""
-        self.pages[place] = gallery_page()
-        folders = list(kept.titles())
+        folders = kept.folders()
         for folder in folders:
             self.publish(f"reports/{folder}")
         content, skipped = gallery_of(ROOT / "reports", names=folders)
         assert not skipped, skipped
-        self.made["reports/index.html"] = content
-
-    def _add_report(self, folder: str, place: str) -> None:
-        self.pages[place] = report_page(folder)
-        page = f"reports/{folder}/report.html"
-        self.files[page] = ROOT / page
+        self.made[GALLERY] = content.replace(b"<header>", HOME, 1)
 
     def _folder(self, path: str, place: str) -> str:
         """The files and folders that a folder of the repository holds, each with its page."""

@@ -1,6 +1,7 @@
 """What mkdocs calls while it builds: the pages are made in memory, none is left in the source."""
 
 from content import content
+from kind_pages import places
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -26,5 +27,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Set the formulas of a page of docs/; other pages have none, or have set ones."""
     del config, files
-    is_of_docs = not page.file.src_uri.startswith(OUTSIDE)
+    place = page.file.src_uri
+    is_of_docs = not place.startswith(OUTSIDE) and place not in places().values()
     return with_formulas(html) if is_of_docs else html

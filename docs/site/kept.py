@@ -29,25 +29,15 @@ Kind = tuple[str, str]  # its family, and its name
 def records() -> dict[str, dict[str, Any]]:
     """Folder in reports -> the `run.json` of every kept run that has a page."""
     kept = {}
-    for folder in _folders_with_a_page():
+    for folder in folders():
         record = ROOT / "reports" / folder / "run.json"
         if record.is_file():
             kept[folder] = json.loads(record.read_text(encoding="utf-8"))
     return kept
 
 
-@functools.cache
-def titles() -> dict[str, str]:
-    """Folder in reports -> the title of its page, of runs and of what is over many runs."""
-    named = {}
-    for folder in _folders_with_a_page():
-        # The report of a suite is made from the runs of all its tasks, and has no record.
-        record = records().get(folder)
-        named[folder] = record["scenario"]["name"] if record else folder
-    return named
-
-
-def _folders_with_a_page() -> list[str]:
+def folders() -> list[str]:
+    """The folders in reports that are kept and have a page."""
     pages = sorted(ROOT.glob("reports/*/report.html"))
     return [page.parent.name for page in pages if _is_kept(page.parent.name)]
 

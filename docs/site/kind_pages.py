@@ -19,7 +19,7 @@ from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.expected import plural_of
 from fedsim.scenario.explain import as_mapping, as_value, explanations
 
-ROW = re.compile(r"\| \[`(\w+)`\]\([^)]*\)")
+ROW = re.compile(r"^\| \[`(\w+)`\]\([^)]*\)", re.M)
 LABEL = re.compile(r"[A-Z]\w+: .*", re.S)
 PROSE = re.compile(r"[a-z]{2,}[,.;]?")
 WIDTH = 96  # of docstrings: a line that ends although the next word fits was ended on purpose
@@ -31,28 +31,14 @@ def places() -> dict[tuple[str, str], str]:
     catalogue(None)  # registers them
     by_kind = {}
     for family in make.TITLES:
-        for kind, factory in sorted(FAMILIES[family].items()):
-            if factory.__module__.startswith("fedsim."):
-                by_kind[family, kind] = f"catalogue/{plural_of(family)}/{kind}.md"
+        for kind in make.kinds_of(family):
+            by_kind[family, kind] = f"catalogue/{plural_of(family)}/{kind}.md"
     return by_kind
 
 
 def linked(markdown: str) -> str:
-    """The catalogue, whose kinds link to their pages in place of the files that define them."""
-    markdown = re.sub(
-        r"links\s+to\s+the\s+file\s+that\s+defines\s+it", "links to its page", markdown, count=1
-    )
-    families = {heading: family for family, (heading, _) in make.TITLES.items()}
-    lines: list[str] = []
-    family = ""
-    for line in markdown.splitlines():
-        if line.startswith("## "):
-            family = families[line.removeprefix("## ")]
-        if match := ROW.match(line):
-            place = places()[family, match[1]]
-            line = f"| [`{match[1]}`]({place}){line[match.end() :]}"
-        lines.append(line)
-    return "\n".join(lines) + "\n"
+    """A family, whose kinds link to their pages in place of the files that define them."""
+    return ROW.sub(r"| [`\1`](\1.md)", markdown)
 
 
 def kind_page(family: str, kind: str, publish: Callable[[str], None]) -> str:

@@ -3,13 +3,26 @@
 from collections.abc import Iterable
 from typing import Any
 
-import kept
-import kind_pages
+from kind_pages import places as places_of_kinds
 from making import make
+from places import GALLERY
 
+from fedsim.scenario.expected import plural_of
+
+SCENARIOS = (
+    "scenarios/index.md",
+    "scenarios/data.md",
+    "scenarios/clients.md",
+    "scenarios/metrics.md",
+    "scenarios/devices.md",
+    "scenarios/bytes.md",
+    "scenarios/privacy.md",
+    "scenarios/personal.md",
+    "scenarios/adapters.md",
+    "scenarios/topologies.md",
+    "scenarios/shipped.md",
+)
 USE = (
-    "index.md",
-    "scenarios.md",
     "comparing.md",
     "analyses.md",
     "python.md",
@@ -18,38 +31,33 @@ USE = (
     "machines.md",
 )
 UNDERSTAND = ("idea.md", "design.md", "round.md", "bits.md")
-GUIDES = (*USE, *UNDERSTAND)  # which a search finds first
-REFERENCE = ("cli.md", "files.md")
-COMPARED = ("compared.md", "coming_from.md")
+GUIDES = ("index.md", *SCENARIOS, *USE, *UNDERSTAND)  # which a search finds first
+REFERENCE = ("cli.md", "files.md", "suite.md", "compared.md", "coming_from.md")
 TITLES = {"notebooks/index.md": "Notebooks"}  # of pages whose heading is a path
-OUTSIDE = ("source/", "reports/", "catalogue/")  # pages that are listed elsewhere, or not at all
+OUTSIDE = ("source/", "reports/")  # pages of files that are no documentation
 
 
 def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
-    """The navigation: every page of docs/, every kind, every kept report.
+    """The navigation: every page of docs/, every kind, and the kept reports.
 
     Args:
       pages: the places of all pages.
     """
-    places = sorted(pages)
+    places = sorted(place for place in pages if not place.startswith(OUTSIDE))
     decisions = _below("decisions/", places)
     extend = _below("extend/", places)
-    listed = {*USE, *UNDERSTAND, *REFERENCE, *decisions, *extend}
-    listed |= {"catalogue.md", "gallery.md", "suite.md", *COMPARED}
+    listed = {*GUIDES, *REFERENCE, *decisions, *extend, *_below("catalogue/", places)}
     others: list[Any] = []
     for place in places:
-        if place not in listed and not place.startswith(OUTSIDE):
+        if place not in listed:
             others.append({TITLES[place]: place} if place in TITLES else place)
-    reports = [{title: f"reports/{folder}/index.md"} for folder, title in kept.titles().items()]
     return [
-        {"Use": [*USE, *others]},
+        {"Use": ["index.md", {"Scenarios": [*SCENARIOS]}, *USE, *others]},
         {"Understand": [*UNDERSTAND, {"Decisions": decisions}]},
-        {"Catalogue": ["catalogue.md", *_families()]},
+        {"Catalogue": ["catalogue/index.md", *_families()]},
         {"Reference": [*REFERENCE]},
         {"Extend": extend},
-        {"Suite": ["suite.md"]},
-        {"Reports": ["gallery.md", *reports]},
-        {"Compared": [*COMPARED]},
+        {"Reports": GALLERY},
     ]
 
 
@@ -58,8 +66,10 @@ def _below(folder: str, places: list[str]) -> list[str]:
 
 
 def _families() -> list[dict[str, Any]]:
-    """A section for every family, with its kinds."""
-    sections: dict[str, list[dict[str, str]]] = {}
-    for (family, kind), place in kind_pages.places().items():
-        sections.setdefault(make.TITLES[family][0], []).append({kind: place})
-    return [{title: kinds} for title, kinds in sections.items()]
+    """A section for every family: its page, and those of its kinds."""
+    sections: dict[str, list[Any]] = {}
+    for family, (title, _) in make.TITLES.items():
+        sections[title] = [f"catalogue/{plural_of(family)}/index.md"]
+    for (family, kind), place in places_of_kinds().items():
+        sections[make.TITLES[family][0]].append({kind: place})
+    return [{title: listed} for title, listed in sections.items()]

@@ -5,13 +5,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = "source"  # files that are not documentation, as pages of their own
+GALLERY = "reports/index.html"
 # Pages whose places do not follow from their paths: the site begins with the README.
 PAGES = {
     "README.md": "index.md",
     "docs": "index.md",
     "docs/index.md": "idea.md",
-    "reports": "gallery.md",
-    "reports/README.md": "gallery.md",
+    "reports": GALLERY,
+    "reports/README.md": GALLERY,
 }
 
 
@@ -27,9 +28,9 @@ def place_of(path: str) -> str:
         inside = path.removeprefix("docs/")
         if path.endswith(".ipynb"):
             return f"{inside.removesuffix('.ipynb')}.md"
-        return f"{inside}/index.md" if (ROOT / path).is_dir() else inside
+        return f"{inside}/index.md" if (ROOT / path).is_dir() else _index_or_page(inside)
     if path.startswith("reports/"):
-        return _place_of_report(path)
+        return f"{path}/report.html" if (ROOT / path).is_dir() else path
     # mkdocs leaves out what begins with a dot
     shown = f"{SOURCE}/{path}".replace("/.", "/dot-")
     if (ROOT / path).is_dir():
@@ -37,12 +38,11 @@ def place_of(path: str) -> str:
     return shown if path.endswith(".md") else f"{shown}.md"
 
 
-def _place_of_report(path: str) -> str:
-    """Of a kept report: a page around its own page; other files are copied as they are."""
-    folder, _, name = path.removeprefix("reports/").partition("/")
-    if not name or name == "report.html":
-        return f"reports/{folder}/index.md"
-    return path
+def _index_or_page(name: str) -> str:
+    """Of a page in docs/: with pages below it, it is their index."""
+    folder = name.removesuffix(".md")
+    has_pages = (ROOT / "docs" / folder).is_dir() or folder.startswith("catalogue/")
+    return f"{folder}/index.md" if has_pages else name
 
 
 def link(place: str, page: str) -> str:

@@ -364,7 +364,7 @@ def test_one_of_a_plug_in_keeps_its_contract(skew, message):
 
 def test_the_page_about_them(root, tmp_path):
     text = (
-        (root / "docs" / "scenarios.md")
+        (root / "docs" / "scenarios" / "clients.md")
         .read_text()
         .partition("<!-- skewed -->\n```yaml\n")[2]
         .partition("```")[0]

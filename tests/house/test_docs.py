@@ -237,7 +237,7 @@ def test_lanes_give_the_model_of_page_one(lanes, plain, ragged):
 
 
 def test_texts_come_back_as_the_page_says(root):
-    exec(compile(block(text_of(root), "bytes"), "docs/scenarios.md", "exec"), {})
+    exec(compile(block(text_of(root), "bytes"), "docs/scenarios/data.md", "exec"), {})
 
 
 @pytest.mark.long

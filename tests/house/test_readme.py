@@ -269,7 +269,7 @@ def test_halving_block_prints_what_is_shown_below_it(root, capsys):
 def test_frame_block(root, tmp_path, capsys):
     """And the scenario above it gives the same, bit for bit, from the same table in a file."""
     page: dict = {"__name__": "scenarios_page"}
-    exec(compile(block(text_of(root), "frame"), "docs/scenarios.md", "exec"), page)
+    exec(compile(block(text_of(root), "frame"), "docs/scenarios/data.md", "exec"), page)
     alike(block(text_of(root), "printed by frame"), capsys.readouterr().out)
     page["frame"].to_csv(tmp_path / "cancer.csv", index=False)
     (tmp_path / "cancer.yaml").write_text(block(text_of(root), "cancer"))

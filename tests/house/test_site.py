@@ -82,7 +82,20 @@ def test_every_kind_has_a_page_with_its_parameters(site):
                 assert f'<h1 id="{kind}"' in page.read_text(), kind
     krum = (site / "catalogue/rules/krum/index.html").read_text()
     assert "<math" in krum and "Parameters" in krum and "arXiv:1703.02757" in krum
-    assert 'src="../../../reports/' in krum and 'href="../../../reports/rules/"' in krum
+    assert 'src="../../../reports/' in krum
+    assert 'href="../../../reports/rules/report.html"' in krum
+
+
+@pytest.mark.long
+def test_the_catalogue_counts_kinds_and_each_family_links_to_the_pages_of_its_kinds(site):
+    index = (site / "catalogue/index.html").read_text()
+    for family, kinds in FAMILIES.items():
+        ours = [kind for kind, f in kinds.items() if f.__module__.startswith("fedsim.")]
+        if ours:
+            row = re.search(rf'<a href="{plural_of(family)}/">.*?</td>\s*<td>(\d+)</td>', index)
+            assert row and int(row[1]) == len(ours), family
+    rules = (site / "catalogue/rules/index.html").read_text()
+    assert '<a href="krum/"><code>krum</code></a>' in rules and "<math" in rules
 
 
 @pytest.mark.long
@@ -93,7 +106,8 @@ def test_kept_reports_and_their_gallery_are_on_the_site(site, root):
             assert (site / "reports" / page.parent.name / "report.html").is_file()
     assert 'data-name="rules"' in gallery and 'href="./rules/report.html"' in gallery
     assert (site / "reports/suite/report.html").is_file()
-    assert 'href="report.html"' in (site / "reports/rules/index.html").read_text()
+    home = (site / "index.html").read_text()
+    assert 'href="reports/index.html"' in home and 'href="reports/rules/report.html"' in home
 
 
 @pytest.mark.long

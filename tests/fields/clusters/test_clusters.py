@@ -173,7 +173,7 @@ def test_a_client_of_a_group_has_the_model_of_the_group(kind):
 
 @long
 def test_the_page_of_scenarios_runs(root, tmp_path):
-    written = block((root / "docs" / "scenarios.md").read_text(), "clusters")
+    written = block((root / "docs" / "scenarios" / "personal.md").read_text(), "clusters")
     (tmp_path / "clusters.yaml").write_text(written)
     result = fedsim.run(tmp_path / "clusters.yaml", edits=["rounds=2"])
     assert {"cluster", "group", "personal_accuracy"} <= set(result.clients)

@@ -242,7 +242,7 @@ def test_the_hash_of_a_scenario_depends_on_a_file_s_content_not_its_path(study):
 
 
 def test_the_example_on_the_page_is_read(study, root):
-    text = (root / "docs" / "scenarios.md").read_text()
+    text = (root / "docs" / "scenarios" / "devices.md").read_text()
     shown = yaml.safe_load(text.partition("<!-- traces -->\n```yaml\n")[2].partition("```")[0])
     (study / "study" / "on.csv").rename(study / "study" / "online.csv")
     fleet = json.dumps(shown["fleet"])
@@ -253,7 +253,7 @@ def test_the_example_on_the_page_is_read(study, root):
 
 def test_the_nine_models_of_flgo_are_kinds(root):
     """The table of the page, with β = 0.3; each model is named where its kind is described."""
-    text = (root / "docs" / "scenarios.md").read_text()
+    text = (root / "docs" / "scenarios" / "devices.md").read_text()
     rows = re.findall(r"^\| `([A-Z]+)` \| `(.+)` \|$", text, re.M)
     assert {name for name, _ in rows} == {
         "IDL",

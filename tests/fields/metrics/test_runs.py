@@ -284,10 +284,10 @@ def test_what_cannot_be_measured_is_refused_in_one_line(case):
 
 
 def test_the_page_says_what_happens(root, capsys, own_kinds):
-    page = (root / "docs/scenarios.md").read_text(encoding="utf-8")
+    page = (root / "docs/scenarios/metrics.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
     result = fedsim.run(yaml.safe_load(blocks["measured"]))
     assert result.summary["final"][0] == result.rounds["test_auc"].iloc[-1] > 0.9
     assert {"test_recall", "test_brier", "client_auc_undefined"} <= set(result.rounds)
-    exec(compile(blocks["own_metric"], "docs/scenarios.md", "exec"), {"__name__": "page"})
+    exec(compile(blocks["own_metric"], "docs/scenarios/metrics.md", "exec"), {"__name__": "page"})
     assert capsys.readouterr().out.endswith(blocks["printed by own_metric"])

@@ -384,9 +384,9 @@ def test_a_table_of_times_and_events_has_no_other_loss():
 
 @pytest.mark.long
 def test_the_page_says_what_happens(root, capsys):
-    page = (root / "docs/scenarios.md").read_text(encoding="utf-8")
+    page = (root / "docs/scenarios/metrics.md").read_text(encoding="utf-8")
     blocks = dict(re.findall(r"<!-- ([\w ]+) -->\n```\w+\n(.*?)```", page, re.S))
-    exec(compile(blocks["survival"], "docs/scenarios.md", "exec"), {"__name__": "page"})
+    exec(compile(blocks["survival"], "docs/scenarios/metrics.md", "exec"), {"__name__": "page"})
     assert capsys.readouterr().out.endswith(blocks["printed by survival"])
 
 
