@@ -351,7 +351,7 @@ ROBUST = [
         {
             "start = state, jnp.zeros(": "start = tree.zeros_like(state), jnp.zeros(",
         },
-        ("test_rules.py::test_centered_clipping_remembers",),
+        references("centered_clipping"),
     ),
     Mutant(
         "norm bounding scales every row to the bound",

@@ -44,56 +44,17 @@ def pairs(H):
     return np.linalg.norm(H[:, None] - H[None], axis=2)
 
 
-def little_is_enough(H, z=1.5, ddof=1):
-    return H.mean(0) - z * H.std(0, ddof=ddof)
-
-
-def furthest(fits, H, direction):
-    """μ + γ p for the largest γ that fits, by bisection."""
-    mean = H.mean(0)
-    p = {"unit": -mean / np.linalg.norm(mean), "sign": -np.sign(mean), "std": -H.std(0, ddof=1)}[
-        direction
-    ]
-    low, high = 0.0, 1e3
-    for _ in range(200):
-        gamma = (low + high) / 2
-        low, high = (gamma, high) if fits(mean + gamma * p) else (low, gamma)
-    return mean + low * p
-
-
-def min_max(H, direction):
-    return furthest(lambda v: np.linalg.norm(v - H, axis=1).max() <= pairs(H).max(), H, direction)
-
-
-def min_sum(H, direction):
-    most = (pairs(H) ** 2).sum(1).max()
-    return furthest(lambda v: (np.linalg.norm(v - H, axis=1) ** 2).sum() <= most, H, direction)
-
-
-STATISTICS = [
-    ({"kind": "little_is_enough", "z": 1.5}, little_is_enough),
-    ({"kind": "little_is_enough", "z": 0.7, "ddof": 0}, lambda H: little_is_enough(H, 0.7, 0)),
-    ({"kind": "inner_product", "epsilon": 2.0}, lambda H: -2 * H.mean(0)),
-    *(
-        ({"kind": "min_max", "direction": d}, lambda H, d=d: min_max(H, d))
-        for d in ("unit", "sign", "std")
-    ),
-    *(
-        ({"kind": "min_sum", "direction": d}, lambda H, d=d: min_sum(H, d))
-        for d in ("unit", "sign", "std")
-    ),
-]
-
-
-NAMES = ["-".join(map(str, link.values())) for link, _ in STATISTICS]
+STATISTICS = ("little_is_enough", "inner_product", "min_max", "min_sum")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("knowledge", ["cohort", "own"])
-@pytest.mark.parametrize(("link", "reference"), STATISTICS, ids=NAMES)
-def test_statistics_are_of_those_who_came_and_are_finite(link, reference, knowledge):
-    want = reference(known(knowledge))
-    for row in sent({**link, "knowledge": knowledge})[MALICIOUS & (WEIGHTS > 0)]:
+@pytest.mark.parametrize("kind", STATISTICS)
+def test_statistics_are_of_those_who_came_and_are_finite(kind, knowledge):
+    """As if an attacker saw nobody but them; what it sends then is held by the oracles."""
+    seen = known(knowledge)
+    want = fedsim.transmit(kind, np.vstack([seen, seen[:1]]), malicious=[len(seen)])[0][-1]
+    for row in sent({"kind": kind, "knowledge": knowledge})[MALICIOUS & (WEIGHTS > 0)]:
         np.testing.assert_allclose(row, want, rtol=1e-9, atol=1e-12)
 
 
@@ -123,11 +84,17 @@ def test_the_largest_z_is_that_of_the_authors_table():
             assert z == pytest.approx(NormalDist().inv_cdf((honest - s) / honest), abs=1e-9)
 
 
-@pytest.mark.parametrize(("n", "m"), [(3, 2), (4, 4), (2, 1), (1, 1)])
-def test_any_share_of_malicious_clients_gives_a_finite_z(n, m):
-    updates = cohort_of(np.zeros((5, 1), np.float32), jnp.arange(5) < n)
-    context = Context(jax.random.key(0), 1, 5.0, 0.1, {}, jnp.arange(5), jnp.arange(5) < m)
-    assert np.isfinite(float(largest_z(updates, context)))
+def test_any_share_of_malicious_clients_gives_a_finite_z():
+    clients = jnp.arange(5)
+
+    @jax.jit
+    def z_of(n, m):
+        updates = cohort_of(np.zeros((5, 1), np.float32), clients < n)
+        context = Context(jax.random.key(0), 1, 5.0, 0.1, {}, clients, clients < m)
+        return largest_z(updates, context)
+
+    for n, m in ((3, 2), (4, 4), (2, 1), (1, 1)):
+        assert np.isfinite(float(z_of(n, m))), (n, m)
 
 
 def test_replacement_makes_the_mean_the_attacker_s_own():
@@ -163,6 +130,7 @@ def test_fang_s_values_lie_just_beyond_the_honest_ones():
     assert not (rows[0] == rows[1]).any()
 
 
+@pytest.mark.long
 def test_fang_s_values_are_three_to_four_deviations_beyond_the_mean_of_its_own():
     rows = sent({"kind": "fang", "knowledge": "own"})[MALICIOUS & (WEIGHTS > 0)]
     mean, deviation = known("own").mean(0), known("own").std(0)
@@ -223,21 +191,6 @@ def test_fang_on_krum_is_what_asking_krum_again_and_again_finds(knowledge):
             np.testing.assert_allclose(got, fang_on_krum(H, numbers, 1e-3), rtol=1e-11)
             found.append(np.abs(got).max() >= 1e-3)
     assert any(found) and not all(found)
-
-
-@pytest.mark.parametrize(
-    ("knowledge", "rows", "malicious", "want"),
-    [
-        # Krum looks at one neighbour. λ₀ = 2/1 + 7: the nearest is 2 away, h - c - 1 is taken as 1
-        ("cohort", [3, 5, 7, 1, 1], [3, 4], -9),
-        # λ₀ = (4 + 4)/2 + 9 = 13, and three halvings: -1.625 is 1.375 and 2.625 from two of them
-        ("own", [-3, 1, 5, 9, 99], [0, 1, 2, 3], -1.625),
-    ],
-)
-def test_fang_sends_what_krum_would_choose(knowledge, rows, malicious, want):
-    link = {"kind": "fang", "against": "krum", "knowledge": knowledge}
-    got, _ = fedsim.transmit(link, np.array(rows, float)[:, None], malicious=malicious)
-    np.testing.assert_allclose(got[malicious, 0], want)
 
 
 def spied(attack, rounds=3, warmup=None):
@@ -316,7 +269,7 @@ def test_whole_rounds_of_some_clients_others_without_samples_and_half_a_server_s
     bad, w = [1, 4], np.append(np.delete(n[ids], [1, 4]), n[ids][[1, 4]])
     H = np.delete(own, bad, 0)
     attacks = [
-        ("min_max", [min_max(H, "unit")] * 2),
+        ({"kind": "little_is_enough", "z": 1.5}, [H.mean(0) - 1.5 * H.std(0, ddof=1)] * 2),
         ({"kind": "inner_product", "epsilon": 2.0}, [-2 * H.mean(0)] * 2),
         ("model_replacement", w.sum() / w[-2:].sum() * own[bad]),
     ]

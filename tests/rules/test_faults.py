@@ -77,7 +77,7 @@ def test_too_few_survivors_skip_the_round(kind):
     assert result.rounds["clients_reported"].tolist() == [0, 14, 2, 14]
 
 
-@pytest.mark.quick(4)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", some(KINDS, 12, 2))
 @pytest.mark.filterwarnings("ignore:labels run from 0 to 1")  # of a class that nobody trains on
 def test_one_client_with_one_sample(kind):

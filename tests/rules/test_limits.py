@@ -21,7 +21,7 @@ def test_nova_takes_no_step_from_clients_without_effort():
     context = Context(
         jax.random.key(0), 1, jnp.float32(2), 0.5, {}, jnp.arange(2), jnp.zeros(2, bool)
     )
-    step, _, _ = FAMILIES["rule"]["nova"]().apply(updates, (), context)
+    step, _, _ = jax.jit(FAMILIES["rule"]["nova"]().apply)(updates, (), context)
     assert np.asarray(step["w"]) == pytest.approx((2 / 4) * (2 * 4 + 2 * 0) / 4 / 4)
 
 

@@ -38,7 +38,7 @@ SUITES: dict[int, tuple[str, tuple[str, str], int]] = {
             "tests/rules/test_faults.py tests/rules/test_rules.py",
             "non_finite or keep_lets or outliers or not_finite or absent_rows",
         ),
-        250,
+        130,
     ),
     14: (
         "every rule with nobody usable, too few, one client, and 0 to 2f + 2 rows",
@@ -46,7 +46,7 @@ SUITES: dict[int, tuple[str, tuple[str, str], int]] = {
             "tests/rules/test_faults.py tests/rules/test_rules.py",
             "nobody or too_few or one_client or impossible or few_clients",
         ),
-        150,
+        110,
     ),
     15: (
         "wrong samples, labels, ids, files and sections, refused with row or type before round 1",
