@@ -3,18 +3,18 @@
 The front are the methods that no other one beats in both score and cost.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context, axis_label
-from fedsim.report.figures.cost_panels import band, course
+from fedsim.report.figures import marks
 from fedsim.report.figures.cut import cut_up, within
-from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, PALE, SMALL, literal, sheet, style
-from fedsim.report.figures.marks import DASHES, LEGEND_LINE, MARKERS, STRONG
-from fedsim.report.figures.on_page import SIZES, page_axes, upright_ticks
+from fedsim.report.figures.drawing import FOOT, GREY, PALE, SMALL, literal, sheet, style
+from fedsim.report.figures.on_page import SIZES, Lower, lower_axis, page_axes, upright_ticks
+from fedsim.report.figures.panels import Panel, by_method, fill
 from fedsim.report.figures.rows import draw_rows
 from fedsim.report.pictures.costs import (
     CostPicture,
@@ -23,7 +23,9 @@ from fedsim.report.pictures.costs import (
     logarithmic,
     rows_of_targets,
 )
+from fedsim.report.pictures.curves import Curve, curve
 from fedsim.report.results import Row
+from fedsim.report.series import tracks
 from fedsim.study.cost_axes import WAYS, CostAxis
 from fedsim.study.summary import in_words
 
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
 
 HIGH = 1.55  # inches: height of the axes
 BELOW = 0.4  # inches below each axes for its own scale
-LETTERS = 64  # of a name in the legend, alone in its line
-HALF = 27  # of a name in the legend, two in a line
 ROW = 0.15  # inches of a row of the panel of targets
 
 # points of a number in the figure: from its mark to the right, and upwards until it is free
@@ -43,36 +43,6 @@ NUMBER_RIGHT = 2.5
 NUMBER_UP = (1.5, -6.0, 7.0, -11.5, 12.5, -17.0, 18.0)
 LETTER_WIDE = 3.4  # points of a letter of a number
 LETTER_HIGH = 5.0
-
-
-class Look(NamedTuple):
-    """How a method is drawn.
-
-    Attributes:
-      colour: of line and mark.
-      marker: of its points.
-      dash: of its line.
-      strong: whether it has a colour of its own.
-      filled: whether its mark is filled, and its line wide; not so for those that are beaten.
-    """
-
-    colour: str
-    marker: str
-    dash: Any
-    strong: bool
-    filled: bool
-
-    @property
-    def mark(self) -> dict[str, Any]:
-        """Colour and marker, as matplotlib takes them."""
-        look: dict[str, Any] = {"color": self.colour, "marker": self.marker}
-        if not self.filled:
-            look["markerfacecolor"] = "white"
-        return look
-
-
-Looks = Mapping[int, Look]
-"""looks by the number of a point"""
 
 
 def figures_of_costs(
@@ -91,31 +61,24 @@ def figures_of_costs(
 
 
 def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context) -> "Figure":
-    points = picture.points
-    looks = _looks(picture)
-    longest = max(len(point.name) for point in points)
-    side_by_side = 2 if longest <= HALF else 1
-    legend = LEGEND_LINE * -(-len(points) // side_by_side) + 0.08
-
+    keys = [marks.Key(point.rank, point.name, point.number) for point in picture.points]
     heights = [HIGH]
     if picture.shows_target:
-        heights = [ROW * len(points) + 0.1]
+        heights = [ROW * len(picture.points) + 0.1]
     if rounds is not None:
         heights.insert(0, HIGH)
     with style():
         note = _note(picture, rounds is not None, context)
-        figure, axes = sheet(context.title, note, heights, FOOT + legend, gap=BELOW)
+        foot = FOOT + marks.legend_inches(keys)
+        figure, axes = sheet(context.title, note, heights, foot, gap=BELOW)
         if rounds is not None:
-            _curves(axes[0], picture, looks, rounds)
-        of_scores = axes
+            _draw_curves(axes[0], picture, rounds)
         if picture.shows_target:
-            _targets(axes[-1], picture, context)
-            of_scores = axes[:1]
+            _draw_targets(axes[-1], picture, context)
         else:
-            _front(axes[-1], picture, looks)
-        for panel in of_scores:
-            panel.set_ylabel(axis_label(picture.metric))
-        _legend(figure, points, looks, side_by_side)
+            draw_front(axes[-1], picture)
+            axes[-1].set_ylabel(axis_label(picture.metric))
+        marks.legend(figure, keys)
         return figure
 
 
@@ -135,9 +98,8 @@ def _note(picture: CostPicture, curves: bool, context: Context) -> str:
     else:
         below = f"{context.score}, mean and 95 % interval"
     if curves:
-        spread = "95 % interval" if axis.equal_time else "range"
         metric = in_words(picture.metric)
-        notes.append(f"above: {metric}, mean and {spread} over {picture.seeds} seeds")
+        notes.append(f"above: {metric}, mean and range over {picture.seeds} seeds")
         below = f"below: {below}"
     notes.append(below)
     if not picture.shows_target:
@@ -149,63 +111,43 @@ def _note(picture: CostPicture, curves: bool, context: Context) -> str:
     return "; ".join(notes)
 
 
-def _looks(picture: CostPicture) -> dict[int, Look]:
-    """How every point is drawn, by its number: in the colour that its method has everywhere.
-
-    Along an axis of time all are filled, else those of the front.
-    """
-    return {point.number: _look(point, picture) for point in picture.points}
-
-
-def _look(point: Point, picture: CostPicture) -> Look:
-    filled = point.front or picture.axis.equal_time
-    if point.rank >= STRONG:
-        colour = GREY if filled else PALE
-        return Look(colour, "o", "-", strong=False, filled=filled)
-    return Look(
-        colour=COLOURS[point.rank],
-        marker=MARKERS[point.rank],
-        dash=DASHES[point.rank % len(DASHES)],
-        strong=True,
-        filled=filled,
-    )
+def _draw_curves(axes: "Axes", picture: CostPicture, rounds: pd.DataFrame) -> None:
+    """Draw the score over what was spent so far."""
+    way = WAYS[picture.way]
+    over_rounds = [_curve(point, rounds, way.cumulative_columns) for point in picture.points]
+    over_costs = []
+    for each in filter(None, over_rounds):
+        # nothing was spent at the start
+        over_costs.append(each.over(each.spent(way.cumulative_columns), positive=True))
+    drawn = [each for each in over_costs if len(each.rounds)]
+    panel = Panel((picture.metric,), axis_label(picture.metric), drawn)
+    for each, artists in zip(drawn, fill(axes, panel, True, False, marked=False), strict=True):
+        artists[-1].set_label(literal(each.name))
+    cut_up([axes], *by_method([panel]))
+    most = [float(each.rounds[-1]) for each in drawn]
+    spent = [float(number) for each in drawn for number in each.rounds]
+    _lower(axes, picture.axis, spent, f"{way.words}{picture.axis.so_far}", logarithmic(most))
 
 
-def _curves(axes: "Axes", picture: CostPicture, looks: Looks, rounds: pd.DataFrame) -> None:
-    """Draw the score over what was spent so far, at rounds that all seeds have."""
-    axis = picture.axis
-    starts = []
-    ends = []
-    scores = []  # of every curve
-    names = []
-    for point in picture.points:
-        x, y = course(axis, point.row, rounds, picture.way)
-        if not len(x):
-            continue
-        look = looks[point.number]
-        width = {"lw": 1.2, "zorder": 3} if look.filled else {"lw": 0.7, "zorder": 2}
-        mean = y.mean(1)
-        line = {"color": look.colour, "linestyle": look.dash, **width}
-        axes.plot(x, mean, label=literal(point.name), **line)
-        if look.strong and look.filled and y.shape[1] > 2:
-            axes.fill_between(x, *band(axis, y), color=look.colour, alpha=0.13, lw=0)
-        scores.append(y.ravel().tolist())
-        names.append(point.name)
-        starts.append(float(x[0]))
-        ends.append((point, float(x[-1]), float(mean[-1])))
-
-    cut_up([axes], scores, names)
-    spent = [x for _, x, _ in ends]
-    _scale(axis, axes, most=spent, least=starts)
-    label = f"{WAYS[picture.way].words}{axis.so_far}"
-    if axes.get_xscale() == "log":
-        label += ", log"
-    axes.set_xlabel(label)
-    if len(ends) <= STRONG:  # more would lie on each other; their colours tell them apart
-        _numbers(axes, looks, ends)
+def _curve(point: Point, rounds: pd.DataFrame, spending: Sequence[str]) -> Curve | None:
+    """The scores of a point over the rounds; None where they were not evaluated."""
+    metric = str(point.row["metric"])
+    rows = rounds["method"] == point.row["method"]
+    if point.row.get("variant") and "variant" in rounds:
+        rows &= rounds["variant"] == point.row["variant"]
+    for track in tracks(pd.DataFrame(rounds[rows]), (metric, "test_loss", *spending)):
+        if metric in track.values:
+            return curve(track, metric, point.rank)._replace(name=point.name)
+    return None
 
 
-def _targets(axes: "Axes", picture: CostPicture, context: Context) -> None:
+def _lower(axes: "Axes", axis: CostAxis, spent: Sequence[float], title: str, log: bool) -> None:
+    """Set the axis of costs, from 0 on unless it is logarithmic."""
+    numbers = spent if log else [0.0, *spent]
+    lower_axis(axes, numbers, Lower(axis.table, title, log, tick=axis.tick))
+
+
+def _draw_targets(axes: "Axes", picture: CostPicture, context: Context) -> None:
     """Draw what every method spent to the target, and how many seeds reached it."""
     drawn = rows_of_targets(picture, context)
     draw_rows(axes, drawn)
@@ -225,7 +167,7 @@ def front_on_page(picture: CostPicture) -> Markup:
 
     with style(PAGE_STYLE):
         axes = page_axes(SIZES[1])
-        for point, artists in _front(axes, picture, _looks(picture), letters=2.2):
+        for point, artists in draw_front(axes, picture, letters=2.2):
             title = f"{point.name}: {point.mean:.4g} at {picture.axis.tick(point.cost)}"
             tag(artists[-1], "point", title=title)
         upright_ticks(axes)
@@ -233,98 +175,75 @@ def front_on_page(picture: CostPicture) -> Markup:
         return inline(axes.figure, label)  # pyright: ignore
 
 
-def _front(
-    axes: "Axes", picture: CostPicture, looks: Looks, letters: float = 1.0
+def draw_front(
+    axes: "Axes", picture: CostPicture, letters: float = 1.0
 ) -> list[tuple[Point, list["Artist"]]]:
     """Draw a point per method with the interval of its mean, and steps along the front.
 
     Args:
       axes: to draw in.
       picture: what is drawn.
-      looks: of the points.
       letters: how many times as large letters are as in a figure of a paper.
 
     Returns:
       What is drawn of every point, its mark last.
     """
     spent = [point.cost for point in picture.finite]
-    _scale(picture.axis, axes, most=spent, least=spent)
+    _lower(axes, picture.axis, spent, picture.label, picture.log)
     steps = {"drawstyle": "steps-post", "color": GREY, "lw": 0.8, "zorder": 1.5}
     axes.plot(*zip(*picture.front, strict=True), label="front", **steps)
     drawn = []
     for point in picture.finite:
-        look = looks[point.number]
+        look = _mark_of(point, picture)
         artists: list[Artist] = []
         if point.low is not None and point.high is not None and point.high > point.low:
-            interval = {"color": look.colour, "lw": 0.8, "zorder": 2}
+            interval = {"color": look["color"], "lw": 0.8, "zorder": 2}
             artists += axes.plot([point.cost] * 2, [point.low, point.high], **interval)
-        above = 3 if look.filled else 2
         size = {"ms": 4 * letters**0.5, "mew": 0.5 * letters}
-        mark = {**look.mark, **size, "ls": "", "zorder": above}
-        artists += axes.plot([point.cost], [point.mean], label=literal(point.name), **mark)
+        artists += axes.plot([point.cost], [point.mean], label=literal(point.name), **look, **size)
         drawn.append((point, artists))
 
-    names = []
-    ends = []
-    for point in picture.finite:
-        names.append(point.name)
-        ends.append((point, point.cost, point.mean))
-    cut_up([axes], picture.score_ends(), names)
-    _numbers(axes, looks, ends, letters)
-    axes.set_xlabel(f"{picture.label}, log" if picture.log else picture.label)
+    cut_up([axes], picture.score_ends(), [point.name for point in picture.finite])
+    _number(axes, picture, letters)
     return drawn
 
 
-def _scale(axis: CostAxis, axes: "Axes", most: Sequence[float], least: Sequence[float]) -> None:
-    """Set the lower axis: logarithmic where some spend much more than others.
+def _mark_of(point: Point, picture: CostPicture) -> dict[str, Any]:
+    """A point in the colour that its method has everywhere; hollow where it is beaten.
 
-    Args:
-      axis: what is counted.
-      axes: to set.
-      most: what each method spent in the end.
-      least: what it had spent first.
+    Along an axis of time all are filled.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    if logarithmic(most):
-        axes.set_xscale("log")
-        low = min(value for value in least if value > 0)
-        high = max(most)
-        margin = (high / low) ** 0.05
-        axes.set_xlim(low / margin, high * margin)
-        ticks = (1.0,) if high > 100 * low else (1.0, 2.0, 5.0)
-        axes.xaxis.set_major_locator(LogLocator(subs=ticks, numticks=7))
-        axes.xaxis.set_minor_locator(NullLocator())
-    else:
-        axes.set_xlim(0, 1.06 * max([*most, 1e-9]))
-        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis.tick(value)))
+    filled = point.front or picture.axis.equal_time
+    pale = point.rank >= marks.STRONG
+    colour = PALE if pale and not filled else marks.colour_of(point.rank)
+    return {
+        "color": colour,
+        "marker": "o" if pale else marks.MARKERS[point.rank],
+        "markerfacecolor": colour if filled else "white",
+        "ls": "",
+        "zorder": 3 if filled else 2,
+    }
 
 
-def _numbers(
-    axes: "Axes", looks: Looks, ends: Sequence[tuple[Point, float, float]], letters: float = 1.0
-) -> None:
+def _number(axes: "Axes", picture: CostPicture, letters: float) -> None:
     """Write the number of every point beside it, where there is no other number.
 
     Args:
       axes: whose scales are set.
-      looks: of the points.
-      ends: points, and x and y of each; those that coincide share a text.
+      picture: points that coincide share a text.
       letters: how many times as large letters are as in a figure of a paper.
     """
-    ends = within(axes, ends)
+    ends = [(point, point.cost, point.mean) for point in picture.finite]
     at_same: dict[tuple[float, float], list[Point]] = {}
-    for point, x, y in ends:
+    for point, x, y in within(axes, ends):
         at_same.setdefault((x, y), []).append(point)
 
     taken: list[tuple[float, float, int]] = []  # where a text begins, and its letters
     for position, points in sorted(at_same.items()):
-        numbers = [str(point.number) for point in points]
-        text = ", ".join(numbers)
+        text = ", ".join(str(point.number) for point in points)
         x, y = axes.transData.transform(position) * 72 / axes.figure.dpi / letters  # in points
         up = _free(x, y, len(text), taken)
         taken.append((x, y + up, len(text)))
-        look = looks[points[0].number]
         axes.annotate(
             text,
             position,
@@ -332,7 +251,7 @@ def _numbers(
             textcoords="offset points",
             annotation_clip=False,
             fontsize=SMALL - 1.5,
-            color=look.colour if look.strong else GREY,
+            color=marks.colour_of(points[0].rank),
             va="bottom",
         )
 
@@ -354,27 +273,3 @@ def _overlap(one: tuple[float, float, int], other: tuple[float, float, int]) -> 
         and x < other_x + LETTER_WIDE * other_letters
         and other_x < x + LETTER_WIDE * letters
     )
-
-
-def _legend(figure: "Figure", points: Sequence[Point], looks: Looks, side_by_side: int) -> None:
-    """Draw numbers and names at the foot, column by column."""
-    from matplotlib.lines import Line2D
-
-    handles = []
-    for point in points:
-        look = looks[point.number]
-        handles.append(Line2D([], [], lw=1.2, ms=3.5, linestyle=look.dash, **look.mark))
-    keys = figure.legend(
-        handles,
-        ["-"] * len(points),
-        loc="lower left",
-        bbox_to_anchor=(0.02, 0.0),
-        ncols=side_by_side,
-        labelspacing=0.2,
-        borderaxespad=0.2,
-        columnspacing=1.2,
-        handlelength=2.6,
-    )
-    # given to `legend`, a name that begins with _ would be left out
-    for key, point in zip(keys.get_texts(), points, strict=True):
-        key.set_text(f"{point.number} {literal(point.name, LETTERS)}")

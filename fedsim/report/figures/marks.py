@@ -30,17 +30,20 @@ class Key(NamedTuple):
     Attributes:
       rank: of the method in the order of the result, from 0.
       label: its name, and what is noted with it.
+      number: before its name, and beside what is drawn of it; None: none.
     """
 
     rank: int
     label: str
+    number: int | None = None
 
 
 def keys_of(methods: Sequence[str], context: Context) -> list[Key]:
     """The legend of methods."""
     keys = []
     for name, label in zip(methods, context.labels(methods), strict=True):
-        keys.append(Key(context.rank_of(name), label))
+        rank = context.rank_of(name)
+        keys.append(Key(rank, label, rank + 1 if rank >= STRONG else None))
     return keys
 
 
@@ -147,12 +150,12 @@ def _share(axes: "Axes", y: float) -> float:
 
 
 def labels_of(keys: Sequence[Key]) -> list[str]:
-    """The names of a legend; those of pale curves with their number."""
+    """The names of a legend, with their numbers."""
     shown = []
     for key in keys:
         label = literal(key.label)
-        if key.rank >= STRONG:
-            label = f"{key.rank + 1} {label}"
+        if key.number is not None:
+            label = f"{key.number} {label}"
         shown.append(label)
     if len(shown) > LISTED:
         return [*shown[:LISTED], f"... {len(shown) - LISTED} more"]

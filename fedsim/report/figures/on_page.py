@@ -4,7 +4,7 @@ Importing this imports no matplotlib.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ from fedsim.report.figures.panels import (
     share_limits,
     wide,
 )
-from fedsim.report.pictures.curves import Curve
 from fedsim.report.pictures.looks import colour_class
 from fedsim.report.pictures.short import short
 
@@ -50,12 +49,14 @@ class Lower(NamedTuple):
       title: its name.
       log: whether it is logarithmic.
       whole: whether it counts something.
+      tick: a number of it as text.
     """
 
     key: str
     title: str
     log: bool = False
     whole: bool = False
+    tick: Callable[[float], str] = short
 
 
 class Drawn(NamedTuple):
@@ -162,7 +163,7 @@ def lower_axis(axes: "Axes", numbers: Sequence[float], lower: Lower) -> list[Any
         margin = MARGIN * (high - low) or 0.5
         low, high = low - margin, high + margin
     axes.set_xlim(low, high)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: short(number)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: lower.tick(number)))
     axes.set_xlabel(title)
     return span_of(axes, lower.title)
 
@@ -325,20 +326,3 @@ def _dumps(numbers: Any, **_: Any) -> str:
 
 def _rounded(values: np.ndarray) -> list[float]:
     return [float(f"{value:.{DIGITS}g}") for value in values]
-
-
-def along(curve: Curve, positions: np.ndarray, log: bool) -> Curve:
-    """A curve over something else than rounds: its mean and its range, without single seeds.
-
-    Args:
-      curve: over rounds.
-      positions: of its points, `[r]`; `[0]` where they are unknown.
-      log: whether the axis is logarithmic, where points at 0 are left out.
-    """
-    shown = np.full(len(positions), True)
-    if log:
-        shown = positions > 0
-    parts = [values[: len(shown)][shown] for values in (curve.mean, curve.low, curve.high)]
-    return curve._replace(
-        rounds=positions[shown], mean=parts[0], low=parts[1], high=parts[2], each=False, lost=[]
-    )

@@ -16,7 +16,6 @@ from fedsim.report.figures.on_page import (
     Drawn,
     Lower,
     Plotted,
-    along,
     chart,
     curves_on_page,
 )
@@ -39,6 +38,13 @@ METRICS = {
     "drift": "drift of clients around their mean",
     "cosine": "cosine between two clients' updates",
     "entropy_bytes": "bytes of a message behind an entropy code",
+}
+# columns whose sum is along a lower axis
+SPENT = {
+    SECONDS: ("virtual_seconds",),
+    "up": ("bytes_up",),
+    "down": ("bytes_down",),
+    "bytes": ("bytes_up", "bytes_down"),
 }
 MANY_TIMES = 10.0  # an axis of bytes is logarithmic above that ratio of the methods' totals
 MANY_METRICS = 4  # further metrics that are shown at once, side by side; more are folded away
@@ -175,7 +181,7 @@ def _lacking(panels: Sequence[Panel], key: str) -> list[str]:
 
 def _along(panel: Panel, key: str, log: bool) -> Panel:
     """A panel over another lower axis than rounds."""
-    moved = [along(curve, _positions(curve, key), log) for curve in panel.curves]
+    moved = [curve.over(_positions(curve, key), log) for curve in panel.curves]
     return panel._replace(curves=[curve for curve in moved if len(curve.rounds)])
 
 
@@ -189,11 +195,7 @@ def _positions(curve: Curve, axis: str) -> np.ndarray:
     """Where the points of a curve lie along a lower axis, `[r]`; `[0]` where that is unknown."""
     if axis == ROUNDS:
         return np.asarray(curve.rounds, float)
-    if axis == SECONDS:
-        return _costs_of(curve, "virtual_seconds")
-    up = _costs_of(curve, "bytes_up")
-    down = _costs_of(curve, "bytes_down")
-    return {"up": up, "down": down, "bytes": up + down}[axis]
+    return curve.spent(SPENT[axis])
 
 
 def _bytes_differ(panels: Sequence[Panel], key: str) -> bool:
@@ -207,14 +209,6 @@ def _bytes_differ(panels: Sequence[Panel], key: str) -> bool:
             if len(positions) and positions[-1] > 0:
                 sent.append(float(positions[-1]))
     return bool(sent) and max(sent) > MANY_TIMES * min(sent)
-
-
-def _costs_of(curve: Curve, column: str) -> np.ndarray:
-    """What a method had spent at its rounds `[r]`; `[0]` where that is not counted."""
-    counted = curve.track.values.get(column)
-    if counted is None or np.isnan(counted).all():
-        return np.zeros(0)
-    return curve.mean_of(column)
 
 
 def lower_axes(rounds: pd.DataFrame | None) -> list[tuple[str, str]]:

@@ -55,6 +55,35 @@ class Curve(NamedTuple):
         seeds = np.searchsorted(other.seeds, self.series.seeds)
         return other.values[np.ix_(rounds, seeds)].mean(1)
 
+    def spent(self, columns: Sequence[str]) -> np.ndarray:
+        """The sum of columns at its rounds, `[r]`; `[0]` where one of them is not counted.
+
+        Args:
+          columns: of `rounds.csv`, which grow over the rounds.
+        """
+        total = np.zeros(len(self.rounds))
+        for column in columns:
+            counted = self.track.values.get(column)
+            if counted is None or np.isnan(counted).all():
+                return np.zeros(0)
+            total = total + self.mean_of(column)
+        return total
+
+    def over(self, positions: np.ndarray, positive: bool) -> "Curve":
+        """The same over something else than rounds: its mean and range, without single seeds.
+
+        Args:
+          positions: of its points, `[r]`; `[0]` where they are unknown.
+          positive: leave out points at 0, as a logarithmic axis does.
+        """
+        shown = positions > 0 if positive else np.full(len(positions), True)
+        mean, low, high = (
+            values[: len(shown)][shown] for values in (self.mean, self.low, self.high)
+        )
+        return self._replace(
+            rounds=positions[shown], mean=mean, low=low, high=high, each=False, lost=[]
+        )
+
 
 def drawn_each(track: Track) -> bool:
     """Whether every seed of a method is drawn: there are few, or some ended before the others."""
