@@ -15,6 +15,7 @@ from fedsim.study.cost_findings import cost_findings
 from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import Findings
 from fedsim.study.headline import claims_of_column, score_finding
+from fedsim.study.price import price_findings
 from fedsim.study.promotion import spent_lines
 from fedsim.study.standings import Standing
 from fedsim.study.summary import NOT_RUN, Record, grouped, variation_of
@@ -96,6 +97,7 @@ def _found(findings: Findings) -> list[Finding]:
     return [
         *breakdown_findings(findings),
         *worst_case_findings(findings),
+        *price_findings(findings),
         *about,
         score_finding(findings),
         *others,
