@@ -148,8 +148,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     print(f"{wrapped(headline)}\n")
     print_table(view, LESS_OF_METHODS)
     print()
-    lines = [*findings_of_fields(summary, words), *wrap_lines(comparison.records["rounds"])]
-    for sentence in dict.fromkeys([*sentences, *lines]):  # some are in the verdict
+    for sentence in [*sentences, *wrap_lines(comparison.records["rounds"])]:
         print(wrapped(sentence))
     _print_marks(comparison.rounds, comparison.scenario)
     _print_files(out, ["report.html", "compare.csv", "summary.csv", "rounds.csv"])

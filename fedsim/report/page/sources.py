@@ -14,6 +14,7 @@ from fedsim.study.cost_axes import AXES
 from fedsim.study.findings import findings_of
 from fedsim.study.guessing import chance_levels
 from fedsim.study.standings import Standing, standings
+from fedsim.study.summary import findings_of_fields
 from fedsim.study.verdict import verdict
 
 
@@ -91,7 +92,7 @@ def result_of(sources: Sequence[Source]) -> Result:
 
 
 def lines_of(sources: Sequence[Source], result: Result) -> list[str]:
-    """The headline, and further sentences of a comparison."""
+    """The headline, and further sentences."""
     context = result.context
     over = not unfinished_mark(sources[0].record)
     lines = _verdict(sources, result, over)
@@ -99,7 +100,8 @@ def lines_of(sources: Sequence[Source], result: Result) -> list[str]:
         return lines
     rounds = rounds_of_one(sources, result)
     guessing = result.chance.get("")
-    return [headline(result.runs, rounds, context.order, context.score, guessing, over)]
+    first = headline(result.runs, rounds, context.order, context.score, guessing, over)
+    return [first, *findings_of_fields(result.runs, context.words)]
 
 
 def rounds_of_one(sources: Sequence[Source], result: Result) -> list[Row]:
