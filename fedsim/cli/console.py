@@ -13,12 +13,11 @@ from fedsim.disk.tables import Record
 from fedsim.installed import modules_with
 from fedsim.report.mark import marks_of_fields
 from fedsim.report.results import amount, metric_of, results
-from fedsim.runs import displays
 from fedsim.runs.comparison import Comparison
 from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result
 from fedsim.study.outside import remark
 from fedsim.study.summary import findings_of_fields, in_words, two_halves
-from fedsim.study.words import words_of
+from fedsim.study.words import seconds_in_words, words_of
 from fedsim.study.wrap_lines import wrap_lines
 
 if TYPE_CHECKING:
@@ -148,8 +147,7 @@ def verdict(comparison: Comparison, out: Path) -> None:
     print(f"{wrapped(headline)}\n")
     print_table(view, LESS_OF_METHODS)
     print()
-    lines = [*findings_of_fields(summary, words), *wrap_lines(comparison.records["rounds"])]
-    for sentence in dict.fromkeys([*sentences, *lines]):  # some are in the verdict
+    for sentence in [*sentences, *wrap_lines(comparison.records["rounds"])]:
         print(wrapped(sentence))
     _print_marks(comparison.rounds, comparison.scenario)
     _print_files(out, ["report.html", "compare.csv", "summary.csv", "rounds.csv"])
@@ -256,7 +254,7 @@ def _time(expected: Record) -> str:
 
 
 def _about(seconds: float) -> str:
-    return f"about {displays.in_words(seconds)}" if seconds >= 1 else "less than a second"
+    return f"about {seconds_in_words(seconds)}" if seconds >= 1 else "less than a second"
 
 
 def _first_batch(expected: Record) -> str:

@@ -42,8 +42,8 @@ What becomes of a run:
   `checks(experiment, rows)` yields checks of a run's last row: name, problems, result.
 - `COMPARED`: the module whose `columns(compared, summary, rounds)` go to the rows of
   `compare.csv`.
-- `FINDINGS`: the module whose `findings(summary, words)` are sentences below a result, and whose
-  `of_comparison(findings)` end a verdict, if it has that.
+- `FINDINGS`: the module whose `findings(summary, words, compared)` are sentences about runs, or
+  about a comparison: `compared` are rows of `compare.csv` where it asks, without the baseline's.
 - `MARK`: the module whose `mark(columns, scenario)` is a line in all that shows a run, or empty.
 - `FORECAST`: the module whose `lines(expected)` are printed by `fedsim check`, by name.
 - `PARTITION`: the module whose `lines(scenario, seed, clients)` are printed by

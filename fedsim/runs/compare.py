@@ -28,6 +28,7 @@ from fedsim.runs.executor import (
     Runs,
     all_runs,
     execute_elsewhere,
+    programs_of,
     unfinished_and_ended,
 )
 from fedsim.runs.filenames import RunFiles, label_of, names_of
@@ -450,7 +451,8 @@ def _execute_elsewhere(session: Session, carrier: Carrier | None, runs: Runs) ->
     ask = session.options.ask
     progress = session.options.progress
     if progress is not None:
-        progress.comparison_started([cell for cell, _ in runs])
+        cells = [cell for cell, _ in runs]
+        progress.comparison_started(cells, len(set(map(programs_of, cells))))
     if carrier is not None and session.run_files is not None:
         unfinished, ended = unfinished_and_ended(runs, session.run_files)
         with contextlib.closing(execute_elsewhere(carrier, unfinished, ask)) as executing:

@@ -16,6 +16,7 @@ from typing import Any
 from fedsim.engine.processes import is_first_process
 from fedsim.runs.progress import Count, Show
 from fedsim.scenario import Scenario
+from fedsim.study.words import seconds_in_words
 
 SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal
 SECONDS_BETWEEN_UPDATES = 0.1  # in a notebook
@@ -40,10 +41,19 @@ def progress_of(scenario: Scenario, progress: bool | None) -> Iterator[Count | N
         yield None
         return
 
+    with _shown(name, scenario.spec.rounds * len(scenario.spec.seeds)) as show:
+        count = Count(scenario, show)
+        yield count
+        count.close()
+
+
+@contextlib.contextmanager
+def _shown(name: str, rounds: int) -> Iterator[Show]:
+    """Show progress below the cell of a notebook, as a bar on a terminal, or else as lines."""
     shell = notebook_shell()
     if shell is not None:
         with notebook_line(shell, name) as show:
-            yield Count(scenario, show)
+            yield show
         return
 
     from rich.console import Console
@@ -52,11 +62,11 @@ def progress_of(scenario: Scenario, progress: bool | None) -> Iterator[Count | N
 
     console = Console(stderr=True)
     if console.is_terminal:
-        with bar(console, name, scenario.spec.rounds * len(scenario.spec.seeds)) as show:
-            yield Count(scenario, show)
+        with bar(console, name, rounds) as show:
+            yield show
     else:
         lines = Lines(name, lambda line: print(line, file=sys.stderr, flush=True))
-        yield Count(scenario, lines)
+        yield lines
         lines.close()
 
 
@@ -123,22 +133,8 @@ def line_of(name: str, done: int, total: int, words: str, left: float | None) ->
     >>> line_of("iid", 40, 100, "accuracy 0.9000", 12.0)
     'iid: 40/100 rounds, about 12 s left  accuracy 0.9000'
     """
-    about = f", about {in_words(left)} left" if left and done < total else ""
+    about = f", about {seconds_in_words(left)} left" if left and done < total else ""
     return f"{name}: {done}/{total} rounds{about}  {words}"
-
-
-def in_words(seconds: float) -> str:
-    """Return a time in words.
-
-    >>> in_words(42), in_words(600), in_words(10_000)
-    ('42 s', '10 min', '2 h 47 min')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 class Lines:
@@ -175,4 +171,5 @@ class Lines:
     def close(self) -> None:
         """Print the last line, if there were others."""
         if self.any_printed:
-            self.print_line(f"{self.newest}; {in_words(self.clock() - self.started)} in all")
+            took = seconds_in_words(self.clock() - self.started)
+            self.print_line(f"{self.newest}; {took} in all")

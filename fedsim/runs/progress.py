@@ -3,13 +3,17 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import jax
+
+from fedsim.engine.clock import compile_seconds
 from fedsim.engine.run import Row, Run
+from fedsim.runs.compiling import Memory
 from fedsim.runs.execute import JournaledRun
 from fedsim.runs.executor import RunKey
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell
-from fedsim.study.words import count
+from fedsim.study.words import count, seconds_in_words
 
 # Columns of rounds.csv that are shown -> their names in words.
 SHOWN = {
@@ -35,6 +39,7 @@ class Count:
     """
 
     def __init__(self, scenario: Scenario, show: Show, clock: Callable[[], float] = time.monotonic):
+        self.name = scenario.spec.name
         self.rounds = scenario.spec.rounds
         self.show = show
         self.clock = clock
@@ -51,12 +56,24 @@ class Count:
         self.cells: Mapping[str, int] = {}
         self.elsewhere = False  # whether other processes do the runs
 
+        # What compiles: the programs of a comparison, and the seconds of this process before.
+        self.programs = 0
+        self.compiling = ""  # in words
+        self.compiled_before = 0.0
+        self.memory = Memory(None)
+        self.resumed = False  # whether runs had begun before, so that less is compiled
+
         # The pace is measured from here: when, and the rounds that had been done without it.
         self.began: float | None = None
         self.rounds_before = 0
 
-    def comparison_started(self, cells: Sequence[Cell]) -> None:
-        """A comparison of these configurations starts, or goes on to the next rung of a search."""
+    def comparison_started(self, cells: Sequence[Cell], programs: int) -> None:
+        """A comparison of these configurations starts, or goes on to the next rung of a search.
+
+        Args:
+          cells: the configurations.
+          programs: how many programs they compile to.
+        """
         self.cells = {label_of(cell.key_columns): cell.rounds for cell in cells}
         seeds = [len(cell.scenario.spec.seeds) for cell in cells]
         self.runs = sum(seeds)
@@ -67,7 +84,24 @@ class Count:
         self.rounds_before = 0
         pairs = zip(seeds, self.cells.values(), strict=True)
         self.all_rounds = sum(number * max(rounds, 1) for number, rounds in pairs)
-        self._show(f"compiling for {count(len(cells), 'configuration')}")
+        if not self.programs:  # later rungs have the programs of the first one
+            self.compiling_started(programs)
+
+    def compiling_started(self, programs: int) -> None:
+        """So many programs are compiled, before the first round and between others."""
+        self.programs = programs
+        self.compiled_before = compile_seconds()
+        self.memory = Memory(jax.config.values["jax_compilation_cache_dir"])
+        self.compiling = f"compiling {count(programs, 'program')}"
+        seconds = self.memory.expected(self.name, programs)
+        if seconds is not None:
+            self.compiling += f", about {seconds_in_words(seconds)}"
+        self._show(self.compiling)
+
+    def close(self) -> None:
+        """All runs of this process have ended: remember how long their programs compiled."""
+        if self.programs and not self.elsewhere and not self.resumed:
+            self.memory.add(self.name, self.programs, compile_seconds() - self.compiled_before)
 
     def runs_ended(self, runs: Sequence[RunKey]) -> None:
         """Other processes have executed these runs; the first ones had ended before."""
@@ -90,6 +124,7 @@ class Count:
     def _run_started(self, key: RunKey, run: Run) -> None:
         if run.round < 0:
             return
+        self.resumed = True
         before = self._done()
         if run.status == "running":
             self.rounds_done[key] = run.round
@@ -102,7 +137,10 @@ class Count:
         self.rounds_done[key] = round
         if round:
             self._measure_from_here()
-        self._show(self._where() + (self._words(row) if round else "compiling"))
+        if self.programs and self.began is None:
+            self._show(self.compiling)
+        else:
+            self._show(self._where() + (self._words(row) if round else "compiling"))
         if row.status != "running":
             del self.rounds_done[key]
             self._run_ended(key[0])

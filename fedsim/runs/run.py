@@ -195,6 +195,8 @@ def run_from(
         within = functools.partial(numerics, scenario, threads, options.device)
         with within() as devices:
             planned = _planned(scenario, within, devices, options)
+            if count is not None:
+                count.compiling_started(programs=1)
             run_files = None
             log = None
             if run_directory is not None:

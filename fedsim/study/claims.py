@@ -10,8 +10,9 @@ WORST_CASE = "significantly better under the worst attack"
 SAME_SCORE = "fewer bytes or seconds at the same score"
 IN_TIME = "further in equal time"
 FALLS = "gains from training, half of which is lost"
+COSTS = "an end of an axis costs something"
 APART = "worse than the best of a column"
-KINDS = (BETTER, WORST_CASE, SAME_SCORE, IN_TIME, FALLS, APART)
+KINDS = (BETTER, WORST_CASE, SAME_SCORE, IN_TIME, FALLS, COSTS, APART)
 
 MAX_WORDS = 15  # of a headline
 

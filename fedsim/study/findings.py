@@ -26,8 +26,8 @@ class Findings(NamedTuple):
 
     Attributes:
       tables: rows by table: `compare` and `summary`, and `rounds`, `worst`, `breakdown`, `bytes`,
-        `seconds` and `tuning` if there are any; without methods that are not federated, whose rows
-        of `summary` are `outside`.
+        `seconds` and `tuning` if there are any; without methods that are not federated.
+      runs: rows of `summary.csv` of all methods.
       baseline: label of the method that the others are compared with.
       score: one of `SCORES`.
       scenario: the scenario, as in `run.json`.
@@ -41,6 +41,7 @@ class Findings(NamedTuple):
     """
 
     tables: Mapping[str, Sequence[Record]]
+    runs: Sequence[Record]
     baseline: str
     score: str
     scenario: Mapping[str, Any] | None
@@ -112,13 +113,13 @@ def findings_of(
     alone = {row["method"] for row in outside_rows if not has_score(row, score)}
 
     ranked_tables = dict(tables)
-    ranked_tables["outside"] = outside_rows
     ranked_tables["summary"] = _without(unranked, tables["summary"])
     ranked_tables["compare"] = _without(unranked, tables["compare"])
     ranked_tables["tuning"] = _without(alone, tables.get("tuning", ()))
 
     return Findings(
         tables=ranked_tables,
+        runs=tables["summary"],
         baseline=baseline,
         score=score,
         scenario=scenario,

@@ -336,17 +336,20 @@ def growth(rounds: Sequence[Record]) -> str:
 
 
 def findings_of_fields(
-    summary: Sequence[Record], words: Callable[[str], str] = variation_in_words
+    summary: Sequence[Record],
+    words: Callable[[str], str] = variation_in_words,
+    compared: Sequence[Record] = (),
 ) -> list[str]:
-    """Return what fields say of rows of `summary.csv`.
+    """Return what fields say of runs, or of a comparison.
 
     Args:
-      summary: the rows.
+      summary: rows of `summary.csv`.
       words: returns a variation in words.
+      compared: rows of `compare.csv` where the comparison asks, without those of the baseline.
     """
     lines = []
     for module in modules_with("FINDINGS"):
-        lines += module.findings(summary, words)
+        lines += module.findings(summary, words, compared)
     return lines
 
 

@@ -7,7 +7,6 @@ whose column `verdict` has a result for every row.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from fedsim.installed import offered
 from fedsim.study.attack_findings import breakdown_findings, worst_case_findings
 from fedsim.study.claims import Claim, Finding
 from fedsim.study.cost_axes import AXES, is_about_cost
@@ -15,9 +14,10 @@ from fedsim.study.cost_findings import cost_findings
 from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import Findings
 from fedsim.study.headline import claims_of_column, score_finding
+from fedsim.study.price import price_findings
 from fedsim.study.promotion import spent_lines
 from fedsim.study.standings import Standing
-from fedsim.study.summary import NOT_RUN, Record, grouped, variation_of
+from fedsim.study.summary import NOT_RUN, Record, findings_of_fields, grouped, variation_of
 from fedsim.study.unpaired import unpaired_lines
 from fedsim.study.words import count
 
@@ -30,8 +30,7 @@ class Verdict(NamedTuple):
 
     Attributes:
       standings: methods by variation; each has its entry of the column `verdict`.
-      lines: the headline, its statistics if there are any, then the sentences; last, where a
-        search has rungs, what it took, and what fields say.
+      lines: the headline, its statistics if there are any, then the sentences.
       claims: all claims, of the sentences that could be shown and of the column `verdict`.
       edges: the sentences about settings at the edge of their grid or range, shown or not.
     """
@@ -56,6 +55,8 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
     sentences = [
         *without_score_lines(findings.rows("summary"), findings.words),
         *unpaired_lines(findings.scenario),
+        *_of_fields(findings),
+        *spent_lines(tuning),
         *(finding.sentence for finding in others if finding.claims),
         *edges,
     ]
@@ -68,13 +69,7 @@ def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
             claims += claims_of_column(group, variation, findings)
     return Verdict(
         standings=_all_standings(findings),
-        lines=[
-            first.headline,
-            *statistics,
-            *sentences[:MAX_SENTENCES],
-            *spent_lines(tuning),
-            *_of_fields(findings),
-        ],
+        lines=[first.headline, *statistics, *sentences[:MAX_SENTENCES]],
         claims=claims,
         edges=edges,
     )
@@ -96,6 +91,7 @@ def _found(findings: Findings) -> list[Finding]:
     return [
         *breakdown_findings(findings),
         *worst_case_findings(findings),
+        *price_findings(findings),
         *about,
         score_finding(findings),
         *others,
@@ -125,11 +121,8 @@ def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) 
 
 
 def _of_fields(findings: Findings) -> list[str]:
-    """What fields say of a comparison."""
-    lines = []
-    for said in offered("FINDINGS", "of_comparison"):
-        lines += said(findings)
-    return lines
+    asked = [row for row in findings.compared if variation_of(row) == findings.asked]
+    return findings_of_fields(findings.runs, findings.words, asked)
 
 
 def _all_standings(findings: Findings) -> dict[str, list[Standing]]:

@@ -151,6 +151,20 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def seconds_in_words(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> seconds_in_words(42), seconds_in_words(600), seconds_in_words(10_000)
+    ('42 s', '10 min', '2 h 47 min')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
 def others_of(number: int, total: int) -> str:
     """Return how many of the other methods: `1 of the 3 others`.
 

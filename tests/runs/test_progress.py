@@ -10,12 +10,14 @@ import sys
 import termios
 from types import SimpleNamespace
 
+import jax
 import pytest
 from conftest import if_whole
 from directories import tiny, written
 from rich.console import Console
 
 from fedsim.runs.bar import bar
+from fedsim.runs.compiling import Memory
 from fedsim.runs.displays import Lines
 from fedsim.runs.progress import Count
 
@@ -51,9 +53,56 @@ def cell(method, malicious):
 CELLS = [cell("fedavg", 0), cell("fedprox(mu=0.1)", 0), cell("fedprox(mu=0.1)", 0.2)]
 
 
+def test_how_long_programs_compile_is_known_from_the_same_comparison_or_from_others(tmp_path):
+    memory = Memory(str(tmp_path))
+    assert memory.expected("study", 3) is None
+    memory.add("other", 2, 10.0)
+    memory.add("another", 1, 9.0)
+    assert memory.expected("study", 3) == 3 * 7.0  # the median of 5 and 9 seconds a program
+    memory.add("study", 3, 60.0)
+    assert memory.expected("study", 3) is None  # now they are in the cache, which is faster
+    memory.add("study", 3, 6.0)
+    memory.add("study", 3, 4.0)
+    assert memory.expected("study", 3) == 4.0
+
+
+def test_a_damaged_memory_or_none_is_no_obstacle(tmp_path):
+    memory = Memory(str(tmp_path))
+    memory.add("study", 3, 60.0)
+    (file,) = tmp_path.iterdir()
+    file.write_text("[1")
+    assert memory.expected("study", 4) is None
+    nowhere = Memory(str(tmp_path / "missing"))
+    nowhere.add("study", 3, 60.0)
+    assert nowhere.expected("study", 4) is None and Memory(None).expected("study", 4) is None
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """An empty compile cache."""
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    yield str(tmp_path)
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_a_comparison_says_what_compiles_and_for_how_long_until_its_first_round(cache):
+    Memory(cache).add("other", 1, 20.0)
+    count, shown, _ = counted()
+    count.comparison_started(CELLS, programs=2)
+    count(of(0, "fedavg", "fleet.malicious=0"), row(0))
+    assert {words for _, _, words, _ in shown} == {"compiling 2 programs, about 40 s"}
+    count(of(0, "fedavg", "fleet.malicious=0"), row(1))
+    assert "compiling" not in shown[-1][2] and "round 1/200" in shown[-1][2]
+    count.close()
+    again, shown, _ = counted()
+    again.comparison_started(CELLS, programs=2)
+    assert shown[-1][2] == "compiling 2 programs"
+
+
 def test_a_comparison_names_its_current_configuration():
     count, shown, _ = counted()
-    count.comparison_started(CELLS)
+    count.comparison_started(CELLS, programs=2)
     one = of(0, "fedprox(mu=0.1)", "fleet.malicious=0.2")
     other = of(0, "fedavg", "fleet.malicious=0")
     count(one, row(40))
@@ -71,7 +120,7 @@ def test_a_comparison_names_its_current_configuration():
 
 def test_runs_of_other_processes_are_counted_as_they_end():
     count, shown, clock = counted()
-    count.comparison_started(CELLS)
+    count.comparison_started(CELLS, programs=2)
     count.runs_ended([("fedavg fleet.malicious=0", 0)])  # before
     assert shown[-1] == (200, 1200, "1 of 6 runs ended", None)
     clock[0] = 10.0

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.study.claims import APART, BETTER, FALLS, IN_TIME, SAME_SCORE, WORST_CASE
+from fedsim.study.claims import APART, BETTER, COSTS, FALLS, IN_TIME, SAME_SCORE, WORST_CASE
 
 UNTRAINED = 0.1  # the score of a model before it is trained
 Rows = list[dict[str, Any]]
@@ -241,7 +241,7 @@ def priced(rng: np.random.Generator) -> Table:
                 run(f"m{m}", s, draw.metric, float(x), **more) for s, x in enumerate(of_method)
             ]
     scenario = {"name": "noise", "compare": {"vary": {path: values}}}
-    return Table(scenario, summary, [], [path], frozenset({BETTER, APART}))
+    return Table(scenario, summary, [], [path], frozenset({BETTER, APART, COSTS}))
 
 
 SHAPES: tuple[Callable[[np.random.Generator], Table], ...] = (

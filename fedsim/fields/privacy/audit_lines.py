@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fedsim.study.summary import Record, grouped, variation_of
 from fedsim.study.words import variation_in_words
 
-MOST = 6  # methods and variations that have a sentence each
+MOST = 3  # methods and variations that have a sentence each
 
 SHOWN = (
     "Audit{of}: canaries show {bound} ({confidence:.4g} % confidence{each}); the accountant allows "
@@ -25,7 +25,9 @@ MOST_BY_CHANCE = 0.05  # the probability that a sound comparison gets the remedy
 
 
 def findings(
-    summary: Sequence[Record], words: Callable[[str], str] = variation_in_words
+    summary: Sequence[Record],
+    words: Callable[[str], str] = variation_in_words,
+    compared: Sequence[Record] = (),
 ) -> list[str]:
     """Return what canaries show of every method and variation, by rising ε of the accountant.
 
@@ -35,6 +37,7 @@ def findings(
     Args:
       summary: rows of `summary.csv`.
       words: returns a variation in words.
+      compared: rows of `compare.csv`, which say nothing of audits.
 
     >>> row = {"method": "fedavg", "epsilon": 4.0, "epsilon_low": 1.25, "epsilon_confidence": 0.95}
     >>> for line in findings([row]):

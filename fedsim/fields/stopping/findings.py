@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from fedsim.fields.stopping.spent import ROUNDS
-from fedsim.study.findings import Findings
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
-from fedsim.study.summary import Record, variation_of
+from fedsim.study.summary import Record
 
 EARLY = "{early} of {runs} runs ended early, after {rounds} rounds."
 UNEQUAL = EARLY + " Scores are of unequal numbers of rounds; the column stopped has each."
@@ -15,51 +14,52 @@ EARLIER = (
 )
 
 
-def findings(summary: Sequence[Record], words: Callable[[str], str] = str) -> list[str]:
-    """Return how many runs ended early, and after how many rounds; nothing where none did.
+def findings(
+    summary: Sequence[Record],
+    words: Callable[[str], str] = str,
+    compared: Sequence[Record] = (),
+) -> list[str]:
+    """Return how many runs ended early, and which method ended earlier or later by most.
+
+    The latter is tested against the baseline, after Holm over all rows of `compare.csv`; nothing is
+    said where no difference is significant.
 
     Args:
       summary: rows of `summary.csv`.
       words: returns a variation in words.
+      compared: rows of `compare.csv` of the other methods where a comparison asks.
 
     >>> findings([{"stopped": 16}, {"stopped": 20}, {"stopped": None}])[0]
     '2 of 3 runs ended early, after 16 to 20 rounds. Scores are of unequal numbers of rounds; the \
 column stopped has each.'
     """
-    return _early_ends(summary)
+    return [*_early_ends(summary), *_earlier(compared)]
 
 
-def of_comparison(findings: Findings) -> list[str]:
-    """Return these sentences, and who ended earlier or later than the baseline by most.
-
-    The second one is about the variation that is asked for. Its test is adjusted over all rows of
-    `compare.csv`; nothing is said where no difference is significant.
+def _earlier(compared: Sequence[Record]) -> list[str]:
+    """Who ended earlier or later than the baseline by most; nothing where that is not significant.
 
     Args:
-      findings: the comparison.
+      compared: rows of `compare.csv` of the other methods where a comparison asks.
     """
-    ranked = findings.rows("summary")
-    unranked = [row for row in findings.rows("outside") if row not in ranked]
-    lines = _early_ends([*ranked, *unranked])
     significant = []
-    for row in findings.compared:
+    for row in compared:
         p = row.get(f"{ROUNDS}_p_adjusted")
-        is_asked = variation_of(row) == findings.asked
-        if is_asked and p is not None and p < SIGNIFICANCE_LEVEL:
+        if p is not None and p < SIGNIFICANCE_LEVEL:
             significant.append(row)
-    if significant:
-        most = max(significant, key=lambda row: abs(row[f"{ROUNDS}_difference"]))
-        difference = most[f"{ROUNDS}_difference"]
-        sentence = EARLIER.format(
-            method=most["method"],
-            difference=abs(difference),
-            way="earlier" if difference < 0 else "later",
-            baseline=most["baseline"],
-            rounds=most[ROUNDS],
-            p=most[f"{ROUNDS}_p_adjusted"],
-        )
-        lines.append(sentence)
-    return lines
+    if not significant:
+        return []
+    most = max(significant, key=lambda row: abs(row[f"{ROUNDS}_difference"]))
+    difference = most[f"{ROUNDS}_difference"]
+    sentence = EARLIER.format(
+        method=most["method"],
+        difference=abs(difference),
+        way="earlier" if difference < 0 else "later",
+        baseline=most["baseline"],
+        rounds=most[ROUNDS],
+        p=most[f"{ROUNDS}_p_adjusted"],
+    )
+    return [sentence]
 
 
 def _early_ends(summary: Sequence[Record]) -> list[str]:

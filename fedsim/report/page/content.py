@@ -33,7 +33,7 @@ from fedsim.report.page.sources import (
 from fedsim.report.page.table import table_of, times_of
 from fedsim.report.pictures.looks import STRONG, curve_classes
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
-from fedsim.study.summary import findings_of_fields, two_halves
+from fedsim.study.summary import two_halves
 from fedsim.study.worst_case import by_attack
 
 
@@ -120,11 +120,9 @@ def _first_screen(
     elif result.runs and not several:
         shown = numbers(result.runs, rounds, over)
     records = [(source.label, source.record) for source in sources]
-    of_fields = findings_of_fields(result.runs, context.words)
     return {
         "headline": headline,
         "statistics": statistics,
-        "audited": [line for line in of_fields if line not in lines],
         "lines": [*lines, *endings.notes(records)],
         "numbers": shown,
         "dots": dots,

@@ -8,13 +8,13 @@ import pandas as pd
 from fedsim.report.context import Context, context_of
 from fedsim.report.mark import unfinished_mark
 from fedsim.report.page.outcome import headline
-from fedsim.report.page.price import price
 from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, metric_of, rows_of
 from fedsim.study.cost_axes import AXES
 from fedsim.study.findings import findings_of
 from fedsim.study.guessing import chance_levels
 from fedsim.study.standings import Standing, standings
+from fedsim.study.summary import findings_of_fields
 from fedsim.study.verdict import verdict
 
 
@@ -92,16 +92,16 @@ def result_of(sources: Sequence[Source]) -> Result:
 
 
 def lines_of(sources: Sequence[Source], result: Result) -> list[str]:
-    """The headline, and further sentences of a comparison; what its axis costs comes first."""
+    """The headline, and further sentences."""
     context = result.context
     over = not unfinished_mark(sources[0].record)
     lines = _verdict(sources, result, over)
     if lines:
-        cost = price(result.compared, result.baseline, context)
-        return [cost, *lines] if cost else lines
+        return lines
     rounds = rounds_of_one(sources, result)
     guessing = result.chance.get("")
-    return [headline(result.runs, rounds, context.order, context.score, guessing, over)]
+    first = headline(result.runs, rounds, context.order, context.score, guessing, over)
+    return [first, *findings_of_fields(result.runs, context.words)]
 
 
 def rounds_of_one(sources: Sequence[Source], result: Result) -> list[Row]:

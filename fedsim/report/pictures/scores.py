@@ -1,36 +1,15 @@
 """Scores against the only numeric axis of a comparison: what page and figures draw."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from fedsim.report.results import Row
 from fedsim.report.series import FARTHEST
-from fedsim.study.breakdown import MIN_VALUES, without_path
+from fedsim.study.breakdown import without_path
+from fedsim.study.price import axis_of as axis_of
 from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import grouped
 
 GEOMETRIC = 20.0  # an axis is logarithmic above that ratio of its largest to its smallest value
-
-
-def axis_of(scenario: Mapping[str, Any]) -> str | None:
-    """The path of the numeric axis, where there is exactly one.
-
-    Of several paths that vary it is the only one with three or more numbers; alone, two are enough.
-    """
-    vary = (scenario.get("compare") or {}).get("vary") or {}
-    several = {path: values for path, values in vary.items() if len(values) > 1}
-    least = 2 if len(several) == 1 else MIN_VALUES
-    numeric = []
-    for path, values in several.items():
-        if len(values) >= least and all(map(_is_number, values)):
-            numeric.append(path)
-    if len(numeric) != 1:
-        return None
-    return numeric[0]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_geometric(values: Sequence[float]) -> bool:

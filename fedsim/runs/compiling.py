@@ -1,0 +1,67 @@
+"""How long the programs of a comparison compile: what it took before, remembered in a file."""
+
+import contextlib
+import json
+import statistics
+from pathlib import Path
+
+from fedsim.disk import files
+from fedsim.errors import DirectoryError
+
+FILE = "fedsim-seconds.json"  # in the folder of the compile cache
+REMEMBERED = 100  # comparisons
+
+
+class Memory:
+    """Seconds that comparisons took to compile on this machine.
+
+    The first time takes longer than all later ones, for which most programs are in the cache.
+
+    Args:
+      folder: of the compile cache; None: nothing is known, and nothing is remembered.
+    """
+
+    def __init__(self, folder: str | None):
+        self.path = None if folder is None else Path(folder) / FILE
+
+    def expected(self, name: str, programs: int) -> float | None:
+        """Return the seconds that a comparison will take to compile; None: nobody knows.
+
+        Of one that compiled twice or more often, it is the last time; of one that never did, the
+        median of a program in the others.
+
+        Args:
+          name: of its scenario.
+          programs: how many it compiles.
+        """
+        before = self._read()
+        times = before.get(_key(name, programs), [])
+        if times:
+            return times[-1] if len(times) > 1 else None
+        of_a_program = [first / int(key.split()[-1]) for key, (first, *_) in before.items()]
+        return programs * statistics.median(of_a_program) if of_a_program else None
+
+    def add(self, name: str, programs: int, seconds: float) -> None:
+        """Remember what a comparison took; a file that cannot be written is left as it is."""
+        if self.path is None:
+            return
+        before = self._read()
+        key = _key(name, programs)
+        times = before.pop(key, [])
+        latest = {key: [*times[:1], round(seconds, 2)], **before}  # the last one comes first
+        kept = dict(list(latest.items())[:REMEMBERED])
+        with contextlib.suppress(DirectoryError):
+            files.publish(self.path, json.dumps(kept))
+
+    def _read(self) -> dict[str, list[float]]:
+        """What is remembered; nothing where the file is missing or damaged."""
+        if self.path is None:
+            return {}
+        try:
+            return dict(json.loads(self.path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return {}
+
+
+def _key(name: str, programs: int) -> str:
+    return f"{name} {programs}"
