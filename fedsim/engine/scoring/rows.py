@@ -36,7 +36,7 @@ Tests = dict[str, list[Scores]]
 """Scores by each of a server's models, by name of the set."""
 
 Rows = dict[str, np.ndarray]
-"""Scores of rows by name, float64 `[n]` each; outputs are `[n, ...]`."""
+"""Scores of rows by name, float64 `[n]` each; outputs are `[n, ...]`, in the model's float type."""
 
 Evaluate = Jitted[[Shared, Any, Any], dict[str, Array]]
 """(shared, x `[n, E, ...]`, y `[n, E]`) -> scores by name `[n, E]`."""
@@ -57,7 +57,9 @@ class Measures(NamedTuple):
 
     def all_of(self, outputs: np.ndarray, y: np.ndarray) -> dict[str, float | None]:
         """Return the scores by name, with the loss if it is one of them."""
-        loss = {} if self.loss is None else {"loss": self.loss(outputs, y)}
+        loss = {}
+        if self.loss is not None:
+            loss["loss"] = self.loss(outputs.astype(np.float64), y)
         return {**loss, **self.of(outputs, y)}
 
 
@@ -169,14 +171,15 @@ def scores(
 
 
 def scores_by_row(results: Scores, n: int) -> Rows:
-    """Return the scores of n rows as float64 `[n]`, without those of the filling."""
+    """Return the scores of n rows as float64 `[n]`, and outputs, without those of the filling."""
     scores = {}
     for name in results[0] if results else ():
         by_stack = []
         for stack in results:
-            values = np.asarray(stack[name], np.float64)
+            values = np.asarray(stack[name])
             by_stack.append(values.reshape(-1, *values.shape[2:]))
-        scores[name] = np.concatenate(by_stack)[:n]
+        rows = by_stack[0] if len(by_stack) == 1 else np.concatenate(by_stack)
+        scores[name] = rows[:n] if name == OUTPUTS else rows[:n].astype(np.float64)
     return scores
 
 

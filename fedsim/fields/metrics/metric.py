@@ -82,4 +82,9 @@ def metric(function: Callable[..., Any]) -> Callable[..., Metric]:
 
 def _of_user(measure: Measure) -> Metric:
     """A metric of a user's function."""
-    return Metric(lambda s: float(measure(s.outputs, s.targets, s.weights)), targets="any")
+
+    def of(samples: Samples) -> float:
+        outputs = samples.outputs.astype(np.float64)
+        return float(measure(outputs, samples.targets, samples.weights))
+
+    return Metric(of, targets="any")

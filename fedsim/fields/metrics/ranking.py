@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from fedsim.fields.metrics.metric import Metric, average_of, metric
+from fedsim.fields.metrics.ranks import Ranks, WeightedRanks
 from fedsim.fields.metrics.samples import Samples
 
 
@@ -30,17 +31,7 @@ def auc(
       Hanley and McNeil 1982, The Meaning and Use of the Area under a Receiver Operating
       Characteristic (ROC) Curve, doi:10.1148/radiology.143.1.7063747.
     """
-
-    def area(positives: np.ndarray, negatives: np.ndarray) -> float:
-        below = np.cumsum(negatives) - negatives / 2
-        return float(positives @ below)
-
-    def of_class(steps: tuple[np.ndarray, np.ndarray]) -> float | None:
-        positives, negatives = steps
-        pairs = positives.sum() * negatives.sum()
-        return area(positives, negatives) / pairs if pairs else None
-
-    return _one_against_others(of_class, average, positive)
+    return _one_against_others(lambda ranks: ranks.share_of_ordered_pairs(), average, positive)
 
 
 @metric
@@ -61,8 +52,8 @@ def average_precision(
       Zhu 2004, Recall, Precision and Average Precision, University of Waterloo, section 3.
     """
 
-    def of_class(steps: tuple[np.ndarray, np.ndarray]) -> float | None:
-        positives, negatives = steps
+    def of_class(ranks: Ranks | WeightedRanks) -> float | None:
+        positives, negatives = ranks.steps()
         total = positives.sum()
         if not total:
             return None
@@ -75,14 +66,14 @@ def average_precision(
 
 
 def _one_against_others(
-    of_class: Callable[[tuple[np.ndarray, np.ndarray]], float | None],
+    of_class: Callable[[Ranks | WeightedRanks], float | None],
     average: str | None,
     positive: int | str | None,
 ) -> Metric:
     """A metric of one class, or its mean over the classes that have it.
 
     Args:
-      of_class: weights of positives and negatives at every score, rising -> the score.
+      of_class: samples ranked by the probability of a class -> the score.
       average: as in the scenario.
       positive: likewise.
     """
@@ -90,36 +81,15 @@ def _one_against_others(
     def of(samples: Samples) -> float | None:
         kind = average_of(average, positive, samples.classes)
         if kind == "binary":
-            return of_class(steps(samples, samples.number_of(positive)))
+            return of_class(samples.ranks(samples.number_of(positive)))
         scores = []
         shares = []
         sizes = np.bincount(samples.targets, samples.weights, samples.classes)
         for number in np.flatnonzero(sizes).tolist():
-            score = of_class(steps(samples, number))
+            score = of_class(samples.ranks(number))
             if score is not None:
                 scores.append(score)
                 shares.append(sizes[number] if kind == "weighted" else 1.0)
         return float(np.average(scores, weights=shares)) if scores else None
 
     return Metric(of, average=average, positive=positive)
-
-
-def steps(samples: Samples, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weights of a class, and of all others, at every distinct score, rising."""
-    scores = samples.probabilities[number]
-    is_of_class = samples.targets == number
-    if samples.weights is None:
-        # The bits of numbers from 0 to 1 are ordered as they are, and leave one for the class.
-        ordered = np.sort(scores.view(np.int64) << 1 | is_of_class)
-        scores = ordered >> 1
-        positives = np.cumsum(ordered & 1)
-        both = np.arange(1, len(scores) + 1)
-    else:
-        order = np.argsort(scores, kind="stable")
-        scores = scores[order]
-        weights = samples.weights[order]
-        positives = np.cumsum(weights * is_of_class[order])
-        both = np.cumsum(weights)
-    last = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))  # of equal ones
-    positives = np.diff(positives[last], prepend=0).astype(np.float64)
-    return positives, np.diff(both[last], prepend=0) - positives

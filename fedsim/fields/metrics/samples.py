@@ -1,10 +1,15 @@
 """Samples that are scored, and what several metrics read of them: each is computed once."""
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from fedsim.fields.metrics.ranks import Ranks, WeightedRanks
+
+BLOCK = 1 << 14  # rows that fit the cache with what is computed of them
 
 
 class Samples:
@@ -28,6 +33,7 @@ class Samples:
         self.targets = targets
         self.weights = weights
         self.names = names
+        self._ranks: dict[int, Ranks | WeightedRanks] = {}
 
     @cached_property
     def logits(self) -> np.ndarray:
@@ -45,7 +51,7 @@ class Samples:
     @property
     def classes(self) -> int:
         """Number of classes."""
-        return len(self.logits)
+        return max(math.prod(self.outputs.shape[1:]), 2)
 
     def number_of(self, positive: int | str | None) -> int:
         """Return the number of a class by its name; of None, that of the second one."""
@@ -67,6 +73,25 @@ class Samples:
         of_target = self._shifted[self.targets, np.arange(len(self.targets))]
         return of_target - np.log(np.exp(self._shifted).sum(axis=0))
 
+    def ranks(self, number: int) -> Ranks | WeightedRanks:
+        """Return the samples ranked by the probability of a class."""
+        if number not in self._ranks:
+            scores = self._probabilities_of(number)
+            is_positive = self.targets == number
+            if self.weights is None:
+                self._ranks[number] = Ranks(scores, is_positive)
+            else:
+                self._ranks[number] = WeightedRanks(scores, is_positive, self.weights)
+        return self._ranks[number]
+
+    def _probabilities_of(self, number: int) -> np.ndarray:
+        """The softmax of a class `[n]`; one of two is computed without the other."""
+        if self.classes != 2:
+            return self.probabilities[number]
+        columns = self.outputs.reshape(len(self.outputs), -1)
+        blocks = np.array_split(columns, -(-len(columns) // BLOCK))
+        return np.concatenate([_softmax_of_two(block, number) for block in blocks])
+
     @cached_property
     def decisions(self) -> np.ndarray:
         """The class of the largest output `[n]`, the first of several."""
@@ -81,3 +106,14 @@ class Samples:
     def mean(self, values: np.ndarray) -> float:
         """Return the mean of values `[n]`."""
         return float(np.average(values, weights=self.weights))
+
+
+def _softmax_of_two(columns: np.ndarray, number: int) -> np.ndarray:
+    """The softmax `[n]` of one of two classes, of both logits or that of class 1 `[n, 2 or 1]`."""
+    surplus = columns[:, -1].astype(np.float64)
+    if columns.shape[1] == 2:
+        surplus -= columns[:, 0]
+    if number == 0:
+        surplus = -surplus
+    smaller = np.exp(-np.abs(surplus))  # the larger of both exponentials is 1
+    return np.maximum(smaller, surplus > 0) / (1 + smaller)

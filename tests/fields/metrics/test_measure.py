@@ -104,6 +104,24 @@ def test_scores_of_two_classes_are_those_of_scikit_learn(kind, ties, weighted):
         assert fedsim.measure(kind, y, outputs, weights) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("kind", ("auc", "average_precision"))
+@pytest.mark.parametrize(
+    ("scale", "why"),
+    [
+        (1, "few scores are equal"),
+        (60, "many probabilities are rounded to 1"),
+        (0, "all scores are equal"),
+    ],
+)
+def test_ranks_without_weights_are_those_of_equal_weights(kind, scale, why):
+    y, outputs, _ = samples(7, n=40_000, classes=2)
+    outputs = scale * np.round(outputs, 3)
+    plain = fedsim.measure(kind, y, outputs)
+    assert fedsim.measure(kind, y, outputs, np.ones(len(y))) == pytest.approx(plain, abs=1e-12)
+    expected = of_sklearn(kind, None, y, outputs, None)
+    assert plain == pytest.approx(expected, abs=1e-12), why
+
+
 @pytest.mark.parametrize("kind", ("auc", "average_precision", "f1", "brier", "log_loss", "recall"))
 def test_one_output_is_the_logit_of_the_second_of_two_classes(kind):
     y, outputs, _ = samples(3, classes=2)
