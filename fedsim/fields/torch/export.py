@@ -17,6 +17,7 @@ import jax
 import numpy as np
 import torch
 from torch import nn
+from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from fedsim.fields.torch.operators import known
@@ -68,19 +69,29 @@ def exported(
     Raises:
       ValueError: for what cannot be exported, with the line of the user's file.
     """
+    return program_of(graph_of(module, shape, dtype, floats, train))
+
+
+def graph_of(
+    module: nn.Module, shape: tuple[int, ...], dtype: Any, floats: Any, train: bool
+) -> ExportedProgram:
+    """Return what `exported` makes a program of: a graph of operators of torch.
+
+    Raises:
+      ValueError: for what cannot be exported, with the line of the user's file.
+    """
     of_module = torch_type(floats)
-    module = copy.deepcopy(module).train(train).to(of_module)
+    outputs = Outputs(copy.deepcopy(module).train(train).to(of_module))
     batch = torch.zeros(shape, dtype=torch_type(dtype))
     with quiet(), default_type(of_module):
         try:
-            whole = torch.export.export(Outputs(module), (batch,), strict=False)
+            whole = torch.export.export(outputs, (batch,), strict=False)
             decompositions = torch.export.default_decompositions()
             for target in [each for each in decompositions if _is_whole(each)]:
                 del decompositions[target]
-            program = whole.run_decompositions(decompositions)
+            return whole.run_decompositions(decompositions)
         except Exception as error:
             raise ValueError(_failure(error)) from None
-    return _program(program, shape[0])
 
 
 def _is_whole(target: Any) -> bool:
@@ -117,8 +128,12 @@ def default_type(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _program(whole: Any, batch: int) -> Program:
-    """An exported program of torch, in operators that JAX computes."""
+def program_of(whole: ExportedProgram) -> Program:
+    """Return a graph of torch in operators that JAX computes.
+
+    Raises:
+      ValueError: for an operator that is not in the table, with the line of the user's file.
+    """
     params, buffers, constants = {}, {}, {}
     x = ""
     for spec in whole.graph_signature.input_specs:
@@ -144,18 +159,12 @@ def _program(whole: Any, batch: int) -> Program:
     nodes = [node for node in whole.graph.nodes if node.op == "call_function"]
     nodes = [node for node in nodes if not str(node.target).startswith(CHECKS)]
     steps = tuple(_step(node) for node in nodes)
-    mixing = [node for node, step in zip(nodes, steps, strict=True) if step.operator.masked]
-    mixes_rows = any(_shape_of(node.args[0])[0] != batch for node in mixing)
-    return Program(params, buffers, constants, x, steps, outputs, moved, mixes_rows)
+    return Program(params, buffers, constants, x, steps, outputs, moved)
 
 
 def _own_name(target: str) -> str:
     """The name of a tensor in the module itself."""
     return target.removeprefix(f"{INNER}.")
-
-
-def _shape_of(node: Any) -> tuple[int, ...]:
-    return tuple(node.meta["val"].shape)
 
 
 def _step(node: Any) -> Step:
@@ -167,7 +176,7 @@ def _step(node: Any) -> Step:
     is_item = node.target is python_operator.getitem
     operator = GETITEM if is_item else known(node.target)
     if operator is None:
-        raise ValueError(f"model: no operator {node.target} in fedsim.fields.torch{_line(node)}")
+        raise ValueError(f"model: no operator {node.target} in fedsim.fields.torch{line_of(node)}")
     options = {name: value for name, value in node.kwargs.items() if name not in STORAGE}
     value = node.meta.get("val")
     return Step(
@@ -198,8 +207,8 @@ def numpy_of(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy().copy()
 
 
-def _line(node: Any) -> str:
-    """Where in the user's file a node comes from, in brackets; empty where that is unknown."""
+def line_of(node: Any) -> str:
+    """Return where in the user's file a node comes from, in brackets; empty: unknown."""
     frames = [match.groupdict() for match in FRAME.finditer(node.meta.get("stack_trace") or "")]
     return _place([(frame["file"], int(frame["line"])) for frame in frames])
 

@@ -20,7 +20,7 @@ from fedsim.fields.torch.program import evaluated
 from fedsim.models.modules import Origin
 from fedsim.types import Model
 
-ROWS = 3  # of a batch by which it is seen what a module changes
+ROWS = 11  # of a batch by which it is seen what a module does; few axes are as long
 IMAGE_AXES = 3  # of one sample
 
 
@@ -38,7 +38,8 @@ def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
     Raises:
       ValueError: without an example, and for a module that cannot be exported.
     """
-    from fedsim.fields.torch.export import exported, numpy_of
+    from fedsim.fields.torch.export import exported, graph_of, numpy_of, program_of
+    from fedsim.fields.torch.rows import mixes_rows
 
     if example is None:
         text = "a torch module needs a sample; give as_model(..., shape=) its shape"
@@ -57,8 +58,10 @@ def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
 
     # What a module changes does not depend on the type of its floats.
     sample = module_batch(module, jax.eval_shape(example))
-    trained = program((ROWS, *sample.shape[1:]), sample.dtype, jnp.result_type(float), True)
-    states = [name for name in trained.moved if buffers[name].is_floating_point()]
+    batch = ((ROWS, *sample.shape[1:]), sample.dtype, jnp.result_type(float))
+    trained = graph_of(module, *batch, train=True)
+    moved = program_of(trained).moved
+    states = [name for name in moved if buffers[name].is_floating_point()]
     constants = {name: numpy_of(buffers[name]) for name in buffers if name not in states}
     names = (*parameters, *states)
 
@@ -94,7 +97,12 @@ def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
         frozen=tuple(name for name in parameters if not parameters[name].requires_grad),
         ignored=tuple(name for name in module.state_dict() if name not in names),
     )
-    return Model(init, apply, mixes_rows=trained.mixes_rows, origin=origin)
+    return Model(
+        init=init,
+        apply=apply,
+        mixes_rows=mixes_rows(module, trained, *batch),
+        origin=origin,
+    )
 
 
 def _drawing(module: Any, make: Callable, values_of: Callable) -> Callable:

@@ -45,7 +45,6 @@ class Program(NamedTuple):
       steps: in order.
       outputs: the outputs of the module.
       moved: buffer -> its new value.
-      mixes_rows: whether some step compares rows of the batch, and cannot know which of them count.
     """
 
     params: Mapping[str, str]
@@ -55,7 +54,6 @@ class Program(NamedTuple):
     steps: tuple[Step, ...]
     outputs: Name
     moved: Mapping[str, Name]
-    mixes_rows: bool
 
 
 def evaluated(
