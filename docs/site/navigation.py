@@ -27,6 +27,7 @@ USE = (
     "analyses.md",
     "python.md",
     "from_torch.md",
+    "from_flower.md",
     "promises.md",
     "machines.md",
 )

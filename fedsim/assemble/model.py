@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
+from fedsim.assemble.data_files import path_of
 from fedsim.assemble.facts import Facts
 from fedsim.assemble.fields import first_answer
 from fedsim.assemble.hooks import hook_error, located_hooks, user_file
@@ -39,6 +40,7 @@ from fedsim.fleet import Local
 from fedsim.models import Tokens, as_model
 from fedsim.models.freezing import FROZEN, with_all_leaves, with_params
 from fedsim.models.modules import keeps_channels_last, required_arguments
+from fedsim.scenario.named_files import MODEL
 from fedsim.scenario.scenario import Scenario
 from fedsim.scenario.sections import MODELS, ModelCommon
 from fedsim.types import Bank, Loss, Model, Rule
@@ -105,7 +107,8 @@ def model_of(
         _require_blocks(scenario, supplied.model)
     with model_errors(scenario, supplied.model, federation):
         if supplied.model is None:
-            section = HashableSection(scenario.spec.model, set(ModelCommon.model_fields))
+            located = scenario.spec.model.model_copy(update=path_of(scenario, MODEL))
+            section = HashableSection(located, set(ModelCommon.model_fields))
             expects = tuple(fit.expects.items())
             net = registered_model(section, fit.shape, fit.outputs, expects, fit.tokens, remat)
         else:

@@ -217,7 +217,8 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
     for package, libraries in added("DATA_SETS"):
         for library in libraries:
             if is_of(data, library):
-                return module_of(package, libraries[library]).samples(data)
+                names = _written_columns(section)
+                return module_of(package, libraries[library]).samples(data, **names)
     if is_frame(data):
         names = ("target", "client", "missing", "dates", "task", "drop")
         keys = {name: getattr(section, name) for name in names if hasattr(section, name)}
@@ -236,6 +237,15 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
             raise DataError(f"data: expected x, y and perhaps other fields of Arrays ({names})")
         return Arrays(**data)
     return data if isinstance(data, Arrays) else Arrays(*data)
+
+
+def _written_columns(section: Any) -> dict[str, str]:
+    """The columns that a data section names besides its defaults."""
+    return {
+        name: getattr(section, name)
+        for name in ("target", "client")
+        if name in section.model_fields_set
+    }
 
 
 def partition_section(section: Any, named: bool) -> Any:

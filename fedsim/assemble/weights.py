@@ -11,21 +11,25 @@ from fedsim.assemble.data_files import data_file, resolved_file
 from fedsim.assemble.programs import MAX_CACHED
 from fedsim.errors import DataError, ScenarioError
 from fedsim.installed import added, module_of
-from fedsim.models.starting import misfits, placed, starting_from, values_by_leaf
+from fedsim.models.starting import Values, misfits, placed, starting_from, values_by_leaf
+from fedsim.models.torch_layers import of_torch
 from fedsim.scenario.diagnostics import problem_at
-from fedsim.scenario.named_files import WEIGHTS
+from fedsim.scenario.named_files import MODEL, WEIGHTS
 from fedsim.scenario.scenario import Scenario
 from fedsim.sources import sha256_of_data
 from fedsim.sources.files import opened, require_content
 from fedsim.types import Model
+
+Names = tuple[tuple[str, str], ...]
+"""Pairs of `model.weights.names`."""
 
 
 def with_weights(scenario: Scenario, net: Model) -> Model:
     """Return the model as it starts from the weights that the scenario names, if it names some.
 
     Raises:
-      ScenarioError: where there is no such file, or it is not a model, and for tensors that do not
-        fit the model, a line for each.
+      ScenarioError: where there is no such file, or it is not a model, and for tensors and names
+        that do not fit the model, a line for each.
     """
     weights = scenario.spec.model.weights
     if weights is None:
@@ -35,36 +39,49 @@ def with_weights(scenario: Scenario, net: Model) -> Model:
         sha256 = sha256_of_data(path)
         if weights.sha256 not in (None, sha256):
             raise DataError(f"{path}: SHA-256 is {sha256}, not {weights.sha256}")
-        values = _values_in(str(path), sha256)
+        names = tuple(weights.names.items())
+        shapes = jax.eval_shape(net.init, jax.random.key(0))
+        values = _values_for(shapes, str(path), sha256, names)
     except DataError as error:
         raise scenario.error(WEIGHTS, str(error)) from None
 
-    shapes = jax.eval_shape(net.init, jax.random.key(0))
-    values = placed(shapes, values)
     lines = list(misfits(shapes, values, net.origin.ignored if net.origin else ()))
     if lines:
         problems = [problem_at(scenario.document, WEIGHTS, line) for line in lines]
         raise ScenarioError(problems, scenario.document.file)
-    return _started(net, str(path), sha256)
+    return _started(net, str(path), sha256, names)
 
 
 def resolved_model(scenario: Scenario, section: Any) -> Any:
-    """Return the model section with the path and the hash of its weights."""
-    if section.weights is None:
-        return section
-    file = resolved_file(scenario, WEIGHTS)
-    return section.model_copy(update={"weights": section.weights.model_copy(update=file)})
+    """Return the model section with the paths and the hashes of its file and of its weights."""
+    resolved: dict[str, Any] = dict(resolved_file(scenario, MODEL))
+    if section.weights is not None:
+        file = resolved_file(scenario, WEIGHTS)
+        resolved["weights"] = section.weights.model_copy(update=file)
+    return section.model_copy(update=resolved)
 
 
 @functools.lru_cache(MAX_CACHED)
-def _started(net: Model, path: str, sha256: str) -> Model:
+def _started(net: Model, path: str, sha256: str, names: Names) -> Model:
     """A model that starts from a file; cached, so that it is compiled once."""
+    shapes = jax.eval_shape(net.init, jax.random.key(0))
+    return starting_from(net, _values_for(shapes, path, sha256, names))
+
+
+def _values_for(shapes: Any, path: str, sha256: str, names: Names) -> Values:
+    """The tensors of a file as values of a model's leaves.
+
+    Raises:
+      DataError: as `_values_in` does, and for names that do not fit.
+    """
     values = _values_in(path, sha256)
-    return starting_from(net, placed(jax.eval_shape(net.init, jax.random.key(0)), values))
+    if names:
+        values = of_torch(values, dict(names), shapes)
+    return placed(shapes, values)
 
 
 @functools.lru_cache(1)
-def _values_in(path: str, sha256: str) -> dict[tuple[str, str], Any]:
+def _values_in(path: str, sha256: str) -> Values:
     """The tensors of a file by section and leaf.
 
     Raises:

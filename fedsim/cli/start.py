@@ -32,13 +32,7 @@ def new_command(name: Path, extends: str | None) -> None:
       fedsim new scenarios/mine
       fedsim new longer --extends iid
     """
-    path = name if name.suffix in (".yaml", ".yml") else name.with_name(f"{name.name}.yaml")
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", path.stem):
-        allowed = "at most 64 letters, digits, '.', '_' or '-'"
-        raise click.UsageError(f"{path.stem!r} is not a name; use {allowed}")
-    if path.exists():
-        raise FileExistsError(errno.EEXIST, "already exists; choose another name", str(path))
-
+    path = scenario_path(name)
     template = "starter.yaml"
     if extends is not None:
         from fedsim.scenario.bases import demand_base
@@ -47,13 +41,39 @@ def new_command(name: Path, extends: str | None) -> None:
         demand_base(extends, path)
     starter = files("fedsim.scenario").joinpath(template).read_text(encoding="utf-8")
     starter = starter.replace("extends: iid", f"extends: {extends}")
+    schema = write_scenario(path, starter.replace("STARTER", path.stem))
+    click.echo(f"{path} and {schema} written; next: fedsim check {path}, fedsim run {path}")
+
+
+def scenario_path(name: Path) -> Path:
+    """Return the file of a new scenario, which may be named without its ending.
+
+    Raises:
+      UsageError: for what cannot name a scenario.
+      FileExistsError: where there is such a file.
+    """
+    path = name if name.suffix in (".yaml", ".yml") else name.with_name(f"{name.name}.yaml")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", path.stem):
+        allowed = "at most 64 letters, digits, '.', '_' or '-'"
+        raise click.UsageError(f"{path.stem!r} is not a name; use {allowed}")
+    if path.exists():
+        raise FileExistsError(errno.EEXIST, "already exists; choose another name", str(path))
+    return path
+
+
+def write_scenario(path: Path, text: str) -> Path:
+    """Write a new scenario, in whose text `starter.yaml` is its file, and the schema next to it.
+
+    Returns:
+      The file of the schema.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
-        file.write(starter.replace("starter.yaml", str(path)).replace("STARTER", path.stem))
+        file.write(text.replace("starter.yaml", str(path)))
     # There may be one of an earlier fedsim. A link there is replaced, not followed.
     schema = path.parent / SCHEMA
     write(schema, _schema())
-    click.echo(f"{path} and {schema} written; next: fedsim check {path}, fedsim run {path}")
+    return schema
 
 
 @click.command("schema")

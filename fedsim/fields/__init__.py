@@ -16,7 +16,8 @@ What its kinds and its keys are:
 - `ENDS`: kind of a metric -> its worst and its best value; `WORDS`: part of its name -> in words.
 - `NETWORKS`: library -> the module whose `wrapped(module, make, example)` makes a `Model` of one of
   its modules, as those of `fedsim.models.modules`.
-- `DATA_SETS`: library -> the module whose `samples(data_set)` are those of `data=`.
+- `DATA_SETS`: library -> the module whose `samples(data_set, **columns)` are those of `data=`;
+  `columns` are `data.target` and `data.client`, where they are written.
 - `NEEDS`: of what rules need (`Rule.needs`), what only it makes.
 
 How a scenario is checked, built and played:

@@ -12,10 +12,11 @@ DATA = ("data",)
 PARTITION = ("data", "partition")
 TOKENIZER = ("data", "tokenizer")
 COHORT = ("cohort",)
+MODEL = ("model",)
 WEIGHTS = ("model", "weights")
 # Those of fields, where their keys' module has `FILES`.
 ADDED: list[SectionKey] = list(itertools.chain(*offered("KEYS", "FILES")))
-FILES: tuple[SectionKey, ...] = (DATA, PARTITION, TOKENIZER, *ADDED, COHORT, WEIGHTS)
+FILES: tuple[SectionKey, ...] = (DATA, PARTITION, TOKENIZER, *ADDED, COHORT, MODEL, WEIGHTS)
 
 
 def naming_files(values: dict[str, Any]) -> Iterator[tuple[SectionKey, dict[str, Any]]]:

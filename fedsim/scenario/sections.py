@@ -203,6 +203,9 @@ class Weights(Section):
     """A safetensors file, such as a `model.*.safetensors` of a run directory."""
     sha256: Annotated[str, MinLen(1)] | None = None
     """Its hash; any other file is refused (filled in by the resolved scenario)."""
+    names: dict[str, str] = {}
+    """For weights from torch: layer of the file -> layer of the model, as `{conv1: stem, bn1: stem,
+    "layer1.0.*1": block0_first}`; `*` matches any letters. Kernels are laid out as the model's."""
 
 
 @extensible("model")
@@ -219,7 +222,8 @@ class ModelCommon:
     """Leaves that are trained although `freeze` names them, as `freeze: ["*"], train: [last]`."""
     weights: Annotated[Annotated[str, MinLen(1)] | Weights | None, ByForm()] = None
     """A safetensors file that all seeds start from, with a tensor for every leaf, as a run
-    directory has them (`params/layer0/W`) or named `layer0.W`; or `{path: FILE, sha256: HASH}`."""
+    directory has them (`params/layer0/W`) or named `layer0.W`; or `{path: FILE, names: {...}}`,
+    whose `names` find weights from torch."""
 
     @model_validator(mode="after")
     def _weights_as_mapping(self):

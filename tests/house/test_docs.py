@@ -42,6 +42,8 @@ EXECUTED = {
     "field",
     "torch_loop",
     "torch_fedsim",
+    "flower_client",
+    "flower_fedsim",
 }  # blocks of Python, here, by test_readme.py, test_field_page.py and those of fields
 STEPS = ["plan", "train", "receive", "aggregate", "save"]
 

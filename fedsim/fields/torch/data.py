@@ -8,12 +8,20 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 
 
-def samples(dataset: Any) -> Arrays:
+def samples(dataset: Any, **columns: str) -> Arrays:
     """Return the samples of a `torch.utils.data.Dataset` whose items are pairs (x, y).
 
+    Args:
+      dataset: the set.
+      columns: names of columns by their use, of which it has none.
+
     Raises:
-      DataError: for one without a length, for other items, and for samples of several shapes.
+      DataError: for one without a length, for other items, for samples of several shapes, and for
+        names of columns.
     """
+    for key in columns:
+        text = "names a column, and items of a torch data set are pairs without names"
+        raise DataError(f"data.{key} {text}; remove it")
     try:
         n = len(dataset)
     except TypeError:

@@ -7,21 +7,41 @@ channels last, are given to the module as `[C, H, W]`, turned inside the program
 # torch may be missing where types are checked
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
-from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsim import tree
-from fedsim.fields.torch.program import evaluated
+from fedsim.fields.torch.program import Program, evaluated
 from fedsim.models.modules import Origin
 from fedsim.types import Model
 
 ROWS = 11  # of a batch by which it is seen what a module does; few axes are as long
 IMAGE_AXES = 3  # of one sample
+
+
+class Network(NamedTuple):
+    """A module with what a model needs to know of it; all names are those of `state_dict`.
+
+    Attributes:
+      module: as its user made it.
+      program: (shape of a batch, its type, type of floats, train) -> its forward pass.
+      first_names: name of a parameter -> the first one of its weights, which tied ones share.
+      parameters: names of leaves that are trained.
+      states: of floats that training changes.
+      constants: all other buffers.
+    """
+
+    module: Any
+    program: Callable[..., Program]
+    first_names: Mapping[str, str]
+    parameters: tuple[str, ...]
+    states: tuple[str, ...]
+    constants: Mapping[str, np.ndarray]
 
 
 def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
@@ -38,81 +58,95 @@ def wrapped(module: Any, make: Callable, example: Callable | None) -> Model:
     Raises:
       ValueError: without an example, and for a module that cannot be exported.
     """
-    from fedsim.fields.torch.export import exported, graph_of, numpy_of, program_of
-    from fedsim.fields.torch.rows import mixes_rows
-
     if example is None:
         text = "a torch module needs a sample; give as_model(..., shape=) its shape"
         raise ValueError(f"model: {text} without the batch")
+    from fedsim.fields.torch.export import exported, graph_of, program_of
+    from fedsim.fields.torch.rows import mixes_rows
 
-    first_name: dict[int, str] = {}
-    canonical = {}  # a tied weight has several names, and is one leaf
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        canonical[name] = first_name.setdefault(id(parameter), name)
-    parameters = dict(module.named_parameters())
-    buffers = dict(module.named_buffers())
-
-    @cache
-    def program(shape, dtype, floats, train):
-        return exported(module, shape, dtype, floats, train)
-
+    program = cache(partial(exported, module))
     # What a module changes does not depend on the type of its floats.
     sample = module_batch(module, jax.eval_shape(example))
     batch = ((ROWS, *sample.shape[1:]), sample.dtype, jnp.result_type(float))
     trained = graph_of(module, *batch, train=True)
-    moved = program_of(trained).moved
-    states = [name for name in moved if buffers[name].is_floating_point()]
-    constants = {name: numpy_of(buffers[name]) for name in buffers if name not in states}
-    names = (*parameters, *states)
+    network = _network(module, program, program_of(trained).moved)
 
-    def values_of(made):
-        own = {**dict(made.named_parameters()), **dict(made.named_buffers())}
-        return [numpy_of(own[name]) for name in names]
-
-    draw = _drawing(module, make, values_of)
-
-    def init(key):
-        leaves = dict(zip(names, draw(key), strict=True))
-        return {
-            "params": nested({name: leaves[name] for name in parameters}),
-            "stats": nested({name: leaves[name] for name in states}),
-        }
-
-    def apply(variables, x, *, mask=None, key=None, train=False):
-        params = flat(variables["params"])
-        stats = flat(variables["stats"])
-        floats = jnp.result_type(*params.values(), *stats.values()) if params else x.dtype
-        x = module_batch(module, x)
-        compiled = program(x.shape, x.dtype, floats, train)
-
-        values = {name: params[first] for name, first in canonical.items()}
-        fixed = {name: _of_type(value, floats) for name, value in constants.items()}
-        outputs, moved = evaluated(compiled, values, {**fixed, **stats}, x, mask, key)
-        if not train:
-            return outputs, variables["stats"]
-        return outputs, nested({name: moved[name] for name in stats})
-
+    parameters = module.named_parameters()
+    names = (*network.parameters, *network.states)
     origin = Origin(
         module,
-        frozen=tuple(name for name in parameters if not parameters[name].requires_grad),
+        frozen=tuple(name for name, parameter in parameters if not parameter.requires_grad),
         ignored=tuple(name for name in module.state_dict() if name not in names),
     )
     return Model(
-        init=init,
-        apply=apply,
+        init=partial(_init, network, _drawing(network, make)),
+        apply=partial(_apply, network),
         mixes_rows=mixes_rows(module, trained, *batch),
         origin=origin,
     )
 
 
-def _drawing(module: Any, make: Callable, values_of: Callable) -> Callable:
+def _network(module: Any, program: Callable[..., Program], moved: Iterable[str]) -> Network:
+    """A module, of which training changes the buffers `moved`."""
+    from fedsim.fields.torch.export import numpy_of
+
+    first_of_weights: dict[int, str] = {}
+    first_names = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        first_names[name] = first_of_weights.setdefault(id(parameter), name)
+
+    buffers = dict(module.named_buffers())
+    states = tuple(name for name in moved if buffers[name].is_floating_point())
+    return Network(
+        module=module,
+        program=program,
+        first_names=first_names,
+        parameters=tuple(dict(module.named_parameters())),
+        states=states,
+        constants={name: numpy_of(buffers[name]) for name in buffers if name not in states},
+    )
+
+
+def _init(network: Network, draw: Callable, key: Any) -> dict[str, Any]:
+    """The variables of a model that a module has become; `draw`: key -> their values."""
+    values = dict(zip((*network.parameters, *network.states), draw(key), strict=True))
+    return {
+        "params": nested({name: values[name] for name in network.parameters}),
+        "stats": nested({name: values[name] for name in network.states}),
+    }
+
+
+def _apply(network: Network, variables, x, *, mask=None, key=None, train=False):
+    params = flat(variables["params"])
+    stats = flat(variables["stats"])
+    floats = jnp.result_type(*params.values(), *stats.values()) if params else x.dtype
+    x = module_batch(network.module, x)
+    program = network.program(x.shape, x.dtype, floats, train)
+
+    values = {name: params[first] for name, first in network.first_names.items()}
+    buffers = {name: _of_type(value, floats) for name, value in network.constants.items()}
+    outputs, moved = evaluated(program, values, buffers | stats, x, mask, key)
+    if not train:
+        return outputs, variables["stats"]
+    return outputs, nested({name: moved[name] for name in stats})
+
+
+def _start_values(network: Network, made: Any) -> list[np.ndarray]:
+    """The values of a module's leaves: of the network's own, or of another one of its class."""
+    from fedsim.fields.torch.export import numpy_of
+
+    own = {**dict(made.named_parameters()), **dict(made.named_buffers())}
+    return [numpy_of(own[name]) for name in (*network.parameters, *network.states)]
+
+
+def _drawing(network: Network, make: Callable) -> Callable:
     """What draws start values: key -> a list of them.
 
     Those of a module are its own. A function that makes modules is called once for every key, with
     torch's generator seeded by it.
     """
-    start = [jnp.asarray(value) for value in values_of(module)]
-    if make(jax.random.key(0)) is module:
+    start = [jnp.asarray(value) for value in _start_values(network, network.module)]
+    if make(jax.random.key(0)) is network.module:
         return lambda key: start
 
     import torch
@@ -122,7 +156,7 @@ def _drawing(module: Any, make: Callable, values_of: Callable) -> Callable:
     def drawn(bits):
         with torch.random.fork_rng():
             torch.manual_seed(int(bits))
-            values = values_of(make(None))
+            values = _start_values(network, make(None))
         return [np.asarray(v, s.dtype) for v, s in zip(values, shapes, strict=True)]
 
     def draw(key):

@@ -1,5 +1,7 @@
 """Scenarios with a module of torch, and what comes back from their runs."""
 
+import hashlib
+import json
 import pickle
 import sys
 from pathlib import Path
@@ -134,9 +136,27 @@ def test_what_cannot_be_a_model_is_refused_with_the_line(loaded, name, line):
         build(read(scenario(name)))
 
 
-def test_a_file_runs_only_where_that_is_asked_for():
+def test_a_file_runs_only_where_that_is_asked_for(tmp_path):
+    other = tmp_path / "other.py"
+    other.write_text("raise RuntimeError\n")
     with pytest.raises(ScenarioError, match=r"other.py runs only where .*--plugin"):
-        build(read(scenario(path="other.py")))
+        build(read(scenario(path=str(other))))
+
+
+def test_a_run_is_verified_with_the_file_that_it_had(tmp_path):
+    file = tmp_path / "later.py"
+    file.write_text(FILE.read_text())
+    fedsim.enable(str(file))
+    out = tmp_path / "run"
+    fedsim.run(scenario(path=str(file), arguments={"width": 2}), out=out, pictures=False)
+    recorded = json.loads((out / "run.json").read_text())["scenario"]["model"]
+    assert recorded["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert fedsim.verify(out, data_roots=[tmp_path]).equal
+
+    file.write_text(FILE.read_text().replace("stride=2", "stride=2, bias=False"))
+    last = fedsim.verify(out, data_roots=[tmp_path]).checks[-1]
+    assert (last.name, last.ok) == ("data", False)
+    assert "model.sha256" in last.detail
 
 
 def test_a_data_set_of_torch_is_data():

@@ -1,4 +1,4 @@
-"""The page about torch does what it says."""
+"""The pages about torch and Flower do what they say."""
 
 import pytest
 from test_readme import block, pages
@@ -7,10 +7,17 @@ pytest.importorskip("torch")
 
 pytestmark = pytest.mark.long
 
+# Page -> its blocks, the last of which has the run of fedsim.
+PAGES = {
+    "docs/from_torch.md": ("torch_loop", "torch_fedsim"),
+    "docs/from_flower.md": ("flower_client", "flower_fedsim"),
+}
 
-def test_the_loop_and_fedsim_have_equal_numbers(root):
-    page: dict = {}
-    text = pages(root)["docs/from_torch.md"]
-    for name in ("torch_loop", "torch_fedsim"):
-        exec(compile(block(text, name), f"docs/from_torch.md {name}", "exec"), page)
-    assert len(page["result"].rounds) == 4
+
+@pytest.mark.parametrize("page, names", PAGES.items(), ids=PAGES)
+def test_the_loop_and_fedsim_have_equal_numbers(root, page, names):
+    values: dict = {}
+    text = pages(root)[page]
+    for name in names:
+        exec(compile(block(text, name), f"{page} {name}", "exec"), values)
+    assert len(values["result"].rounds) == 4

@@ -26,9 +26,11 @@ def scenario(**model):
     }
 
 
-def test_a_scenario_with_a_module_of_torch_names_the_extra():
+def test_a_scenario_with_a_module_of_torch_names_the_extra(tmp_path):
+    file = tmp_path / "net.py"
+    file.write_text("import torch\n")
     with pytest.raises(ScenarioError, match=f"^scenario: model: {EXTRA}"):
-        build(read(scenario()))
+        build(read(scenario(path=str(file))))
 
 
 def test_an_export_names_the_extra(tmp_path):

@@ -1,0 +1,75 @@
+"""Tensors of torch as leaves of our networks, found by the names of their layers."""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from fedsim import tree
+from fedsim.errors import DataError
+from fedsim.models.starting import Values
+
+# What torch calls a tensor of a layer -> what our layers call it, the first one that a layer has.
+LEAVES = {
+    "kernel": ("W",),  # a weight with several axes
+    "weight": ("scale",),
+    "bias": ("shift", "b"),
+    "running_mean": ("mean",),
+    "running_var": ("var",),
+}
+COUNTER = "num_batches_tracked"
+EMBEDDING = "embedding"  # our layer whose rows are tokens, as torch has them
+
+
+def of_torch(tensors: Values, layers: Mapping[str, str], variables: Any) -> Values:
+    """Return the tensors of a `state_dict` as values of a model's leaves.
+
+    Kernels `[out, in, ...]` become `[..., in, out]`. Convolution and normalisation may be one layer
+    of ours.
+
+    Args:
+      tensors: as `values_by_leaf` makes them.
+      layers: name of a layer in the file, in which `*` matches any letters -> that of the model.
+      variables: the model's start variables, or their shapes.
+
+    Raises:
+      DataError: for layers without a name, tensors that no leaf takes, and two for one leaf.
+    """
+    known = {*tree.leaf_names(variables["params"]), *tree.leaf_names(variables["stats"])}
+    found: dict[tuple[str, str], np.ndarray] = {}
+    sources: dict[str, str] = {}
+    for (section, name), tensor in tensors.items():
+        layer, _, kind = name.rpartition(".")
+        if kind == COUNTER:
+            continue
+        ours = _layer(layer, layers)
+        leaf = _leaf(ours, kind, tensor, known)
+        if leaf is None:
+            raise DataError(f"names: the layer {ours!r} of the model has no leaf for {name!r}")
+        if leaf in sources:
+            raise DataError(f"names: {sources[leaf]!r} and {name!r} are both {leaf!r}")
+        sources[leaf] = name
+        is_kernel = tensor.ndim > 1 and ours != EMBEDDING
+        found[section, leaf] = np.moveaxis(tensor, (1, 0), (-2, -1)) if is_kernel else tensor
+    return found
+
+
+def _layer(layer: str, layers: Mapping[str, str]) -> str:
+    """What the model calls a layer of the file.
+
+    Raises:
+      DataError: for one without a name.
+    """
+    for pattern, ours in layers.items():
+        if fnmatchcase(layer, pattern):
+            return ours
+    raise DataError(f"names: say which layer of the model {layer!r} is")
+
+
+def _leaf(layer: str, kind: str, tensor: np.ndarray, known: set[str]) -> str | None:
+    """The leaf of a layer that a tensor of this kind is; None: there is none."""
+    is_kernel = kind == "weight" and tensor.ndim > 1
+    names = LEAVES.get("kernel" if is_kernel else kind, ())
+    leaves = [f"{layer}.{name}".lstrip(".") for name in names]
+    return next((leaf for leaf in leaves if leaf in known), None)
