@@ -16,9 +16,7 @@ from fedsim.runs.gallery import gallery_of
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 SHOWN = {*LANGUAGES, ".md", ".ipynb"}  # what a page of a folder links to
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
-HEADING = (
-    b'<p class="small"><a href="../index.html">fedsim</a></p><h1>Kept runs</h1>'  # gallery
-)
+HEADING = b'<p class="small"><a href="../index.html">fedsim</a></p><h1>Kept runs</h1>'  # gallery
 FIRST = "---\nsearch:\n  boost: 4\n---\n\n"  # in the search
 
 
@@ -80,7 +78,7 @@ class Content:
         folders = kept.folders()
         for folder in folders:
             self.publish(f"reports/{folder}")
-        content, skipped = gallery_of(ROOT / "reports", names=folders)
+        content, skipped = gallery_of(ROOT / "reports", names=folders, titles=kept.titles())
         assert not skipped, skipped
         self.made[GALLERY] = content.replace(b"<h1>reports</h1>", HEADING, 1)
 
