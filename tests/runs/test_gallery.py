@@ -94,8 +94,11 @@ def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
     assert title in read_record(tmp_path / "one")["scenario"]["title"]
 
 
+@pytest.mark.long
 def test_a_card_shows_the_number_of_a_headline_that_is_no_score(root):
-    text = gallery_of(root / "reports", names=["compression", "breakdown"])[0].decode()
+    titles = {"breakdown": "Which holds?", "compression": "not this"}
+    text = gallery_of(root / "reports", names=list(titles), titles=titles)[0].decode()
+    assert ">Which holds?</a>" in text and ">What does accuracy cost in bytes?</a>" in text
     assert "fewer bytes <b>18.7 times</b>" in text and "malicious <b>45 %</b>" in text
 
 
