@@ -16,7 +16,7 @@ from fedsim.runs.gallery import gallery_of
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".toml": "toml"}
 SHOWN = {*LANGUAGES, ".md", ".ipynb"}  # what a page of a folder links to
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
-HOME = b'<header><p class="small"><a href="../index.html" target="_top">fedsim</a></p>'  # of the gallery
+HEADING = b'<p class="small"><a href="../index.html">fedsim</a></p><h1>Kept runs</h1>'  # gallery
 FIRST = "---\nsearch:\n  boost: 4\n---\n\n"  # in the search
 
 
@@ -55,7 +55,7 @@ class Content:
         elif not place.endswith(".md"):
             self.files[place] = ROOT / place
         elif path.endswith(".ipynb"):
-            self.pages[place] = rewritten(notebook_page(path), path, place, self.publish)
+            self.pages[place] = FIRST + rewritten(notebook_page(path), path, place, self.publish)
         elif path.endswith(".md"):
             self.pages[place] = self._page(path, place)
         elif (ROOT / path).is_dir():
@@ -78,9 +78,9 @@ class Content:
         folders = kept.folders()
         for folder in folders:
             self.publish(f"reports/{folder}")
-        content, skipped = gallery_of(ROOT / "reports", names=folders)
+        content, skipped = gallery_of(ROOT / "reports", names=folders, titles=kept.titles())
         assert not skipped, skipped
-        self.made[GALLERY] = content.replace(b"<header>", HOME, 1)
+        self.made[GALLERY] = content.replace(b"<h1>reports</h1>", HEADING, 1)
 
     def _folder(self, path: str, place: str) -> str:
         """The files and folders that a folder of the repository holds, each with its page."""

@@ -10,6 +10,7 @@ from places import ROOT
 
 from fedsim.kinds import ALIASES, FAMILIES
 from fedsim.scenario.fragments import fragment_of, links_of
+from fedsim.scenario.shipped import about
 
 # The last part of a key -> the families of the kinds that it may hold.
 FAMILIES_OF = {
@@ -45,6 +46,13 @@ def folders() -> list[str]:
 def _is_kept(folder: str) -> bool:
     """Whether a folder is one that version control keeps, by the list of those."""
     return f"!reports/{folder}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+
+
+@functools.cache
+def titles() -> dict[str, str]:
+    """Folder in reports -> what the scenario that was run asks."""
+    commands = {name: record["surroundings"]["command"] for name, record in records().items()}
+    return {name: about(ROOT / command[2]) for name, command in commands.items()}
 
 
 def headline(record: dict[str, Any]) -> str:

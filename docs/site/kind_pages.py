@@ -193,9 +193,8 @@ def _figure(family: str, kind: str, place: str, publish: Callable[[str], None]) 
         report = f"reports/{folder}"
         publish(report)
         record = kept.records()[folder]
-        yield f"[{record['scenario']['name']}]({link(place_of(report), place)}): " + escape(
-            kept.headline(record), quote=False
-        )
+        headline = escape(kept.headline(record), quote=False)
+        yield f"[{kept.titles()[folder]}]({link(place_of(report), place)}) {headline}"
 
 
 def _code(text: str) -> str:

@@ -22,6 +22,14 @@ SCENARIOS = (
     "scenarios/topologies.md",
     "scenarios/shipped.md",
 )
+NOTEBOOKS = (
+    "notebooks/index.md",
+    "notebooks/first_run.md",
+    "notebooks/compare_rules.md",
+    "notebooks/own_data.md",
+    "notebooks/own_model.md",
+    "notebooks/own_method.md",
+)
 USE = (
     "comparing.md",
     "analyses.md",
@@ -32,9 +40,8 @@ USE = (
     "machines.md",
 )
 UNDERSTAND = ("idea.md", "design.md", "round.md", "bits.md")
-GUIDES = ("index.md", *SCENARIOS, *USE, *UNDERSTAND)  # which a search finds first
+GUIDES = ("index.md", *NOTEBOOKS, *SCENARIOS, *USE, *UNDERSTAND)  # which a search finds first
 REFERENCE = ("cli.md", "files.md", "suite.md", "compared.md", "coming_from.md")
-TITLES = {"notebooks/index.md": "Notebooks"}  # of pages whose heading is a path
 OUTSIDE = ("source/", "reports/")  # pages of files that are no documentation
 
 
@@ -48,12 +55,9 @@ def navigation(pages: Iterable[str]) -> list[dict[str, Any]]:
     decisions = _below("decisions/", places)
     extend = _below("extend/", places)
     listed = {*GUIDES, *REFERENCE, *decisions, *extend, *_below("catalogue/", places)}
-    others: list[Any] = []
-    for place in places:
-        if place not in listed:
-            others.append({TITLES[place]: place} if place in TITLES else place)
+    use = [*USE, *(place for place in places if place not in listed)]
     return [
-        {"Use": ["index.md", {"Scenarios": [*SCENARIOS]}, *USE, *others]},
+        {"Use": ["index.md", {"Notebooks": [*NOTEBOOKS]}, {"Scenarios": [*SCENARIOS]}, *use]},
         {"Understand": [*UNDERSTAND, {"Decisions": decisions}]},
         {"Catalogue": ["catalogue/index.md", *_families()]},
         {"Reference": [*REFERENCE]},

@@ -8,6 +8,7 @@ from typing import Any
 from places import ROOT
 
 BLANK = re.compile(r"\n\s*\n")  # which would end a block of HTML
+FOLDED = '<details markdown="1"><summary>Solution</summary>'
 
 
 def notebook_page(path: str) -> str:
@@ -23,8 +24,9 @@ def notebook_page(path: str) -> str:
         if cell["cell_type"] == "markdown":
             parts.append(source)
         elif source:
-            parts.append(_fenced(source, "python"))
-            parts += _outputs(cell)
+            shown = [_fenced(source, "python"), *_outputs(cell)]
+            is_solution = "solution" in cell["metadata"].get("tags", ())
+            parts += [FOLDED, *shown, "</details>"] if is_solution else shown
     return "\n\n".join(parts) + "\n"
 
 

@@ -21,7 +21,11 @@ INDEX = "index.html"  # the gallery, in the folder of the runs
 
 
 def gallery_of(
-    folder: Path, base: str = ".", names: Iterable[str] | None = None, page: str = PAGE
+    folder: Path,
+    base: str = ".",
+    names: Iterable[str] | None = None,
+    page: str = PAGE,
+    titles: Mapping[str, str] | None = None,
 ) -> tuple[bytes, list[str]]:
     """The gallery of a folder, and a line for every folder in it that is left out.
 
@@ -30,6 +34,7 @@ def gallery_of(
       base: the relative way to it from where the gallery will be.
       names: of the runs' folders; left out: all that are there.
       page: the name of a run's page.
+      titles: of runs whose records have none, by the names of their folders.
 
     Raises:
       DirectoryError: when the folder cannot be read, or is a run itself, or holds none.
@@ -48,6 +53,9 @@ def gallery_of(
     if not cards:
         reasons = f" ({skipped[0]})" if skipped else ""
         raise DirectoryError(f"{folder}: holds no folder with a run{reasons}")
+    for card in cards:
+        if card["title"] == card["name"]:
+            card["title"] = (titles or {}).get(card["name"], card["name"])
     return gallery(folder.resolve().name, cards, skipped), skipped
 
 

@@ -33,6 +33,19 @@ def test_all_are_stored_with_what_they_show_and_with_nothing_of_a_machine(root):
             assert (notebooks.FOLDER / link).exists(), link
 
 
+def test_each_says_why_takes_rounds_as_an_argument_and_ends_with_an_exercise_that_is_solved():
+    for name in NAMES:
+        notebook = notebooks.stored(name)
+        text = markdown(notebook)
+        assert "**Why**" in text and "## Exercise" in text, name
+        code = "\n".join("".join(cell["source"]) for cell in notebooks.code_cells(notebook))
+        assert "rounds=" in code and "seeds=10" in code, name
+
+        solution = notebooks.code_cells(notebook)[-1]
+        assert "solution" in solution["metadata"]["tags"] and solution["outputs"], name
+        assert solution["metadata"]["jupyter"]["source_hidden"], name
+
+
 def test_another_text_is_a_difference_and_another_last_digit_is_none(monkeypatch):
     name = "own_data"
     changed = copy.deepcopy(notebooks.stored(name))

@@ -107,7 +107,7 @@ def test_kept_reports_and_their_gallery_are_on_the_site(site, root):
     assert 'data-name="rules"' in gallery and 'href="./rules/report.html"' in gallery
     assert (site / "reports/suite/report.html").is_file()
     home = (site / "index.html").read_text()
-    assert 'href="reports/index.html"' in home and 'href="reports/rules/report.html"' in home
+    assert 'href="reports/"' in home and 'href="reports/rules/report.html"' in home
 
 
 @pytest.mark.long
@@ -115,5 +115,6 @@ def test_notebooks_are_pages_with_what_they_showed(site, root):
     for notebook in root.glob("docs/notebooks/*.ipynb"):
         page = (site / "notebooks" / notebook.stem / "index.html").read_text()
         assert "<h1" in page and 'class="highlight' in page, notebook
+        assert "<summary>Solution</summary>" in page and "&lt;details" not in page, notebook
     first = (site / "notebooks/first_run/index.html").read_text()
     assert '<div class="output">' in first and 'src="data:image/png;base64,' in first

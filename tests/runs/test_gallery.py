@@ -78,7 +78,10 @@ def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
     title = "Do <b> blobs </b> learn?"
     fedsim.run({**TINY, "title": title}, out=tmp_path / "one", pictures=False)
     (tmp_path / "suite").mkdir()
-    page = '<h1>Suite of 3 tasks</h1><p class="small size">3 tasks</p><p class="lead">a &lt; b.</p>'
+    headline = "Over 3 tasks, a &lt; b has the best mean test accuracy, 0.8128, by chance."
+    page = (
+        f'<h1>Suite of 3 tasks</h1><p class="small size">3 tasks</p><p class="lead">{headline}</p>'
+    )
     (tmp_path / "suite/report.html").write_text(page)
     text = gallery_of(tmp_path)[0].decode()
     assert re.findall(r"<h2>(?:<a [^>]*>)?(.*?)(?:</a>)?</h2>", text) == [
@@ -86,8 +89,17 @@ def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
         "Suite of 3 tasks",
     ]
     assert f"test accuracy <b>{accuracy_of(tmp_path / 'one'):.4g}</b>" in text
-    assert "<p>a &lt; b.</p>" in text and 'href="./suite/report.html"' in text
+    assert "mean test accuracy <b>0.8128</b>" in text and f"<p>{headline}</p>" in text
+    assert 'href="./suite/report.html"' in text
     assert title in read_record(tmp_path / "one")["scenario"]["title"]
+
+
+@pytest.mark.long
+def test_a_card_shows_the_number_of_a_headline_that_is_no_score(root):
+    titles = {"breakdown": "Which holds?", "compression": "not this"}
+    text = gallery_of(root / "reports", names=list(titles), titles=titles)[0].decode()
+    assert ">Which holds?</a>" in text and ">What does accuracy cost in bytes?</a>" in text
+    assert "fewer bytes <b>18.7 times</b>" in text and "malicious <b>45 %</b>" in text
 
 
 @pytest.mark.long

@@ -21,6 +21,11 @@ from fedsim.report.series import by_variant
 from fedsim.study.summary import in_words, is_federated, larger_is_better
 
 LEAD = '<p class="lead">(.*?)</p>'
+NUMBERS = (  # that a headline may name beside a score
+    r"(?P<number>[\d.,]+ times) (?P<what>fewer \w+)",
+    r"up to (?P<number>[\d.]+ %) (?P<what>\w+)",
+    r"(?P<what>mean [a-z ]+), (?P<number>\d+(\.\d+)?)",
+)
 STATES = ("finished", "running", "unfinished", "failed")
 
 
@@ -112,7 +117,7 @@ def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
         "mark": "",
         "headline": headline,
         "score": None,
-        "named": None,
+        "named": _named(headline),
         "started": "",
         "day": "",
         "picture": Picture(Markup(""), ""),
@@ -120,12 +125,13 @@ def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
     }
 
 
-def _named(headline: str, metric: str) -> tuple[str, str] | None:
-    """The metric and the number that a headline names; None where it names none."""
-    found = re.search(rf"{re.escape(metric)} (\d+(\.\d+)?)", headline)
-    if not metric or found is None:
-        return None
-    return metric, found[1]
+def _named(headline: str, metric: str = "") -> tuple[str, str] | None:
+    """The number that a headline names, behind what it is of; None where it names none."""
+    score = rf"(?P<what>{re.escape(metric)}) (?P<number>\d+(\.\d+)?)"
+    for pattern in (score, *NUMBERS) if metric else NUMBERS:
+        if found := re.search(pattern, headline):
+            return found["what"], found["number"]
+    return None
 
 
 def _mark(entry: Entry) -> str:
