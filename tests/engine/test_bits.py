@@ -142,60 +142,18 @@ def test_another_process_and_hash_seed_change_no_bit(reference, root):
         assert process.stdout.strip() == reference
 
 
-@pytest.mark.long
-def test_all_rounds_share_one_compilation():
-    """Cohorts whose steps differ from round to round share one program."""
-    compiled = []
-
-    def watch(experiment, seed, row):
-        program = experiment.program
-        server = program.server
-        programs = (
-            program.mesh.train,
-            server.aggregator.add_program,
-            server.update,
-            program.evaluate,
-        )
-        if row.values["round"]:
-            compiled.append([jitted._cache_size() for jitted in programs])
-
-    written = scenario(rounds=12, evaluate={"every": 4}, numerics={"lanes": 4, "block": 7})
-    fedsim.run(written, watch=watch, seeds=2)
-
-    # Nothing is compiled after the first evaluated round, nor for another seed; only the scores of
-    # the clients at the very end.
-    assert len(compiled) == 6
-    assert compiled[3] == compiled[0]
-    assert compiled[-1][:-1] == compiled[0][:-1]
-
-
-VARIANTS = {
-    "scaffold": {"method": "scaffold", "server": "mean"},
-    "mime": {"method": "mime", "server": "mean"},
-    "fedexp": {"method": "fedexp", "server": "mean"},
-    "fair": {"method": "qfedavg", "server": "mean"},
-    "clip": {"server": [{"kind": "clip", "norm": 0.5}, "mean"]},
-    "noise": {
-        "server": ["mean"],
-        "wire": [{"kind": "gaussian", "std": 0.1}],
-        "fleet": {"malicious": 0.3},
-    },
-    "median": {"server": ["median"]},
-    "mixed": {"server": [{"kind": "mix_neighbours", "f": 2}, {"kind": "trimmed_mean", "trim": 2}]},
+VARIANTS = {  # what has programs of its own
+    "plain": {},
+    "memory": {"method": "scaffold"},
+    "whole stacks": {"server": ["median"]},
+    "passes at the global model": {"method": "mime"},
 }
 
 
-def varied(name, **sections):
-    """The scenario of a variant; a method brings its own server."""
-    written = scenario(**{**VARIANTS[name], **sections})
-    if "method" in written:
-        del written["server"]
-    return written
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["scaffold", "median", "mime"])
-def test_memory_whole_stacks_and_passes_at_the_global_model_compile_once(name):
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_all_rounds_and_seeds_share_one_compilation(variant):
+    """Nothing is compiled after the first evaluated round, though cohorts' steps differ."""
     compiled = []
 
     def watch(experiment, seed, row):
@@ -213,6 +171,10 @@ def test_memory_whole_stacks_and_passes_at_the_global_model_compile_once(name):
         if row.values["round"]:
             compiled.append([jitted._cache_size() for jitted in programs])
 
-    written = varied(name, rounds=6, numerics={"lanes": 4, "block": 7})
+    numerics = {"lanes": 4, "block": 7}
+    written = scenario(rounds=12, evaluate={"every": 4}, numerics=numerics, **VARIANTS[variant])
+    if "method" in written:  # which brings its own server
+        del written["server"]
     fedsim.run(written, watch=watch, seeds=2)
+    assert len(compiled) == 6
     assert compiled[-1] == compiled[0]

@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -98,39 +97,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("victim", [0, 1])
-def test_two_processes_resume_after_one_of_them_dies(root, tmp_path, victim):
-    out = tmp_path / "run"
-    port = free_port()
-    pair = [start(i, port, out, root, "--set", "rounds=200") for i in (0, 1)]
-    survivor = pair[1 - victim]
-
-    # Kill one of them after the first commits.
-    for _ in range(600):
-        if list(out.glob("checkpoints/*/state-*[3-9].ckpt")) or pair[0].poll() is not None:
-            break
-        time.sleep(0.1)
-    pair[victim].kill()
-    _, errors = survivor.communicate(timeout=60)
-    pair[victim].communicate()
-    assert survivor.returncode == 1
-    assert errors.count("\n") == 1
-    assert "another process of this run is gone; resume with: fedsim run" in errors
-    assert "--resume" in errors
-
-    # Both of them resume, and end with the bytes of a single process.
-    port = free_port()
-    pair = [start(i, port, out, root, "--resume", "--set", "rounds=200") for i in (0, 1)]
-    for process in pair:
-        process.communicate(timeout=200)
-        assert process.returncode == 0
-    edits = ["numerics.threads=4", "rounds=200"]
-    fedsim.run(root / "scenarios/iid.yaml", edits=edits, out=tmp_path / "one")
-    assert (out / "rounds.csv").read_bytes() == (tmp_path / "one" / "rounds.csv").read_bytes()
 
 
 @pytest.mark.long

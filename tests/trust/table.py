@@ -91,8 +91,8 @@ ROWS: dict[int, Row] = {
     ),
     5: Row(
         "After a power cut a run resumes from its last or the previous commit",
-        "100 % of the states that the disk may be left in",
-        "kills:cut",
+        "every file is flushed before a name or a commit refers to it, in every operation of a run",
+        "tests",
         KEEPING,
     ),
     6: Row(
@@ -161,12 +161,6 @@ ROWS: dict[int, Row] = {
         "10^7 keys distinct, 0 shared cohort sequences, 0 changed draws",
         "streams:distinct",
         ("fedsim/engine/keys.py", "fedsim/fleet"),
-    ),
-    19: Row(
-        "Other machines and versions agree statistically, and exactly in integers",
-        "95 % interval of the difference within 0.5 points of accuracy; integers equal",
-        "agreement:compared",
-        COMPUTING,
     ),
     20: Row(
         "Differential privacy states honestly what it guarantees",
