@@ -49,26 +49,22 @@ def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
     assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)
 
 
-@pytest.mark.parametrize(
-    "name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice", "graph"]
-)
-@pytest.mark.parametrize("edit", ["checkpoint.rounds=1", "checkpoint.rounds=3"])
-def test_commits_change_no_byte(name, edit, tmp_path):
-    assert digest(run(name)) == digest(run(name, edits=[edit], out=tmp_path / "run"))
+WAYS = {  # to keep a run's state, its samples and its calls -> edits, and arguments of the run
+    "a commit every round": (["checkpoint.rounds=1"], {}),
+    "a commit every third round": (["checkpoint.rounds=3"], {}),
+    "samples on the host": (["data.resident_mb=0"], {}),
+    "client memory on the disk": (["checkpoint.resident_mb=0"], {}),
+    "a call for the whole round": ([], {"calls": 1}),
+    "calls for parts of a round": ([], {"calls": 3}),
+}
+KINDS = ("full_batch", "scaffold", "median", "mime", "fedbuff", "power_of_choice", "graph")
 
 
-@pytest.mark.parametrize("calls", [1, 3])
-def test_calls_change_no_byte(calls):
-    assert digest(run("scaffold")) == digest(run("scaffold", calls=calls))
-
-
-@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "mime"])
-def test_samples_on_the_host_change_no_byte(name):
-    assert digest(run(name)) == digest(run(name, edits=["data.resident_mb=0"]))
-
-
-def test_client_memory_on_disk_changes_no_byte():
-    assert digest(run("scaffold")) == digest(run("scaffold", edits=["checkpoint.resident_mb=0"]))
+@pytest.mark.parametrize("name", KINDS)
+def test_how_a_run_is_kept_changes_no_byte(name, tmp_path):
+    expected = digest(run(name))
+    for way, (edits, arguments) in WAYS.items():
+        assert digest(run(name, edits=edits, out=tmp_path / way, **arguments)) == expected, way
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,12 @@ ROWS: dict[int, Row] = {
         "streams:distinct",
         ("fedsim/engine/keys.py", "fedsim/fleet"),
     ),
+    19: Row(
+        "Other machines and versions agree statistically, and exactly in integers",
+        "95 % interval of the difference within 0.5 points of accuracy; integers equal",
+        "agreement:compared",
+        COMPUTING,
+    ),
     20: Row(
         "Differential privacy states honestly what it guarantees",
         "epsilon at least the reference's; always a banner",
