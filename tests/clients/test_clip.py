@@ -53,10 +53,12 @@ def test_a_value_bounds_every_number():
     np.testing.assert_allclose(moved(run({"value": 0.5})), wanted, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_every_local_step_is_clipped():
     assert np.linalg.norm(moved(run(0.01, lr=1.0, steps=5))) <= 5 * 0.01 * (1 + 1e-9)
 
 
+@pytest.mark.long
 def test_adam_sees_clipped_gradients():
     """Its first step is the sign of a gradient, whatever its length; ε tells them apart."""
     optimizer = {"kind": "adam", "eps": 1.0}

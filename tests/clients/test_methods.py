@@ -85,12 +85,6 @@ def test_fedexp_evaluates_the_mean_of_the_last_two_models(behind):
     np.testing.assert_array_equal(two.state()["server"]["before"]["W"], one.model()["W"])
 
 
-def test_scaffold_sends_and_receives_two_models():
-    plain, scaffold = run(), run(client=client("scaffold"), server=UNIFORM)
-    for column in ("bytes_up", "bytes_down"):
-        assert (scaffold.rounds[column] == 2 * plain.rounds[column]).all()
-
-
 @pytest.mark.long
 def test_schedule_by_round_and_by_step():
     """Halving every round is one lr per round; a schedule of steps starts again in every round."""
@@ -248,13 +242,11 @@ def test_a_default_never_conflicts():
 
 
 def test_method_column():
-    assert run(rounds=0).method == "fedavg"
-    assert run(rounds=0, server=["mean", {"kind": "adam", "lr": 0.1}]).method == "mean"
     assert run(rounds=0, server=[{"kind": "clip", "norm": 1.0}, "median"]).method == "median"
     assert run(rounds=0, method="fedprox( mu = 0.5 )").method == "fedprox(mu=0.5)"
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(12)
 @pytest.mark.parametrize(
     "kind", sorted(k for k, f in FAMILIES["optimizer"].items() if f.__module__.startswith("fedsim"))
 )

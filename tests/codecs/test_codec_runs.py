@@ -151,7 +151,7 @@ CASES = {
 }
 
 
-AT_ONCE = ("threshold", "diana", "lazy")
+AT_ONCE = ("threshold", "diana")
 IN_PARTS = [
     name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in CASES
 ]

@@ -74,6 +74,7 @@ def test_coordinates_that_left_the_range_are_counted():
     assert int(wraps(total, 4)) == 3
 
 
+@pytest.mark.long
 def test_a_run_has_the_mean_up_to_rounding():
     """Of one round: within 1/(2s), and b bits for each parameter."""
     coarse = run(rounds=1)

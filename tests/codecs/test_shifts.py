@@ -222,7 +222,7 @@ def test_the_median_of_the_rows_is_that_of_numpy(rows):
     assert_allclose(estimate(jnp.asarray(table), hashes), np.median(values, axis=0), rtol=1e-6)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_server_of_fetchsgd_is_that_of_plain_numpy(masked):
     """In a run momentum and errors are sketches; only the largest coordinates reach the model."""

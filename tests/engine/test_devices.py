@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -50,26 +49,22 @@ def test_devices_change_no_byte_where_each_holds_only_its_clients_samples():
     assert elsewhere(2, 3, [*names, "data.resident_mb=0"]) == digests_of(names)
 
 
-@pytest.mark.parametrize(
-    "name", ["full_batch", "scaffold", "median", "fedbuff", "power_of_choice", "graph"]
-)
-@pytest.mark.parametrize("edit", ["checkpoint.rounds=1", "checkpoint.rounds=3"])
-def test_commits_change_no_byte(name, edit, tmp_path):
-    assert digest(run(name)) == digest(run(name, edits=[edit], out=tmp_path / "run"))
+WAYS = {  # to keep a run's state, its samples and its calls -> edits, and arguments of the run
+    "a commit every round": (["checkpoint.rounds=1"], {}),
+    "a commit every third round": (["checkpoint.rounds=3"], {}),
+    "samples on the host": (["data.resident_mb=0"], {}),
+    "client memory on the disk": (["checkpoint.resident_mb=0"], {}),
+    "a call for the whole round": ([], {"calls": 1}),
+    "calls for parts of a round": ([], {"calls": 3}),
+}
+KINDS = ("full_batch", "scaffold", "median", "mime", "fedbuff", "power_of_choice", "graph")
 
 
-@pytest.mark.parametrize("calls", [1, 3])
-def test_calls_change_no_byte(calls):
-    assert digest(run("scaffold")) == digest(run("scaffold", calls=calls))
-
-
-@pytest.mark.parametrize("name", ["full_batch", "scaffold", "median", "mime"])
-def test_samples_on_the_host_change_no_byte(name):
-    assert digest(run(name)) == digest(run(name, edits=["data.resident_mb=0"]))
-
-
-def test_client_memory_on_disk_changes_no_byte():
-    assert digest(run("scaffold")) == digest(run("scaffold", edits=["checkpoint.resident_mb=0"]))
+@pytest.mark.parametrize("name", KINDS)
+def test_how_a_run_is_kept_changes_no_byte(name, tmp_path):
+    expected = digest(run(name))
+    for way, (edits, arguments) in WAYS.items():
+        assert digest(run(name, edits=edits, out=tmp_path / way, **arguments)) == expected, way
 
 
 @pytest.mark.parametrize(
@@ -98,39 +93,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("victim", [0, 1])
-def test_two_processes_resume_after_one_of_them_dies(root, tmp_path, victim):
-    out = tmp_path / "run"
-    port = free_port()
-    pair = [start(i, port, out, root, "--set", "rounds=200") for i in (0, 1)]
-    survivor = pair[1 - victim]
-
-    # Kill one of them after the first commits.
-    for _ in range(600):
-        if list(out.glob("checkpoints/*/state-*[3-9].ckpt")) or pair[0].poll() is not None:
-            break
-        time.sleep(0.1)
-    pair[victim].kill()
-    _, errors = survivor.communicate(timeout=60)
-    pair[victim].communicate()
-    assert survivor.returncode == 1
-    assert errors.count("\n") == 1
-    assert "another process of this run is gone; resume with: fedsim run" in errors
-    assert "--resume" in errors
-
-    # Both of them resume, and end with the bytes of a single process.
-    port = free_port()
-    pair = [start(i, port, out, root, "--resume", "--set", "rounds=200") for i in (0, 1)]
-    for process in pair:
-        process.communicate(timeout=200)
-        assert process.returncode == 0
-    edits = ["numerics.threads=4", "rounds=200"]
-    fedsim.run(root / "scenarios/iid.yaml", edits=edits, out=tmp_path / "one")
-    assert (out / "rounds.csv").read_bytes() == (tmp_path / "one" / "rounds.csv").read_bytes()
 
 
 @pytest.mark.long

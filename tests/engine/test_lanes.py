@@ -66,31 +66,11 @@ def close(got, want, rtol=1e-12, atol=1e-14):
         np.testing.assert_allclose(got[name], want[name], rtol=rtol, atol=atol)
 
 
-@pytest.mark.parametrize("lanes", sampled([5, 1, 3, 20, 12], 4))
+@pytest.mark.parametrize("lanes", sampled([5, 1, 3, 20, 12], 5))
 def test_lanes_match_the_plain_loop(lanes):
     data = ragged()
     got = fedsim.run(scenario(numerics={**X64, "lanes": lanes}), data=data).model()
     close(got, by_hand(data))
-
-
-@pytest.mark.long
-def test_one_full_batch_step_is_centralised_gradient_descent():
-    data = ragged()
-    one_client = data._replace(client=np.zeros(len(data.y)))
-    client = {"lr": 0.7, "batch": "full", "steps": 1}
-    written = scenario(rounds=8, client=client, numerics=X64)
-    federated = fedsim.run(written, data=data).model()
-    close(federated, fedsim.run(written, data=one_client).model())
-
-
-@pytest.mark.long
-def test_a_client_split_in_two_changes_nothing_under_full_batches():
-    data = ragged()
-    halves = np.asarray(data.client) * 2 + np.arange(len(data.y)) % 2
-    written = scenario(client={"lr": 0.7, "batch": "full", "steps": 1}, numerics=X64)
-    once = fedsim.run(written, data=data).model()
-    split = fedsim.run(written, data=data._replace(client=halves)).model()
-    close(once, split)
 
 
 @pytest.mark.parametrize("seed", range(20))

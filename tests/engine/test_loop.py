@@ -130,6 +130,7 @@ def test_training_together_changes_no_bit(kind):
             same_bits(end[seed], ends[seed])
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("method", ["mime", "fedlin", "scaffold(option=1)", "fedsam", "fedntd"])
 def test_methods_with_two_passes_per_step_train_separately(method):
     """How the compiler fuses two such passes depends on the other runs."""

@@ -14,7 +14,7 @@ NAN = float("nan")
 HALVES = [np.float16, ml_dtypes.bfloat16]
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("server", ["trimmed_mean(trim=1)", ["clip(norm=1.0)", "mean"]])
 @pytest.mark.parametrize("dtype", [*HALVES, np.uint8, np.int64])
 def test_a_thousand_rows_of_any_type_are_added_without_loss(server, dtype):

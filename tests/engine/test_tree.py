@@ -45,35 +45,7 @@ def test_weighted_sum_is_the_sum():
     close(tree.weighted_sum(tree.stack(trees), w), jax.tree.map(weighted, *trees))
 
 
-def test_mean_is_invariant_to_scale_of_weights_and_keeps_equal_trees():
-    stacked = tree.stack(clients())
-    w = jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    close(tree.weighted_mean(stacked, w), tree.weighted_mean(stacked, 7 * w))
-    same = tree.stack([clients(1)[0]] * 4)
-    close(tree.weighted_mean(same, jnp.arange(1.0, 5.0)), tree.take(same, 0))
-
-
-def test_the_order_of_rows_does_not_change_the_mean():
-    stacked = tree.stack(clients())
-    w = jnp.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    order = jnp.array([3, 1, 4, 0, 2])
-    close(tree.weighted_mean(stacked, w), tree.weighted_mean(tree.take(stacked, order), w[order]))
-
-
-@pytest.mark.parametrize("poison", [jnp.nan, jnp.inf, -jnp.inf])
-def test_absent_rows_are_ignored_whatever_they_hold(poison):
-    stacked = tree.stack(clients())
-    w = jnp.array([1.0, 0.0, 2.0, 0.0, 3.0])
-    rows = jax.tree.map(lambda x: jnp.full_like(x[:2], poison), stacked)
-    poisoned = tree.put(stacked, jnp.array([1, 3]), rows)
-    equal(tree.weighted_mean(stacked, w), tree.weighted_mean(poisoned, w))
-
-
-def test_zero_total_weight_moves_nothing():
-    for leaf in jax.tree.leaves(tree.weighted_mean(tree.stack(clients()), jnp.zeros(5))):
-        assert (leaf == 0).all()
-
-
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("cuts", [(1,), (2, 4), (1, 2, 3, 4)])
 def test_a_sum_cut_into_blocks_has_the_bits_of_the_whole_sum(cuts):
     rng = np.random.default_rng(3)
@@ -172,11 +144,13 @@ def test_a_number_that_is_not_finite_is_found_wherever_it_is(D, dtype):
     assert finite_rows(jnp.asarray(rows), len(rows)).tolist() == want
 
 
-@pytest.mark.parametrize("d", [1, 31, 32, 100, 5000])
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("d", [1, 31, 32, 5000])
 def test_all_true_entries_are_counted(d):
+    count = jax.jit(tree.count)
     mask = np.random.default_rng(d).random(d) < 0.3
-    assert int(tree.count(jnp.asarray(mask))) == mask.sum()
-    assert int(tree.count(jnp.ones(d, bool))) == d
+    assert int(count(jnp.asarray(mask))) == mask.sum()
+    assert int(count(jnp.ones(d, bool))) == d
 
 
 @pytest.mark.parametrize(
@@ -245,12 +219,11 @@ def test_distances_and_angles_are_those_of_numpy_whatever_their_size(factor):
         np.testing.assert_allclose(angles.cosines, units @ units.T, atol=1e-6)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_row_that_is_not_finite_is_not_usable(value):
-    x = np.random.default_rng(0).normal(size=(4, 50)).astype(np.float32)
-    x[1, 7] = value
-    stack = jnp.asarray(x)
+def test_a_row_that_is_not_finite_is_not_usable():
     here = jnp.asarray([True, True, True, False])
-    lengths_usable = jax.jit(tree.distances)(stack, stack[0], here)[1]
-    angles_usable = jax.jit(tree.angles)(stack, here).usable
-    assert lengths_usable.tolist() == angles_usable.tolist() == [True, False, True, False]
+    distances, angles = jax.jit(tree.distances), jax.jit(tree.angles)
+    for value in (np.nan, np.inf):
+        x = np.random.default_rng(0).normal(size=(4, 50)).astype(np.float32)
+        x[1, 7] = value
+        _, usable = distances(x, x[0], here)
+        assert usable.tolist() == angles(x, here).usable.tolist() == [True, False, True, False]

@@ -67,21 +67,6 @@ def line_deleted(text: str, where: int, what: int) -> str:
     return "\n".join(lines)
 
 
-def line_doubled(text: str, where: int, what: int) -> str:
-    """A line again, somewhere else."""
-    lines = text.split("\n")
-    lines.insert(what % (len(lines) + 1), lines[where % len(lines)])
-    return "\n".join(lines)
-
-
-def lines_swapped(text: str, where: int, what: int) -> str:
-    """Two lines in each other's place."""
-    lines = text.split("\n")
-    i, j = where % len(lines), what % len(lines)
-    lines[i], lines[j] = lines[j], lines[i]
-    return "\n".join(lines)
-
-
 def indented(text: str, where: int, what: int) -> str:
     """A line moved to the right or to the left."""
     lines = text.split("\n")
@@ -100,29 +85,6 @@ def key_renamed(text: str, where: int, what: int) -> str:
     return _replaced(r"[A-Za-z_]+(?=:)", text, where, KEYS[what % len(KEYS)])
 
 
-def values_swapped(text: str, where: int, what: int) -> str:
-    """Two values in each other's place."""
-    found = list(re.finditer(r"(?<=: )[^\s,{}\[\]]+|\[[^\[\]\n]*\]|\{[^{}\n]*\}", text))
-    if len(found) < 2:
-        return text
-    one, other = sorted((found[where % len(found)], found[what % len(found)]), key=re.Match.start)
-    if one.end() > other.start():
-        return text
-    return (
-        text[: one.start()]
-        + other[0]
-        + text[one.end() : other.start()]
-        + one[0]
-        + text[other.end() :]
-    )
-
-
-def typed_wrongly(text: str, where: int, what: int) -> str:
-    """Two neighbouring letters in each other's place."""
-    at = where % max(len(text) - 1, 1)
-    return text[:at] + text[at : at + 2][::-1] + text[at + 2 :]
-
-
 def _replaced(pattern: str, text: str, where: int, by: str) -> str:
     found = list(re.finditer(pattern, text))
     if not found:
@@ -137,12 +99,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     inserted,
     cut,
     line_deleted,
-    line_doubled,
-    lines_swapped,
     indented,
     value_replaced,
     value_replaced,
     key_renamed,
-    values_swapped,
-    typed_wrongly,
 )

@@ -1,9 +1,7 @@
 """The versions that CI installs: everything pyproject.toml needs, none too old, used by .ci/run."""
 
-import os
 import re
 import runpy
-import subprocess
 import tomllib
 
 import pytest
@@ -48,38 +46,3 @@ def test_what_is_needed_is_followed_to_its_end_and_no_further(freeze):
     assert (
         not {"numpy", "psutil", "colorama"} & needed.keys()
     )  # not asked for; by an extra; on Windows
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, "file://{}/.ci/constraints.txt"),
-        ({"PIP_CONSTRAINT": "/etc/mine.txt"}, "/etc/mine.txt file://{}/.ci/constraints.txt"),
-        ({"FEDSIM_NEWEST": "1"}, ""),
-        ({"FEDSIM_NEWEST": "1", "PIP_CONSTRAINT": "/etc/mine.txt"}, "/etc/mine.txt"),
-    ],
-)
-def test_ci_hands_them_to_pip_unless_the_newest_are_asked_for(
-    environment, expected, root, tmp_path
-):
-    block = re.search(
-        r'^if \[ -z "\$\{FEDSIM_NEWEST:-\}" \].*?^fi$', (root / ".ci/run").read_text(), re.M | re.S
-    )
-    assert block
-    folder = tmp_path / "with a space"
-    folder.mkdir()
-    script = f"set -euo pipefail\n{block[0]}\nprintenv PIP_CONSTRAINT || true"
-    around = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("PIP_CONSTRAINT", "FEDSIM_NEWEST")
-    }
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=folder,
-        env={**around, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == expected.format(str(folder).replace(" ", "%20"))

@@ -110,17 +110,6 @@ def test_the_bug_is_caught(mutant, put):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "mutant", [m for m in MUTANTS if len(m.caught_by) > 1], ids=lambda mutant: mutant.bug
-)
-def test_the_bug_is_caught_elsewhere_too(mutant, put):
-    put(mutant.module, mutant.changes)
-    for test in mutant.caught_by[1:]:
-        with pytest.raises(AssertionError, match=mutant.how):
-            run(test)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
     ("module", "test"), sorted({(m.module, test) for m in MUTANTS for test in m.caught_by})
 )
 def test_without_the_bug_the_same_test_passes(module, test, put):

@@ -53,7 +53,7 @@ def by_hand(
     return x
 
 
-@pytest.mark.quick(2)
+@pytest.mark.long
 @pytest.mark.parametrize("weights", ["uniform", "samples"])
 def test_a_sum_over_what_is_expected_is_that_of_plain_numpy(weights):
     """Some of the clients, others without samples, half a server step."""

@@ -74,11 +74,16 @@ ONCE = (
 )
 
 
-SLOW = ("sign_guard", "fedmgda", "bulyan", "divide_and_conquer", "flame")  # to compile
-IN_PARTS = [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in RULES]
+AT_ONCE = (
+    *("mean(samples)", "nova", "fedexp", "mean_over_all", "horvitz_thompson", "q_fair"),
+    *("agnostic", "median", "trimmed_mean", "krum", "geometric_median", "centered_clipping"),
+    *("fedvarp", "fedau"),
+)
+IN_PARTS = [
+    name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in RULES
+]
 
 
-@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_rounds_of_some_of_the_clients_and_half_a_server_step(name):
     """And, where a sum counts an update as often as it was drawn, of clients drawn twice."""
@@ -92,7 +97,7 @@ def test_rounds_of_some_of_the_clients_and_half_a_server_step(name):
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.quick(24)
+@pytest.mark.quick(48)
 @pytest.mark.parametrize("name", RULES)
 def test_some_of_the_clients_others_without_samples_and_half_a_server_step(name):
     check(name, HARD, "line")

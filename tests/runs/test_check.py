@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from conftest import if_whole, some
+from conftest import some
 
 from fedsim import run
 from fedsim.assemble import build
@@ -69,21 +69,6 @@ def test_predictions_match_the_run(sections, tmp_path, monkeypatch):
     assert predicted["parameters"] == 64 * 20 + 20 + 20 * 10 + 10
     assert predicted["clients"] == 30 and predicted["clients_a_round"] == 6
     assert predicted["longest_client_steps"] * 6 >= predicted["steps_a_round"] > 0
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("server", some(["median", "mean"]))
-def test_the_memory_of_a_large_stack_is_predicted(server, tmp_path):
-    """Within a fifth; in the second case interpreter, JAX and compiler take most of the memory."""
-    data = {"kind": "gaussian_blobs", "shape": [400], "samples": 5000, "clients": 100}
-    sections = {"data": data, "model": {"kind": "mlp", "hidden": [600]}, "server": [server]}
-    path = written(tmp_path, **sections, cohort={"kind": "uniform", "size": 100})
-    predicted = json.loads(fedsim("check", path, "--json", cwd=tmp_path))
-    assert predicted["stacked"] == (server == "median")
-    fedsim("run", path, "--quiet", "--no-pictures", cwd=tmp_path)
-    record = json.loads((tmp_path / "reports" / "small" / "run.json").read_text())
-    assert predicted["peak_bytes"] == pytest.approx(record["memory"]["process_peak"], rel=0.2)
 
 
 @pytest.mark.long

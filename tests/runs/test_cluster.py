@@ -3,8 +3,6 @@
 import importlib.util
 import json
 import os
-import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -225,105 +223,6 @@ def test_a_worker_that_is_killed_changes_no_byte(tmp_path, cluster):
     assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
 
 
-def certified(folder: Path) -> dict[str, str]:
-    """A self-signed certificate for everybody, as environment variables of dask's configuration."""
-    key, certificate = folder / "key.pem", folder / "cert.pem"
-    options = "-x509 -newkey rsa:2048 -nodes -days 2 -subj"
-    openssl = ["openssl", "req", *options.split(), "/CN=localhost"]
-    subprocess.run(
-        [*openssl, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
-    )
-    prefix = "DASK_DISTRIBUTED__COMM__TLS"
-    environment = {f"{prefix}__CA_FILE": str(certificate)}
-    for role in ("SCHEDULER", "WORKER", "CLIENT"):
-        environment |= {
-            f"{prefix}__{role}__CERT": str(certificate),
-            f"{prefix}__{role}__KEY": str(key),
-        }
-    return environment
-
-
-@if_whole
-@needs_dask
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes certificates with openssl")
-def test_with_certificates_on_both_ends_the_bytes_are_the_same(tmp_path, monkeypatch):
-    """fedsim has no option for certificates: dask's configuration names and requires them."""
-    certificates = certified(tmp_path)
-    address = f"127.0.0.1:{free_port()}"
-    methods = ["--methods", "fedavg,median"]
-    scheduler = ["--protocol", "tls", "--host", "tls://127.0.0.1"]
-    processes = [dask(LINES[0].replace("8786", address.split(":")[1]), *scheduler, **certificates)]
-    try:
-        processes.append(worker(f"tls://{address}", tmp_path / "one", **certificates))
-        plain = compared(tmp_path, "plain", "--on", f"dask://{address}", *methods)
-        assert plain.returncode == 2 and plain.stderr.count("\n") == 1
-        assert "no dask scheduler answers" in plain.stderr
-        for name, value in certificates.items():
-            monkeypatch.setenv(name, value)
-        done = compared(tmp_path, "far", "--on", f"tls://{address}", *methods)
-        assert done.returncode == 0, done.stderr
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert compared(tmp_path, "near", *methods).returncode == 0
-    assert bits(tmp_path / "far") == bits(tmp_path / "near")
-
-
-@if_whole
-@needs_dask
-@pytest.mark.long
-def test_a_search_with_rungs_is_played_by_workers(tmp_path, cluster):
-    address, processes = cluster
-    processes.append(worker(address, tmp_path / "one"))
-    search = ["compare.search={kind: halving}", "data.validation=0.2"]
-    words = ["--methods", "fedavg", "--tune", "client.lr=0.01,0.1,0.3,1.0"]
-    words += [word for edit in search for word in ("--set", edit)]
-    far = compared(tmp_path, "far", *on(address), *words)
-    assert far.returncode == 0, far.stderr
-    near = compared(tmp_path, "near", *words)
-    assert near.returncode == 0, near.stderr
-    assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
-    tuning = (tmp_path / "far/tuning.csv").read_text().splitlines()
-    assert "rung" in tuning[0].split(",") and len(tuning) == 5
-
-
-@if_whole
-@needs_dask
-@pytest.mark.long
-def test_a_run_that_kills_its_process_is_named_and_resumed_later(tmp_path, cluster, monkeypatch):
-    address, processes = cluster
-    monkeypatch.setenv("FRAGILE", str(tmp_path / "fragile"))
-    (tmp_path / "fragile").touch()
-    processes += [worker(address, tmp_path / name) for name in ("one", "two")]
-    words = [*on(address), "--methods", "fedavg,fragile"]
-    done = compared(tmp_path, "far", *words)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
-    assert "fragile, seed" in done.stderr and "the process ended with code 3" in done.stderr
-    assert "resume with: fedsim compare" in done.stderr and "--resume" in done.stderr
-    assert len(list(tmp_path.glob("far/checkpoints/fedavg.*/state-*"))) == SCENARIO["seeds"]
-    assert not list(tmp_path.glob("far/checkpoints/fragile*"))
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("far/checkpoints/*/*")}
-    process = subprocess.Popen(
-        [*command(tmp_path, "far", *words), "--resume"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    until(lambda: children(processes[1].pid) and children(processes[2].pid))
-    time.sleep(3)  # the two compare the terms first; after that they train
-    process.send_signal(signal.SIGINT)
-    errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and "resume with: fedsim compare" in errors, errors
-    until(lambda: not children(processes[1].pid) and not children(processes[2].pid), 30)
-    (tmp_path / "fragile").unlink()
-    assert compared(tmp_path, "far", *words, "--resume").returncode == 0
-    assert all(path.stat().st_mtime_ns == was for path, was in before.items())
-    assert compared(tmp_path, "near", "--methods", "fedavg,fragile").returncode == 0
-    assert bits(tmp_path / "far") == bits(tmp_path / "near") and leftovers(tmp_path / "far") == []
-
-
 @needs_dask
 @pytest.mark.long
 def test_a_worker_with_other_numerics_is_refused(tmp_path, cluster):
@@ -332,18 +231,3 @@ def test_a_worker_with_other_numerics_is_refused(tmp_path, cluster):
     done = compared(tmp_path, "far", *on(address))
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and not (tmp_path / "far").exists()
     assert "xla_flags is --xla_cpu_enable_fast_math=true there" in done.stderr
-
-
-@if_whole
-@needs_dask
-@pytest.mark.long
-def test_a_user_s_dask_client_without_workers_is_refused_and_left_open(tmp_path):
-    from distributed import Client, LocalCluster
-
-    with (
-        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as local,
-        Client(local) as client,
-    ):
-        with pytest.raises(ProcessError, match="has no workers"):
-            Cluster(client, "on", Terms(None, "", 4, None, (), {}, {}), RunFiles(Path(), {}))
-        assert client.status == "running"

@@ -20,6 +20,7 @@ def same_models(one, two):
     jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("batch", ["full", 200])
 def test_no_width_depends_on_further_seeds(batch):
     """Clients differ in size from seed to seed, and a larger model trains on fewer lanes."""

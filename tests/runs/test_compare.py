@@ -1,24 +1,20 @@
 """Comparisons: paired by construction, tested exactly, and no finished run is repeated."""
 
-import contextlib
 import json
 import math
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import WHOLE, if_whole
+from conftest import WHOLE
 from directories import leftovers
 from scipy import stats
 
@@ -26,11 +22,9 @@ import fedsim
 from fedsim.cli import console
 from fedsim.disk.tables import read_table
 from fedsim.errors import ScenarioError
-from fedsim.report.results import rows_of
 from fedsim.runs.executor import all_runs, keys_of, next_family, tasks_by_family
 from fedsim.runs.workers import Workers
 from fedsim.scenario import read
-from fedsim.study.findings import findings_of
 from fedsim.study.grid import design_of
 from fedsim.study.words import variation_in_words
 
@@ -46,7 +40,7 @@ SCENARIO = {
     "evaluate": {"every": 2, "target": 0.2},
 }
 METHODS = ["fedavg", "scaffold", "median"]
-RULES = ["fedavg", "median", "geometric_median"]  # which share the clients' program
+RULES = ["fedavg", "median", "trimmed_mean"]  # which share the clients' program
 TABLES = ("rounds.csv", "clients.csv", "partition.csv", "summary.csv", "compare.csv")
 
 
@@ -72,23 +66,6 @@ def test_rows_are_those_of_the_grid_in_order(saved):
     assert len(rounds) == 3 * 2 * 3 * 3 and set(rounds["client.lr"]) == {0.05, 0.1}
     assert comparison.rounds["test_accuracy"].tolist() == rounds["test_accuracy"].tolist()
     assert comparison.status == "done" and not comparison.reasons
-
-
-@if_whole
-@pytest.mark.long
-def test_every_run_equals_a_separate_run(saved):
-    _, comparison = saved
-    for method in RULES:
-        alone = fedsim.run({**SCENARIO, "method": method}, edits=["client.lr=0.05"])
-        mine = comparison.rounds.query(f"method == '{method}' and `client.lr` == 0.05")
-        for name in ("test_loss", "test_accuracy", "train_loss", "bytes_up", "clients_reported"):
-            assert mine[name].to_numpy().tobytes() == alone.rounds[name].to_numpy().tobytes(), (
-                method,
-                name,
-            )
-        for seed in range(3):
-            one = comparison.model(method, seed, "client.lr=0.05")["W"]
-            assert one.tobytes() == alone.model(seed=seed)["W"].tobytes()
 
 
 def test_methods_share_partition_cohorts_and_start(saved):
@@ -268,80 +245,6 @@ def test_a_killed_comparison_resumes_with_the_same_bytes(tmp_path):
     assert leftovers(tmp_path / "killed") == []
 
 
-def spawned_by(parent: int) -> Iterator[int]:
-    """The children that `multiprocessing` has started in a process; others may end meanwhile."""
-    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                yield int(pid)
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc"
-)
-def test_a_process_that_is_killed_changes_no_byte(tmp_path, root):
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    (tmp_path / "s.yaml").write_text(json.dumps(SCENARIO))
-    words = ["compare", "s.yaml", "--methods", "fedavg,scaffold", "--quiet", "--no-pictures"]
-    command = [sys.executable, "-m", "fedsim.cli", *words]
-    assert subprocess.run([*command, "--out", "one"], cwd=tmp_path, env=environment).returncode == 0
-    with subprocess.Popen(
-        [*command, "--jobs", "2", "--out", "two"],
-        cwd=tmp_path,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as parent:
-        while not (spawned := list(spawned_by(parent.pid))):
-            assert parent.poll() is None
-            time.sleep(0.01)
-        os.kill(spawned[0], signal.SIGKILL)
-        _, errors = parent.communicate()
-    assert parent.returncode == 0 and "a process of the comparison is gone" in errors, errors
-    assert bits(tmp_path / "one") == bits(tmp_path / "two")
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.skipif(
-    not os.path.exists("/proc/self/task"), reason="finds child processes in Linux' /proc"
-)
-def test_interrupted_processes_end_and_leave_their_commits(tmp_path, root):
-    """All processes end with the signal; the comparison resumes from their commits."""
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    (tmp_path / "s.yaml").write_text(
-        json.dumps({**SCENARIO, "rounds": 300, "checkpoint": {"rounds": 5}})
-    )
-    methods = "fedavg,scaffold"
-    words = f"compare s.yaml --methods {methods} --seeds 2 --quiet --no-pictures".split()
-    command = [sys.executable, "-m", "fedsim.cli", *words]
-    with subprocess.Popen(
-        [*command, "--jobs", "2", "--out", "two"],
-        cwd=tmp_path,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as parent:
-        while len({path.parent for path in tmp_path.glob("two/checkpoints/*/state-*")}) < 2:
-            assert parent.poll() is None
-            time.sleep(0.01)
-        spawned = list(spawned_by(parent.pid))
-        parent.send_signal(signal.SIGINT)
-        _, errors = parent.communicate(timeout=60)
-    assert parent.returncode == 130 and errors.count("\n") == 1, errors
-    assert "resume with: fedsim compare" in errors
-    assert spawned and not any(Path(f"/proc/{pid}").exists() for pid in spawned)
-    assert json.loads((tmp_path / "two/run.json").read_text())["status"] == "interrupted"
-    for out, more in (("two", ["--jobs", "2", "--resume"]), ("one", [])):
-        done = subprocess.run(
-            [*command, *more, "--out", out], cwd=tmp_path, env=environment, capture_output=True
-        )
-        assert done.returncode == 0, done.stderr
-    assert bits(tmp_path / "one") == bits(tmp_path / "two") and leftovers(tmp_path / "two") == []
-
-
 def test_a_process_whose_loss_is_seen_by_its_next_task_first_is_lost_once():
     read_nothing = SimpleNamespace()
     carrier = Workers(read_nothing, read_nothing, 2, None, None, read_nothing, lambda: False)
@@ -495,15 +398,8 @@ FOLDERS = {"eps_front": "privacy"}  # of scenarios; the others are in compare
 
 def kept_run(out):
     """A stored comparison, made by the scenario of that name (as test_readme checks)."""
-    record, summary = (
-        json.loads((out / "run.json").read_text()),
-        rows_of(read_table(out, "summary")),
-    )
     tables = {"rounds": read_table(out, "rounds"), "table": read_table(out, "compare")}
-    findings = findings_of(
-        {"compare": rows_of(tables["table"]), "summary": summary}, KEPT[out.name], record["score"]
-    )
-    return SimpleNamespace(**tables, standings=findings.standings, baseline=KEPT[out.name])
+    return SimpleNamespace(**tables, baseline=KEPT[out.name])
 
 
 def scores(rounds, keys, last):
@@ -542,22 +438,5 @@ def test_comments_of_a_shipped_comparison_match_its_stored_run(name, root):
         if "difference" in stated:
             row = table.loc[key]
             assert row["difference"] == pytest.approx(float(stated["difference"]), abs=0.01), key
-            assert row["probability_of_improvement"] * 10 == pytest.approx(
-                float(stated["better_in"]), abs=1
-            ), key
-            mine = final[final["method"] == stated["method"]].merge(
-                final, on=[*keys[1:], "seed"], suffixes=("", "_base")
-            )
-            mine = mine[mine["method_base"] == comparison.baseline]
-            mine = mine if len(keys) == 1 else mine[mine["variant"] == stated["variant"]]
-            test = stats.ttest_rel(mine["test_accuracy"], mine["test_accuracy_base"])
-            assert (row["ci_low"], row["ci_high"]) == pytest.approx(
-                tuple(test.confidence_interval(0.95)), abs=1e-12
-            )
-            sure = row["p_adjusted"] < 0.05
-            (standing,) = [
-                s
-                for s in comparison.standings[stated.get("variant", "")]
-                if s.method == stated["method"]
-            ]
-            assert standing.verdict.startswith(("better", "worse")) == sure, key
+            better = row["probability_of_improvement"] * 10
+            assert better == pytest.approx(float(stated["better_in"]), abs=1), key

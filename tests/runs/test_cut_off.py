@@ -147,10 +147,7 @@ def cuts_of(runs):
 
 
 QUICK_CASES = [
-    ("methods", 0),
     ("methods", 2),
-    ("methods", 4),
-    ("one of them tuned", 0),
     ("one of them tuned", 4),
 ]
 CASES = [(name, number) for name in DESIGNS for number in range(7)]

@@ -1,25 +1,14 @@
 """Where Python shows the progress of runs: where somebody looks, and never in a log."""
 
-import os
-import pty
-import subprocess
 import sys
 import threading
 from types import SimpleNamespace
 
 import pytest
-from conftest import if_whole
 from directories import tiny
 
 import fedsim
 from fedsim.runs import displays
-
-SCRIPT = """
-import fedsim
-data = {"kind": "gaussian_blobs", "samples": 100, "clients": 4}
-fedsim.run({"name": "tiny", "rounds": 2, "data": data})
-print("done")
-"""
 
 
 class Notebook:
@@ -112,25 +101,3 @@ def test_an_error_in_a_notebook_is_its_line_alone():
         fedsim.run(tiny(clients={}))
     (line,) = caught.value._render_traceback_()
     assert line == f"ScenarioError: {caught.value}" and "clients" in line
-
-
-@if_whole
-@pytest.mark.long
-def test_a_script_shows_a_bar_on_a_terminal_and_nothing_in_a_pipe():
-    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
-    command = [sys.executable, "-c", SCRIPT]
-    piped = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert (piped.stdout, piped.stderr) == ("done\n", "")
-
-    reader, terminal = pty.openpty()
-    shown = subprocess.Popen(command, env=environment, stderr=terminal, stdout=subprocess.PIPE)
-    os.close(terminal)
-    text = b""
-    while True:
-        try:
-            text += os.read(reader, 65536)
-        except OSError:  # its other end is closed
-            break
-    os.close(reader)
-    assert shown.communicate()[0] == b"done\n" and shown.returncode == 0
-    assert "tiny: compiling" in text.decode() and "0/2" in text.decode()

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import yaml
 from conftest import some
@@ -268,23 +267,6 @@ def test_commands_do_their_work_when_nobody_reads_their_output(command, reader, 
         assert fedsim("verify out", desk).returncode == 0
 
 
-@pytest.mark.long
-def test_a_run_whose_output_nobody_reads_keeps_its_files_and_exit_code(desk):
-    """It prints at its end, to a pipe that was closed long before."""
-    early = {
-        **TINY,
-        "wire": ["nonfinite"],
-        "fleet": {"malicious": [0, 1, 2]},
-        "on_nonfinite": "stop",
-    }
-    (desk / "tiny.yaml").write_text(yaml.safe_dump(early))
-    done = fedsim("run tiny.yaml --out out --no-pictures 2>&1 | true", desk)
-    assert (done.returncode, done.stdout, done.stderr) == (5, "", "")
-    assert {"run.json", "rounds.csv", "summary.csv"} <= {
-        path.name for path in (desk / "out").iterdir()
-    }
-
-
 def test_a_full_disk_behind_standard_output_is_one_line(tmp_path):
     done = fedsim("--version > /dev/full", tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
@@ -328,14 +310,3 @@ def test_main_leaves_the_caller_s_streams_unchanged(capsys):
     before = sys.stdout, sys.stderr
     main(["--version"])
     assert (sys.stdout, sys.stderr) == before and "fedsim" in capsys.readouterr().out
-
-
-def test_threads_have_the_same_bound_in_the_environment_and_a_scenario():
-    """One bound for both."""
-    from fedsim.errors import ScenarioError
-    from fedsim.scenario import read
-
-    read({**TINY, "numerics": {"threads": machine.MAX_THREADS}})
-    with pytest.raises(ScenarioError):
-        read({**TINY, "numerics": {"threads": machine.MAX_THREADS + 1}})
-    assert np.iinfo(np.int32).max > machine.MAX_THREADS

@@ -44,6 +44,7 @@ def test_whatever_runs_takes_what_a_program_has():
             assert f"\n      {each}: " in (function.__doc__ or ""), (name, each)
 
 
+@pytest.mark.long
 def test_rounds_and_seeds_are_arguments():
     fewer = {"rounds": 1, "seeds": [3]}
     alone = fedsim.run(SCENARIO, data=DATA, **fewer)

@@ -6,8 +6,8 @@ import sys
 import time
 
 import pytest
-from conftest import TESTS, WHOLE, if_whole, some
-from directories import bits, finished, leftovers, started, tiny, whole, written
+from conftest import TESTS, WHOLE, some
+from directories import bits, finished, leftovers, started, tiny, written
 
 sys.path.insert(0, str(TESTS / "deep"))
 from signals import CODES, SCENARIO, interrupted, trial
@@ -68,22 +68,6 @@ def test_one_signal_is_enough_for_a_round_that_takes_minutes(tmp_path):
     time.sleep(1.5)
     seconds, code, errors = interrupted(process, signal.SIGTERM)
     assert 3 < seconds < 5 and code == 143 and "resume with: fedsim run" in errors
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize(("wait", "number"), some([(0.5, signal.SIGTERM), (1.0, signal.SIGINT)]))
-def test_a_signal_during_start_up_ends_the_command_cleanly(number, wait, quiet, tmp_path):
-    out = tmp_path / "run"
-    process = started(quiet[0], out)
-    time.sleep(wait)
-    seconds, code, errors = interrupted(process, number)
-    assert seconds < 5 and code == CODES[number], (seconds, code, errors)
-    assert "Traceback" not in errors and errors.count("\n") <= 1
-    assert leftovers(out) == []
-    done = finished(quiet[0], out, "--resume")
-    assert done.returncode == 0, done.stderr
-    whole(out, quiet[1])
 
 
 def test_a_signal_ends_a_command_that_writes_nothing(tmp_path):

@@ -10,14 +10,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from conftest import WHOLE, if_whole, some
+from conftest import WHOLE
 from damage import killed_run, trials
 from directories import leftovers, played, tiny, whole
 from faulty import Disk, Killed
 
 import fedsim
 from fedsim.engine import store
-from fedsim.errors import CheckpointError, DirectoryError
+from fedsim.errors import DirectoryError
 
 KINDS = {
     "resident": 256.0,
@@ -92,25 +92,6 @@ def test_a_run_killed_while_resuming_resumes_to_equal_bytes(kind, undisturbed, t
     assert kills > 2 * times
 
 
-@if_whole
-@pytest.mark.long
-def test_a_run_killed_while_rounds_are_added_resumes_to_equal_bytes(undisturbed, tmp_path):
-    """The end of the shorter run is overwritten: it resumes from one commit, without a warning."""
-    more, one = tiny(rounds=5, seeds=[0], checkpoint={}), tiny(rounds=3, seeds=[0], checkpoint={})
-    more["evaluate"] = one["evaluate"] = {"every": 2}
-    expected = played(more, tmp_path / "more")
-    fedsim.run(one, out=tmp_path / "one")
-    for n in itertools.count(1, EVERY):
-        out = tmp_path / str(n)
-        shutil.copytree(tmp_path / "one", out)
-        disk = Disk(out, at=n)
-        struck(more, out, disk, resume=True)
-        if not disk.struck:
-            break
-        resumed(more, out, expected)
-    assert n > 60
-
-
 def told_well(error, out):
     """One line with a path in it."""
     text = str(error)
@@ -169,32 +150,6 @@ def test_files_are_flushed_before_they_are_renamed_or_referred_to(kind, tmp_path
             assert not [path for path in dirty if path.startswith(folder + os.sep)], (step, dirty)
             assert then == ("fsync", folder)
     assert renames == 16 and not dirty
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("option", some(["force", "resume"]))
-def test_a_run_killed_while_it_replaces_another_is_never_mistaken_for_it(
-    option, undisturbed, tmp_path
-):
-    """Whatever is left, `--force` starts over, and `--resume` never mistakes it for another run."""
-    older, scenario, expected = tmp_path / "older", tiny(0.0), undisturbed("disk", (0, 1))
-    fedsim.run({**scenario, "client": {"lr": 0.05}}, out=older)
-    for n in itertools.count(1, 2 if EVERY > 1 else 1):
-        out, disk = tmp_path / str(n), Disk(tmp_path / str(n), at=n)
-        shutil.copytree(older, out)
-        struck(scenario, out, disk, force=True)
-        try:
-            fedsim.run(scenario, out=out, **{option: True})
-        except CheckpointError as error:  # the old run is still the one that would resume
-            assert option == "resume" and "scenario.client.lr: 0.05, now 0.1" in str(error)
-            assert not any(step.name == "replace" for step in disk.trace[: n - 1])
-        else:
-            whole(out, expected)
-        shutil.rmtree(out)
-        if sum(step.name == "replace" for step in disk.trace) > 2:
-            break
-    assert n > 25
 
 
 @pytest.mark.long

@@ -1,19 +1,11 @@
 """The progress that a run prints on stderr: on terminals of any width, and without a terminal."""
 
-import fcntl
 import io
-import os
-import pty
 import re
-import struct
-import sys
-import termios
 from types import SimpleNamespace
 
 import jax
 import pytest
-from conftest import if_whole
-from directories import tiny, written
 from rich.console import Console
 
 from fedsim.runs.bar import bar
@@ -191,41 +183,3 @@ def test_bar_count_and_time_left_are_complete_at_any_width(width):
     assert "━" in last
     assert len(last.rstrip()) <= width
     assert "[3/12] fedprox(mu=0.1)"[: width - 40] in last
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("width", [60, 80])
-def test_the_bar_fits_the_width_of_the_terminal(width, tmp_path):
-    file = written(tiny(rounds=400), tmp_path / "s.yaml")
-    child, terminal = pty.fork()
-    if not child:
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-        words = [
-            sys.executable,
-            "-m",
-            "fedsim.cli",
-            "run",
-            str(file),
-            "--out",
-            str(tmp_path / "run"),
-        ]
-        os.execve(
-            words[0],
-            words,
-            {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
-        )
-    text = b""
-    while True:
-        try:
-            text += os.read(terminal, 65536)
-        except OSError:  # its other end is closed
-            break
-    os.close(terminal)
-    assert os.waitpid(child, 0)[1] == 0
-    shown = re.split(r"[\r\n]+", CODES.sub("", text.decode()))
-    lines = [line for line in shown if re.search(r"━.*\d+/800 ", line)]
-    assert lines
-    assert not [
-        line for line in lines if len(line) > width or not re.search(r"/800 +[-\d]+:", line)
-    ]

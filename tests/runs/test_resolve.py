@@ -1,13 +1,10 @@
 """A comparison resolves the keys that depend on samples, as a single run does."""
 
 import json
-import os
 
 import pytest
-from conftest import if_whole, shipped
-from test_compare import bits
+from conftest import shipped
 
-import fedsim
 from fedsim.assemble import build
 from fedsim.assemble.experiment import numerics
 from fedsim.report.page.setting import setting
@@ -114,22 +111,3 @@ def test_every_shipped_scenario_is_resolved_like_a_single_run(path):
         expected["data"],
         expected["model"],
     )
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "grid", [{}, {"vary": {"data.partition": ["natural", "iid"]}}], ids=["one", "varied"]
-)
-def test_the_resolved_scenario_of_own_data_repeats_the_comparison(grid, table, tmp_path):
-    fedsim.compare(table("sick"), ["fedavg", "median"], out=tmp_path / "one", **grid)
-    fedsim.run(table("sick"), out=tmp_path / "run")
-    again = tmp_path / "one" / "scenario.yaml"
-    fedsim.compare(again, out=tmp_path / "two", data_roots=[tmp_path])
-    assert bits(tmp_path / "one") == bits(tmp_path / "two")
-    written = [
-        read(os.fspath(tmp_path / name / "scenario.yaml")).document.values
-        for name in ("one", "two", "run")
-    ]
-    assert written[0] == written[1] and (grid or written[0]["data"] == written[2]["data"])
-    assert fedsim.verify(tmp_path / "one").equal

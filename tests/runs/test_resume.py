@@ -163,7 +163,7 @@ numerics.matmul_precision=default on_nonfinite=stop on_nonfinite=keep on_impossi
 
 
 @pytest.mark.filterwarnings("ignore:XLA runs with")
-@pytest.mark.parametrize("edit", sampled(EDITS, 9))
+@pytest.mark.parametrize("edit", sampled(EDITS, 18))
 def test_another_scenario_is_refused(edit, template):
     """Before anything is trained, written or deleted; the message names the field."""
     edit = edit.replace(":", ": ")
@@ -225,6 +225,7 @@ def test_a_run_killed_before_its_first_commit_starts_over(template, tmp_path):
     whole(out, template[1])
 
 
+@pytest.mark.long
 def test_a_run_that_was_asked_to_end_resumes_to_equal_bytes(template, tmp_path):
     """Between any two rounds, again and again."""
     out, calls = tmp_path / "run", 0

@@ -110,7 +110,7 @@ NOT_RUN = {
 }
 
 
-QUICK = ("all leave", "windows that end before the first message")
+QUICK = ("all leave",)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +228,7 @@ def test_a_dropped_client_s_loss_is_not_part_of_the_mean():
     assert np.isfinite(result.rounds["train_loss"].iloc[1:]).all()
 
 
+@pytest.mark.long
 def test_counts_of_usable_updates_resume_after_a_commit(tmp_path):
     """A model that moved in the first rounds has moved, whatever happens later."""
     written = {"name": "ends", "rounds": 2, "client": CLIENT, "checkpoint": {"rounds": 1}}

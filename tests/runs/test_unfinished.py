@@ -1,21 +1,14 @@
 """An unfinished run: everything that it has committed can be viewed, and is marked."""
 
-import json
-import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import pandas as pd
 import pytest
-from conftest import WHOLE, if_whole
 from damage import SCENARIO, killed_run
-from directories import bits, played, started, tiny, wait_for_commit, whole, written
+from directories import tiny, whole
 
 import fedsim
-from fedsim.errors import CheckpointError, Interrupted
+from fedsim.errors import CheckpointError
 from fedsim.report.mark import in_latex, in_markdown
 from fedsim.runs import commits, derive, directory
 from fedsim.runs.derive import contents, page_of_runs, rebuild
@@ -132,138 +125,3 @@ def test_figures_of_an_unfinished_run_carry_its_mark(killed, pictures):
     )
     rebuild(killed)
     assert plain != marked == (killed / "figures/curves.svg").read_bytes()
-
-
-@pytest.mark.long
-def test_a_run_that_was_asked_to_end_writes_its_committed_rows(tmp_path):
-    expected = played(tiny(), tmp_path / "whole")
-    asked = iter([False, False])
-    with pytest.raises(Interrupted):
-        fedsim.run(tiny(), out=tmp_path / "run", ask=lambda: next(asked, True))
-    record = json.loads((tmp_path / "run/run.json").read_text())
-    assert record["status"] == "interrupted"
-    assert record["unfinished"]["runs"]["0"][1] == 3
-    assert record["wall_seconds"] > 0
-    rows = (tmp_path / "run/rounds.csv").read_text().splitlines()
-    assert 1 < len(rows) and {*rows} <= {*(tmp_path / "whole/rounds.csv").read_text().splitlines()}
-    fedsim.run(tiny(), out=tmp_path / "run", resume=True)
-    whole(tmp_path / "run", expected)
-
-
-METHODS = ["fedavg", "fedprox(mu=0.1)", "median"]
-
-
-@pytest.mark.long
-def test_a_comparison_that_was_asked_to_end_writes_its_committed_rows(tmp_path):
-    scenario = tiny(method=None, evaluate={"every": 1}, numerics={"lanes": 2})
-    scenario = {name: value for name, value in scenario.items() if value is not None}
-    fedsim.compare(scenario, METHODS, out=tmp_path / "whole")
-    calls = iter(range(9))
-    with pytest.raises(Interrupted):
-        fedsim.compare(
-            scenario, METHODS, out=tmp_path / "run", ask=lambda: next(calls, None) is None
-        )
-    record, frames = contents(tmp_path / "run")
-    runs = record["unfinished"]["runs"]
-    assert len(runs) == 6
-    assert re.fullmatch(
-        r"unfinished: \d to 3 of 3 rounds, \d of 6 runs ended", record["unfinished"]["mark"]
-    )
-    over = [name for name, (done, planned) in runs.items() if done == planned]
-    assert 0 < len(over) < 6
-    assert (frames["summary"]["status"] == "unfinished").sum() == sum(
-        0 < done < 3 for done, _ in runs.values()
-    )
-    assert "verdict" not in record and rebuild(tmp_path / "run")
-    fedsim.compare(scenario, METHODS, out=tmp_path / "run", resume=True)
-    for name in ("rounds.csv", "summary.csv", "compare.csv", "clients.csv", "partition.csv"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-@pytest.mark.long
-def test_tuned_settings_are_listed_separately_until_one_is_chosen(tmp_path):
-    scenario = tiny(
-        evaluate={"every": 1}, data={"kind": "digits", "clients": 12, "validation": 0.1}
-    )
-    del scenario["method"]
-    calls, tune = iter(range(3)), {"client.lr": [0.1, 0.3]}
-    with pytest.raises(Interrupted):
-        fedsim.compare(
-            scenario,
-            ["fedavg", "median"],
-            tune=tune,
-            out=tmp_path / "run",
-            ask=lambda: next(calls, None) is None,
-        )
-    _, frames = contents(tmp_path / "run")
-    assert frames["compare"].empty and set(frames["rounds"]["client.lr"]) <= {0.1, 0.3}
-    assert "fedavg client.lr=0.1" in page_of_runs([tmp_path / "run"]).decode()
-
-
-def command(*words, **options):
-    line = [sys.executable, "-m", "fedsim.cli", *map(str, words)]
-    return subprocess.run(line, capture_output=True, text=True, **options)
-
-
-@if_whole
-@pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGKILL, *[signal.SIGINT, signal.SIGTERM] * WHOLE])
-def test_after_a_signal_report_and_export_show_what_was_committed(number, tmp_path):
-    scenario = tiny(rounds=3000, checkpoint={"seconds": 0.05})
-    file, out = written(scenario, tmp_path / "s.yaml"), tmp_path / "run"
-    process = started(file, out)
-    assert wait_for_commit(process, out, set())
-    held = command("report", out)
-    assert held.returncode == 0
-    assert "live.html" in held.stdout
-    assert "in use by process" in held.stderr
-    assert not (out / "report.html").exists() and "unfinished: " in (out / "live.html").read_text()
-    process.send_signal(number)
-    process.communicate(timeout=30)
-    assert (out / "rounds.csv").exists() == (number != signal.SIGKILL)
-    table = command("export", out, "--table", "rounds")
-    assert table.returncode == 0 and "unfinished: " in table.stderr
-    done = command("report", out)
-    assert done.returncode == 0, done.stderr
-    assert (out / "rounds.csv").read_text().splitlines()[1:]
-    last = pd.read_csv(out / "rounds.csv")["round"].max()
-    again = command(
-        "run",
-        file,
-        "--out",
-        out,
-        "--resume",
-        "--set",
-        f"rounds={last + 2}",
-        "--quiet",
-        "--no-pictures",
-    )
-    assert again.returncode == 0, again.stderr
-    assert bits(out) == played({**scenario, "rounds": int(last + 2)}, tmp_path / "whole")
-
-
-@if_whole
-@pytest.mark.long
-def test_a_live_page_follows_a_run_to_its_end(tmp_path):
-    file, out = (
-        written(tiny(rounds=20_000, checkpoint={"seconds": 0.1}), tmp_path / "s.yaml"),
-        tmp_path / "run",
-    )
-    process = started(file, out)
-    assert wait_for_commit(process, out, set())
-    line = [sys.executable, "-m", "fedsim.cli", "report", str(out), "--follow"]
-    follower = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    seen = set()
-    while len(seen) < 2:
-        assert follower.poll() is None and process.poll() is None
-        if (out / "live.html").exists():
-            page = (out / "live.html").read_text()
-            assert page.rstrip().endswith("</html>") and 'http-equiv="refresh" content="5"' in page
-            seen.add(re.search(r'class="mark"><strong>(.*?)<', page)[1])
-        time.sleep(0.2)
-    process.kill()
-    process.communicate()
-    errors = follower.communicate(timeout=60)[1]
-    assert follower.returncode == 0 and "rewritten every few seconds" in errors, errors
-    assert "url=report.html" in (out / "live.html").read_text()
-    assert "unfinished: " in (out / "report.html").read_text()

@@ -9,22 +9,18 @@ import csv
 import functools
 import inspect
 import json
-import re
 
-import numpy as np
 import pytest
 import yaml
 from conftest import TESTS, if_all_installed
 from test_commands import desk, fedsim  # noqa: F401 (desk is a fixture)
 
-import fedsim as package
 from fedsim.assemble.stack_inputs import checked_links
 from fedsim.cli.catalogue import NOT_KINDS
-from fedsim.cli.entry import asked, every_command, former, homes
+from fedsim.cli.entry import asked, every_command, former
 from fedsim.compose import ALIASES, FAMILIES
 from fedsim.disk import tables
 from fedsim.errors import EXIT_CODES, ScenarioError, nearest
-from fedsim.rules.sgd import sgd
 from fedsim.scenario import read
 from fedsim.scenario.annotations import annotation_of, literal_words
 from fedsim.scenario.catalogue import family_named
@@ -36,7 +32,7 @@ from fedsim.scenario.meanings import meanings
 from fedsim.scenario.reader import parse
 from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import call_of
-from fedsim.spelling import plain, spellings, words_of
+from fedsim.spelling import plain
 from fedsim.synonyms import Synonym, synonyms
 
 pytestmark = if_all_installed  # its words are about all kinds and keys
@@ -128,38 +124,6 @@ def test_every_word_of_other_tools_leads_to_ours(where, desk):  # noqa: F811
     assert {
         typed: answers for typed, answers in answers_by_word.items() if not is_led(*answers)
     } == {}
-
-
-def test_a_guess_shares_most_letters_or_a_whole_word_with_what_was_typed():
-    """Whatever is typed: words of other tools, names with wrong letters, letters at random."""
-    rng = np.random.default_rng(0)
-    known = sorted(names())
-    letters = list("abcdefghijklmnopqrstuvwxyz_")
-    typed = [name for guess in WORDS for name in re.findall(r"\w{3,}", guess["typed"])]
-    typed += ["focal", "smote", "auroc", "consent", "centre", "linen", "dice", "fedjax", "npv"]
-    typed += ["".join(rng.choice(letters, size=n)) for n in range(3, 13) for _ in range(8)]
-    for name in rng.choice(known, size=60):
-        wrong = list(name)
-        for i in rng.integers(len(name), size=rng.integers(1, 4)):
-            wrong[i] = rng.choice(letters)
-        typed.append("".join(wrong))
-    guesses = {word: nearest(word, known) for word in rng.permutation(typed)[:150]}
-    guessed = {word: name for word, name in guesses.items() if name is not None}
-    assert len(guessed) > 10
-    assert {word: name for word, name in guessed.items() if not is_like(word, name)} == {}
-
-
-def is_like(word: str, name: str) -> bool:
-    """Whether two names are the same but for spelling, share a word, or two letters in three."""
-    if plain(name) in spellings(word) or words_of(word) & words_of(name):
-        return True
-    word, name = word.lower(), name.lower()
-    in_common = [[0] * (len(name) + 1) for _ in range(len(word) + 1)]
-    for i, letter in enumerate(word):
-        for j, theirs in enumerate(name):
-            longest = max(in_common[i][j + 1], in_common[i + 1][j])
-            in_common[i + 1][j + 1] = in_common[i][j] + 1 if letter == theirs else longest
-    return in_common[-1][-1] >= 2 / 3 * max(len(word), len(name))
 
 
 @pytest.mark.parametrize(
@@ -293,39 +257,6 @@ def is_link(text: str, family: str) -> bool:
         if not any(set(values) <= names for names in known):
             return False
     return True
-
-
-# What remarks say: `kind(a=1)`, `fedsim command`, `--option`, `section.key`.
-CALLED = re.compile(r"(?<![\w.])([a-z]\w+)\(((?:[a-z_]+=[^,()]*(?:, )?)+)\)")
-ARGUMENTS = re.compile(r"fedsim\.(\w+)\(([^()]*)\)")
-PYTHON = {"run", "load_model", "as_model", "savez"}
-
-
-def test_the_names_in_remarks_exist():
-    every = set().union(*map(flags, every_command())) | {"--no-pictures", "--version", "--help"}
-    every.update(word for words in homes() for word in words.split())
-    for synonym in synonyms():
-        text = synonym.remark.replace("{value}", "1").replace("{typed}", "1")
-        for kind, arguments in CALLED.findall(text):
-            if kind in PYTHON or kind == "as_model" or kind.isupper():
-                continue
-            factories = [kinds[kind] for kinds in FAMILIES.values() if kind in kinds]
-            given = {part.partition("=")[0].strip() for part in arguments.split(",")}
-            assert any(given <= set(parameters(factory)) for factory in factories), (kind, synonym)
-        for function, arguments in ARGUMENTS.findall(text):
-            known = parameters(getattr(package, function))
-            assert set(re.findall(r"(\w+)=", arguments)) <= set(known), synonym
-        for page in re.findall(r"docs/[a-z_/]+\.md", text):
-            assert (TESTS.parent / page).is_file(), synonym
-        for command in re.findall(r"fedsim ([a-z]+)", text):
-            assert command in every_command() or command in ("alone",), synonym
-        for flag in re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", text):
-            assert flag in every, synonym
-        for path in re.findall(
-            r"(?<![\w./])((?:client|data|cohort|fleet|evaluate|compare|model|numerics)\.[a-z_.]+[a-z])",
-            text,
-        ):
-            assert keys_at(path) or path.endswith(".csv"), (path, synonym)
 
 
 def test_a_synonym_gives_way_to_a_kind_of_its_name():
@@ -490,23 +421,3 @@ def test_short_and_long_form_together_are_refused_with_both_lines():
     assert second.startswith("s.yaml:8:3: client.nesterov: is short for")
     with pytest.raises(ScenarioError, match=r"client\.momentum: is short for .* keep one of them"):
         read(parse(written("client: {momentum: 0.9}"), "s.yaml"), ("client.optimizer=adam",))
-
-
-@pytest.mark.parametrize("nesterov", [False, True])
-@pytest.mark.parametrize("momentum", [None, 0.7])
-def test_weight_decay_is_added_before_momentum(momentum, nesterov):
-    """As in torch.optim.SGD: d = g + λ y, v ← μ v + d, y ← y − η (d + μ v or v)."""
-    optimizer, rng = (
-        sgd(0.1, momentum, nesterov and momentum is not None, 0.3),
-        np.random.default_rng(0),
-    )
-    y, v = rng.normal(size=3).astype(np.float32), np.zeros(3)
-    got, state = y, optimizer.init(y)
-    for _ in range(4):
-        g = rng.normal(size=3).astype(np.float32)
-        d = g + 0.3 * y
-        v = (momentum or 0) * v + d
-        y = y - 0.1 * (d + momentum * v if nesterov and momentum else v)
-        step, state = optimizer.update(g, state, got)
-        got = got + step
-    np.testing.assert_allclose(got, y, rtol=1e-5)

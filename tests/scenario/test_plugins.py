@@ -4,10 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
-from conftest import if_whole
-from directories import finished
 
 import fedsim
 from fedsim.assemble import programs
@@ -97,29 +94,6 @@ def test_names_cannot_be_taken_twice():
         @fedsim.rule
         def mean():
             return lambda updates, context: updates.delta
-
-
-@if_whole
-@pytest.mark.long
-def test_a_plugin_is_named_on_the_command_line(root, tmp_path):
-    scenario = tmp_path / "s.yaml"
-    scenario.write_text(
-        "name: s\nrounds: 2\ndata: {kind: two_points, clients: 4}\n"
-        "client: {kind: decayed}\nserver: [loudest]\n"
-    )
-    out = tmp_path / "out"
-    without = finished(scenario, out)
-    assert (
-        without.returncode == 2
-        and "s.yaml:3:14: data.kind: no dataset 'two_points'" in without.stderr
-    )
-    plugin = str(root / "tests/plugins/mine.py")
-    done = finished(scenario, out, "--plugin", plugin)
-    assert done.returncode == 0, done.stderr
-    assert pd.read_csv(out / "rounds.csv")["method"].unique().tolist() == ["loudest"]
-    for wrong in ("nowhere.py", "nobody"):
-        done = finished(scenario, out, "--plugin", wrong)
-        assert done.returncode == 2 and wrong in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,18 @@
-"""Rows 4, 5, 7, 8, 9: runs are killed, cut off, interrupted, raced for, or damaged."""
+"""Rows 4, 7, 8, 9: runs are killed, interrupted, raced for, or damaged."""
 
 import random
-import shutil
 import tempfile
 import time
-import warnings
 from collections import Counter
 from pathlib import Path
 
 import kill_loop
-import powercut
 import races
 import signals
 from damage import killed_run, trials
-from directories import bits, finished, tiny, whole, written
+from directories import bits, finished, written
 
-import fedsim
-from fedsim.engine import store
-from fedsim.errors import CheckpointError, DirectoryError
 from trust.table import Figure
-
-MEMORY = {"client memory in the commit": 256.0, "client memory in a file": 0.0}
 
 
 def undisturbed(scenario: dict, folder: Path) -> tuple[Path, dict[str, str]]:
@@ -51,75 +43,6 @@ def killed(quick: bool) -> Figure:
         "all ended with equal bytes, no row lost or doubled"
     )
     return Figure(text, quick or kills >= 300)
-
-
-def cut(quick: bool) -> Figure:
-    """Examine every state that a power cut may leave of a run directory, and resume many."""
-    store.SPARE, lines, bad = 0, [], 0
-    for kind, resident in MEMORY.items():
-        for ordered in (True, False):
-            with tempfile.TemporaryDirectory() as place:
-                folder = Path(place)
-                scenario = tiny(resident, seeds=[0])
-                (folder / "run").mkdir()
-                with powercut.Tape(folder / "run") as tape:
-                    fedsim.run(scenario, out=folder / "run", pictures=False)
-                every = list(powercut.cuts(tape.steps, ordered))
-                states = powercut.thinned(every, 60) if quick else every
-                seen = Counter(
-                    commit_after(each, tape, folder / "cut", scenario["rounds"]) for each in states
-                )
-                tried = powercut.thinned(every, 6 if quick else 300 if ordered else 100)
-                expected = bits(folder / "run")
-                outcomes = Counter(
-                    end_after(each, scenario, expected, folder / "cut") for each in tried
-                )
-            wrong = len(states) - seen["last"] - seen["newer"] + len(tried) - outcomes["equal"]
-            bad += wrong if ordered else 0
-            order = "in order" if ordered else "in any order"
-            lines.append(
-                f"{kind}, names {order}: {len(states)} states of {len(tape.steps)} operations, "
-                f"{seen['last']} resume from the last commit or start where there is none, "
-                f"{seen['newer']} from the one just being made, {seen['refused']} refused, "
-                f"{seen['outside']} from another; {len(tried)} resumed, "
-                f"{outcomes['equal']} equal bytes"
-            )
-            print(f"  {lines[-1]}", flush=True)
-    return Figure("; ".join(lines), bad == 0)
-
-
-def commit_after(state: powercut.Cut, tape: powercut.Tape, scratch: Path, rounds: int) -> str:
-    """From which commit a state resumes: the `last`, one that is `newer` and not flushed, ..."""
-    made = (step for step in tape.steps if step.name == "mkdir" and step.entry.endswith(".0"))
-    seed = next((step.other for step in made), -1)
-    lasting, newest = powercut.allowed(tape.steps, state.moment).get(int(seed), (0, 0))
-    state.make(scratch)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            got = powercut.resumed_commit(scratch / "checkpoints" / "scaffold.0", rounds)
-    except CheckpointError:
-        return "refused"
-    finally:
-        shutil.rmtree(scratch)
-    if not lasting <= got <= newest:
-        return "outside"
-    return "last" if got == lasting else "newer"
-
-
-def end_after(state: powercut.Cut, scenario: dict, expected: dict[str, str], scratch: Path) -> str:
-    """How a run ends that is resumed from a state."""
-    state.make(scratch)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fedsim.run(scenario, out=scratch, resume=True, pictures=False)
-        whole(scratch, expected)
-    except (CheckpointError, DirectoryError):
-        return "refused"
-    finally:
-        shutil.rmtree(scratch)
-    return "equal"
 
 
 def signalled(quick: bool) -> Figure:

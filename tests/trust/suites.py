@@ -9,9 +9,14 @@ from trust import ROOT
 from trust.table import Figure
 
 SUITES: dict[int, tuple[str, tuple[str, str], int]] = {
+    5: (
+        "order of all operations on the disk, client memory in the commit or in a file",
+        ("tests/runs/test_persistence.py", "flushed"),
+        2,
+    ),
     6: (
-        "operations that fail once or for good, every one, and no free descriptors",
-        ("tests/runs/test_persistence.py", "failed_operation or free_descriptors"),
+        "operations that fail once or for good, every one",
+        ("tests/runs/test_persistence.py", "failed_operation"),
         8,
     ),
     10: (

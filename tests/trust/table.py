@@ -91,8 +91,8 @@ ROWS: dict[int, Row] = {
     ),
     5: Row(
         "After a power cut a run resumes from its last or the previous commit",
-        "100 % of the states that the disk may be left in",
-        "kills:cut",
+        "every file is flushed before a name or a commit refers to it, in every operation of a run",
+        "tests",
         KEEPING,
     ),
     6: Row(
