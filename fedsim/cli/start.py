@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from fedsim.cli import options
+from fedsim.cli.screen import wrapped
 from fedsim.disk.files import write, write_output
 
 # Its name next to a new scenario, whose first line tells editors to look for it.
@@ -53,7 +54,8 @@ def new_command(name: Path, extends: str | None) -> None:
     # There may be one of an earlier fedsim. A link there is replaced, not followed.
     schema = path.parent / SCHEMA
     write(schema, _schema())
-    click.echo(f"{path} and {schema} written; next: fedsim check {path}, fedsim run {path}")
+    text = f"{path} and {schema} written; next: fedsim check {path}, fedsim run {path}"
+    click.echo(wrapped(text, hanging="  "))
 
 
 @click.command("schema")
