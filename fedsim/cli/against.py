@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedsim.cli.screen import wrapped
 from fedsim.errors import printable
 
 if TYPE_CHECKING:
@@ -44,15 +45,16 @@ def print_outcomes(outcomes: "Iterable[Again]", as_json: bool) -> int:
 
 def _print(outcome: "Again") -> None:
     """Print how a run compares: the verdict, why, what was tested, and what differs."""
-    click.echo(printable(f"{outcome.name}: {outcome.verdict}"))
+    click.echo(wrapped(printable(f"{outcome.name}: {outcome.verdict}"), hanging="  "))
     for line in outcome.lines:
-        click.echo(printable(f"  {line}"))
+        click.echo(wrapped(printable(line), indent="  ", hanging="    "))
     if outcome.rows:
         _print_rows(outcome.rows)
     if outcome.difference is not None:
         click.echo("")
         for line in described(outcome.difference):
-            click.echo(line)
+            start = line[: len(line) - len(line.lstrip())]
+            click.echo(wrapped(line.lstrip(), indent=start, hanging=f"{start}  "))
 
 
 def _print_rows(rows: "Sequence[Record]") -> None:

@@ -7,6 +7,8 @@ import click
 
 from fedsim.cli import options
 from fedsim.cli.partition import partition_command
+from fedsim.cli.screen import rows_of_terms
+from fedsim.cli.tables import empty_table, print_table
 from fedsim.errors import printable
 
 MAX_LISTED = 12  # classes, columns, features
@@ -62,12 +64,11 @@ def describe_command(path: str, edits: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(description))
         return
-    for name, text in lines_of(description):
-        click.echo(printable(f"{name:<9} {text}"))
+    lines = [(name, printable(text)) for name, text in lines_of(description)]
+    click.echo(rows_of_terms(lines, column=9, indent=""))
     if description["summary"]:
         click.echo("")
-        for line in table_of(description["summary"]):
-            click.echo(line)
+        print_columns(description["summary"])
     click.echo(f"\n{description['yaml']}", nl=False)
 
 
@@ -157,20 +158,15 @@ def _listed(names: list[str] | None) -> str:
     return listed
 
 
-def table_of(summary: list[dict[str, Any]]) -> list[str]:
-    """Return the columns of a table as lines below a header, aligned."""
-    rows = [("column", "type", "blanks", "distinct", "range")]
-    rows += [_row_of_column(column) for column in summary[:MAX_COLUMNS]]
-
-    # The last entry of a row is not padded.
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines: list[str] = []
-    for row in rows:
-        padded = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
-        lines.append("  ".join([*padded, row[4]]).rstrip())
+def print_columns(summary: list[dict[str, Any]]) -> None:
+    """Print the columns of a table, a line each."""
+    titles = ["column", "type", "blanks", "distinct", "range"]
+    view = empty_table(titles, left=titles, folded=["range"])
+    for column in summary[:MAX_COLUMNS]:
+        view.add_row(*_row_of_column(column))
+    print_table(view, ["distinct", "blanks"])
     if len(summary) > MAX_COLUMNS:
-        lines.append(f"and {len(summary) - MAX_COLUMNS:,} more columns; --json lists all")
-    return lines
+        click.echo(f"and {len(summary) - MAX_COLUMNS:,} more columns; --json lists all")
 
 
 def _row_of_column(column: dict[str, Any]) -> tuple[str, str, str, str, str]:

@@ -9,6 +9,7 @@ import click
 
 from fedsim.cli import options
 from fedsim.cli.against import described, print_outcomes
+from fedsim.cli.screen import wrapped
 from fedsim.errors import printable
 
 if TYPE_CHECKING:
@@ -56,20 +57,20 @@ def verify_command(
         else:
             reasons = [check.detail for check in result.checks if not check.possible]
             verdict = f"cannot be checked here: {'; '.join(reasons)}"
-        click.echo(printable(f"{directory} {verdict}"))
+        click.echo(wrapped(printable(f"{directory} {verdict}"), hanging="  "))
     if not result.equal:
         sys.exit(7 if result.wrong else 2)
 
 
 def print_check(check: "Check") -> None:
-    """Print a check on a line."""
+    """Print a check, on a line if that is wide enough."""
     if not check.possible:
         line = f"--   {check.name}: not checked: {check.detail}"
     elif check.ok:
         line = f"ok   {check.name}: {check.detail}"
     else:
         line = f"NOT  {check.name}: {check.detail}"
-    click.echo(printable(line))
+    click.echo(wrapped(printable(line), hanging="     "))
 
 
 @click.command("against")

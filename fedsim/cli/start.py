@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from fedsim.cli import options
+from fedsim.cli.screen import wrapped
 from fedsim.disk.files import write, write_output
 
 # Its name next to a new scenario, whose first line tells editors to look for it.
@@ -42,7 +43,8 @@ def new_command(name: Path, extends: str | None) -> None:
     starter = files("fedsim.scenario").joinpath(template).read_text(encoding="utf-8")
     starter = starter.replace("extends: iid", f"extends: {extends}")
     schema = write_scenario(path, starter.replace("STARTER", path.stem))
-    click.echo(f"{path} and {schema} written; next: fedsim check {path}, fedsim run {path}")
+    text = f"{path} and {schema} written; next: fedsim check {path}, fedsim run {path}"
+    click.echo(wrapped(text, hanging="  "))
 
 
 def scenario_path(name: Path) -> Path:

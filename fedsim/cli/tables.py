@@ -41,22 +41,27 @@ def print_table(view: Table, expendable: Sequence[str] = ()) -> None:
         first. A table that still does not fit is printed as a block of lines for each row.
     """
     limit = width() or UNLIMITED
-    for column in view.columns:
-        if column.no_wrap:
-            column.min_width = max(map(cell_len, map(str, [column.header, *column.cells])))
     titles = [str(column.header) for column in view.columns]
     leaving = [title for title in expendable if title in titles]
     while _measured(view).maximum > limit and leaving:
         view = _without(view, leaving.pop(0))
+    for column in view.columns:
+        if column.no_wrap:
+            column.min_width = max(map(cell_len, map(str, [column.header, *column.cells])))
     needed = _measured(view)
     if needed.minimum <= limit:
-        Console(width=min(needed.maximum, limit)).print(view)
+        _console(min(needed.maximum, limit)).print(view)
     else:
         print(_as_blocks(view))
 
 
 def _measured(view: Table) -> Measurement:
-    return Console(width=UNLIMITED).measure(view)
+    return _console(UNLIMITED).measure(view)
+
+
+def _console(columns: int) -> Console:
+    """A console that shows names as they are, also `fedavg[client.lr=1]`."""
+    return Console(width=columns, markup=False, emoji=False)
 
 
 def _without(view: Table, title: str) -> Table:

@@ -54,6 +54,11 @@ def test_a_narrow_terminal_loses_columns_then_rows_are_blocks(capsys, monkeypatc
     assert name == "fedavg" * 5 and verdict.split() == ["verdict", "better" * 8]
 
 
+def test_brackets_in_names_are_printed(capsys):
+    _, row = printed(a_table("fedavg[client.lr=1]", ":better:"), [], capsys)
+    assert row.split() == ["fedavg[client.lr=1]", "0.001", ":better:"]
+
+
 def test_nothing_is_left_out_of_a_pipe(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     _, row = printed(a_table("fedavg" * 20, "better" * 20), ["sd"], capsys)
