@@ -1,7 +1,7 @@
 """Which laws of stacks every registered rule keeps, by its line in the table of `test_rules`."""
 
 import pytest
-from test_rules import TABLE, K, each_rule_at_length, every_rule, rule
+from test_rules import TABLE, K, every_rule, rule
 
 from fedsim.kinds import FAMILIES
 from fedsim.tools.conform import rules as laws
@@ -24,7 +24,7 @@ def gap(law, name):
 
 
 @pytest.mark.quick(24)
-@each_rule_at_length
+@every_rule
 def test_order_of_clients_is_of_no_interest(name):
     assert (gap(laws.permutation, name) is not None) is TABLE[name].ordered
 
