@@ -8,12 +8,13 @@ import numpy as np
 from fedsim.assemble.data_files import path_of, resolved_file, section_at
 from fedsim.assemble.links import factory_of
 from fedsim.errors import DataError
-from fedsim.fields.machines.keys import FILES
+from fedsim.fields.machines.keys import FILES, KINDS
 from fedsim.fields.machines.machines import Dropout, Fleet
 from fedsim.fields.machines.stragglers import Stragglers
 from fedsim.fleet import Cohort
 from fedsim.scenario.named_files import SectionKey
 from fedsim.scenario.scenario import Scenario
+from fedsim.sources.traces import devices_of
 
 
 def fleet_of(scenario: Scenario) -> Fleet:
@@ -25,9 +26,9 @@ def fleet_of(scenario: Scenario) -> Fleet:
     """
     section = scenario.spec.fleet
     kinds = {}  # speed, links and availability, where the section has them
-    for key in FILES:
-        if section_at(scenario, key):
-            kinds[key[-1]] = _made(scenario, key)
+    for name in KINDS:
+        if getattr(section, name):
+            kinds[name] = _made(scenario, ("fleet", name))
 
     dropout = section.dropout
     if isinstance(dropout, float):
@@ -45,7 +46,6 @@ def fleet_of(scenario: Scenario) -> Fleet:
     if section.over_select > 1:
         nominal_size = getattr(scenario.spec.cohort, "size", None)
 
-    energy = section.energy
     return Fleet(
         **kinds,
         dropout=dropout,
@@ -53,8 +53,23 @@ def fleet_of(scenario: Scenario) -> Fleet:
         deadline=np.inf if section.deadline is None else section.deadline,
         partial=section.partial_work,
         report_goal=nominal_size,
-        energy=None if energy is None else (energy.per_step, energy.per_byte),
+        energy=None if section.energy is None else _energy(scenario, ("fleet", "energy")),
     )
+
+
+def _energy(scenario: Scenario, key: SectionKey) -> tuple[np.ndarray, np.ndarray]:
+    """Joules of a local step and of a byte, of all clients alike, or by client or device."""
+    section = section_at(scenario, key)
+    file = path_of(scenario, key)
+    if not file:
+        return np.array(section.per_step), np.array(section.per_byte)
+    least = {"joules_per_step": 0.0, "joules_per_byte": 0.0}
+    try:
+        per_step, per_byte = devices_of(file["path"], section.sha256, least).T
+    except DataError as error:
+        error.section = key
+        raise
+    return per_step, per_byte
 
 
 def _made(scenario: Scenario, key: SectionKey) -> Any:

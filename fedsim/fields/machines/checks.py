@@ -71,6 +71,16 @@ def idle_fleet_keys(facts: Facts) -> Findings:
             yield ("fleet", "stragglers"), f"{text}; write more, or work: drop"
 
 
+def energy_of_clients(facts: Facts) -> Findings:
+    """Joules of other clients than there are."""
+    energy = facts.spec.fleet.energy
+    for key in ("per_step", "per_byte"):
+        joules = getattr(energy, key, None)
+        if isinstance(joules, list) and len(joules) != facts.N:
+            text = f"{len(joules)} numbers of joules for {facts.N} clients"
+            yield ("fleet", "energy", key), f"{text}; write one per client, or a single number"
+
+
 def private_fleet(facts: Facts) -> Findings:
     """A fleet in which data, or other clients, decide whose message counts."""
     spec = facts.spec

@@ -52,7 +52,7 @@ def _resolved(scenario: Scenario) -> dict[str, Any]:
 
 FIELD = Field(
     voices=[checks.machine_voices, checks.missing_voice],
-    calculations=[checks.idle_fleet_keys, checks.private_fleet],
+    calculations=[checks.idle_fleet_keys, checks.energy_of_clients, checks.private_fleet],
     components=_components,
     cohort=drawn_cohort,
     planned=_planned,

@@ -12,8 +12,9 @@ class Joules(Meter):
 
     Args:
       traffic: has counted the bytes.
-      per_step: joules of a local step.
-      per_byte: joules of a byte, sent or received.
+      per_step: joules of a local step, one number or one for each device; clients start over with
+        the first device after the last.
+      per_byte: joules of a byte, sent or received, likewise.
 
     Attributes:
       steps: of each client `[N]`.
@@ -21,11 +22,11 @@ class Joules(Meter):
 
     stored = ("steps",)
 
-    def __init__(self, traffic: Traffic, per_step: float, per_byte: float):
+    def __init__(self, traffic: Traffic, per_step: np.ndarray, per_byte: np.ndarray):
         self.traffic = traffic
-        self.per_step = per_step
-        self.per_byte = per_byte
         self.steps = np.zeros_like(traffic.joined)
+        self.per_step = np.resize(per_step, self.steps.shape)
+        self.per_byte = np.resize(per_byte, self.steps.shape)
 
     def after(self, dispatched: DispatchedRound, since: Since) -> None:
         """Count a round."""
@@ -36,11 +37,14 @@ class Joules(Meter):
 
     def row(self, round: int, since: Since) -> Columns:
         """Return what all clients have taken."""
-        sent = self.traffic.totals["bytes_up"] + self.traffic.totals["bytes_down"]
-        return {"joules": float(self.per_step * self.steps.sum() + self.per_byte * sent)}
+        return {"joules": float(self._taken(np.arange(len(self.steps))).sum())}
 
     def of_clients(self, listed: np.ndarray) -> dict[str, list]:
         """Return what each client has taken."""
+        return {"joules": self._taken(listed).tolist()}
+
+    def _taken(self, listed: np.ndarray) -> np.ndarray:
+        """Joules of some clients."""
         of_client = self.traffic.of_clients(listed)
         sent = np.array(of_client["bytes_up"]) + np.array(of_client["bytes_down"])
-        return {"joules": (self.per_step * self.steps[listed] + self.per_byte * sent).tolist()}
+        return self.per_step[listed] * self.steps[listed] + self.per_byte[listed] * sent

@@ -2,12 +2,16 @@
 
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import model_validator
 
 from fedsim.scenario.added import AddedKeys
 from fedsim.scenario.schema import AllowedKinds, ByForm, Section
 from fedsim.scenario.values import Share
+from fedsim.sources.files import Name
+
+Joules = Annotated[float, Ge(0)]
+OfClients = Annotated[Joules | Annotated[list[Joules], MinLen(1)], ByForm()]
 
 
 class Dropout(Section):
@@ -34,16 +38,29 @@ class Stragglers(Section):
 class Energy(Section):
     """`fleet.energy`."""
 
-    per_step: Annotated[float, Ge(0)] = 0.0
-    """Joules of a local step."""
-    per_byte: Annotated[float, Ge(0)] = 0.0
-    """Joules that a client takes to send or receive a byte."""
+    per_step: OfClients = 0.0
+    """Joules of a local step, one number or one per client."""
+    per_byte: OfClients = 0.0
+    """Joules that a client takes to send or receive a byte, one number or one per client."""
+    path: Name | None = None
+    """In place of both, a trace of devices: a CSV with the columns `client, joules_per_step,
+    joules_per_byte`. Other columns are ignored, so that one file may hold speeds as well."""
+    sha256: Annotated[str, MinLen(1)] | None = None
+    """Hash of the file; any other file is refused (filled in by the resolved scenario)."""
 
     @model_validator(mode="after")
     def _takes_energy(self) -> "Energy":
-        if not self.per_step and not self.per_byte:
+        takes_energy = _some(self.per_step) or _some(self.per_byte)
+        if self.path is not None and takes_energy:
+            raise ValueError("the file has the joules; remove path, or per_step and per_byte")
+        if self.path is None and not takes_energy:
             raise ValueError("nothing takes energy; write per_step or per_byte, in joules")
         return self
+
+
+def _some(joules: float | list[float]) -> bool:
+    """Whether joules are more than 0, those of some client at least."""
+    return any(joules) if isinstance(joules, list) else joules > 0
 
 
 class MachineKeys:
@@ -69,9 +86,11 @@ class MachineKeys:
     """Clients of a round that do 1 to E − 1 of their E epochs (or local steps) in the time of E,
     drawn again in every round."""
     energy: Energy | None = None
-    """Joules of a local step and of a byte, as `{per_step: 2.5, per_byte: 1e-6}`: columns `joules`
-    of all clients in `rounds.csv`, and of each in `clients.csv`. By default nothing is counted."""
+    """Joules of a local step and of a byte, as `{per_step: 2.5, per_byte: 1e-6}`, lists of one
+    number per client, or `{path: devices.csv}`: columns `joules` of all clients in `rounds.csv`,
+    and of each in `clients.csv`. By default nothing is counted."""
 
 
 KEYS = [AddedKeys("fleet", after="", keys=MachineKeys, written=True)]
-FILES = [("fleet", name) for name in ("speed", "links", "availability")]
+KINDS = ("speed", "links", "availability")
+FILES = [("fleet", name) for name in (*KINDS, "energy")]

@@ -48,7 +48,7 @@ class Fleet(NamedTuple):
       partial: whether a client that would be late sends the steps that it has done in time.
       report_goal: the round ends when this many clients have reported; None: when all have.
       stragglers: how many clients are slow, and what becomes of their work.
-      energy: joules of a local step and of a byte; None: they are not counted.
+      energy: joules of a local step and of a byte, of all clients or by device; None: uncounted.
     """
 
     speed: Callable[[Clients, np.random.Generator], Any] | None = None
@@ -59,7 +59,7 @@ class Fleet(NamedTuple):
     partial: bool = False
     report_goal: int | None = None
     stragglers: Stragglers = Stragglers()
-    energy: tuple[float, float] | None = None
+    energy: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def is_plain(self) -> bool:

@@ -27,9 +27,17 @@ def after_cohort(scenario: Mapping[str, Any]) -> list[Step]:
         if fleet.get("partial_work"):
             texts.append("partial work")
     if fleet.get("energy"):
-        energy = fleet["energy"]
-        texts.append(f"{energy['per_step']:g} J a step, {energy['per_byte']:g} J a byte")
+        texts.append(_energy(fleet["energy"]))
     factor = fleet.get("over_select") or 1.0
     if factor != 1:
         texts.append(f"over-selection {factor:g}")
     return [("machines", ", ".join(texts))] if texts else []
+
+
+def _energy(section: Mapping[str, Any]) -> str:
+    """Joules of a step and of a byte, or that clients differ in them."""
+    per_step = section["per_step"]
+    per_byte = section["per_byte"]
+    if section.get("path") or isinstance(per_step, list) or isinstance(per_byte, list):
+        return "energy by client"
+    return f"{per_step:g} J a step, {per_byte:g} J a byte"

@@ -1,5 +1,6 @@
 """The energy of a fleet: joules of local steps and of bytes, of all clients and of each."""
 
+import numpy as np
 import pytest
 
 import fedsim
@@ -53,6 +54,28 @@ def test_work_that_does_not_count_takes_energy(why, fleet):
     assert result.rounds["joules"].iloc[-1] == counted.sum() + wasted
 
 
+def test_clients_may_differ(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    per_step = [1.0, 2.0, 3.0, 4.0, 5.0]
+    listed = run(fleet={"energy": {"per_step": per_step, "per_byte": 1e-3}})
+    clients = listed.clients
+    sent = clients["bytes_up"] + clients["bytes_down"]
+    steps = 3 * np.array([4, 1, 2, 3, 4])
+    taken = steps * per_step
+    assert clients["joules"].tolist() == pytest.approx((taken + 1e-3 * sent).tolist())
+    assert listed.rounds["joules"].iloc[-1] == pytest.approx(clients["joules"].sum())
+
+    rows = [f"{device},{joules},0.001,7" for device, joules in enumerate(per_step)]
+    header = "client,joules_per_step,joules_per_byte,seconds_per_step"
+    (tmp_path / "devices.csv").write_text("\n".join([header, *rows]))
+    traced = run(fleet={"energy": {"path": "devices.csv"}})
+    assert traced.rounds["joules"].tolist() == listed.rounds["joules"].tolist()
+    (tmp_path / "two.csv").write_text("\n".join([header, *rows[:2]]))
+    repeated = run(fleet={"energy": {"path": "two.csv"}}).clients["joules"]
+    again = steps * [1, 2, 1, 2, 1]
+    assert repeated.tolist() == pytest.approx((again + 1e-3 * sent).tolist())
+
+
 def test_pooled_training_has_no_clients_that_take_energy():
     assert "joules" not in run(method="centralised", client={"epochs": 1}).rounds
 
@@ -68,6 +91,10 @@ def test_a_run_that_resumes_goes_on_counting(tmp_path):
     [
         ({}, "fleet.energy: nothing takes energy; write per_step or per_byte, in joules"),
         ({"per_step": -1}, "fleet.energy.per_step: should be a number of at least 0"),
+        ({"per_step": [1, -1]}, r"fleet.energy.per_step\[1\]: should be a number of at least 0"),
+        ({"per_byte": [1, 2]}, "fleet.energy.per_byte: 2 numbers of joules for 5 clients; write"),
+        ({"path": "x.csv", "per_step": 1}, "fleet.energy: the file has the joules; remove path"),
+        ({"path": "x.csv"}, "fleet.energy.path: there is no file 'x.csv'"),
     ],
 )
 def test_wrong_energies_are_refused_in_one_line(energy, line):
