@@ -1,11 +1,12 @@
 """The notebooks in docs/notebooks: executed and stored again, or compared with what is stored.
 
-python -m tests.notebooks                      # execute all, and store them with their outputs
+python -m tests.notebooks                      # execute all whose packages are here, and store them
 python -m tests.notebooks first_run            # only this one
 python -m tests.notebooks --check first_run    # execute it, compare what it shows, store nothing
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -22,12 +23,18 @@ METADATA = {
     "language_info": {"name": "python"},
 }
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+NEEDS = {"from_torch": "torch"}  # what is not in the extras that all tests have
 TOLERANCE = 0.03  # between machines, whose sums are rounded in other orders
 
 
 def names() -> list[str]:
     """The names of all notebooks."""
     return sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+
+
+def executable() -> list[str]:
+    """The names of those whose packages are installed."""
+    return [name for name in names() if name not in NEEDS or importlib.util.find_spec(NEEDS[name])]
 
 
 def stored(name: str) -> Any:
@@ -121,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     os.environ.setdefault("NPROC", "4")  # the size of XLA's thread pool, as in all tests
     found = []
-    for name in options.names or names():
+    for name in options.names or executable():
         if options.check:
             found += differences(name)
         else:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+REPLACED = "logistic"  # a kind that takes no parameters, in place of which a model is passed
+
 
 class Given(NamedTuple):
     """What takes the place of parts of a scenario; None: the scenario's own.
@@ -31,13 +33,17 @@ class Given(NamedTuple):
         return [name for name in record["supplied"] if name not in self.names]
 
     def beside(self, scenario: Any) -> Any:
-        """Return the scenario; a dictionary that names no data has the kind that is passed."""
-        if self.data is None or not isinstance(scenario, dict):
+        """Return the scenario; data and model that are passed need no kind in a dictionary."""
+        if not isinstance(scenario, dict):
             return scenario
-        section = scenario.get("data") or {}
-        if not isinstance(section, str):
-            section = {"kind": "supplied", **section}
-        return {**scenario, "data": section}
+        sections = {}
+        data = scenario.get("data") or {}
+        if self.data is not None:
+            sections["data"] = data if isinstance(data, str) else {"kind": "supplied", **data}
+        model = scenario.get("model")
+        if self.model is not None and isinstance(model, dict):
+            sections["model"] = {"kind": REPLACED, **model}
+        return {**scenario, **sections}
 
 
 NOTHING_GIVEN = Given()

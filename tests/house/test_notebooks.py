@@ -9,7 +9,7 @@ import sys
 import notebooks
 import pytest
 
-NAMES = ["compare_rules", "first_run", "own_data", "own_method", "own_model"]
+NAMES = ["compare_rules", "first_run", "from_torch", "own_data", "own_method", "own_model"]
 LARGEST = 200_000  # bytes of a stored notebook
 
 

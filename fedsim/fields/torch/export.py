@@ -5,6 +5,8 @@
 
 import contextlib
 import copy
+import io
+import logging
 import operator as python_operator
 import re
 import traceback
@@ -20,6 +22,7 @@ from torch import nn
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
+from fedsim.errors import shortened
 from fedsim.fields.torch.operators import known
 from fedsim.fields.torch.operators.registry import Operator
 from fedsim.fields.torch.program import Name, Program, Step
@@ -37,6 +40,9 @@ WHOLE = (
 STORAGE = ("device", "layout", "memory_format", "pin_memory", "requires_grad", "out_dtype")
 CHECKS = ("aten._assert", "aten.sym_constrain_range")
 INNER = "inner"
+BRANCH = "data-dependent expression"  # what torch says of a branch by values
+MAX_CHARACTERS = 120  # of what it says
+CELL = "ipykernel_"  # begins the name of a folder, in which the cells of a notebook seem to be
 FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 GETITEM = Operator(lambda values, index: values[index])
 
@@ -111,10 +117,15 @@ def jax_type(dtype: torch.dtype) -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out warnings of torch about itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+    """Leave out warnings and logs of torch about itself, and graphs that it prints."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
 
 
 @contextlib.contextmanager
@@ -220,13 +231,17 @@ def _failure(error: Exception) -> str:
     ]
     lines = [line for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
-    return f"torch.export: {text}{_place(frames)}"
+    if BRANCH in text:
+        text = "forward branches by the values of a tensor"
+    return f"model: torch.export: {shortened(text, MAX_CHARACTERS)}{_place(frames)}"
 
 
 def _place(frames: list[tuple[str, int]]) -> str:
     """The last frame that is neither torch's nor fedsim's, in brackets."""
     for file, line in reversed(frames):
         path = Path(file)
+        if path.parent.name.startswith(CELL):
+            return f" (line {line} of a cell)"
         if not (path.is_relative_to(TORCH) or path.is_relative_to(FEDSIM)) and path.is_file():
             return f" ({path.name}, line {line})"
     return ""

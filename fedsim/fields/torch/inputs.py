@@ -11,7 +11,9 @@ import jax.numpy as jnp
 
 from fedsim.fields.torch.model import module_batch
 
-SIDES = (8, 28, 32, 64, 96, 128, 224)  # of images, the smallest that fits is taken
+# Channels of images -> their sides that are tried first; the first that fits is taken.
+SIDES = {1: (8, 28, 32), 3: (32, 64, 96, 224)}
+OTHER_SIDES = range(4, 129)
 LENGTHS = (20, 80)  # of sequences
 ROWS = 2
 # Shape of a sample and outputs -> the set that comes with fedsim.
@@ -79,13 +81,20 @@ def inputs_of(module: Any) -> Inputs | None:
     return None
 
 
+def ends_of(module: Any) -> str:
+    """Return the first and the last layer with weights, as torch shows them."""
+    layers = [part for part in module.modules() if dict(part.named_parameters(recurse=False))]
+    return f"from {layers[0]} to {layers[-1]}" if layers else "without weights"
+
+
 def _candidates(module: Any) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield shapes of samples and sizes of vocabularies, by the module's first layer."""
     from torch import nn
 
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
-            yield from (((side, side, part.in_channels), 0) for side in SIDES)
+            sides = (*SIDES.get(part.in_channels, SIDES[3]), *OTHER_SIDES)
+            yield from (((side, side, part.in_channels), 0) for side in sides)
             return
         if isinstance(part, nn.Embedding):
             yield from (((length,), part.num_embeddings) for length in reversed(LENGTHS))
@@ -94,7 +103,7 @@ def _candidates(module: Any) -> Iterator[tuple[tuple[int, ...], int]]:
             yield from (((length, part.input_size), 0) for length in LENGTHS)
             return
         if isinstance(part, nn.Linear):
-            sides = [side for side in SIDES if side * side == part.in_features]
+            sides = [side for side in SIDES[1] if side * side == part.in_features]
             yield from (((side, side, 1), 0) for side in sides)  # which the module may flatten
             yield (part.in_features,), 0
             return

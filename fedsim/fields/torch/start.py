@@ -11,14 +11,12 @@ from string import Template
 from typing import Any
 
 import click
-import yaml
 
 from fedsim.cli import options
 from fedsim.cli.start import scenario_path, write_scenario
 from fedsim.errors import ScenarioError
 from fedsim.fields.torch.extra import MISSING, is_installed
 
-UNKNOWN = "none of the shapes that were tried"
 YOURS = {"kind": "npz", "path": "mine.npz", "test": 0.2}  # what is there before samples are known
 
 
@@ -49,7 +47,7 @@ def from_torch_command(name: Path | None, source: str) -> None:
     path = scenario_path(name or file.with_suffix(""))
     module = _module(file, model)
 
-    from fedsim.fields.torch.inputs import inputs_of
+    from fedsim.fields.torch.inputs import ends_of, inputs_of
 
     inputs = inputs_of(module)
     data = inputs.data if inputs else None
@@ -58,7 +56,8 @@ def from_torch_command(name: Path | None, source: str) -> None:
     if arguments:
         section["arguments"] = arguments
 
-    takes = f"{model['kind']} takes {inputs.words if inputs else UNKNOWN}"
+    unknown = f"none of the shapes that were tried; it goes {ends_of(module)}"
+    takes = f"{model['kind']} takes {inputs.words if inputs else unknown}"
     starter = files("fedsim.fields.torch").joinpath("starter.yaml").read_text(encoding="utf-8")
     text = Template(starter).substitute(
         name=path.stem,
@@ -79,6 +78,8 @@ def from_torch_command(name: Path | None, source: str) -> None:
 
 def _flow(value: Any) -> str:
     """A value on one line of YAML."""
+    import yaml
+
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=math.inf)
     return text.removesuffix("...\n").strip()
 

@@ -17,8 +17,9 @@ NETS = """
 import torch
 from torch import nn
 
-def images(width=4):
-    return nn.Sequential(nn.Conv2d(3, width, 3), nn.Flatten(), nn.Linear(30 * 30 * width, 10))
+def images(width=4, side=32):
+    pixels = (side - 2) ** 2
+    return nn.Sequential(nn.Conv2d(3, width, 3), nn.Flatten(), nn.Linear(pixels * width, 10))
 
 def flowers():
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
@@ -57,7 +58,16 @@ MADE = {
         "shakespeare_shaped",
     ),
     "no such data here": ("sentences", "tokens [80] below 30, 2 outputs", "npz"),
-    "no shape that fits": ("two_images", "none of the shapes that were tried", "npz"),
+    "images of an unusual side": (
+        "images(side=19)",
+        "images [19, 19, 3], 10 outputs",
+        "gaussian_blobs",
+    ),
+    "no shape that fits": (
+        "two_images",
+        "none of the shapes that were tried; it goes from Bilinear(in1_features=3",
+        "npz",
+    ),
 }
 REFUSALS = {
     "no name": ("nets.py", "write FILE.py:NAME, as net.py:Net"),

@@ -123,7 +123,10 @@ def test_only_tensors_are_read_of_a_file(loaded, tmp_path):
 
 
 REFUSALS = {
-    "a branch by values": ("Branching", r"\(net.py, line 26\)"),
+    "a branch by values": (
+        "Branching",
+        r"model: torch.export: forward branches by the values of a tensor \(net.py, line 26\)$",
+    ),
     "an operator that is not in the table": ("Unknown", r"aten._fft_r2c.*\(net.py, line 37\)"),
     "a class that fails": ("Failing", r"RuntimeError: no weights \(net.py, line 43\)"),
     "a name that the file does not have": ("Missing", "net.py has no class or function 'Missing'"),
@@ -172,6 +175,14 @@ def test_a_data_set_of_torch_is_data():
     with torch.no_grad():
         got = result.torch()(x[:5])
     np.testing.assert_allclose(got, result.predict(samples), atol=1e-5)
+
+
+def test_a_section_beside_a_module_needs_no_kind():
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 8), torch.nn.Linear(8, 10))
+    own = {"name": "own", "rounds": 1, "data": "digits", "model": {"train": ["2"]}}
+    trained = fedsim.run(own, model=net).torch()
+    assert torch.equal(trained[1].weight, net[1].weight)
+    assert not torch.equal(trained[2].weight, net[2].weight)
 
 
 def test_dropout_has_a_mask_for_every_client_and_step():
