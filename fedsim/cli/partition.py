@@ -43,7 +43,7 @@ def partition_command(
     as_json: bool,
     **arguments: Any,
 ) -> None:
-    """Show which client holds what, as a table, a picture and files; trains nothing.
+    """Show which client holds what, as a table, and a picture in files; trains nothing.
 
     \b
     Examples:
@@ -84,15 +84,9 @@ def partition_command(
 
 
 def width_and_ascii(stream: TextIO) -> tuple[int, bool]:
-    """Return the columns of a stream's terminal, and whether the stream takes only ASCII.
+    """Return the columns of a stream's terminal, and whether the stream may take only ASCII.
 
     Without a terminal there are 80 columns.
     """
-    from fedsim.report.partition_text import BLOCKS
-
-    width = shutil.get_terminal_size().columns
-    try:
-        BLOCKS.encode(stream.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return width, True
-    return width, False
+    encoding = stream.encoding or "ascii"
+    return shutil.get_terminal_size().columns, encoding.lower() not in ("utf-8", "utf8")

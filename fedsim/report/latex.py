@@ -1,4 +1,4 @@
-"""Tables in LaTeX, with booktabs and siunitx; how text prints, and about how wide a table is."""
+"""Tables in LaTeX, with booktabs and siunitx; and how text prints."""
 
 import re
 from collections.abc import Sequence
@@ -21,12 +21,8 @@ SIGNS = {
     "−": "$-$",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
+NUMBER = re.compile(r"([+-]?)(\d+)(?:\.(\d+))?")
 LATIN = 0x180  # LaTeX's own fonts have the characters below
-
-# Characters of `\footnotesize` beside each other in a two-column article on A4.
-COLUMN = 54
-PAGE = 112
-SEP = 1.4  # characters between two columns
 
 BEGIN = r"""{\footnotesize
 \setlength{\tabcolsep}{3pt}%
@@ -49,67 +45,31 @@ class Column(NamedTuple):
     heads: Sequence[str]
     parts: Sequence[tuple[str, Sequence[str]]]
 
-    def width(self) -> float:
-        """About how many characters wide it is, with the space beside it."""
-        widths = [max(map(_characters, cells), default=0) for _, cells in self.parts]
-        return max(sum(widths), *map(len, self.heads)) + SEP
 
-
-def width_of(columns: Sequence[Column]) -> float:
-    """About how many characters wide some columns are."""
-    return sum(column.width() for column in columns) - SEP
-
-
-def _characters(cell: str) -> int:
-    """How many characters LaTeX source prints, about."""
-    printed = re.sub(r"\\[a-z]+", "x", cell)
-    return len(re.sub(r"[\\{}$^,]", "", printed))
-
-
-def numbers(head: str, cells: Sequence[str]) -> Column:
-    """A column of numbers, aligned on the point.
-
-    Args:
-      head: the line above it.
-      cells: each a `number` or a `word`.
-    """
-    return Column([head], [(point_aligned(cells), cells)])
-
-
-def words(head: str, cells: Sequence[str]) -> Column:
-    """A column of words, or of numbers as they are, at the right.
+def column(head: str, cells: Sequence[str]) -> Column:
+    """A column of plain text, numbers aligned on the point.
 
     Args:
       head: the line above it.
       cells: plain text.
     """
-    return Column([head], [("r", [escaped(cell) for cell in cells])])
+    shown = [cell if NUMBER.fullmatch(cell) else word(cell) for cell in cells]
+    if shown == [word(cell) for cell in cells]:
+        return Column([head], [("r", [escaped(cell) for cell in cells])])
+    return Column([head], [(point_aligned(shown), shown)])
 
 
 def point_aligned(cells: Sequence[str]) -> str:
     """The form of a column of siunitx with space for these numbers."""
     signs = whole = fraction = ""
     for cell in cells:
-        found = re.fullmatch(r"(?:\\bfseries )?([+-]?)(\d+)\.(\d+)", cell)
+        found = NUMBER.fullmatch(cell.removeprefix("\\bfseries "))
         if found:
             signs = max(signs, found[1])
             whole = max(whole, found[2], key=len)
-            fraction = max(fraction, found[3], key=len)
-    return f"S[table-format={signs and '+'}{len(whole)}.{len(fraction)}]"
-
-
-def number(value: float, digits: int, sign: bool = False) -> str:
-    """A number as siunitx reads it.
-
-    Args:
-      value: finite.
-      digits: after the point.
-      sign: whether a positive number has a plus sign; 0 has none.
-    """
-    shown = f"{value:+z.{digits}f}"
-    if not sign or float(shown) == 0:
-        shown = shown.removeprefix("+")
-    return shown
+            fraction = max(fraction, found[3] or "", key=len)
+    point = f".{len(fraction)}" if fraction else ""
+    return f"S[table-format={signs and '+'}{len(whole)}{point}]"
 
 
 def word(text: str) -> str:

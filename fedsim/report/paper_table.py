@@ -6,30 +6,17 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from fedsim.report.latex import (
-    COLUMN,
-    PAGE,
-    Column,
-    escaped,
-    number,
-    plain,
-    point_aligned,
-    table_of,
-    width_of,
-)
-from fedsim.report.paper_columns import (
-    Errors,
-    costs,
-    differences,
-    digits_of,
-    errors_of_models,
-    names_of,
-    tuned,
-)
+from fedsim.report.latex import Column, column, escaped, plain, point_aligned, table_of
 from fedsim.report.ranking import order_of
-from fedsim.report.results import grouped_by, metric_of
+from fedsim.report.results import (
+    Errors,
+    grouped_by,
+    metric_of,
+    results,
+    spread_of,
+)
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, p_values_against
-from fedsim.study.statistics import half_width, smallest_p
+from fedsim.study.statistics import smallest_p
 from fedsim.study.summary import (
     NOT_FEDERATED,
     NOT_RUN,
@@ -50,6 +37,11 @@ SPREADS = {"sd": "standard deviation", "interval": "half of Student's 95 % inter
 AGAIN = "fedsim export DIR --format latex --spread sd|interval"  # the command that writes it again
 TENS = 10.0  # a mean from which on one decimal may be enough
 NO_SCORE = "no score"  # of clients that train alone: there is no shared model
+SIDE_BY_SIDE = 5  # variations, at most
+ONE_COLUMN = 3  # columns of a table that fits a column of text, at most
+MOST_DIGITS = 4  # decimals
+# columns of a table of results that a paper has no space for, or has already
+SHORT = ("method", "runs", "score", "sd", "best", "95 %", "better in")
 LARGE = 1e5  # a mean from which on it is written with an exponent
 
 
@@ -83,13 +75,13 @@ def paper_table(
     spread: str = "sd",
     errors: Errors | None = None,
 ) -> str:
-    """LaTeX with booktabs, below a comment that says what the table is and where it fits.
+    """LaTeX with booktabs, below a comment that says what the table is.
 
     Methods are in the order of `order_of`. The best mean of a column is bold; a dagger marks those
     that could not be told apart from it (sign-flip test under the same seeds, after Holm over all
-    pairs of a column). Where nothing varies there are further columns: R² and MAE of models that
-    predict numbers, difference to the baseline, its p, what was tuned, rounds, bytes and seconds to
-    the target. Columns that do not fit a page beside each other are in several blocks.
+    pairs of a column). Variations that do not fit a page beside each other are in several blocks.
+    Where nothing varies there are further columns: what was tuned, rounds, bytes and seconds to the
+    target, R² and MAE of models that predict numbers, difference to the baseline and its p.
 
     Args:
       summary: the rows of `summary.csv`.
@@ -119,37 +111,53 @@ def paper_table(
     names = Column(varied or ["method"], [("l", [escaped(method) for method in methods])])
     columns = _score_columns(heads, scores)
     if not varied:
-        columns += errors_of_models(methods, errors)
-        columns += differences(methods, compare)
-        columns += tuned(methods, summary)
-        columns += costs(methods, summary, scenario)
-
-    blocks = _blocks(names, columns)
+        columns += _further(methods, summary, compare, score, scenario, errors)
+    blocks = _blocks(names, columns) if varied else [[names, *columns]]
     comment = [
         *_description(summary, score, scenario, spread),
         *_marks(summary, scores),
         *_order(baseline, varied),
         *_outside(summary, score),
-        *_chosen(summary),
-        *_elsewhere(errors, varied),
-        _fit(blocks),
+        _use(len(columns)),
     ]
     return "".join(f"% {line}\n" for line in comment) + table_of(blocks)
 
 
 def _blocks(names: Column, columns: Sequence[Column]) -> list[list[Column]]:
-    """Columns in as few blocks as fit a page below each other, each with the names.
+    """As few blocks below each other as a page needs, each with the names."""
+    blocks = -(-len(columns) // SIDE_BY_SIDE)
+    side_by_side = -(-len(columns) // blocks)
+    starts = range(0, len(columns), side_by_side)
+    return [[names, *columns[start : start + side_by_side]] for start in starts]
 
-    What is wider than a page stays so: a single column per block.
+
+def _further(
+    methods: Sequence[str],
+    summary: Sequence[Row],
+    compare: Sequence[Row] | None,
+    score: str,
+    scenario: Mapping[str, Any],
+    errors: Errors,
+) -> list[Column]:
+    """The columns of a table of results behind the scores; those without any cell are left out.
+
+    Args:
+      methods: in their order.
+      summary: the rows of `summary.csv`.
+      compare: the rows of `compare.csv`, where there is one.
+      score: one of `SCORES`.
+      scenario: resolved.
+      errors: of models that predict numbers.
     """
-    for count in range(1, len(columns) + 1):
-        side_by_side = -(-len(columns) // count)
-        blocks = []
-        for start in range(0, len(columns), side_by_side):
-            blocks.append([names, *columns[start : start + side_by_side]])
-        if max(map(width_of, blocks)) <= PAGE:
-            break
-    return blocks
+    compared = compare if len(methods) > 1 else None
+    rows = results(summary, compared, score, scenario=scenario, errors=errors)
+    by_method = {str(row["method"][1]): row for row in rows}
+    columns = []
+    for title in rows[0]:
+        cells = [by_method[method][title][0] for method in methods]
+        if title not in SHORT and any(cells):
+            columns.append(column(title, cells))
+    return columns
 
 
 def _values(variant: str, varied: Sequence[str]) -> list[str]:
@@ -208,7 +216,7 @@ def _score(runs: Sequence[Row], score: str, spread: str) -> Score:
     if values:
         mean = statistics.fmean(values)
     if len(values) > 1 and all(map(math.isfinite, values)):
-        half = statistics.stdev(values) if spread == "sd" else half_width(values)
+        half = spread_of(values, spread)
 
     return Score(
         mean=mean,
@@ -282,8 +290,11 @@ def _digits(scores: Sequence[Score]) -> int:
     if not spreads:
         spreads = [entry.spread for entry in scores]
     are_large = any(abs(entry.mean or 0) >= TENS for entry in scores)
-    least = 1 if are_large else 2
-    return digits_of(spreads, least)
+    positive = [spread for spread in spreads if spread and math.isfinite(spread)]
+    if not positive:
+        return MOST_DIGITS
+    digits = math.ceil(-math.log10(min(positive)))
+    return min(max(digits, 1 if are_large else 2), MOST_DIGITS)
 
 
 def _cells(entry: Score, digits: int) -> tuple[str, str]:
@@ -305,7 +316,7 @@ def _cells(entry: Score, digits: int) -> tuple[str, str]:
         behind += "$^{\\dagger}$"
     if entry.scored < entry.runs:
         behind += f"$^{{{entry.scored}/{entry.runs}}}$"
-    return bold + number(entry.mean, digits), behind
+    return f"{bold}{entry.mean:z.{digits}f}", behind
 
 
 def _description(
@@ -383,30 +394,9 @@ def _outside(summary: Sequence[Row], score: str) -> list[str]:
     return [f"Last, not federated methods: {', '.join(listed.values())}."]
 
 
-def _chosen(summary: Sequence[Row]) -> list[str]:
-    """Which settings of tuned methods the scores are of; nothing if variations differ in them."""
-    chosen = {row["method"]: row["tuned"] for row in summary if row.get("tuned")}
-    settings = {(row["method"], row["tuned"]) for row in summary if row.get("tuned")}
-    if not chosen or len(settings) > len(chosen):
-        return []
-    listed = [f"{plain(method)} {plain(setting)}" for method, setting in chosen.items()]
-    return [f"Chosen on validation data: {'; '.join(listed)}."]
-
-
-def _elsewhere(errors: Errors, varied: Sequence[str]) -> list[str]:
-    """Where R² and MAE are, for which a table of variations has no space."""
-    if not errors or not varied:
-        return []
-    named = " and ".join(names_of(errors))
-    return [f"{named} by condition: fedsim export DIR --format csv."]
-
-
-def _fit(blocks: Sequence[Sequence[Column]]) -> str:
-    """Where the table fits."""
-    width = max(map(width_of, blocks))
-    if width > PAGE:
-        return "Wider than a page: \\resizebox it, or give methods short labels."
+def _use(columns: int) -> str:
+    """How a paper with two columns of text shows the table."""
     use = "\\centering \\input{summary} \\caption{...}"
-    if width > COLUMN:
+    if columns > ONE_COLUMN:
         return f"Needs both columns: \\begin{{table*}} {use} \\end{{table*}}"
     return f"Fits a column: \\begin{{table}} {use} \\end{{table}}"

@@ -1,28 +1,22 @@
-"""A partition for a terminal of any width: a few lines, a table, and a heat map in shades."""
+"""A partition for a terminal of any width: a few lines, and a table."""
 
 import io
 import textwrap
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedsim.report.figures.drawing import literal
-from fedsim.study.label_skew import Heterogeneity, LabelCounts, evenly_spaced
+from fedsim.study.label_skew import Heterogeneity
 
-BLOCKS = " ░▒▓█"
-ASCII = " .:*#"
 LISTED = 20  # clients in the table, at most
-ROWS = 24  # lines of the heat map, at most; more labels share them
 # characters of a name, at most
 CLIENT = 30
 LABEL = 12
-CELL = 4  # characters that a client takes in the heat map, at most
 NARROW = 20  # prose is not broken into shorter lines; the terminal wraps it
 
 SKEW = "skew/"  # prefix of columns that tell what a client has of a skew
@@ -30,19 +24,14 @@ OF_LABELS = ("classes", "entropy bits", "total variation", "largest share")
 
 
 def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
-    """Summary, table and heat map of a partition, as `fedsim data partition` prints them.
+    """Summary and table of a partition, as `fedsim data partition` prints them.
 
     Args:
       partition: how far its clients differ.
       width: columns of the terminal.
-      ascii: draw with ` .:*#`.
+      ascii: without other characters.
     """
-    paragraphs = [
-        summary(partition.overall, width),
-        table(partition.clients, ascii),
-        heat_map(partition.counts, width, ascii),
-    ]
-    return "\n\n".join(paragraphs) + "\n"
+    return f"{summary(partition.overall, width)}\n\n{table(partition.clients, ascii)}\n"
 
 
 def summary(overall: dict[str, Any], width: int = 80) -> str:
@@ -166,96 +155,6 @@ def _label_cells(row: dict[Any, Any], ascii: bool) -> list[str]:
 def skews_of(columns: Iterable[Any]) -> list[str]:
     """The columns that tell what a client has of a skew."""
     return [name for name in columns if str(name).startswith(SKEW)]
-
-
-def heat_map(counts: LabelCounts, width: int = 80, ascii: bool = False) -> str:
-    """A heat map of label by client, darker where there are more samples.
-
-    Where there are too many clients, some are shown, evenly spaced: a mean of neighbours would hide
-    how they differ. Where there are too many labels, neighbours share a line, which shows their
-    mean.
-
-    Args:
-      counts: samples per client and label.
-      width: columns to fit into, as far as a single client fits.
-      ascii: draw with ` .:*#`.
-    """
-    if not len(counts.clients):
-        return "no clients"
-    names = [_label(name, ascii) for name in counts.labels] or ["samples"]
-    firsts = np.arange(0, len(names), -(-len(names) // ROWS))  # first label of every line
-    titles = _titles(names, firsts)
-
-    margin = max(map(len, titles))
-    if width <= 2 * margin + 3:
-        margin = 0
-    columns = max(width - margin - 3, 1)
-    chosen = evenly_spaced(len(counts.clients), columns)
-    labels = np.diff(firsts, append=len(names))  # how many share a line
-    samples = np.add.reduceat(counts.samples[chosen], firsts, axis=1) / labels  # [clients, lines]
-
-    steps = _steps(samples)
-    levels = np.searchsorted(steps, samples)  # 0 only where there are no samples
-    shades = ASCII if ascii else BLOCKS
-    cell = min(columns // len(chosen), CELL)
-    lines = []
-    for title, of_line in zip(titles, levels.T, strict=True):
-        drawn = "".join(shades[level] * cell for level in of_line)
-        if margin:
-            drawn = f"{title:>{margin}} |{drawn}|"
-        lines.append(drawn)
-    lines.append(_wrapped(_clients_shown(counts, chosen, ascii), width))
-    lines.append(_wrapped(_scale(counts, steps, shades, ascii), width))
-    return "\n".join(lines)
-
-
-def _titles(names: list[str], firsts: np.ndarray) -> list[str]:
-    """The names of lines: of a label, or of the first and the last label that share the line."""
-    titles = []
-    for first, end in pairwise([*firsts, len(names)]):
-        last = end - 1
-        title = names[first]
-        if last > first:
-            title += f"-{names[last]}"
-        titles.append(title)
-    return titles
-
-
-def _steps(samples: np.ndarray) -> np.ndarray:
-    """The largest number of samples of each shade, `[5]`.
-
-    The steps are even, or grow like squares where a few clients hold much more than the others.
-    """
-    most = samples.max()
-    if not most:
-        return np.arange(5.0)
-    power = 2 if most > 8 * np.median(samples[samples > 0]) else 1
-    return most * (np.arange(5) / 4) ** power
-
-
-def _clients_shown(counts: LabelCounts, chosen: np.ndarray, ascii: bool) -> str:
-    """Which clients the columns are."""
-    first = _label(counts.clients[chosen[0]], ascii, CLIENT)
-    last = _label(counts.clients[chosen[-1]], ascii, CLIENT)
-    clients = f"client {first}"
-    if len(chosen) > 1:
-        clients = f"clients {first} to {last} from left to right"
-    if len(chosen) < len(counts.clients):
-        clients += f": {len(chosen):,} of {len(counts.clients):,}, evenly chosen"
-    return clients
-
-
-def _scale(counts: LabelCounts, steps: np.ndarray, shades: str, ascii: bool) -> str:
-    """How many samples the shades stand for."""
-    samples = "samples"
-    if counts.labels:
-        samples += f" of a {_label(counts.noun, ascii, CLIENT)}"
-    if len(counts.labels) > ROWS:
-        samples += ", mean of those on a line"
-    spans = []
-    for shade, step in zip(shades[1:], steps[1:], strict=True):
-        spans.append(f"{shade} to {step:.3g}")
-    return f"{samples}: {', '.join(spans)}, blank 0"
 
 
 def _wrapped(line: str, width: int, indent: int = 0) -> str:

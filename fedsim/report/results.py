@@ -1,4 +1,4 @@
-"""The results of methods, a row each, for the page and the terminal; and where the time went."""
+"""The results of methods, a row each, for pages, terminals and papers."""
 
 import math
 import statistics
@@ -11,6 +11,7 @@ from fedsim.study.cost_axes import timed
 from fedsim.study.pairing import without_baseline
 from fedsim.study.regression import ERRORS, mean_errors
 from fedsim.study.standings import Standing, count_wins
+from fedsim.study.statistics import half_width
 from fedsim.study.summary import (
     WITHOUT_SCORE,
     as_loss,
@@ -22,6 +23,8 @@ from fedsim.study.summary import (
     values_of,
 )
 
+Errors = Mapping[tuple[str, str], Mapping[str, float]]
+"""R², the mean absolute error and perplexity by name, by variation and method"""
 NEVER = 1e300  # the number by which a target that was not reached is sorted
 Row = dict[str, Any]
 Cell = tuple[str, Any]
@@ -84,8 +87,8 @@ def rows_of(table: pd.DataFrame) -> list[Row]:
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-def errors_in(rounds: pd.DataFrame | None, metric: str) -> dict[tuple[str, str], dict[str, float]]:
-    """R² and the mean absolute error by name, by variation and method; empty for classes.
+def errors_in(rounds: pd.DataFrame | None, metric: str) -> Errors:
+    """R² and the mean absolute error of models; empty for classes.
 
     Args:
       rounds: the columns of `rounds.csv`.
@@ -112,6 +115,8 @@ def results(
     variants: Sequence[Any] = (),
     by_variation: Mapping[str, Sequence[Standing]] | None = None,
     scenario: Mapping[str, Any] | None = None,
+    errors: Errors | None = None,
+    spread: str = "sd",
 ) -> list[dict[str, Cell]]:
     """Cells by column, a row per method and variation; the column `score` is a mean.
 
@@ -125,8 +130,13 @@ def results(
       variants: in their order; left out: as they appear.
       by_variation: the standings of methods, whose verdicts are a column; left out: without it.
       scenario: resolved; left out: without what virtual seconds show.
+      errors: of models that predict numbers.
+      spread: in the column `sd`: `sd`, or `interval`: half of Student's 95 % interval of the mean.
     """
     verdicts = _verdicts(by_variation or {})
+    errors = errors or {}
+    error_names = names_of(errors)
+    baseline = compare[0]["baseline"] if compare else None
     differences = None
     if compare is not None:
         differences = {_key(row): row for row in without_baseline(compare)}
@@ -144,15 +154,18 @@ def results(
         row: dict[str, Cell] = {}
         for column, name in zip(columns, names, strict=True):
             row[column] = (str(name or ""), str(name or ""))
-        row |= _scores(group, score)
+        row |= _scores(group, score, spread)
         for entry in spent:
             row[f"{entry.noun} to target"] = reached(group, entry)
 
         method, variant = _key(group[0])
+        means = errors.get((str(variant or ""), str(method)), {})
+        for name in error_names:
+            row[name] = (f"{means[name]:.4g}", means[name]) if name in means else EMPTY
         difference = None
         if differences is not None:
             difference = differences.get((method, variant))
-            row |= _difference(difference)
+            row |= _difference(difference, method == baseline)
             row["better in"] = _wins(difference, group, runs, score, rising)
             if verdicts:
                 verdict = verdicts[method, variant or ""]
@@ -160,7 +173,7 @@ def results(
 
         rank = (
             variants.index(variant),
-            difference is not None,
+            method != baseline,
             not is_federated(group[0]),
             _loss(row["score"], rising),
         )
@@ -196,59 +209,20 @@ def metric_of(summary: Sequence[Row]) -> str:
     return ""
 
 
-def times(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """Where the time went: the last row of every run, summed by method.
-
-    Args:
-      timing: the columns of `timing.csv`.
-      names: methods in the order of the result.
-    """
-    if timing is None:
-        return None
-    rows = rows_of(timing)
-    by_run = grouped_by(rows, "method", "variant", "seed")
-    last = [rows_of_run[-1] for rows_of_run in by_run.values()]
-    runs = grouped_by(last, "method")
-    head = (
-        "method",
-        "runs",
-        "seconds",
-        "of them compiling",
-        "gradient steps per second",
-        "work not wasted",
-    )
-    lines = []
-    for name in names:
-        of_method = [row for row in rows if row["method"] == name]
-        lines.append((name, *_times(runs.get((name,), []), of_method)))
-    return {"head": head, "rows": lines}
-
-
-def _times(last: Sequence[Row], rows: Sequence[Row]) -> tuple[str, ...]:
-    """The times of a method as text.
-
-    Args:
-      last: the last row of every run.
-      rows: all rows.
-    """
-    seconds = sum(values_of(last, "wall_seconds"))
-    compiling = sum(values_of(last, "compile_seconds"))
-    rate = 0.0
-    if last:
-        rate = statistics.fmean(values_of(last, "steps_per_second"))
-    busy = [row["lane_efficiency"] for row in rows if row["lane_efficiency"]]
-    lanes = ""
-    if busy:
-        lanes = f"{statistics.fmean(busy):.0%}"
-    return str(len(last)), f"{seconds:.1f}", f"{compiling:.1f}", f"{rate:,.0f}", lanes
-
-
 def _key(row: Mapping[str, Any]) -> tuple[str, Any]:
     return row["method"], row.get("variant")
 
 
-def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
-    """Runs, mean and standard deviation of their scores, and the mean of their best rounds.
+def names_of(errors: Errors) -> list[str]:
+    """The names of errors, each once, in the order in which they appear."""
+    names: dict[str, float] = {}
+    for means in errors.values():
+        names |= means
+    return list(names)
+
+
+def _scores(rows: Sequence[Row], score: str, spread: str) -> dict[str, Cell]:
+    """Runs, mean and spread of their scores, and the mean of their best rounds.
 
     Scores that are infinite count: the mean is infinite then.
     """
@@ -266,10 +240,20 @@ def _scores(rows: Sequence[Row], score: str) -> dict[str, Cell]:
     if values:
         cells["score"] = _number(statistics.fmean(values))
     if len(values) > 1 and all(map(math.isfinite, values)):
-        cells["sd"] = _number(statistics.stdev(values))
+        cells["sd"] = _number(spread_of(values, spread))
     if best:
         cells["best"] = _number(statistics.fmean(best))
     return cells
+
+
+def spread_of(values: Sequence[float], spread: str) -> float:
+    """The standard deviation, or half of Student's 95 % interval of the mean.
+
+    Args:
+      values: two or more.
+      spread: `sd` or `interval`.
+    """
+    return statistics.stdev(values) if spread == "sd" else half_width(values)
 
 
 def _number(value: float) -> Cell:
@@ -337,11 +321,18 @@ def _wins(
     return text, difference["probability_of_improvement"]
 
 
-def _difference(row: Row | None) -> dict[str, Cell]:
-    """The cells of a method against the baseline; a row of `compare.csv`, None for the baseline."""
+def _difference(row: Row | None, is_baseline: bool) -> dict[str, Cell]:
+    """The cells of a method against the baseline.
+
+    Args:
+      row: of `compare.csv`; None where there is none.
+      is_baseline: whether the method is the baseline.
+    """
     cells: dict[str, Cell] = dict.fromkeys(DIFFERENCES, EMPTY)
-    if row is None:
+    if is_baseline:
         return {**cells, "difference": ("baseline", 0)}
+    if row is None:
+        return cells
     for title, (column, form) in DIFFERENCES.items():
         if row[column] is not None:
             cells[title] = (form.format(**row), row[column])

@@ -4,7 +4,7 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +15,8 @@ from fedsim.errors import DirectoryError
 MAX_TITLE = 31  # characters of a sheet's name
 MAX_ROWS = 1_048_576  # of a sheet, with its header
 MAX_CHARACTERS = 32_767  # of a cell
-FORBIDDEN = re.compile(r"[\[\]:*?/\\\x00-\x1f]")  # characters in the name of a sheet
-RESERVED = "history"  # a name that Excel keeps for itself
+FORBIDDEN = re.compile(r"[\[\]:*?/\\'\x00-\x1f]")  # characters in the name of a sheet
+LONGEST_NUMBER = 2  # characters behind a title that is taken
 NO_DATE = datetime(1980, 1, 1)  # the first one that a zip can have
 SPARE_WIDTH = 2  # of a column, in characters
 
@@ -48,32 +48,13 @@ def workbook(tables: Mapping[str, pd.DataFrame], remark: str = "") -> bytes:
     for name, table in tables.items():
         _require_space(name, table)
     book = Workbook(write_only=True)
-    for title, table in zip(titles(tables), tables.values(), strict=True):
+    for name, table in tables.items():
+        # openpyxl adds a number to a title that is taken
+        title = FORBIDDEN.sub("_", name)[: MAX_TITLE - LONGEST_NUMBER]
         _write(book.create_sheet(title), table)
     file = io.BytesIO()
     book.save(file)
     return _without_dates(file, remark)
-
-
-def titles(names: Iterable[str]) -> list[str]:
-    """Return names of sheets: at most 31 characters, distinct also ignoring case.
-
-    >>> titles(["rounds", "Rounds", "a/b", "history"])
-    ['rounds', 'Rounds 2', 'a_b', 'history 2']
-    """
-    taken = {RESERVED}
-    result = []
-    for name in names:
-        plain = FORBIDDEN.sub("_", name).strip("'") or "_"
-        title = plain[:MAX_TITLE]
-        number = 1
-        while title.lower() in taken:
-            number += 1
-            suffix = f" {number}"
-            title = plain[: MAX_TITLE - len(suffix)] + suffix
-        taken.add(title.lower())
-        result.append(title)
-    return result
 
 
 def _require_space(name: str, table: pd.DataFrame) -> None:

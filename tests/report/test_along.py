@@ -48,7 +48,7 @@ def test_every_method_has_a_curve_with_numbers_at_every_value():
 
 def test_values_that_grow_by_factors_are_on_a_logarithmic_axis():
     (picture,) = shown([0.5, 4, 32]).pictures
-    assert ", log<" in picture
+    assert ", logarithmic<" in picture
     drawn = re.search(r'class="series s0" data-name="a"><path d="M(.*?)"', picture)[1]
     ways = [float(way) for way in re.findall(r"-?[\d.]+", drawn)]
     assert ways[2] == pytest.approx(ways[4], abs=0.2)

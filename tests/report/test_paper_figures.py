@@ -201,7 +201,7 @@ def test_an_axis_that_grows_by_factors_is_logarithmic_and_says_so():
     rows = table({"a": [0.2, 0.5, 0.9, 0.1]}, "client.lr", rates)
     (figure,) = scores_of(rows, varied(rates, "client.lr"))
     (axes,) = figure.axes
-    assert axes.get_xscale() == "log" and axes.get_xlabel() == "client learning rate, log"
+    assert axes.get_xscale() == "log" and axes.get_xlabel() == "client learning rate, logarithmic"
     # without the score of the start no break-down point is known
     assert "broken down" not in {line.get_label() for line in axes.lines}
 

@@ -197,7 +197,7 @@ def test_the_figure_has_a_number_for_every_pair():
     (axes,) = first.axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["c", "a", "b"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["sign flip scale 5", "gaussian"]
-    assert [text.get_text() for text in axes.texts][:2] == ["0.50", "0.70"]
+    assert [text.get_text() for text in axes.texts][:2] == ["0.501", "0.7"]
     assert len(axes.texts) == 6
     assert len(second.axes) == 1
 

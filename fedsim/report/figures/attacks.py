@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from fedsim.report.context import Context
 from fedsim.report.figures.drawing import COLOURS, literal, sheet, style
-from fedsim.report.pictures.attacks import Grid, grids
+from fedsim.report.pictures.attacks import SHADES, Grid, grids
 from fedsim.report.results import Row
 from fedsim.study.summary import in_words
 
@@ -58,25 +56,13 @@ def _cells(axes: "Axes", grid: Grid) -> None:
     axes.set(xlim=(-0.5, len(grid.attacks) - 0.5), ylim=(len(grid.methods) - 0.5, -0.5))
     axes.grid(False)
     axes.spines[:].set_visible(False)
-    for (y, x), share in np.ndenumerate(grid.shades):
-        shade = 0.0
-        if not np.isnan(share):
-            shade = 0.05 + 0.75 * share
-        fill = colormaps["Blues"](shade)
-        axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc=fill, ec="white", lw=0.5))
-
-        text = _text(float(grid.means[y, x]))
-        ink = "white" if shade > 0.5 else "black"
-        axes.text(x, y, text, ha="center", va="center", fontsize=5.5, color=ink)
-    for y, x in np.argwhere(grid.worst):
-        corner = (x - 0.5 + 0.04, y - 0.5 + 0.06)
-        axes.add_patch(Rectangle(corner, 0.92, 0.88, fill=False, ec=COLOURS[1], lw=1.0))
-
-
-def _text(mean: float) -> str:
-    """The number in a cell: empty without a run, infinite where runs diverged."""
-    if np.isnan(mean):
-        return ""
-    if np.isinf(mean):
-        return "∞"
-    return f"{mean:.2f}"
+    for y, cells in enumerate(grid.rows):
+        for x, cell in enumerate(cells):
+            shade = 0.8 * cell.shade / SHADES
+            look = {"fc": colormaps["Blues"](shade), "ec": "white", "lw": 0.5}
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, **look))
+            ink = "white" if shade > 0.5 else "black"
+            axes.text(x, y, cell.text, ha="center", va="center", fontsize=5.5, color=ink)
+            if cell.worst:
+                frame = {"fill": False, "ec": COLOURS[1], "lw": 1.0, "zorder": 2}
+                axes.add_patch(Rectangle((x - 0.46, y - 0.44), 0.92, 0.88, **frame))

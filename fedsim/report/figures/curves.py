@@ -144,7 +144,7 @@ def _note(
       panels: how many there are.
       keys: the legend.
     """
-    notes = [_setting(scenario), _key(tracks)]
+    notes = [_key(tracks)]
     if any(key.rank >= marks.STRONG for key in keys):
         notes.append(f"pale, by number: rank {marks.STRONG + 1} and after")
     target = scenario.get("evaluate", {}).get("target")
@@ -267,33 +267,6 @@ def _panels(by_variation: Mapping[str, list[Track]], context: Context) -> list[P
     if together:
         panels.append(Panel(tuple(losses), loss, curves(all_tracks, losses, methods)))
     return panels
-
-
-def _setting(scenario: Mapping[str, Any]) -> str:
-    """Rounds, clients and cohort, or buffer and concurrency of an asynchronous server."""
-    texts = []
-    if scenario.get("rounds") is not None:
-        texts.append(f"{scenario['rounds']:,} rounds")
-    clients = scenario.get("data", {}).get("clients")
-    if clients is not None:
-        texts.append(f"{clients:,} clients")
-
-    schedule = scenario.get("schedule", {})
-    cohort = scenario.get("cohort", {})
-    kind = cohort.get("kind")
-    if "concurrency" in schedule:
-        if "buffer" in schedule:
-            texts.append(f"{schedule['buffer']:,} a round")
-        texts.append(f"{schedule['concurrency']:,} at a time ({schedule['kind']})")
-    elif kind == "all":
-        texts.append("all in every round")
-    elif isinstance(cohort.get("size"), int):
-        texts.append(f"{cohort['size']:,} a round ({kind})")
-    elif isinstance(cohort.get("rate"), int | float):
-        texts.append(f"{kind} cohorts at rate {cohort['rate']:g}")
-    elif kind:
-        texts.append(f"{kind} cohorts")
-    return ", ".join(texts)
 
 
 def _key(tracks: Sequence[Track]) -> str:

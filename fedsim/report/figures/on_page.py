@@ -4,7 +4,7 @@ Importing this imports no matplotlib.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,17 +12,18 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.figures import drawing, marks
+from fedsim.report.figures import drawing
 from fedsim.report.figures.cut import cut_up
+from fedsim.report.figures.lines import Lower, draw_lines, lower_axis
 from fedsim.report.figures.panels import (
     Panel,
-    band,
     by_method,
     draw_target,
     fill,
     share_limits,
     wide,
 )
+from fedsim.report.pictures.curves import Line
 from fedsim.report.pictures.looks import colour_class
 from fedsim.report.pictures.short import short
 
@@ -38,25 +39,6 @@ RIGHT = 14
 TOP = 14
 BOTTOM = 42
 DIGITS = 5  # significant digits of the numbers that the script shows
-MARGIN = 0.02  # of the lower axis, before its first number and behind its last
-
-
-class Lower(NamedTuple):
-    """The lower axis of curves.
-
-    Attributes:
-      key: by which the script finds the pictures that have it.
-      title: its name.
-      log: whether it is logarithmic.
-      whole: whether it counts something.
-      tick: a number of it as text.
-    """
-
-    key: str
-    title: str
-    log: bool = False
-    whole: bool = False
-    tick: Callable[[float], str] = short
 
 
 class Drawn(NamedTuple):
@@ -89,26 +71,6 @@ class Plotted(NamedTuple):
     y: np.ndarray
 
 
-class Line(NamedTuple):
-    """A line of numbers, and the band around it.
-
-    Attributes:
-      name: of the method.
-      rank: of the method, which decides its colour.
-      x: `[r]`.
-      y: `[r]`.
-      low: lower end of the band, `[r]`; None without a band.
-      high: upper end.
-    """
-
-    name: str
-    rank: int
-    x: np.ndarray
-    y: np.ndarray
-    low: np.ndarray | None = None
-    high: np.ndarray | None = None
-
-
 def page_axes(
     size: tuple[int, int],
     bottom: int = BOTTOM,
@@ -133,45 +95,6 @@ def page_axes(
     figure = Figure(figsize=(width / DOTS, height / DOTS), dpi=DOTS)
     box = (left, bottom, width - left - right, height - bottom - top)
     return figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
-
-
-def lower_axis(axes: "Axes", numbers: Sequence[float], lower: Lower) -> list[Any]:
-    """Set the lower axis: its limits, ticks and name -> the span, as in `Drawn`.
-
-    Args:
-      axes: to set.
-      numbers: that it spans.
-      lower: the axis.
-    """
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    low = min(numbers, default=0.0)
-    high = max(numbers, default=1.0)
-    title = lower.title
-    if lower.log:
-        title += ", logarithmic"
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(numticks=6))
-        axes.xaxis.set_minor_locator(NullLocator())
-        margin = (high / low) ** MARGIN
-        low, high = low / margin, high * margin
-    else:
-        steps = [1, 2, 5, 10] if lower.whole else [1, 2, 2.5, 5, 10]
-        most = 6 if axes.bbox.width > 400 else 4
-        locator = MaxNLocator(most, integer=lower.whole, min_n_ticks=1, steps=steps)
-        axes.xaxis.set_major_locator(locator)
-        margin = MARGIN * (high - low) or 0.5
-        low, high = low - margin, high + margin
-    axes.set_xlim(low, high)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: lower.tick(number)))
-    axes.set_xlabel(title)
-    return span_of(axes, lower.title)
-
-
-def span_of(axes: "Axes", title: str) -> list[Any]:
-    """The lower axis for the script: its ends, whether it is logarithmic, and its name."""
-    low, high = axes.get_xlim()
-    return [float(f"{low:.7g}"), float(f"{high:.7g}"), axes.get_xscale() == "log", title]
 
 
 def upright_ticks(axes: "Axes") -> None:
@@ -271,22 +194,14 @@ def lines_on_page(
 
     with drawing.style(PAGE_STYLE):
         axes = page_axes(SIZES[abreast])
-        for line in lines:
-            look = marks.line_of(line.rank)
-            artists: list[Artist] = [*axes.plot(line.x, line.y, **look)]
-            if line.low is not None and line.high is not None:
-                artists.append(band(axes, line.x, line.low, line.high, look["color"], 0.13))
+        drawn, span = draw_lines(axes, lines, lower, share)
+        for line, artists in zip(lines, drawn, strict=True):
             series_tag(artists, line.rank, line.name)
         for height in levels:
             drawing.level_line(axes, height, label="level")
         for number in uprights:
             axes.axvline(number, lw=0.8, ls=drawing.DASHED, color=drawing.GREY, zorder=1)
-        numbers = np.concatenate([line.x for line in lines] or [np.zeros(0)])
-        span = lower_axis(axes, numbers.tolist(), lower)
         upright_ticks(axes)
-        if share:
-            low, high = axes.get_ylim()
-            axes.set_ylim(max(low, -0.02), min(high, 1.02))
         picture = inline(axes.figure, label, data_along=lower.key)  # pyright: ignore
     plotted = [Plotted(line.name, line.rank, {lower.key: line.x}, line.y) for line in lines]
     return chart(caption, [Drawn(picture, lower.key, span)], plotted)

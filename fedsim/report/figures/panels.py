@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fedsim.report.figures import drawing, marks
+from fedsim.report.figures.lines import band
 from fedsim.report.pictures.curves import Curve
 from fedsim.report.pictures.cut import without_outlier
 from fedsim.study.summary import is_share
@@ -122,33 +123,6 @@ def _curve(
             x, y = curve.series.of(seed)
             artists += axes.plot(x[-1:], y[-1:], label=f"{curve.column}, diverged", **cross)
     return artists
-
-
-def band(
-    axes: "Axes",
-    x: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    colour: str,
-    alpha: float,
-    label: str = "",
-) -> "Artist":
-    """Draw the area between two lines; `fill_between` would take five times as long.
-
-    Args:
-      axes: to draw in.
-      x: `[n]`.
-      low: `[n]`.
-      high: `[n]`.
-      colour: of the area.
-      alpha: how far it covers what is below, from 0 to 1.
-      label: of the area.
-    """
-    there_and_back = np.concatenate([x, x[::-1]])
-    edge = np.concatenate([low, high[::-1]])
-    look = {"color": colour, "alpha": alpha, "lw": 0, "label": label}
-    (area,) = axes.fill(there_and_back, edge, **look)
-    return area
 
 
 def by_method(panels: Sequence[Panel]) -> tuple[list[list[float]], list[str]]:

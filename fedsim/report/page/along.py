@@ -3,28 +3,17 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.figures import drawing
-from fedsim.report.figures.on_page import (
-    SIZES,
-    Drawn,
-    Plotted,
-    chart,
-    page_axes,
-    series_tag,
-    span_of,
-    upright_ticks,
-)
-from fedsim.report.figures.scores import draw_scores
+from fedsim.report.figures.on_page import lines_on_page
+from fedsim.report.figures.scores import axis_of_scores
 from fedsim.report.page.folding import columns
 from fedsim.report.pictures.looks import curve_class
-from fedsim.report.pictures.scores import axis_of, by_rest, drawable
+from fedsim.report.pictures.scores import axis_of, by_rest, drawable, score_lines
 from fedsim.report.results import Row
 from fedsim.study.breakdown import MIN_VALUES
-from fedsim.study.summary import distinct, grouped, in_words, values_of
+from fedsim.study.summary import distinct, in_words, is_share, values_of
 from fedsim.study.words import axis_name
 
 
@@ -58,44 +47,19 @@ def along(compared: Sequence[Row], context: Context) -> Along | None:
 
     methods = context.ordered(distinct(rows, "method"))
     context = context.including(methods)
-    pictures = []
+    name = axis_name(path, context.scenario)
+    metric = in_words(context.metric)
     groups = by_rest(rows, path)
-    size = SIZES[columns(len(groups))]
+    pictures = []
     for rest, group in groups.items():
-        title = context.words(rest) if rest else ""
-        pictures.append(_picture(group, path, title, size, context))
+        picture = lines_on_page(
+            score_lines(group, context),
+            axis_of_scores(group, context),
+            label=f"{metric} along {name}",
+            caption=context.words(rest) if rest else "",
+            share=is_share(context.metric),
+            abreast=columns(len(groups)),
+        )
+        pictures.append(picture)
     names = [(method, curve_class(context.rank_of(method))) for method in methods]
-    name = axis_name(path, context.scenario)
-    return Along(in_words(context.metric), name, names, pictures)
-
-
-def _picture(
-    rows: Sequence[Row], path: str, title: str, size: tuple[int, int], context: Context
-) -> Markup:
-    """The curves of one variation of what varies apart from the axis.
-
-    Args:
-      rows: of `compare.csv`.
-      path: of the axis.
-      title: the variation in words.
-      size: width and height, in pixels.
-      context: what is shown.
-    """
-    from fedsim.report.figures.inline import PAGE_STYLE, inline
-
-    groups = grouped(sorted(rows, key=lambda row: row[path]), key=lambda row: row["method"])
-    by_method = {method: groups[method] for method in context.ordered([*groups])}
-    name = axis_name(path, context.scenario)
-    with drawing.style(PAGE_STYLE):
-        axes = page_axes(size)
-        for method, artists in draw_scores(axes, by_method, context, {}, marked=False).items():
-            series_tag(artists, context.rank_of(method), method)
-        upright_ticks(axes)
-        label = f"{in_words(context.metric)} along {name}"
-        picture = inline(axes.figure, label, data_along="axis")  # pyright: ignore
-    plotted = []
-    for method, of_method in by_method.items():
-        x = np.array(values_of(of_method, path), float)
-        y = np.array(values_of(of_method, "mean"), float)
-        plotted.append(Plotted(method, context.rank_of(method), {"axis": x}, y))
-    return chart(title, [Drawn(picture, "axis", span_of(axes, name))], plotted)
+    return Along(metric, name, names, pictures)

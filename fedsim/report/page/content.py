@@ -5,7 +5,6 @@ from typing import Any
 
 from fedsim.report.mark import marks_of_fields, unfinished_mark
 from fedsim.report.page import (
-    attacks,
     charts,
     costs,
     endings,
@@ -30,7 +29,8 @@ from fedsim.report.page.sources import (
     rounds_of_one,
     tables_of,
 )
-from fedsim.report.page.table import table_of, times_of
+from fedsim.report.page.table import table_of
+from fedsim.report.pictures.attacks import grids
 from fedsim.report.pictures.looks import STRONG, curve_classes
 from fedsim.study.cost_axes import AXES, BYTES, is_about_cost
 from fedsim.study.summary import two_halves
@@ -71,7 +71,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "costs": _costs(result, has_table),
         "fairness": fairness.fairness(clients, context),
         "left_out": left_out.left_out(clients, context),
-        "attacks": attacks.attacks(result.runs, context),
+        "attacks": grids(result.runs, context),
         "along": along(result.compared, context),
         "added": added,
         "forests": pictures.differences(result.compared, context),
@@ -82,7 +82,6 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
         "setting": [setting.setting(source.record, source.label) for source in sources],
         "partition": partition(first.table("partition")),
         "maps": maps(first.record["scenario"], first.table("partition")),
-        "time": times_of(tables_of(sources, "timing"), context.order),
         "again": [_command(source.record) for source in sources],
         "provenance": [_provenance(source) for source in sources],
     }
@@ -187,7 +186,6 @@ def _sections(content: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("differences", "Differences", content["forests"].shown),
         ("clients", "Clients", content["spreads"].shown or content["left_out"]),
         ("setting", "What was run", True),
-        ("time", "Time", content["time"]),
         ("again", "Run it again", True),
     )
     return [(anchor, title) for anchor, title, present in sections if present]

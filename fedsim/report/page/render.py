@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from fedsim.report.element import breakable
 from fedsim.report.pictures.looks import COLOURS, ON_DARK
 
 
@@ -59,13 +60,15 @@ def fragment(template: Traversable, **content: Any) -> Markup:
 
 def _environment() -> jinja2.Environment:
     """Templates may include those of this folder; what they show is escaped."""
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         loader=jinja2.FunctionLoader(_file),
     )
+    environment.filters["breakable"] = breakable
+    return environment
 
 
 def _colours() -> str:

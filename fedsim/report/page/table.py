@@ -1,4 +1,4 @@
-"""The tables of the page: the results of all methods, and where the time went."""
+"""The table of the page: the results of all methods."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import pandas as pd
 from fedsim.report.context import Context
 from fedsim.report.element import breakable
 from fedsim.report.page.folding import MOST_ROWS, by_method
-from fedsim.report.results import EMPTY, Cell, Row, errors_in, results, times
+from fedsim.report.results import Cell, Row, errors_in, results
 from fedsim.study.regression import ERRORS
 from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
@@ -42,8 +42,8 @@ def table_of(
         score=context.score,
         by_variation=standings,
         scenario=context.scenario,
+        errors=errors_in(rounds, context.metric),
     )
-    rows = _with_errors(rows, errors_in(rounds, context.metric))
     rows = [_score_first(row) for row in rows]
     methods = [str(row["method"][1]) for row in rows]
     columns = list(rows[0])
@@ -98,25 +98,6 @@ def table_of(
     }
 
 
-def _with_errors(
-    rows: Sequence[dict[str, Cell]], errors: Mapping[tuple[str, str], Mapping[str, float]]
-) -> list[dict[str, Cell]]:
-    """The rows with R² and the mean absolute error, where models predict numbers."""
-    empty: dict[str, Cell] = {}  # in the order of the columns
-    for means in errors.values():
-        empty |= dict.fromkeys(means, EMPTY)
-
-    wider = []
-    for row in rows:
-        _, variant = row.get("variant", EMPTY)
-        _, method = row["method"]
-        cells = dict(empty)
-        for name, mean in errors.get((str(variant), str(method)), {}).items():
-            cells[name] = (f"{mean:.4g}", mean)
-        wider.append({**row, **cells})
-    return wider
-
-
 def _score_first(row: dict[str, Cell]) -> dict[str, Cell]:
     """The cells in the order of the page: whose row it is, its score, and everything else."""
     first = ("method", "variant", "tuned", "score", "sd", *ERRORS.values(), "best")
@@ -156,17 +137,3 @@ def _in_words(rows: Sequence[dict[str, Cell]], column: str, words: Callable[[str
     for row in rows:
         shown, key = row[column]
         row[column] = (words(str(shown)), key)
-
-
-def times_of(timing: pd.DataFrame | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """Where the time went, by method.
-
-    Args:
-      timing: the columns of `timing.csv`.
-      names: methods in the order of the result.
-    """
-    table = times(timing, names)
-    if table is None:
-        return None
-    rows = [(breakable(method), *cells) for method, *cells in table["rows"]]
-    return {**table, "rows": rows}

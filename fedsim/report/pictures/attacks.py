@@ -1,6 +1,7 @@
 """Methods by attacks: the mean score of each pair, and the worst of every method."""
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,22 @@ from fedsim.report.results import Row
 from fedsim.study.standings import mean_score
 from fedsim.study.worst_case import by_attack
 
+SHADES = 5  # beside the palest one
+
+
+class Cell(NamedTuple):
+    """A method under an attack.
+
+    Attributes:
+      text: the mean score; empty without a run.
+      shade: how good it is among all scores, from 0 to `SHADES` for the best.
+      worst: whether no attack hurts the method more.
+    """
+
+    text: str
+    shade: int
+    worst: bool
+
 
 class Grid(NamedTuple):
     """Methods by attacks, with everything else the same.
@@ -19,19 +36,14 @@ class Grid(NamedTuple):
       title: the variation of everything else in words; empty where nothing else varies.
       methods: in their order.
       attacks: in words.
-      means: mean scores `[methods, attacks]`; NaN without a run, infinite where runs diverged.
-      shades: how good the scores are, `[methods, attacks]`: from 0 for the worst finite one to 1
-        for the best; NaN where there is none.
-      worst: whether no attack hurts the method more, `[methods, attacks]`.
+      rows: the cells of every method.
       seeds: how many there are.
     """
 
     title: str
     methods: list[str]
     attacks: list[str]
-    means: np.ndarray
-    shades: np.ndarray
-    worst: np.ndarray
+    rows: list[list[Cell]]
     seeds: int
 
 
@@ -65,19 +77,26 @@ def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], context: Co
             if mean is not None:
                 means[row, column] = mean
 
-    title = ""
-    if variant:
-        title = context.words(variant)
     gains = means if context.rising else -means
+    finite = np.where(np.isfinite(gains), gains, np.nan)
+    shades = np.rint(SHADES * np.nan_to_num(_shares(finite))).astype(int)
+    worst = gains == np.fmin.reduce(gains, axis=1, keepdims=True)
+    texts = [list(map(_text, of_method)) for of_method in means.tolist()]
+    cells = zip(texts, shades.tolist(), worst.tolist(), strict=True)
     return Grid(
-        title=title,
+        title=context.words(variant) if variant else "",
         methods=methods,
         attacks=[context.words(attack) for attack in attacks],
-        means=means,
-        shades=_shares(np.where(np.isfinite(gains), gains, np.nan)),
-        worst=gains == np.fmin.reduce(gains, axis=1, keepdims=True),
+        rows=[list(map(Cell, *of_method)) for of_method in cells],
         seeds=len(seeds),
     )
+
+
+def _text(mean: float) -> str:
+    """A mean score in a cell; infinite where runs diverged."""
+    if math.isnan(mean):
+        return ""
+    return "∞" if math.isinf(mean) else f"{mean:.3g}"
 
 
 def _shares(gains: np.ndarray) -> np.ndarray:

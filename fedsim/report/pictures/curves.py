@@ -10,6 +10,26 @@ from fedsim.report.series import Series, Track, diverged, last_rounds, series
 BAND = 3  # seeds from which on their range is drawn as a band
 
 
+class Line(NamedTuple):
+    """A line of numbers, and the band around it.
+
+    Attributes:
+      name: of the method.
+      rank: of the method, which decides its colour.
+      x: `[r]`.
+      y: `[r]`.
+      low: lower end of the band, `[r]`; None without a band.
+      high: upper end.
+    """
+
+    name: str
+    rank: int
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+
 class Curve(NamedTuple):
     """One column of one method under one variation.
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from fedsim.report.pictures.curves import Curve
-
 SQUEEZED = 5.0  # an axis is cut where one method makes it that many times as long as the others do
 OTHERS = 3  # methods that are squeezed, at least
 
@@ -40,16 +38,6 @@ def without_outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()
       fixed: numbers that the axis shows in any case.
     """
     return [*_others(rows, outlier(rows, fixed)), *fixed]
-
-
-def beyond(curve: Curve, low: float, high: float) -> list[int]:
-    """On which sides a curve or its band leaves an axis: 1 above it, -1 below it."""
-    sides = []
-    if len(curve.high) and curve.high.max() > high:
-        sides.append(1)
-    if len(curve.low) and curve.low.min() < low:
-        sides.append(-1)
-    return sides
 
 
 def _others(rows: Sequence[Sequence[float]], left_out: int | None) -> list[float]:

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 
-from fedsim.report.results import Row
+import numpy as np
+
+from fedsim.report.context import Context
+from fedsim.report.pictures.curves import Line
+from fedsim.report.pictures.looks import STRONG
+from fedsim.report.results import Row, metric_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import without_path
 from fedsim.study.price import axis_of as axis_of
 from fedsim.study.statistics import half_width_of
-from fedsim.study.summary import grouped
+from fedsim.study.summary import grouped, is_share, values_of
 
 GEOMETRIC = 20.0  # an axis is logarithmic above that ratio of its largest to its smallest value
 
@@ -31,7 +36,33 @@ def drawable(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["mean"] is not None and abs(row["mean"]) <= FARTHEST]
 
 
-def half_interval(row: Row) -> float:
+def score_lines(rows: Sequence[Row], context: Context) -> list[Line]:
+    """The mean scores of methods along the axis, with Student's 95 % interval of strong ones.
+
+    Args:
+      rows: of `compare.csv`, with the column of the axis.
+      context: what is shown; its scenario has the axis.
+    """
+    path = str(axis_of(context.scenario))
+    by_method = grouped(sorted(rows, key=lambda row: row[path]), key=lambda row: row["method"])
+    lines = []
+    for method in context.ordered([*by_method]):
+        drawn = drawable(by_method[method])
+        mean = np.array(values_of(drawn, "mean"), float)
+        half = np.array([_half_interval(row) for row in drawn])
+        low = high = None
+        if context.rank_of(method) < STRONG and half.any():
+            low = mean - half
+            high = mean + half
+            if is_share(metric_of(drawn)):
+                low = np.clip(low, 0, 1)
+                high = np.clip(high, 0, 1)
+        x = np.array(values_of(drawn, path), float)
+        lines.append(Line(method, context.rank_of(method), x, mean, low, high))
+    return lines
+
+
+def _half_interval(row: Row) -> float:
     """Half of Student's 95 % interval of a mean; 0 where there is none."""
     if not row["sd"]:
         return 0.0
