@@ -53,7 +53,8 @@ class Content:
         if place == GALLERY:
             self._add_gallery()
         elif not place.endswith(".md"):
-            self.files[place] = ROOT / place
+            file = ROOT / path
+            self.files[place] = file / "report.html" if file.is_dir() else file
         elif path.endswith(".ipynb"):
             self.pages[place] = FIRST + rewritten(notebook_page(path), path, place, self.publish)
         elif path.endswith(".md"):
