@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 SCRIPT = re.compile(r"(<script[^>]*>).*?</script>", re.S)
 TAG = re.compile(r"<([a-z][\w-]*)\s([^<>]*)>")
-ATTRIBUTE = re.compile(r"\b(href|src|id|name|rel)=\"([^\"]*)\"")
+ATTRIBUTE = re.compile(r"\b(href|src|srcset|id|name|rel)=\"([^\"]*)\"")
 STYLE_ADDRESS = re.compile(r"(?:url\(|@import)\s*[\"']?(https?:)?//")
 LOADED = {"script", "img", "iframe", "link", "source", "video", "audio", "object", "embed"}
 ELSEWHERE = {"canonical", "prev", "next"}  # links that no reader follows
@@ -52,7 +52,7 @@ def _page(path: Path) -> Page:
         attributes = dict(ATTRIBUTE.findall(tag[2]))
         if "id" in attributes:
             page.anchors.add(unescape(attributes["id"]))
-        for name in ("href", "src"):
+        for name in ("href", "src", "srcset"):
             if name in attributes and attributes.get("rel") not in ELSEWHERE:
                 page.links.add((tag[1], unescape(attributes[name])))
     return page

@@ -17,7 +17,7 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".json": "json", 
 SHOWN = {*LANGUAGES, ".md", ".ipynb"}  # what a page of a folder links to
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"  # from the search
 HEADING = b'<p class="small"><a href="../index.html">fedsim</a></p><h1>Kept runs</h1>'  # gallery
-FIRST = "---\nsearch:\n  boost: 4\n---\n\n"  # in the search
+FIRST = "---\nsearch:\n  boost: 20\n---\n\n"  # in the search
 
 
 class Content:
@@ -53,7 +53,8 @@ class Content:
         if place == GALLERY:
             self._add_gallery()
         elif not place.endswith(".md"):
-            self.files[place] = ROOT / place
+            file = ROOT / path
+            self.files[place] = file / "report.html" if file.is_dir() else file
         elif path.endswith(".ipynb"):
             self.pages[place] = FIRST + rewritten(notebook_page(path), path, place, self.publish)
         elif path.endswith(".md"):

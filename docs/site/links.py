@@ -7,7 +7,10 @@ from places import ROOT, link, place_of, repository_path
 
 # Code, whose brackets are not links, and the target of a link or of a picture.
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.M | re.S)
-TARGET = re.compile(r"(?<=\]\()(?P<markdown>[^)\s]+)(?=\))|(?<= src=\")(?P<picture>[^\"]+)(?=\")")
+TARGET = re.compile(
+    r"(?<=\]\()(?P<markdown>[^)\s]+)(?=\))"
+    r"|(?:(?<= src=\")|(?<= srcset=\"))(?P<picture>[^\"]+)(?=\")"
+)
 ELSEWHERE = re.compile(r"[a-z]+:|#|//")
 
 

@@ -26,7 +26,7 @@ PATTERN = re.compile(
       | [A-Za-z]+(?:['’-][A-Za-z]+)+ | ['’]s\b         # client's, k-means
       | [A-Za-z]{2,}[0-9]+ | [0-9]+[a-z]{2}\b          # CIFAR10, 2nd
       | e\.g\.? | i\.e\.? | https?://\S+ | arXiv:\S+)
-  | (?P<word>[A-Za-z]{2,})
+  | (?P<word>[A-Za-zÀ-ÖØ-öø-ÿ]{2,})
   | (?P<number>\d+(?:[.,]\d+)*(?:e[-−]?\d+)?)
   | (?P<script>[_^](?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\([^()]*\)|[A-Za-z]+(?:-[a-z]+)?|\d+|\S))
   | (?P<sign>.)

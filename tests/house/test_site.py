@@ -61,6 +61,7 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
     (tmp_path / "index.html").write_text(
         '<a href="other/#there">a</a> <a href="other/#gone">b</a> <a href="none/">c</a>'
         '<a href="https://a.example/">d</a> <script src="https://b.example/x.js"></script>'
+        '<source srcset="dark.svg">'
     )
     (tmp_path / "site.css").write_text("@import url(https://c.example/font.css);")
     code = "import sys, pathlib, check; print(*check.faults(pathlib.Path(sys.argv[1])), sep='\\n')"
@@ -68,6 +69,7 @@ def test_the_check_finds_dead_links_dead_anchors_and_what_is_loaded_from_elsewhe
         "index.html: nothing is at none/",
         "index.html: nothing has the anchor of other/#gone",
         "index.html: loads https://b.example/x.js",
+        "index.html: nothing is at dark.svg",
         "site.css: loads something from elsewhere",
     ]
 
