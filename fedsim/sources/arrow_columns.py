@@ -8,7 +8,7 @@ import pyarrow.compute
 
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
-from fedsim.sources.dates import days_of
+from fedsim.sources.cells import days_of
 
 COMPUTE: Any = pyarrow.compute  # its functions are made when it is imported
 TYPES: Any = pa.types

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedsim.errors import DataError
-from fedsim.sources.arrays import NO_LABEL, Arrays, with_test_set
+from fedsim.sources.arrays import NO_LABEL, Arrays, TableColumn, with_test_set
 from fedsim.sources.arrow import Shards, rows_of
 from fedsim.sources.arrow_columns import (
     extra_column,
@@ -18,9 +18,9 @@ from fedsim.sources.arrow_columns import (
     plain,
 )
 from fedsim.sources.arrow_roles import Roles
-from fedsim.sources.columns import Reading, of_frame
+from fedsim.sources.columns import of_frame
 from fedsim.sources.pictures import SCALE, decoded
-from fedsim.sources.remembered import TableColumn
+from fedsim.sources.table_keys import TableKeys
 from fedsim.sources.token_samples import Texts, samples_of
 from fedsim.sources.tokenizer import Tokenizer
 
@@ -72,7 +72,7 @@ def of_rows(
     splits: dict[str, Shards],
     schema: Any,
     roles: Roles,
-    reading: Reading,
+    keys: TableKeys,
     size: list[int] | None,
     channels: int | None,
 ) -> Arrays:
@@ -82,7 +82,7 @@ def of_rows(
       splits: the files of the training split, and of the test split if there is one.
       schema: the columns of all files.
       roles: the roles of the columns.
-      reading: what is decided about the cells of a table.
+      keys: what is decided about a table.
       size: the size that images are resized to, if any.
       channels: the channels of images.
 
@@ -99,7 +99,7 @@ def of_rows(
     train = next(iter(tables.values()))
     columns = _extra_columns(train, roles)
     if roles.form == "table":
-        arrays, train_rows = _of_table(tables, roles, reading)
+        arrays, train_rows = _of_table(tables, roles, keys)
         others = [TableColumn(name) for name in schema.names if name not in roles.used]
         columns = {name: values[train_rows] for name, values in columns.items()}
         arrays = arrays._replace(table=[*(arrays.table or ()), *others])
@@ -136,7 +136,7 @@ def _of_one_column(
     return Arrays(x, np.concatenate(labels), client, scale=scale)
 
 
-def _of_table(tables: dict[str, Any], roles: Roles, reading: Reading) -> tuple[Arrays, np.ndarray]:
+def _of_table(tables: dict[str, Any], roles: Roles, keys: TableKeys) -> tuple[Arrays, np.ndarray]:
     """All samples of a table, the test split behind, and which training rows are among them."""
     if roles.target in roles.classes:
         for split, table in tables.items():
@@ -149,7 +149,7 @@ def _of_table(tables: dict[str, Any], roles: Roles, reading: Reading) -> tuple[A
     used = [name for name in table.column_names if name in roles.used]
     frame = table.select(used).to_pandas()
     row = np.arange(len(frame))
-    arrays = of_frame(frame, roles.target, roles.client, *reading, beside={ROW: row})
+    arrays = of_frame(frame, keys, beside={ROW: row})
     kept = (arrays.columns or {})[ROW]
     return arrays, kept[kept < next(iter(tables.values())).num_rows]
 
