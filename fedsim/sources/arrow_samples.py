@@ -11,7 +11,6 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import NO_LABEL, Arrays, TableColumn, with_test_set
 from fedsim.sources.arrow import Shards, rows_of
 from fedsim.sources.arrow_columns import (
-    extra_column,
     is_nested,
     is_scalar,
     lists,
@@ -143,7 +142,7 @@ def _of_table(tables: dict[str, Any], roles: Roles, keys: TableKeys) -> tuple[Ar
             _labels(table.column(roles.target), roles, split)
     table = pa.concat_tables(tables.values())
     for name in set(roles.features) & roles.classes.keys():
-        texts = extra_column(table.column(name), roles.classes[name]).tolist()
+        texts = _class_texts(table.column(name), roles.classes[name])
         index = table.column_names.index(name)
         table = table.set_column(index, name, pa.array(texts, pa.string()))
     used = [name for name in table.column_names if name in roles.used]
@@ -159,9 +158,19 @@ def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
     columns = {}
     for name in train.column_names:
         if name not in roles.used:
+            column = train.column(name)
+            if name in roles.classes:
+                columns[name] = np.array(_class_texts(column, roles.classes[name]), str)
+                continue
             with contextlib.suppress(DataError):
-                columns[name] = extra_column(train.column(name), roles.classes.get(name))
+                columns[name] = plain(column)
     return columns
+
+
+def _class_texts(column: Any, names: list[str]) -> list[str]:
+    """The names of classes `[n]`; blanks are empty."""
+    by_code = dict(enumerate(names))
+    return [by_code.get(code, "") for code in column.to_pylist()]
 
 
 def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
