@@ -186,7 +186,12 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
     "leaf": [
         ("many brackets", "train/a.json", b"[" * 100_000, "nested too deeply"),
         ("NaN", "train/a.json", as_leaf(x=[[float("nan")]]), "NaN cannot be learned from"),
-        ("a long number", "train/a.json", b'{"users": [1' + b"0" * 5000 + b"]}", "5001 digits"),
+        (
+            "a long number",
+            "train/a.json",
+            b'{"users": [1' + b"0" * 5000 + b"]}",
+            "not sound JSON: Exceeds the limit (4300 digits)",
+        ),
         ("half of it", "train/a.json", b"{", "not sound JSON"),
         ("another encoding", "train/a.json", b"\xff\xfe{", "not UTF-8 text"),
         ("a list", "train/a.json", b"[1]", "no `users` and `user_data`; LEAF's preprocess.sh"),
