@@ -1,6 +1,5 @@
 """What users may not have meant with their samples: notes and warnings, a line for each."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ from fedsim.assemble.losses import class_weight_notes
 from fedsim.data import Federation, scale_remark
 from fedsim.errors import shortened
 from fedsim.scenario.scenario import Scenario
-from fedsim.sources.remembered import TableColumn, columns_of_numbers
 
 MANY_CLASSES = 30  # above which whole numbers may be meant as targets
 
@@ -22,27 +20,9 @@ def data_warnings(scenario: Scenario, federation: Federation) -> list[str]:
     labels = []
     if federation.classes:
         labels = _label_warnings(federation) or _class_warnings(section, federation)
-    columns = _column_warnings(section, federation)
     tests = _test_warnings(section, federation)
     weights = class_weight_notes(scenario, federation)
-    return [*federation.remarks, *unused, *tests, *labels, *weights, *columns, *scales]
-
-
-def column_remarks(columns: Sequence[TableColumn], section: Any) -> list[str]:
-    """Return a line for each column that may be no feature, with the key that leaves it out.
-
-    Args:
-      columns: the columns of the samples.
-      section: the data section.
-    """
-    lines = []
-    for column in columns:
-        key = "data.features"
-        if hasattr(section, "drop"):
-            key = f"data.drop: [{column.name[:40]!a}]"
-        if column.remark:
-            lines.append(f"{column.remark} leave it out ({key})")
-    return lines
+    return [*federation.remarks, *unused, *tests, *labels, *weights, *scales]
 
 
 def partition_notes(federation: Federation) -> list[str]:
@@ -70,18 +50,6 @@ def _scale_warnings(section: Any, federation: Federation) -> list[str]:
         return []
     remark = scale_remark(federation.train.x, federation.names.features)
     return [remark] if remark else []
-
-
-def _column_warnings(section: Any, f: Federation) -> list[str]:
-    """Lines for features that may be ids, or numbers that were read as texts."""
-    x = f.train.x
-    if f.names.table is not None:
-        return column_remarks(f.names.table, section)
-    is_raw = x.ndim == 2 and f.statistics is None and not f.vocabulary
-    if section.kind != "supplied" or not is_raw:
-        return []
-    remarks = [column.remark for column in columns_of_numbers(x)]
-    return [f"{remark} leave it out of x" for remark in remarks if remark]
 
 
 def _test_warnings(section: Any, f: Federation) -> list[str]:

@@ -1,7 +1,7 @@
 """The data section -> samples: loaded, checked, and split into sets."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from fedsim.scenario.sections import PARTITIONS
 from fedsim.sources import is_frame, of_frame
 from fedsim.sources.arrays import is_per_token
 from fedsim.sources.image_sets import ImageSets, image_sets
+from fedsim.sources.table_keys import TableKeys
 from fedsim.sources.tokenizer import Tokenizer, tokenizer
 from fedsim.types import Loss
 
@@ -220,10 +221,10 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
                 names = _written_columns(section)
                 return module_of(package, libraries[library]).samples(data, **names)
     if is_frame(data):
-        names = ("target", "client", "missing", "dates", "task", "drop")
-        keys = {name: getattr(section, name) for name in names if hasattr(section, name)}
-        columns: Sequence[str] = _columns(section).get("columns", ())
-        return of_frame(data, **keys, columns=columns)
+        names = [name for name in TableKeys._fields if hasattr(section, name)]
+        keys: dict[str, Any] = {name: getattr(section, name) for name in names}
+        keys.update(_columns(section))
+        return of_frame(data, TableKeys(**keys))
 
     if section.kind == "supplied":
         for name in ("target", "client", "drop", "columns"):

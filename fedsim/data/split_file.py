@@ -133,21 +133,17 @@ def _read(source: BinaryIO) -> Split:
     text = text_in(source, MAX_BYTES)
     if text.lstrip()[:1] in ("{", "["):
         return _read_json(text)
-    return _of_table(table_of(text, Dialect(","), "sample"))
+    return _of_table(table_of(text, Dialect(",")))
 
 
 def _of_table(frame: Any) -> Split:
     """Return the entries of a table, one per row."""
     role = "the columns sample and client are needed"
-    faults = Faults(list(frame.columns))
+    faults = Faults(list(frame.columns), lambda row: f"row {frame.index[row]}")
     column, clients = (column_in(frame, name, faults, role) for name in COLUMNS)
-    samples = []
-    for row, cell in enumerate(column.texts):
-        sample = _sample_of(cell)
-        if sample is None:
-            fault = f"{cell[:40]!a} is not a sample; samples are 0, 1, 2, ..."
-            column.add(row, fault)
-        samples.append(sample)
+    samples: list[Any] = [_sample_of(cell) for cell in column.cells]
+    wrong = np.array([sample is None for sample in samples], bool)
+    column.add(wrong, "{} is not a sample; samples are 0, 1, 2, ...")
     client_ids = parse_ids(clients)
     faults.raise_any()
     return _checked(samples, client_ids, lambda i: f"row {frame.index[i]}")

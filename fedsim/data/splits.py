@@ -17,10 +17,9 @@ from fedsim.data.completion import (
     without_blanks,
 )
 from fedsim.errors import DataError, PartitionError, near_miss
-from fedsim.sources.arrays import Arrays, Names, encode_labels, is_per_token, validate
+from fedsim.sources.arrays import Arrays, Names, TableColumn, encode_labels, is_per_token, validate
 from fedsim.sources.cells import Task
 from fedsim.sources.ids import number_ids
-from fedsim.sources.remembered import TableColumn, columns_of_numbers
 from fedsim.sources.targets import with_task, without_objects
 
 # What draws by the data's seed are for; a number is never reused for another purpose.
@@ -241,7 +240,7 @@ def _statistics(
 def _table_of(arrays: Arrays) -> tuple[TableColumn, ...] | None:
     """Return the columns of samples that have names."""
     if arrays.table is None and arrays.features is not None and np.ndim(arrays.x) == 2:
-        return tuple(columns_of_numbers(np.asarray(arrays.x), arrays.features))
+        return tuple(TableColumn(name, "numbers") for name in arrays.features)
     return None if arrays.table is None else tuple(arrays.table)
 
 

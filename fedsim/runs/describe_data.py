@@ -13,7 +13,6 @@ import numpy as np
 import yaml
 
 from fedsim.assemble.links import factory_of, locate_link_errors
-from fedsim.assemble.sample_notes import column_remarks
 from fedsim.assemble.samples import images_of
 from fedsim.errors import DataError
 from fedsim.scenario import Scenario, read
@@ -89,6 +88,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         has_blanks = False
 
     section |= scenario.document.values["data"]
+    about_samples += _about_columns(summary, section)
     notes = [*_notes(section, guessed), *about_samples]
     if summary is not None and summary.note:
         notes.append(summary.note)
@@ -116,7 +116,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def _about_samples(arrays: Any, section: Any) -> list[str]:
-    """What was decided about the target, and columns that may be no features."""
+    """What was decided about the target."""
     notes = list(arrays.remarks)
     y = np.asarray(arrays.y)
     is_single = isinstance(getattr(section, "target", None), str)
@@ -125,7 +125,17 @@ def _about_samples(arrays: Any, section: Any) -> list[str]:
             notes.append("target: whole numbers are classes; task: regression predicts numbers")
         elif y.dtype.kind == "f" and (np.floor(y) == y).all():
             notes.append("target: 1.0 is a number to predict; task: classification makes a class")
-    return [*notes, *column_remarks(arrays.table or (), section)]
+    return notes
+
+
+def _about_columns(summary: Summary | None, section: dict[str, Any]) -> list[str]:
+    """Columns that may be no features, with the key that leaves each out."""
+    roles = str([section.get(key) for key in ("target", "client", "columns", "drop")])
+    return [
+        f"column {column['name'][:40]!a} {column['remark']}; drop: [{column['name'][:40]!a}]"
+        for column in (summary.columns if summary else [])
+        if column["remark"] and repr(column["name"]) not in roles
+    ]
 
 
 def _about_text(summary: Summary, section: dict[str, Any]) -> list[str]:
@@ -166,8 +176,6 @@ def _guessed_keys(summary: Summary | None, edits: Iterable[str], is_folder: bool
     guessed: dict[str, Any] = {**guess_columns(names, ids)}
     if is_folder:
         guessed.pop("client", None)  # the files
-    if summary.decimal_comma:
-        guessed["decimal"] = ","
     dates = [column["name"] for column in summary.columns if column["type"] == "dates"]
     dates = [name for name in dates if name not in guessed.values()]
     if dates and "dates" not in given:
@@ -214,8 +222,6 @@ def _notes(section: dict[str, Any], guessed: Iterable[str]) -> list[str]:
     if "drop" in guessed:
         listed = ", ".join(section["drop"])[:120]
         notes.append(f"dates are left out ({listed}); dates: ordinal makes days since 1970 of them")
-    if "decimal" in guessed:
-        notes.append("decimal: ',' is guessed from the cells")
     path = section["path"]
     if path.startswith(("..", os.sep)):
         folder = os.path.dirname(os.path.abspath(path))

@@ -12,9 +12,9 @@ from fedsim.errors import DataError, nearest
 from fedsim.limits import require_memory
 from fedsim.sources.arrays import Arrays, encode_labels, validate
 from fedsim.sources.cells import Task
-from fedsim.sources.columns import Missing
 from fedsim.sources.files import Name, opened, sound
 from fedsim.sources.image_sets import ChannelAxis
+from fedsim.sources.table_keys import Missing
 from fedsim.sources.targets import with_task
 from fedsim.sources.zips import require_small
 

@@ -9,10 +9,32 @@ from fedsim.errors import DataError
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.ids import require_ids
 from fedsim.sources.names import require_sound
-from fedsim.sources.remembered import TableColumn
 
 MAX_CLASSES = 1_000_000
 NO_LABEL = -1  # the label of a token that has none
+BLANK_CATEGORY = "(blank)"
+
+
+class TableColumn(NamedTuple):
+    """A column of a table, as samples were made of it: what new tables are read by.
+
+    Attributes:
+      name: its name.
+      kind: `numbers`, `dates` or `text`; empty where it is no feature.
+      categories: of text, those that are a feature each, in order; `BLANK_CATEGORY` is the last
+        where blanks are one.
+    """
+
+    name: str
+    kind: str = ""
+    categories: tuple[str, ...] = ()
+
+    @property
+    def titles(self) -> list[str]:
+        """The names of its features."""
+        if self.kind == "text":
+            return [f"{self.name}={category}" for category in self.categories]
+        return [self.name] if self.kind else []
 
 
 class Arrays(NamedTuple):

@@ -8,7 +8,7 @@ import pyarrow.compute
 
 from fedsim.errors import DataError
 from fedsim.limits import require_memory
-from fedsim.sources.dates import days_of
+from fedsim.sources.cells import days_of
 
 COMPUTE: Any = pyarrow.compute  # its functions are made when it is imported
 TYPES: Any = pa.types
@@ -38,38 +38,29 @@ def lists(name: str, column: Any) -> np.ndarray:
 
 
 def plain(column: Any) -> np.ndarray:
-    """Numbers or texts as a NumPy array `[n]`; blank texts are empty.
+    """Numbers or texts as a NumPy array `[n]`; blank texts are empty, dates are days.
 
     Raises:
       DataError: for long texts, which are not names: NumPy stores each with the length of the
         longest.
     """
+    texts = [column]
+    if TYPES.is_dictionary(column.type):  # of which each text is held once
+        texts = [chunk.dictionary for chunk in column.chunks]
+    lengths = [COMPUTE.max(COMPUTE.utf8_length(part)).as_py() for part in texts if _is_text(part)]
+    longest = max((length or 0 for length in lengths), default=0)
+    if longest > MAX_CHARACTERS:
+        raise DataError(
+            f"texts of up to {longest} characters, but names have at most {MAX_CHARACTERS}"
+        )
     if TYPES.is_dictionary(column.type):
-        for chunk in column.chunks:  # of which each text is held once
-            _longest(chunk.dictionary)
         column = column.cast(column.type.value_type)
-    if not is_text(column.type):
-        return column.to_numpy()
-    require_memory(names=4 * len(column) * _longest(column))
-    return np.array(column.fill_null("").to_pylist(), str)
-
-
-def extra_column(column: Any, names: list[str] | None) -> np.ndarray:
-    """A column for partitions `[n]`; blanks become NaN or empty.
-
-    Args:
-      column: the column; dates become days.
-      names: the names of its classes, where it holds classes.
-
-    Raises:
-      DataError: for long texts.
-    """
-    if names is not None:
-        by_code = dict(enumerate(names))
-        return np.array([by_code.get(code, "") for code in column.to_pylist()], str)
+    if _is_text(column):
+        require_memory(names=4 * len(column) * longest)
+        return np.array(column.fill_null("").to_pylist(), str)
     if TYPES.is_date(column.type) or TYPES.is_timestamp(column.type):
         return days_of(column.to_numpy().astype("datetime64[us]"))
-    return plain(column)
+    return column.to_numpy()
 
 
 def is_image(column_type: Any, declaration: dict[str, Any]) -> bool:
@@ -101,8 +92,7 @@ def is_nested(column_type: Any) -> bool:
     column_type = getattr(column_type, "storage_type", column_type)
     if not is_list(column_type):
         return False
-    value_type = column_type.value_type
-    return is_nested(value_type) or TYPES.is_primitive(value_type)
+    return is_nested(column_type.value_type) or TYPES.is_primitive(column_type.value_type)
 
 
 def is_text(column_type: Any) -> bool:
@@ -110,36 +100,12 @@ def is_text(column_type: Any) -> bool:
     return TYPES.is_string(column_type) or TYPES.is_large_string(column_type)
 
 
-def is_numeric(column_type: Any) -> bool:
-    """Return whether a column holds numbers, truth values, dates or timestamps."""
-    kinds = (
-        TYPES.is_integer,
-        TYPES.is_floating,
-        TYPES.is_boolean,
-        TYPES.is_date,
-        TYPES.is_timestamp,
-    )
-    return any(is_kind(column_type) for is_kind in kinds)
-
-
 def is_scalar(column_type: Any) -> bool:
-    """Return whether a column holds numbers, dates or texts."""
+    """Return whether a column holds numbers, truth values, dates or texts."""
     if TYPES.is_dictionary(column_type):
-        return is_scalar(column_type.value_type)
-    return is_text(column_type) or is_numeric(column_type)
+        column_type = column_type.value_type
+    return is_text(column_type) or TYPES.is_primitive(column_type)
 
 
-def _longest(texts: Any) -> int:
-    """The number of characters of the longest text; 0 for anything but texts.
-
-    Raises:
-      DataError: where it is too long for a name.
-    """
-    if not is_text(texts.type):
-        return 0
-    longest = COMPUTE.max(COMPUTE.utf8_length(texts)).as_py() or 0
-    if longest > MAX_CHARACTERS:
-        raise DataError(
-            f"texts of up to {longest} characters, but names have at most {MAX_CHARACTERS}"
-        )
-    return longest
+def _is_text(values: Any) -> bool:
+    return is_text(values.type)

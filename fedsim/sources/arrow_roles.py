@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple
 
 from fedsim.errors import DataError, did_you_mean
-from fedsim.sources.arrow_columns import is_image, is_nested, is_numeric, is_text
+from fedsim.sources.arrow_columns import TYPES, is_image, is_nested, is_text
 
 TEXT = "text"  # the column of the texts, where none is named
 
@@ -76,7 +76,9 @@ def roles_of(
             problems.append(f"features: {listed} hold images; write features: [{images[0]}]")
     elif not features:
         excluded = {label, client, *classes}
-        features = [n for n in names if n not in excluded and is_numeric(schema.field(n).type)]
+        features = [
+            n for n in names if n not in excluded and TYPES.is_primitive(schema.field(n).type)
+        ]
         if not features and not problems:
             listed = ", ".join(f"{name} ({schema.field(name).type})" for name in names)[:160]
             problems.append(f"features: no column of images or numbers; there are {listed}")

@@ -8,19 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from fedsim.errors import DataError
-from fedsim.sources.arrays import NO_LABEL, Arrays, with_test_set
+from fedsim.sources.arrays import NO_LABEL, Arrays, TableColumn, with_test_set
 from fedsim.sources.arrow import Shards, rows_of
 from fedsim.sources.arrow_columns import (
-    extra_column,
     is_nested,
     is_scalar,
     lists,
     plain,
 )
 from fedsim.sources.arrow_roles import Roles
-from fedsim.sources.columns import Reading, of_frame
+from fedsim.sources.columns import of_frame
 from fedsim.sources.pictures import SCALE, decoded
-from fedsim.sources.remembered import TableColumn
+from fedsim.sources.table_keys import TableKeys
 from fedsim.sources.token_samples import Texts, samples_of
 from fedsim.sources.tokenizer import Tokenizer
 
@@ -72,7 +71,7 @@ def of_rows(
     splits: dict[str, Shards],
     schema: Any,
     roles: Roles,
-    reading: Reading,
+    keys: TableKeys,
     size: list[int] | None,
     channels: int | None,
 ) -> Arrays:
@@ -82,7 +81,7 @@ def of_rows(
       splits: the files of the training split, and of the test split if there is one.
       schema: the columns of all files.
       roles: the roles of the columns.
-      reading: what is decided about the cells of a table.
+      keys: what is decided about a table.
       size: the size that images are resized to, if any.
       channels: the channels of images.
 
@@ -99,7 +98,7 @@ def of_rows(
     train = next(iter(tables.values()))
     columns = _extra_columns(train, roles)
     if roles.form == "table":
-        arrays, train_rows = _of_table(tables, roles, reading)
+        arrays, train_rows = _of_table(tables, roles, keys)
         others = [TableColumn(name) for name in schema.names if name not in roles.used]
         columns = {name: values[train_rows] for name, values in columns.items()}
         arrays = arrays._replace(table=[*(arrays.table or ()), *others])
@@ -136,20 +135,20 @@ def _of_one_column(
     return Arrays(x, np.concatenate(labels), client, scale=scale)
 
 
-def _of_table(tables: dict[str, Any], roles: Roles, reading: Reading) -> tuple[Arrays, np.ndarray]:
+def _of_table(tables: dict[str, Any], roles: Roles, keys: TableKeys) -> tuple[Arrays, np.ndarray]:
     """All samples of a table, the test split behind, and which training rows are among them."""
     if roles.target in roles.classes:
         for split, table in tables.items():
             _labels(table.column(roles.target), roles, split)
     table = pa.concat_tables(tables.values())
     for name in set(roles.features) & roles.classes.keys():
-        texts = extra_column(table.column(name), roles.classes[name]).tolist()
+        texts = _class_texts(table.column(name), roles.classes[name])
         index = table.column_names.index(name)
         table = table.set_column(index, name, pa.array(texts, pa.string()))
     used = [name for name in table.column_names if name in roles.used]
     frame = table.select(used).to_pandas()
     row = np.arange(len(frame))
-    arrays = of_frame(frame, roles.target, roles.client, *reading, beside={ROW: row})
+    arrays = of_frame(frame, keys, beside={ROW: row})
     kept = (arrays.columns or {})[ROW]
     return arrays, kept[kept < next(iter(tables.values())).num_rows]
 
@@ -159,9 +158,19 @@ def _extra_columns(train: Any, roles: Roles) -> dict[str, np.ndarray]:
     columns = {}
     for name in train.column_names:
         if name not in roles.used:
+            column = train.column(name)
+            if name in roles.classes:
+                columns[name] = np.array(_class_texts(column, roles.classes[name]), str)
+                continue
             with contextlib.suppress(DataError):
-                columns[name] = extra_column(train.column(name), roles.classes.get(name))
+                columns[name] = plain(column)
     return columns
+
+
+def _class_texts(column: Any, names: list[str]) -> list[str]:
+    """The names of classes `[n]`; blanks are empty."""
+    by_code = dict(enumerate(names))
+    return [by_code.get(code, "") for code in column.to_pylist()]
 
 
 def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:

@@ -7,13 +7,11 @@ import numpy as np
 
 from fedsim.compose import dataset
 from fedsim.errors import DataError
-from fedsim.kinds.targets import TimeAndEvent
 from fedsim.sources.arrays import Arrays
-from fedsim.sources.cells import Task
-from fedsim.sources.columns import Dates, Missing, Statistics, of_frame
+from fedsim.sources.columns import of_frame
 from fedsim.sources.delimited import Dialect, table_of
-from fedsim.sources.files import Name
 from fedsim.sources.image_sets import ChannelAxis
+from fedsim.sources.table_keys import Missing, Statistics, TableKeys, with_table_keys
 
 
 @dataset
@@ -122,63 +120,28 @@ def heart_disease(
       Cardiology 64.
     """
     del standardize, statistics, indicators, fill
-    frame = table_of("\n".join(_lines("heart_disease")), Dialect(","), "num")
+    frame = table_of("\n".join(_lines("heart_disease")), Dialect(","))
     frame["num"] = np.where(frame["num"] == "0", "0", "1")
-    arrays = of_frame(frame, "num", "dataset", missing, drop=drop)
+    arrays = of_frame(frame, TableKeys("num", "dataset", missing, drop=drop))
     return arrays._replace(labels=("healthy", "disease"), remarks=())
 
 
 @dataset
-def supplied(
-    target: Name | TimeAndEvent | list[str] = "y",
-    client: Name | None = None,
-    missing: Missing = "refuse",
-    standardize: bool = False,
-    statistics: Statistics = "all",
-    indicators: bool = False,
-    fill: float = 0.0,
-    dates: Dates = None,
-    task: Task = None,
-    drop: list[str] = [],  # noqa: B006 (read, never changed)
-    columns: list[str] = [],  # noqa: B006
-    channel_axis: ChannelAxis = None,
-) -> Arrays:
+@with_table_keys
+def supplied(keys: TableKeys, channel_axis: ChannelAxis = None) -> Arrays:
     """Samples from a Python program: `fedsim.run(..., data=...)` takes arrays or a DataFrame.
 
-    The argument is `fedsim.Arrays(x, y)`, `(x, y)`, or a pandas DataFrame.
+    The argument is `fedsim.Arrays(x, y)`, `(x, y)`, or a pandas DataFrame. Keys that name columns
+    are for a DataFrame.
 
     Args:
-      target: the column of the labels in a DataFrame: integers or text are classes, floats are
-        regression targets; or times and events, as in `csv`.
-      client: the column of the client ids; left out: `client`, if there is such a column.
-      missing: what happens to blanks, NaN in arrays; as in `csv`.
-      standardize: as in `csv`.
-      statistics: as in `csv`.
-      indicators: as in `csv`.
-      fill: as in `csv`.
-      dates: as in `csv`.
-      task: as in `csv`; of arrays, too.
-      drop: columns that are left out.
-      columns: columns of a DataFrame, as in `csv`.
+      keys: those of tables.
       channel_axis: where images have their channels, as in `npz`.
 
     Raises:
       DataError: always on the command line, since a scenario file holds no samples.
     """
-    del (
-        target,
-        client,
-        missing,
-        standardize,
-        statistics,
-        indicators,
-        fill,
-        dates,
-        task,
-        drop,
-        columns,
-        channel_axis,
-    )
+    del keys, channel_axis
     raise DataError(
         "data.kind: supplied: these samples came from a Python program; "
         "pass them as fedsim.run(..., data=)"

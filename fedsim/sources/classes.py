@@ -1,8 +1,10 @@
 """Labels that cannot be classes: timestamps and ids, recognised by their number."""
 
+import re
+
 import numpy as np
 
-from fedsim.sources.dates import as_days
+from fedsim.sources.cells import YEAR_AND_MONTH, days_in
 
 FEW = 10_000  # classes that any number of samples may have; more need two samples each on average
 MAX_SINGLES = 100  # samples that may each have a label of their own
@@ -63,7 +65,7 @@ def _fault_of_texts(different: np.ndarray, samples: int) -> str | None:
     """
     if not len(different):
         return None
-    dates = all(as_days(text) is not None for text in different.tolist())
+    dates = _are_dates(different)
     if not dates and not _too_many(len(different), len(different), samples):
         return None
     meaning = "dates, which cannot be classes" if dates else "ids"
@@ -84,3 +86,12 @@ def _are_timestamps(smallest: int, largest: int) -> bool:
     """Whether all numbers are in this century, counted from 1970 in one of the usual units."""
     start, end = CENTURY
     return any(start * unit <= smallest and largest < end * unit for unit in UNITS)
+
+
+def _are_dates(texts: np.ndarray) -> bool:
+    """Whether all texts are ISO dates."""
+    if not re.match(YEAR_AND_MONTH, texts[0]):
+        return False
+    import pandas as pd
+
+    return not np.isnan(days_in(pd.Series(texts.tolist(), dtype="str"))).any()

@@ -33,7 +33,7 @@ class ClientTables(NamedTuple):
 
 
 def client_tables(
-    path: str, sha256: str | None, dialect: Dialect, targets: Sequence[str]
+    path: str, sha256: str | None, dialect: Dialect, targets: Sequence[str] = ()
 ) -> ClientTables:
     """Read the tables of a folder; each is a client, which is called as the file is.
 
@@ -53,7 +53,7 @@ def client_tables(
         frames = {}
         for name, client in _clients(files).items():
             try:
-                frames[name] = _table(files[name], dialect, targets[0]).assign(**{CLIENT: client})
+                frames[name] = _table(files[name], dialect).assign(**{CLIENT: client})
             except DataError as error:
                 # The folder is named in front of all errors.
                 lines = [line.removeprefix(f"{files[name]}: ") for line in error.lines]
@@ -89,10 +89,10 @@ def require_present(tables: ClientTables, missing: str, features: Collection[str
     return remarks
 
 
-def _table(path: Path, dialect: Dialect, target: str) -> Any:
+def _table(path: Path, dialect: Dialect) -> Any:
     """The table of a client as a DataFrame of texts, whose index numbers the rows."""
     with opened(str(path)) as file:
-        frame = table_in(file, dialect, target)
+        frame = table_in(file, dialect)
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
         text = f"two columns are called {repeated[0][:40]!a}; give each its own name"

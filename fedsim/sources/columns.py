@@ -3,42 +3,31 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedsim.errors import DataError, nearest
 from fedsim.kinds.targets import Target, columns_of, has_times
-from fedsim.sources.arrays import Arrays
+from fedsim.sources.arrays import BLANK_CATEGORY, Arrays, TableColumn
 from fedsim.sources.cells import (
     MAX_CATEGORIES,
-    Cells,
     Column,
+    Decimal,
     Feature,
-    Parser,
-    Task,
-    are_blank,
     cells_of,
     feature_of,
     parse_ids,
     parse_labels,
-    parse_number,
     texts_of,
 )
 from fedsim.sources.classes import fault_of_classes
 from fedsim.sources.faults import Faults
-from fedsim.sources.remembered import (
-    BLANK_CATEGORY,
-    TableColumn,
-    remark_on_numbers,
-    remark_on_texts,
-)
+from fedsim.sources.table_keys import TableKeys
 
-Missing = Literal["refuse", "mean", "median", "constant", "drop"]
-Statistics = Literal["all", "client"]
-Dates = Literal["ordinal"] | None
 IDS = re.compile(r"id|.+[_ ]id", re.IGNORECASE)  # names of columns that say which row it is
 LEFT_OUT = "is left out, as the id that its name says; call it otherwise to make it a feature"
+DIGITS = {"true": "1", "false": "0"}  # of truth values
 
 
 class Roles(NamedTuple):
@@ -51,20 +40,6 @@ class Roles(NamedTuple):
     features: list[int]
     extra: list[int]  # columns for partitions
     ids: list[int]  # columns that are left out, as ids by their names
-
-
-class Reading(NamedTuple):
-    """What a scenario decides about the cells of a table.
-
-    Attributes:
-      missing: what happens to blanks.
-      dates: whether dates may be features, as days since 1970.
-      task: whether labels are classes or numbers; None: as they are written.
-    """
-
-    missing: Missing = "refuse"
-    dates: Dates = None
-    task: Task = None
 
 
 def assign_roles(
@@ -138,15 +113,8 @@ def assign_roles(
 
 def of_frame(
     frame: Any,
-    target: Target = "y",
-    client: str | None = None,
-    missing: Missing = "refuse",
-    dates: Dates = None,
-    task: Task = None,
-    drop: Sequence[str] = (),
-    columns: Sequence[str] = (),
-    parse: Parser = parse_number,
-    row_numbers: Sequence[int] | None = None,
+    keys: TableKeys = TableKeys(),  # noqa: B008 (never changed)
+    decimal: Decimal = ".",
     row_name: Callable[[int], str] = "row {}".format,
     beside: Mapping[str, np.ndarray] = {},
 ) -> Arrays:
@@ -163,30 +131,25 @@ def of_frame(
 
     Args:
       frame: the DataFrame.
-      target: the column of the labels, or those of times and events.
-      client: the column of the ids; None: `client`, if there is such a column.
-      missing: what happens to blanks.
-      dates: whether dates may be features.
-      task: what the target is, whatever its numbers look like.
-      drop: columns that are left out.
-      columns: columns for partitions, which are not features.
-      parse: makes numbers of cells that are texts.
-      row_numbers: the numbers of the rows; None: they are counted from 0.
-      row_name: what errors call the row of a number.
+      keys: what a scenario decides about it.
+      decimal: the decimal separator of numbers that are texts.
+      row_name: what errors call a row, counted from 0.
       beside: further columns for partitions `[n]`, as they are.
 
     Raises:
       DataError: with a line for everything that is wrong, naming rows and columns.
     """
     names = [str(name).strip() for name in frame.columns]
-    roles = assign_roles(names, target, client, drop, columns)
+    roles = assign_roles(names, keys.target, keys.client, keys.drop, keys.columns)
     if not len(frame):
         raise DataError("no samples")
     faults = Faults(names, row_name)
-    rows = range(len(frame)) if row_numbers is None else row_numbers
 
-    def column_of(position: int, cells: Cells) -> Column:
-        return Column(cells, rows, position, faults, parse)
+    def column_of(position: int, cells: Any) -> Column:
+        return Column(cells, position, faults, decimal)
+
+    def text_column(position: int) -> Column:
+        return column_of(position, texts_of(frame.iloc[:, position]))
 
     features = []
     for position in roles.features:
@@ -194,39 +157,19 @@ def of_frame(
         feature = feature_of(column_of(position, cells_of(values)))
         if values.dtype.kind == "M":
             feature = feature._replace(kind="dates")
-        _check(feature, column_of(position, []), missing, dates)
+        _check(feature, position, faults, keys)
         features.append(feature)
 
-    labels = column_of(roles.target, texts_of(frame.iloc[:, roles.target]))
-    columns_of_labels = [labels]
-    if isinstance(target, str):
-        y = parse_labels(labels, missing == "drop", task)
-        if roles.target not in faults.columns:
-            faults.add_to_column(roles.target, fault_of_classes(y))
-    else:
-        positions = [roles.target, *roles.others]
-        columns_of_labels = [
-            column_of(position, _as_digits(texts_of(frame.iloc[:, position])))
-            for position in positions
-        ]
-        numbers = [parse_labels(c, missing == "drop", "regression") for c in columns_of_labels]
-        y = np.stack(numbers, axis=1)  # faults are raised below
-    ids = None
-    if roles.client is not None:
-        ids = parse_ids(column_of(roles.client, texts_of(frame.iloc[:, roles.client])))
-    extra: dict[str, np.ndarray] = {}
-    for position in roles.extra:
-        column = column_of(position, texts_of(frame.iloc[:, position]))
-        extra[names[position]] = parse_ids(column, "value")
+    targets = [text_column(position) for position in (roles.target, *roles.others)]
+    y = _labels(targets, keys)
+    ids = None if roles.client is None else parse_ids(text_column(roles.client))
+    extra = {names[p]: parse_ids(text_column(p), "value") for p in roles.extra}
     faults.raise_any()
     extra |= beside
 
-    if missing == "drop":
-        complete = np.ones(len(y), bool)
-        for column in columns_of_labels:
-            complete &= ~are_blank(column.texts)
-        for feature in features:
-            complete &= ~feature.blanks
+    if keys.missing == "drop":
+        blanks = [*(column.blanks for column in targets), *(each.blanks for each in features)]
+        complete = ~np.any(blanks, axis=0)
         if not complete.any():
             raise DataError("every sample has a blank")
         features = [feature._replace(values=feature.values[complete]) for feature in features]
@@ -236,7 +179,7 @@ def of_frame(
 
     described = [TableColumn(name) for name in names]
     for position, feature in zip(roles.features, features, strict=True):
-        described[position] = _described(names[position], feature, parse)
+        described[position] = _described(names[position], feature)
     used = [described[position] for position in roles.features]
     return Arrays(
         x=np.concatenate(list(map(_block, features, used)), axis=1, dtype=np.float64),
@@ -249,14 +192,24 @@ def of_frame(
     )
 
 
-def _as_digits(cells: list[str]) -> list[str]:
-    """Cells with truth values as 0 and 1."""
-    digits = {"true": "1", "false": "0"}
-    return [digits.get(cell.lower(), cell) for cell in cells]
+def _labels(columns: list[Column], keys: TableKeys) -> np.ndarray:
+    """The labels `[n]`; several, or times and events, `[n, columns]`."""
+    drop = keys.missing == "drop"
+    if isinstance(keys.target, str):
+        (column,) = columns
+        y = parse_labels(column, drop, keys.task)
+        if not column.faults.counts[column.position]:
+            column.faults.add_to_column(column.position, fault_of_classes(y))
+        return y
+    parts = []
+    for column in columns:
+        digits = column.cells.map(lambda cell: DIGITS.get(cell.lower(), cell))
+        parts.append(parse_labels(column._replace(cells=digits), drop, "regression"))
+    return np.stack(parts, axis=1)  # faults are raised later
 
 
 def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
-    """Return a column of a DataFrame of texts, whose index numbers the rows.
+    """Return a column of a DataFrame of texts.
 
     Args:
       frame: the DataFrame.
@@ -269,7 +222,7 @@ def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
     """
     names = list(frame.columns)
     if names.count(name) == 1:
-        return Column(texts_of(frame[name]), frame.index, names.index(name), faults)
+        return Column(texts_of(frame[name]), names.index(name), faults)
     title = f"{role}: " if role else ""
     if name in names:
         problem = f"several columns are called {name[:40]!a}; give each its own name"
@@ -300,46 +253,40 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
     return f"there are {listed}"
 
 
-def _check(feature: Feature, column: Column, missing: Missing, dates: Dates) -> None:
+def _check(feature: Feature, position: int, faults: Faults, keys: TableKeys) -> None:
     """Add what is wrong with a feature: infinite numbers, blanks, dates, and many texts."""
-    faults = column.faults
-    name = ascii(faults.names[column.position][:40])
+    name = ascii(faults.names[position][:40])
     blanks = feature.blanks
-    if missing == "refuse":
-        column.add_all(blanks, "blank; write missing: mean, median or drop")
+    if keys.missing == "refuse":
+        faults.add(position, blanks, "blank; write missing: mean, median or drop")
     if feature.kind == "text":
         if len(set(feature.values[~blanks])) > MAX_CATEGORIES:
             problem = f"more than {MAX_CATEGORIES} different texts, too many for one-hot features"
             remedy = f"write drop: [{name}], or client: {name} if it says whose a sample is"
-            faults.add_to_column(column.position, f"{problem}; {remedy}")
+            faults.add_to_column(position, f"{problem}; {remedy}")
         return
-    for row in np.flatnonzero(np.isinf(feature.values)).tolist():
-        column.add(row, f"{feature.values[row]} cannot be a feature")
-    if feature.kind == "dates" and dates is None:
+    values = feature.values
+    faults.add(position, np.isinf(values), lambda row: f"{values[row]} cannot be a feature")
+    if feature.kind == "dates" and keys.dates is None:
         problem = "dates, which usually say when a row was written and nothing of what it holds"
         remedy = f"write dates: ordinal for days since 1970, or drop: [{name}]"
-        faults.add_to_column(column.position, f"{problem}; {remedy}")
+        faults.add_to_column(position, f"{problem}; {remedy}")
 
 
-def _described(name: str, feature: Feature, parse: Parser) -> TableColumn:
+def _described(name: str, feature: Feature) -> TableColumn:
     """A feature column, with the categories that occur in its rows."""
-    if feature.kind == "dates":
-        return TableColumn(name, "dates")
-    if feature.kind == "numbers":
-        return TableColumn(name, "numbers", remark=remark_on_numbers(name, feature.values))
+    if feature.kind != "text":
+        return TableColumn(name, feature.kind)
     texts = set(feature.values)
     categories = tuple(sorted(text for text in texts if text is not None))
-    remark = remark_on_texts(name, categories, len(feature.values), parse)
     if None in texts:
         categories += (BLANK_CATEGORY,)
-    return TableColumn(name, "text", categories, remark)
+    return TableColumn(name, "text", categories)
 
 
 def _block(feature: Feature, column: TableColumn) -> np.ndarray:
     """A feature column as features `[n, F]`: of text, one for each category, 1 where it occurs."""
     if feature.kind != "text":
         return feature.values[:, None]
-    codes = {text: code for code, text in enumerate(column.categories)}
-    blank = len(codes) - 1  # the last category, where there are blanks
-    of_rows = np.array([blank if text is None else codes[text] for text in feature.values])
-    return of_rows[:, None] == np.arange(len(codes))
+    texts = np.where(feature.blanks, BLANK_CATEGORY, feature.values)
+    return texts[:, None] == np.array(column.categories, object)

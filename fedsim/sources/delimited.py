@@ -1,20 +1,15 @@
 """Tables in delimited text, read by pandas: every cell as a text, by row and column."""
 
-import contextlib
 import csv
 import io
-import itertools
 from typing import Any, BinaryIO, NamedTuple
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import Parser, parse_comma_number, parse_number
+from fedsim.sources.cells import Decimal
 from fedsim.sources.files import MAX_BYTES, sound, unpacked
 
-HEAD_CHARACTERS = 1 << 16  # in which the delimiter is recognised
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}  # that `auto` recognises
-POINT = "."
-COMMA = ","
-PARSERS: dict[str, Parser] = {POINT: parse_number, COMMA: parse_comma_number}  # by the separator
+HEAD_CHARACTERS = 1 << 14  # in which the delimiter is sniffed
+DELIMITERS = ",;\t|"  # that `auto` knows, the most usual first
 EMPTY = "empty: expected a header with column names"
 SAVE = "save it as UTF-8"
 ZIP = b"PK\x03\x04"  # how zip files begin, workbooks among them
@@ -29,10 +24,10 @@ class Dialect(NamedTuple):
     """
 
     delimiter: str = "auto"
-    decimal: str = POINT
+    decimal: Decimal = "."
 
 
-def table_in(file: BinaryIO, dialect: Dialect, target: str) -> Any:
+def table_in(file: BinaryIO, dialect: Dialect) -> Any:
     """Return a table in UTF-8, plain or gzipped, as a DataFrame of texts.
 
     Its index has the number of every row, as a spreadsheet counts: the header is row 1. Rows
@@ -41,19 +36,18 @@ def table_in(file: BinaryIO, dialect: Dialect, target: str) -> Any:
     Args:
       file: the file, opened for bytes.
       dialect: how the table is written.
-      target: a column that it should have.
 
     Raises:
       DataError: for a file that is no such table; naming the line of a row that is too long.
     """
-    return table_of(text_in(file), dialect, target)
+    return table_of(text_in(file), dialect)
 
 
-def table_of(text: str, dialect: Dialect, target: str) -> Any:
+def table_of(text: str, dialect: Dialect) -> Any:
     """Return the table in a text, as `table_in` does."""
     import pandas as pd
 
-    delimiter = delimiter_of(text, dialect, target)
+    delimiter = delimiter_of(text, dialect)
     try:
         with sound("table"):
             cells = pd.read_csv(
@@ -115,18 +109,11 @@ def text_in(file: BinaryIO, max_bytes: int = MAX_BYTES) -> str:
         raise DataError(f"line {line}: not UTF-8 text: byte {byte:#x}; {SAVE}") from None
 
 
-def delimiter_of(text: str, dialect: Dialect, target: str) -> str:
-    """Return the character between cells.
-
-    Args:
-      text: the table.
-      dialect: `auto` chooses the delimiter that splits header and first row into the most cells,
-        equally many.
-      target: a column that the table should have; a header that consists of it needs no delimiter.
+def delimiter_of(text: str, dialect: Dialect) -> str:
+    """Return the character between cells; for `auto`, what `csv.Sniffer` finds, else the usual one.
 
     Raises:
-      DataError: for a delimiter of several characters, for the decimal separator, and where no
-        delimiter fits better than the others.
+      DataError: for a delimiter of several characters, and for the decimal separator.
     """
     delimiter, decimal = dialect
     if delimiter == decimal:
@@ -138,34 +125,8 @@ def delimiter_of(text: str, dialect: Dialect, target: str) -> str:
             remedy = "write auto, tab, or the character"
             raise DataError(f"delimiter: {delimiter[:40]!a} is not one character; {remedy}")
         return delimiter
-
-    head = text[:HEAD_CHARACTERS]
-    fits = {candidate: _fit(head, candidate) for candidate in DELIMITERS if candidate != decimal}
-    best = max(fits.values())
-    _, columns = best
-    fitting = [candidate for candidate, fit in fits.items() if fit == best]
-    remedy = "write delimiter: and the character"
-    header = head.partition("\n")[0].strip()
-    if columns == 1 and header.strip('"') != target:
-        names = ", ".join(DELIMITERS[candidate] for candidate in fits)
-        raise DataError(f"delimiter: none of {names} splits {header[:40]!a}; {remedy}")
-    if columns > 1 and len(fitting) > 1:
-        names = " and ".join(DELIMITERS[candidate] for candidate in fitting)
-        raise DataError(
-            f"delimiter: {names} each split the header into {columns} columns; {remedy}"
-        )
-    return fitting[0]
-
-
-def _fit(head: str, delimiter: str) -> tuple[bool, int]:
-    """How well a delimiter splits a table; the larger pair fits better.
-
-    Returns:
-      Whether header and first row have equally many cells, more than one; the cells of the header.
-    """
-    rows = csv.reader(io.StringIO(head, newline=""), delimiter=delimiter, skipinitialspace=True)
-    widths = []
-    with contextlib.suppress(csv.Error):  # such as a cell that is too long
-        widths = [len(row) for row in itertools.islice(filter(None, rows), 2)]
-    columns = widths[0] if widths else 0
-    return len(widths) > 1 and widths[1] == columns > 1, columns
+    candidates = DELIMITERS.replace(decimal, "")
+    try:
+        return csv.Sniffer().sniff(text[:HEAD_CHARACTERS], candidates).delimiter
+    except csv.Error:  # such as of a single column
+        return candidates[0]

@@ -6,17 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import (
-    BLANK,
-    Column,
-    cells_of,
-    numbers_of,
-    parse_date,
-    parse_number,
-    texts_of,
-)
+from fedsim.sources.arrays import BLANK_CATEGORY, TableColumn
+from fedsim.sources.cells import Column, cells_of, days_in, numbers_in, sound_numbers, texts_of
 from fedsim.sources.faults import MAX_LISTED, Faults
-from fedsim.sources.remembered import BLANK_CATEGORY, TableColumn
+from fedsim.sources.ids import BLANK
 
 TRUTH_VALUES = ("True", "False")
 
@@ -47,7 +40,7 @@ def features_of(frame: Any, columns: Sequence[TableColumn]) -> np.ndarray:
             values = frame.iloc[:, position]
             encode = _one_hot if column.kind == "text" else _numbers
             blocks.append(encode(values, column, position, faults))
-    if faults.count:
+    if faults.counts.total():
         raise DataError(*faults.by_column().values())
     return np.concatenate(blocks, axis=1)
 
@@ -69,21 +62,25 @@ def _numbers(values: Any, column: TableColumn, position: int, faults: Faults) ->
     cells = cells_of(values)
     if isinstance(cells, np.ndarray):
         return cells[:, None]
-    parser = parse_date if column.kind == "dates" else parse_number
-    return numbers_of(Column(cells, range(len(cells)), position, faults), parser)[:, None]
+    kind = "dates" if column.kind == "dates" else "numbers"
+    parsed = days_in(cells) if kind == "dates" else numbers_in(cells)
+    return sound_numbers(Column(cells, position, faults), kind, parsed)[:, None]
 
 
 def _one_hot(values: Any, column: TableColumn, position: int, faults: Faults) -> np.ndarray:
     """A column of text as a feature for each of its categories `[n, categories]`."""
     # pandas reads TRUE as a truth value, which it writes as True.
     written = {text.title(): text for text in column.categories if text.title() in TRUTH_VALUES}
-    cells = np.array([written.get(cell, cell) for cell in texts_of(values)])
-    blank = np.isin(cells, list(BLANK))
+    cells = texts_of(values).replace(written)
+    blanks = cells.isin(BLANK)
     if BLANK_CATEGORY in column.categories:
-        cells = np.where(blank, BLANK_CATEGORY, cells)
-        blank[:] = False
-    for row in np.flatnonzero(~np.isin(cells, column.categories)).tolist():
-        fault = "blank" if blank[row] else f"{str(cells[row])[:40]!a} is unknown"
-        listed = ", ".join(ascii(text[:20]) for text in column.categories[:6])
-        faults.add(row, position, f"{fault}; the texts that were trained on are {listed}")
-    return (cells[:, None] == np.array(column.categories)).astype(np.float64)
+        cells = cells.mask(blanks, BLANK_CATEGORY)
+        blanks = blanks & False
+    listed = ", ".join(ascii(text[:20]) for text in column.categories[:6])
+    remedy = f"the texts that were trained on are {listed}"
+    in_column = Column(cells, position, faults)
+    in_column.add(blanks.to_numpy(), f"blank; {remedy}")
+    unknown = ~cells.isin(column.categories) & ~blanks
+    in_column.add(unknown.to_numpy(), f"{{}} is unknown; {remedy}")
+    texts = cells.to_numpy(object)
+    return (texts[:, None] == np.array(column.categories, object)).astype(np.float64)

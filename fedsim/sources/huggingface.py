@@ -8,7 +8,6 @@ from fedsim.errors import DataError, did_you_mean
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.arrow import one_schema
 from fedsim.sources.cells import Task
-from fedsim.sources.columns import Dates, Missing, Reading
 from fedsim.sources.files import Name, sound
 from fedsim.sources.folders import folder_files
 from fedsim.sources.image_sets import ChannelAxis
@@ -16,6 +15,7 @@ from fedsim.sources.packages import required
 from fedsim.sources.pictures import Channels, Size
 from fedsim.sources.snapshots import WHERE as WHERE
 from fedsim.sources.snapshots import declared_columns, splits_of
+from fedsim.sources.table_keys import Dates, Missing, TableKeys
 from fedsim.sources.tokenizer import Tokenizer
 from fedsim.sources.tokens import Length
 
@@ -104,5 +104,5 @@ def huggingface(
             return arrow_samples.of_texts(used, columns, tokenizer, length)
         declarations = declared_columns(files, schema.metadata)
         roles = arrow_roles.roles_of(schema, declarations, target, features, client)
-        reading = Reading(missing, dates, task)
-        return arrow_samples.of_rows(used, schema, roles, reading, size, channels)
+        keys = TableKeys(roles.target, roles.client, missing, dates=dates, task=task)
+        return arrow_samples.of_rows(used, schema, roles, keys, size, channels)

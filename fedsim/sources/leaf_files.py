@@ -15,19 +15,10 @@ from fedsim.sources.names import fault_of_name, require_sound
 from fedsim.sources.pictures import alike, as_bytes
 
 MEMORY_PER_BYTE = 12  # bytes that Python needs for a byte of JSON that is numbers, at most
-MAX_DIGITS = 18  # of a whole number
 WHERE = (
     "LEAF's preprocess.sh writes data/train/*.json and data/test/*.json, each with `users`, "
     "`num_samples` and `user_data`; give the folder that holds train and test"
 )
-
-
-class UserRows(NamedTuple):
-    """The samples of one user."""
-
-    user: str
-    x: list[Any]
-    y: list[Any]
 
 
 class SplitRows(NamedTuple):
@@ -108,8 +99,8 @@ def _are_numbers(x: list[Any]) -> bool:
     return not first or not isinstance(first[0], str)
 
 
-def _users(name: str, path: Path) -> Iterator[UserRows]:
-    """The samples of a file, user by user."""
+def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """The users of a file, each with x and y."""
     with opened(str(path)) as file:
         content = _json_of(file)
         data = content.get("user_data") if isinstance(content, dict) else None
@@ -121,17 +112,28 @@ def _users(name: str, path: Path) -> Iterator[UserRows]:
             raise DataError("`num_samples` does not have a number for every user")
         for user, count in zip(users, counts, strict=True):
             samples = data.pop(user, None) if isinstance(user, str) else None
-            yield _user_rows(user, samples, count)
+            x, y = (samples.get(key) if isinstance(samples, dict) else None for key in "xy")
+            if not isinstance(x, list) or not isinstance(y, list):
+                problem = "has no lists x and y in `user_data`, or occurs twice"
+                raise DataError(f"user {str(user)[:40]!a} {problem}")
+            title = f"user {user[:40]!a}"
+            if not len(x) == len(y) == count:
+                promise = f"`num_samples` promises {str(count)[:20]}"
+                raise DataError(f"{title}: {promise}, there are {len(x)} x, {len(y)} y")
+            if fault := fault_of_name(user):
+                raise DataError(f"user {fault}")
+            require_sound(title, y, "label")
+            yield user, x, y
 
 
 def _json_of(file: Any) -> Any:
-    """The content of a JSON file, without the constants and long integers that JSON may have."""
+    """The content of a JSON file, without the constants that JSON may have."""
     require_memory(json=MEMORY_PER_BYTE * file.seek(0, io.SEEK_END))
     file.seek(0)
     content = file.read()
     require_few_lists(content)
     try:
-        return json.loads(content, parse_constant=_refuse_constant, parse_int=_short_integer)
+        return json.loads(content, parse_constant=_refuse_constant)
     except RecursionError:
         raise DataError("not JSON as LEAF writes it: nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -142,37 +144,6 @@ def _json_of(file: Any) -> Any:
 
 def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} cannot be learned from")
-
-
-def _short_integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)
-
-
-def _user_rows(user: Any, samples: Any, count: Any) -> UserRows:
-    """The samples of a user.
-
-    Args:
-      user: the user's name, as the file has it.
-      samples: the user's data, as the file has them; None if they are missing.
-      count: how many samples the file promises.
-    """
-    x = samples.get("x") if isinstance(samples, dict) else None
-    y = samples.get("y") if isinstance(samples, dict) else None
-    if not isinstance(x, list) or not isinstance(y, list):
-        raise DataError(
-            f"user {str(user)[:40]!a} has no lists x and y in `user_data`, or occurs twice"
-        )
-    title = f"user {user[:40]!a}"
-    if not len(x) == len(y) == count:
-        actual = f"{len(x)} x, {len(y)} y"
-        raise DataError(f"{title}: `num_samples` promises {str(count)[:20]}, there are {actual}")
-    fault = fault_of_name(user)
-    if fault is not None:
-        raise DataError(f"user {fault}")
-    require_sound(title, y, "label")
-    return UserRows(user, x, y)
 
 
 def _numbers(name: str, user: str, x: list[Any]) -> np.ndarray:

@@ -6,25 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsim.sources.cells import (
-    BLANK,
-    Parser,
-    cells_of,
-    decimal_comma_in,
-    parse_comma_number,
-    parse_date,
-    parsed,
-    parser_of,
-)
+from fedsim.sources.cells import Decimal, cells_of, content_of, numbers_in
 from fedsim.sources.client_tables import client_tables
-from fedsim.sources.dates import date_of
-from fedsim.sources.delimited import PARSERS, POINT, Dialect, table_in
+from fedsim.sources.delimited import Dialect, table_in
 from fedsim.sources.files import opened
+from fedsim.sources.ids import BLANK
 from fedsim.sources.packages import required
 from fedsim.sources.workbook import sheet_in
 
 MAX_DISTINCT = 10_000  # different values of a column that are counted
 SHOWN_CHARACTERS = 40  # of a text
+DAY_SECONDS = 86_400
+MIN_IDS = 20  # rows of a table, from which on columns that differ in all of them look like ids
+SIGNS = r"[ $€£¥%,]"  # around numbers, and between thousands
 
 
 class Summary(NamedTuple):
@@ -32,20 +26,23 @@ class Summary(NamedTuple):
 
     Attributes:
       columns: for each its `name`, `type`, `blanks`, `distinct`, `distinct_at_least` (whether there
-        may be more), and `least` and `most` (None where there are no values).
+        may be more), `least` and `most` (None where there are no values), and `remark`: what a user
+        may not have meant with it; empty: nothing.
       rows: the number of rows.
-      decimal_comma: whether some column has numbers with a decimal comma.
       note: a sentence about the file; empty if there is nothing to say.
     """
 
     columns: list[dict[str, Any]]
     rows: int
-    decimal_comma: bool = False
     note: str = ""
 
 
 def summary_of(
-    kind: str, path: str, delimiter: str = "auto", decimal: str = POINT, sheet: int | str = 0
+    kind: str,
+    path: str,
+    delimiter: str = "auto",
+    decimal: Decimal = ".",
+    sheet: int | str = 0,
 ) -> Summary | None:
     """Return the columns of a table in a file; None for data of other kinds.
 
@@ -62,22 +59,20 @@ def summary_of(
     if kind not in ("csv", "parquet", "xlsx"):
         return None
     frame, note = _table(kind, path, Dialect(delimiter, decimal), sheet)
-    described = [_column(frame.iloc[:, j], PARSERS[decimal]) for j in range(frame.shape[1])]
-    columns = [column for column, _ in described]
-    has_commas = decimal == POINT and parse_comma_number in [parser for _, parser in described]
-    return Summary(columns, len(frame), has_commas, note)
+    columns = [_column(frame.iloc[:, j], decimal) for j in range(frame.shape[1])]
+    return Summary(columns, len(frame), note)
 
 
 def _table(kind: str, path: str, dialect: Dialect, sheet: int | str) -> tuple[Any, str]:
     """The table in a file or a folder, and a sentence about the file."""
     if os.path.isdir(path):
-        return client_tables(path, None, dialect, targets=[""]).frame, ""
+        return client_tables(path, None, dialect).frame, ""
     with opened(path) as file:
         if kind == "xlsx":
             return sheet_in(file, sheet)
         if kind == "parquet":
             return _flat_parquet(file), ""
-        return table_in(file, dialect, target=""), ""
+        return table_in(file, dialect), ""
 
 
 def _flat_parquet(file: Any) -> Any:
@@ -91,42 +86,46 @@ def _flat_parquet(file: Any) -> Any:
     return table.select(names).replace_schema_metadata(None).to_pandas()
 
 
-def _column(values: Any, parse: Parser) -> tuple[dict[str, Any], Parser | None]:
-    """What a column holds, and what makes numbers of its cells; None: it holds text."""
-    cells = cells_of(values)
-    parser = parser_of(cells, parse)
-    if parser is None and decimal_comma_in(cells) is not None:
-        parser = parse_comma_number
-    known: Any
-    if isinstance(cells, np.ndarray):
-        known = cells[~np.isnan(cells)]
-        blanks = len(cells) - len(known)
-    else:
-        known = [cell for cell in cells if cell not in BLANK]
-        blanks = len(cells) - len(known)
-        if parser is not None:
-            numbers, wrong = parsed(known, parser)
-            known = numbers[~wrong]
+def _column(values: Any, decimal: Decimal) -> dict[str, Any]:
+    """What a column holds."""
+    import pandas as pd
 
-    kind = "text"
+    cells = cells_of(values)
+    if isinstance(cells, np.ndarray):
+        kind = "dates" if values.dtype.kind == "M" else "numbers"
+        known = pd.Series(cells).dropna()
+    else:
+        kind, numbers = content_of(cells, decimal)
+        known = cells[~cells.isin(BLANK)] if kind == "text" else pd.Series(numbers).dropna()
     if not len(known):
         kind = "blank"
-    elif parser is parse_date or values.dtype.kind == "M":
-        kind = "dates"
-    elif parser is not None:
-        with np.errstate(invalid="ignore"):  # infinite numbers are not whole
-            kind = "whole numbers" if (known % 1 == 0).all() else "numbers"
-    distinct = len(set(known) if isinstance(known, list) else np.unique(known))
-    described = {
+    elif kind == "numbers" and (known % 1 == 0).all():
+        kind = "whole numbers"
+    distinct = known.nunique()
+    return {
         "name": values.name,
         "type": kind,
-        "blanks": blanks,
+        "blanks": len(values) - len(known),
         "distinct": min(distinct, MAX_DISTINCT),
         "distinct_at_least": distinct > MAX_DISTINCT,
-        "least": _shown(min(known), kind) if len(known) else None,
-        "most": _shown(max(known), kind) if len(known) else None,
+        "least": _shown(known.min(), kind) if len(known) else None,
+        "most": _shown(known.max(), kind) if len(known) else None,
+        "remark": _remark(kind, known, len(values)),
     }
-    return described, parser
+
+
+def _remark(kind: str, known: Any, rows: int) -> str:
+    """What is remarkable about a column: values as of an id, or numbers with signs."""
+    if kind == "text":
+        with_signs = known[known.str.contains(SIGNS)]
+        are_numbers = np.isfinite(numbers_in(known.str.replace(SIGNS, "", regex=True)))
+        if len(with_signs) and 2 * are_numbers.sum() >= len(known):
+            found = ascii(with_signs.iloc[0][:SHOWN_CHARACTERS])
+            return f"holds numbers with signs or separators ({found}), which are read as text"
+    if kind in ("text", "whole numbers") and known.nunique() == rows >= MIN_IDS:
+        noun = "text" if kind == "text" else "whole number"
+        return f"has another {noun} in each of {rows:,} rows, as ids have"
+    return ""
 
 
 def _shown(end: Any, kind: str) -> Any:
@@ -136,5 +135,6 @@ def _shown(end: Any, kind: str) -> Any:
     if not math.isfinite(end):
         return str(end)
     if kind == "dates":
-        return date_of(end)
+        moment = np.datetime64(round(end * DAY_SECONDS), "s")
+        return str(moment).removesuffix("T00:00:00")
     return int(end) if kind == "whole numbers" else float(end)

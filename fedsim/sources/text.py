@@ -84,7 +84,7 @@ def text(
         if column is None:
             texts = Texts([content.replace("\r\n", "\n")])
         else:
-            texts = _columns(table_of(content, Dialect(delimiter), column), column, client, answer)
+            texts = _columns(table_of(content, Dialect(delimiter)), column, client, answer)
         made = tokenizer or of_texts([*texts.texts, *(texts.answers or ())], tokens, vocabulary)
         arrays = samples_of(texts, made, length)
         if not len(arrays.x):
@@ -97,7 +97,7 @@ def _columns(frame: Any, column: str, client: str | None, answer: str | None) ->
     """The texts in a column of a table, and the ids and answers in others."""
     if client is None and "client" in frame.columns and "client" not in (column, answer):
         client = "client"
-    faults = Faults(list(frame.columns))
+    faults = Faults(list(frame.columns), lambda row: f"row {frame.index[row]}")
     roles = {"column": column, "client": client, "answer": answer}
     read = {
         role: column_in(frame, name, faults, role)
@@ -106,8 +106,8 @@ def _columns(frame: Any, column: str, client: str | None, answer: str | None) ->
     }
     ids = None
     if client is not None:
-        ids = np.array(read["client"].texts)
-        read["client"].add_all(ids == "", "no client id")
+        ids = np.array(read["client"].cells.tolist(), str)
+        read["client"].add(ids == "", "no client id")
     faults.raise_any()
     answers = None if answer is None else frame[answer].tolist()  # spaces around them count
     return Texts(frame[column].tolist(), answers, ids)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.cells import Column, parse_ids, parse_number, parsed
+from fedsim.sources.cells import Column, numbers_in, parse_ids
 from fedsim.sources.columns import column_in
 from fedsim.sources.delimited import Dialect, table_in
 from fedsim.sources.faults import Faults
@@ -128,9 +128,9 @@ def _read(
       DataError: for a file without these columns, naming rows with other cells.
     """
     with opened(path, sha256, MAX_BYTES) as file:
-        frame = table_in(file, Dialect(","), next(iter(columns)))
+        frame = table_in(file, Dialect(","))
         role = f"the columns {', '.join(columns)} are needed"
-        faults = Faults(list(frame.columns))
+        faults = Faults(list(frame.columns), lambda row: f"row {frame.index[row]}")
         read = {name: column_in(frame, name, faults, role) for name in columns}
         if not len(frame):
             raise DataError("no rows below the header")
@@ -146,13 +146,11 @@ def _read(
 
 def _numbers(column: Column, least: float, whole: bool) -> np.ndarray:
     """The numbers of a column `[n]`; cells with others are faults."""
-    values, _ = parsed(column.texts, parse_number)
+    values = numbers_in(column.cells)
     sound = np.isfinite(values) & (values >= least)
     noun = "time or rate"
     if whole:
         sound &= (values % 1 == 0) & (values <= MAX_NUMBER)
         noun = f"whole number up to {MAX_NUMBER}"
-    for row in np.flatnonzero(~sound).tolist():
-        problem = f"{column.texts[row][:40]!a} is not a {noun}"
-        column.add(row, f"{problem}; write a finite number and at least {least:g}")
+    column.add(~sound, f"{{}} is not a {noun}; write a finite number and at least {least:g}")
     return np.where(sound, values, least).astype(np.int64) if whole else values

@@ -7,8 +7,14 @@ import pandas as pd
 import pytest
 
 from fedsim.errors import DataError
-from fedsim.sources import csv, of_frame, parquet
-from fedsim.sources.dates import as_days, days_of
+from fedsim.sources import columns, csv, parquet
+from fedsim.sources.cells import days_in, days_of
+from fedsim.sources.table_keys import TableKeys
+
+
+def of_frame(frame: pd.DataFrame, **keys):
+    return columns.of_frame(frame, TableKeys(**keys))
+
 
 CELLS = {
     "1970-01-01": 0,
@@ -26,19 +32,17 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_days(cell):
-    assert as_days(cell) == pytest.approx(CELLS[cell], abs=1e-9)
+NO_DATES = [
+    "2023-02-29", "2024-13-01", "20240501", "2024-W18-3", "1.5.2024", "05/01/2024", "now", "today",
+    "12:00", "2024-05-01T24:30", "2024-05-01T", "2024-05-01Z", "x2024-05-01", "٢٠٢٤-05-01",
+    "2024-05-01T12:00:00+99:00", "",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "cell",
-    ["2023-02-29", "2024-13-01", "20240501", "2024-W18-3", "1.5.2024", "05/01/2024", "2024-05",
-     "12:00", "2024-05-01T24:30", "2024-05-01T", "2024-05-01Z", "x2024-05-01", "٢٠٢٤-05-01",
-     "2024-05-01T12:00:00+99:00", ""],
-)  # fmt: skip
-def test_what_is_no_date(cell):
-    assert as_days(cell) is None
+def test_days():
+    days = days_in(pd.Series([*CELLS, *NO_DATES]))
+    np.testing.assert_allclose(days[: len(CELLS)], list(CELLS.values()), atol=1e-9)
+    assert np.isnan(days[len(CELLS) :]).all()
 
 
 def test_every_way_to_hold_dates_gives_the_same_features(tmp_path):

@@ -340,10 +340,6 @@ DAMAGED = {
     ),
     "a cell without end": (b'a,y\n1,0\n2,"1\n', "not a sound table: .* EOF inside string"),
     "half of a gzip file": (gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9], "not a sound gzip file"),
-    "no delimiter": (
-        b"a:y\n1:0\n",
-        "delimiter: none of comma, semicolon, tab, bar splits 'a:y'",
-    ),
 }
 
 
@@ -363,15 +359,36 @@ def test_an_empty_file_is_refused(tmp_path, content):
         describe(str(tmp_path / "t.csv"))
 
 
-def test_decimal_commas_are_told_and_the_section_reads_them(tmp_path):
+def test_decimal_commas_are_told_and_the_key_reads_them(tmp_path):
     (tmp_path / "t.csv").write_text("a;b;wage\n1,5;x;1,25\n2;y;-3,5\n;x;2\n3,25;y;1\n")
-    told, columns = summary(tmp_path / "t.csv", "target=wage")
-    assert told["data"]["decimal"] == ","
-    assert "decimal: ',' is guessed from the cells" in told["notes"]
+    (line, *_) = summary(tmp_path / "t.csv", "target=wage")[0]["problems"]
+    assert line.startswith("column 'a': '1,5' has a decimal comma")
+    told, columns = summary(tmp_path / "t.csv", "target=wage", "decimal=','")
     assert counts(columns["a"]) == ["numbers", 1, 3, 1.5, 3.25] and told["target"]["least"] == -3.5
-    assert summary(tmp_path / "t.csv", "decimal=.")[0]["problems"][0].startswith(
-        "column 'a': '1,5' has a decimal comma; write decimal: ','"
-    )
+
+
+SUSPECT = {
+    "number": (RNG.permutation(40) + 500, "has another whole number in each of 40 rows, as ids"),
+    "name": ([f"p{row}" for row in range(40)], "has another text in each of 40 rows, as ids have"),
+    "price": (["$1.23", "$4", "7"] * 13 + ["1"], "holds numbers with signs or separators ('$1.23'"),
+    "rate": (["4.2%", "3%"] * 20, "holds numbers with signs or separators ('4.2%'), which are rea"),
+    "age": (20 + np.arange(40) % 30, ""),
+    "tag": ([f"{row % 9}cm" for row in range(40)], ""),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("name", SUSPECT)
+def test_columns_that_may_be_no_features_are_told_with_the_key(form, name, tmp_path):
+    cells, said = SUSPECT[name]
+    table = pd.DataFrame({name: cells, "a": np.arange(40) % 7 / 8, "y": np.arange(40) % 2})
+    getattr(table, f"to_{form}")(tmp_path / f"t.{form}", index=False)
+    lines = [
+        line for line in describe(str(tmp_path / f"t.{form}"))["notes"] if line.startswith("column")
+    ]
+    assert len(lines) == bool(said)
+    assert all(line.startswith(f"column {name!r} {said}") for line in lines)
+    assert all(line.endswith(f"drop: [{name!r}]") for line in lines)
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=150))

@@ -181,7 +181,6 @@ def test_ids_of_the_test_rows_stand_beside_those_of_the_others():
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:feature 0 has another whole number")
 def test_scores_of_clients_are_over_their_own_samples():
     scenario = {"name": "held", "rounds": 3, "seeds": [0, 1], "client": {"lr": 1e-4}, "data": {}}
     result = fedsim.run(scenario, data=TESTED)

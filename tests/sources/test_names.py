@@ -205,7 +205,6 @@ def one_line(error) -> str:
 @pytest.mark.parametrize("title", CASES)
 def test_a_bad_name_is_refused_where_data_are_read(title, tmp_path, monkeypatch):
     """Before anything is trained, with the file, and the entry."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     section = CASES[title](tmp_path / "here")
@@ -253,5 +252,5 @@ def test_samples_of_a_program_are_no_exception(name):
         with pytest.raises(DataError, match=r"\\ud800' is not UTF-8 text"):
             fedsim.run({"name": "own", "rounds": 1}, data=arrays)
     frame = pd.DataFrame({"x": range(n), "y": [0, 1, 0, 1], "client": pd.Series(bad, dtype=object)})
-    with pytest.raises(DataError, match=r"client: row 3: 'd\\ud800'"):
+    with pytest.raises(DataError, match=r"column 'client': row 3: 'd\\ud800'"):
         fedsim.run({"name": "own", "rounds": 1}, data=frame)

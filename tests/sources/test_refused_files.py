@@ -146,7 +146,6 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("an infinite target", "t.csv", b"a,y\n1,0.5\n1,inf\n", "row 3, column 'y': inf"),
         ("no target", "t.csv", b"a,label\n1,0\n", "no column 'y'; there are 'a', 'label'"),
         ("no feature", "t.csv", b"y\n1\n", "no feature columns"),
-        ("a huge number", "t.csv", b"a,y\n" + b"1" * 200_000 + b",0\n", "row 2, column 'a': inf"),
         ("control codes", "t.csv", b"a,\x1b[31my\n1,0\n", r"there are 'a', '\x1b[31my'"),
     ],
     "text": [
@@ -187,7 +186,12 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
     "leaf": [
         ("many brackets", "train/a.json", b"[" * 100_000, "nested too deeply"),
         ("NaN", "train/a.json", as_leaf(x=[[float("nan")]]), "NaN cannot be learned from"),
-        ("a long number", "train/a.json", b'{"users": [1' + b"0" * 5000 + b"]}", "5001 digits"),
+        (
+            "a long number",
+            "train/a.json",
+            b'{"users": [1' + b"0" * 5000 + b"]}",
+            "not sound JSON: Exceeds the limit (4300 digits)",
+        ),
         ("half of it", "train/a.json", b"{", "not sound JSON"),
         ("another encoding", "train/a.json", b"\xff\xfe{", "not UTF-8 text"),
         ("a list", "train/a.json", b"[1]", "no `users` and `user_data`; LEAF's preprocess.sh"),
@@ -319,9 +323,8 @@ def each() -> list[Any]:
 
 @pytest.mark.parametrize(("kind", "name", "content", "said", "keys"), each())
 def test_a_file_that_cannot_be_read_gets_one_line_with_its_name(
-    kind, name, content, said, keys, tmp_path, monkeypatch
+    kind, name, content, said, keys, tmp_path
 ):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     folder = tmp_path / "data"
     path = folder / name
     path.parent.mkdir(parents=True)
@@ -341,8 +344,7 @@ def test_a_file_that_cannot_be_read_gets_one_line_with_its_name(
 
 
 @pytest.mark.parametrize("what", SPOILED)
-def test_examples_that_promise_too_much_or_are_no_arrays_are_refused(what, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+def test_examples_that_promise_too_much_or_are_no_arrays_are_refused(what, tmp_path):
     path = spoiled(what, tmp_path / "a.h5")
     with pytest.raises((DataError, OutOfMemoryError)) as error:
         FAMILIES["dataset"]["tff_hdf5"](path=str(path))
