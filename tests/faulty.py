@@ -45,7 +45,6 @@ class Disk:
       error: the number of the system's error; None: the process is killed.
       lasting: whether all later operations fail as well; after a kill they always do.
       half: whether a write that is killed has written half of its bytes.
-      only: the names of the operations that count.
       short: the most bytes that one write takes.
     """
 
@@ -56,11 +55,10 @@ class Disk:
         error: int | None = None,
         lasting: bool = False,
         half: bool = False,
-        only: tuple[str, ...] = OPERATIONS,
         short: int | None = None,
     ):
         self.folder, self.at, self.error = os.fspath(folder), at, error
-        self.lasting, self.half, self.only, self.short = lasting or error is None, half, only, short
+        self.lasting, self.half, self.short = lasting or error is None, half, short
         self.count, self.trace = 0, []
         self.files: dict[int, str] = {}  # descriptors of the folder
         self.real: dict[str, Any] = {}
@@ -98,14 +96,13 @@ class Disk:
             path = self._path(target, options.get("dir_fd"))
             if path is None:
                 return real(target, *arguments, **options)
-            if name in self.only:
-                self.count += 1
-                self.trace.append(Step(name, path))
-                if self.struck and (self.count == self.at or self.lasting):
-                    if self.half and name in WRITES and self.count == self.at:
-                        whole = bytes(arguments[0])
-                        real(target, whole[: len(whole) // 2], *arguments[1:])
-                    raise self._fault(name, path)
+            self.count += 1
+            self.trace.append(Step(name, path))
+            if self.struck and (self.count == self.at or self.lasting):
+                if self.half and name in WRITES and self.count == self.at:
+                    whole = bytes(arguments[0])
+                    real(target, whole[: len(whole) // 2], *arguments[1:])
+                raise self._fault(name, path)
             if name == "fsync":
                 return None
             if name in WRITES and self.short:

@@ -24,7 +24,6 @@ from conftest import ROOT
 
 import fedsim
 from fedsim.assemble.federation import federations_of
-from fedsim.data import Arrays
 from fedsim.scenario import read
 from fedsim.sources.generators import fedexp_regression, lower_bound_pair
 
@@ -350,33 +349,6 @@ def test_every_file_says_what_is_published_and_how_to_run_it(path):
     )
     assert "\n# Published: " in text and re.search("^# (Derived|Ours): ", text, re.M)
     assert max(map(len, text.split("\n"))) <= 120
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("G", "K", "lr", "x"), [(1, 2, 0.1, 0.0556), (10, 2, 0.1, 0.556), (100, 10, 0.05, 26.767)]
-)
-def test_the_pair_with_a_straight_line(G, K, lr, x):
-    """The paper's f₂ = −Gx itself, which no least squares are: a model whose output is the loss."""
-    rows = np.array([[1.0, G], [0.0, -G]])
-    model = (
-        lambda key: np.zeros(1),
-        lambda params, x: x[:, 0] * params[0] ** 2 + x[:, 1] * params[0],
-    )
-    written = {
-        "name": "pair",
-        "rounds": 300,
-        "evaluate": {"every": 300},
-        "numerics": {"dtype": "float64"},
-    }
-    ends = []
-    for method in ("fedavg", "scaffold"):
-        client = {"lr": lr, "batch": "full", "steps": K}
-        arrays = Arrays(rows, np.zeros(2), np.arange(2))
-        door = {"data": arrays, "model": model, "loss": lambda outputs, y: outputs}
-        ends.append(fedsim.run({**written, "method": method, "client": client}, **door).model()[0])
-    assert ends[0] == pytest.approx(pair(1, G, K, lr), rel=1e-9) == pytest.approx(x, rel=1e-3)
-    assert abs(ends[1]) < 1e-9
 
 
 def test_the_pair_as_least_squares_has_its_slopes_and_curvatures():
