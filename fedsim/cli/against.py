@@ -62,8 +62,8 @@ def _print_rows(rows: "Sequence[Record]") -> None:
     from fedsim.cli.console import score_text
     from fedsim.cli.tables import empty_table, print_table
 
-    titles = ["method", "variation", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
-    view = empty_table(titles, left=("method", "variation"))
+    titles = ["method", "condition", "seeds", "recorded", "repeated", "difference", "95 %", "p"]
+    view = empty_table(titles, left=("method", "condition"))
     for row in rows:
         has_interval = row["ci_low"] is not None and row["ci_high"] is not None
         view.add_row(

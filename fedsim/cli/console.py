@@ -171,7 +171,7 @@ def forecast(expected: Record, verbose: bool = False) -> None:
         "parameters": _parameters(expected),
         "local steps": _local_steps(expected),
         "traffic": f"{traffic} a round",
-        "memory": _memory(expected),
+        "memory": f"{expected['peak_bytes'] / 1e6:,.1f} MB at most",
         "time": _time(expected),
         "first batch": _first_batch(expected),
     }
@@ -184,11 +184,12 @@ def forecast(expected: Record, verbose: bool = False) -> None:
     for module in modules_with("FORECAST"):
         lines |= module.lines(expected)
     if "comparison" in expected:
-        lines["comparison"] = _cells(expected["comparison"])
+        lines["comparison"] = _cells(expected["comparison"], expected["step_seconds"])
     if verbose:
         lanes = f"{expected['lanes']} to a shard, {expected['shards']} shards"
         lines["lanes"] = f"{lanes}, blocks of {expected['block']:,} clients"
         lines["messages"] = _messages(expected)
+        lines["memory"] += f" ({_purposes(expected['memory'])})"
 
     print(f"{expected['scenario']}: in order")
     terms = [*lines.items(), *(("note", note) for note in expected["notes"])]
@@ -237,13 +238,13 @@ def _messages(expected: Record) -> str:
     return f"held together until the round's end, for {', '.join(expected['stacked_by'])}"
 
 
-def _memory(expected: Record) -> str:
-    """Return the most memory that a run needs, and its largest purposes, in MB."""
+def _purposes(memory: dict[str, float]) -> str:
+    """Return what takes memory, in MB."""
     purposes: list[str] = []
-    for name, size in expected["memory"].items():
+    for name, size in memory.items():
         if size >= 5e5:
             purposes.append(f"{name.replace('_', ' ')} {size / 1e6:,.0f}")
-    return f"{expected['peak_bytes'] / 1e6:,.1f} MB at most ({', '.join(purposes)})"
+    return ", ".join(purposes)
 
 
 def _time(expected: Record) -> str:
@@ -267,18 +268,23 @@ def graph(graph: Record) -> str:
     degrees = f"{graph['degree_min']:,}"
     if graph["degree_max"] > graph["degree_min"]:
         degrees += f" to {graph['degree_max']:,}"
-    text = f"{graph['links']:,} links, {degrees} to a node"
+    text = f"{graph['links']:,} connections, {degrees} to a client"
     return text if graph["gap"] is None else f"{text}, spectral gap {graph['gap']:.4g}"
 
 
-def _cells(comparison: Record) -> str:
-    """Return how many configurations of a comparison were tried, and what it costs."""
+def _cells(comparison: Record, step_seconds: float) -> str:
+    """Return how many configurations of a comparison were tried, and what it costs.
+
+    Args:
+      comparison: as `Tried.record` returns it.
+      step_seconds: of the local step that was timed.
+    """
     if comparison["checked"] < comparison["cells"]:
         tried = f"{comparison['checked']:,} of {comparison['cells']:,} configurations in order; "
         tried += "the others were read but not built, and do not count here"
     else:
-        tried = f"{comparison['cells']:,} configurations in order, "
-        tried += f"{comparison['built']:,} of them fully built"
-    steps = f"{comparison['runs']:,} runs, {comparison['local_steps']:,.0f} local steps"
+        tried = f"{comparison['cells']:,} configurations in order"
+    seconds = step_seconds * comparison["local_steps"]
+    runs = f"{comparison['runs']:,} runs with {_about(seconds)} of local training"
     traffic = _traffic(comparison["bytes_up"], comparison["bytes_down"])
-    return f"{tried}; {steps}, {traffic} at most"
+    return f"{tried}; {runs}, {traffic} at most"

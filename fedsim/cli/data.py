@@ -8,7 +8,6 @@ import click
 from fedsim.cli import options
 from fedsim.cli.partition import partition_command
 from fedsim.cli.screen import rows_of_terms
-from fedsim.cli.tables import empty_table, print_table
 from fedsim.errors import printable
 
 MAX_LISTED = 12  # classes, columns, features
@@ -160,6 +159,8 @@ def _listed(names: list[str] | None) -> str:
 
 def print_columns(summary: list[dict[str, Any]]) -> None:
     """Print the columns of a table, a line each."""
+    from fedsim.cli.tables import empty_table, print_table
+
     titles = ["column", "type", "blanks", "distinct", "range"]
     view = empty_table(titles, left=titles, folded=["range"])
     for column in summary[:MAX_COLUMNS]:

@@ -114,13 +114,13 @@ def against(name: str, path: Path, other: Path) -> Again:
 def is_repetition(record: dict[str, Any], again: dict[str, Any]) -> bool:
     """Whether two records are of the same scenario."""
     groups = record_differences(record, again)
-    return not _of_another_run({**groups, "data": [], "own links": []})
+    return not _of_another_run({**groups, "data": [], "own kinds": []})
 
 
 def _of_another_run(groups: Mapping[str, list[Field]]) -> list[str]:
     """The fields that two runs must have in common for their seeds to be pairs, on any machine."""
     lines = []
-    for group in ("scenario", "numerics", "data", "own links"):
+    for group in ("scenario", "numerics", "data", "own kinds"):
         for field in groups[group]:
             # Start models differ elsewhere, and so do hashes of scenarios that commit differently.
             is_compared = field.name.startswith(("data", "partition")) or group != "data"
@@ -151,7 +151,7 @@ def _changed_files(path: Path, record: dict[str, Any]) -> list[str]:
 def _tested(name: str, before: list[Record], after: list[Record], score: str) -> Again:
     """The verdict about two runs in different environments, from their scores."""
     if _keys(before) != _keys(after):
-        return Again(name, DIFFERS, ["other methods, variations or seeds have scores"])
+        return Again(name, DIFFERS, ["other methods, conditions or seeds have scores"])
     rows = repetition(before, after, score)
     different = [row for row in rows if row["differs"]]
     if different:

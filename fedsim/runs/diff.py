@@ -57,7 +57,7 @@ class Difference:
     Attributes:
       a: one directory.
       b: the other one.
-      groups: fields by group: scenario, numerics, data, own links, environment, end.
+      groups: fields by group: scenario, numerics, data, own kinds, environment, end.
       tables: rows of the tables that differ.
       models: the model files that differ.
       surroundings: where the two took place, which changes no bit.
@@ -129,7 +129,7 @@ def _groups(record: dict[str, Any]) -> dict[str, Any]:
         },
         "numerics": scenario.get("numerics", {}),
         "data": _without("scenario", record["hashes"]),
-        "own links": {"supplied": record["supplied"], "own_links": record["own_links"]},
+        "own kinds": {"supplied": record["supplied"], "own_links": record["own_links"]},
         "environment": record["environment"],
         "end": {"status": record["status"], "reasons": record.get("reasons", {})},
     }

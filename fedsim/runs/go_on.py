@@ -180,7 +180,7 @@ def _try(run: Run, snapshot: Snapshot, where: str) -> None:
     try:
         run.restore(snapshot)
     except (CheckpointError, KeyError, IndexError, TypeError, ValueError, AttributeError):
-        reason = "clients, links or the schedule remember something else in the fork"
+        reason = "clients, rules or the schedule remember something else in the fork"
         raise CheckpointError(f"{where}: {reason}; a fork cannot change that") from None
 
 

@@ -262,8 +262,8 @@ def _remedy_of_links(where: str, value: Any, kinds: AllowedKinds) -> str:
         if len(value) == 1 and names:
             return _remedy_of_links(where, names[0], kinds)
         return (
-            f"; a list is written as a whole, [LINK, ...], or --set '{where}[0]=LINK' changes "
-            "one link of it"
+            f"; a list is written as a whole, [KIND, ...], or --set '{where}[0]=KIND' changes "
+            "one of its entries"
         )
     name = value.get("kind") if isinstance(value, dict) else value
     call = CALL.fullmatch(name) if isinstance(name, str) else None

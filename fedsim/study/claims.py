@@ -45,6 +45,7 @@ class Finding(NamedTuple):
       claims: what it asserts with a test behind it; none if it only reports numbers.
       begins_with_name: whether its first word is a name, which keeps its case.
       where: under which variation, in words; empty if nothing varies.
+      in_table: whether the numbers are in the table as well, so that a sentence does without them.
     """
 
     text: str
@@ -52,6 +53,7 @@ class Finding(NamedTuple):
     claims: Sequence[Claim] = ()
     begins_with_name: bool = False
     where: str = ""
+    in_table: bool = False
 
     @property
     def headline(self) -> str:
@@ -71,7 +73,7 @@ class Finding(NamedTuple):
     @property
     def sentence(self) -> str:
         """It as one of the sentences below."""
-        if self.numbers:
+        if self.numbers and not self.in_table:
             return f"{self._located} ({self.numbers})."
         return f"{self._located}."
 

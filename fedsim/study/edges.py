@@ -7,7 +7,7 @@ appears for one path of one method in 0.9 % of comparisons with four draws, in 0
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsim.scenario.ranges import Range, range_of
 from fedsim.study.methods import is_drawn, methods_of, texts_of_axis
@@ -22,8 +22,7 @@ LEAST_SEEDS = 5
 LEAST_SETTINGS = 4
 
 AT_EDGE = (
-    "{method} is best with the {side} {path} tried, {value} of {values}: "
-    "try {direction} values, too."
+    "{methods} best with the {side} {path} tried, {value} of {values}: try {direction} values, too."
 )
 IN_TENTH = (
     "In {seeds} of {all_seeds}, the best {path} of {method} lies in the {side} tenth of its range, "
@@ -32,6 +31,29 @@ IN_TENTH = (
 
 Ranges = Mapping[tuple[str, str], Range]
 """by method and path"""
+
+
+class Edge(NamedTuple):
+    """The edge of a grid at which a method is best.
+
+    Attributes:
+      side: `smallest` or `largest`.
+      path: what was tuned, in words.
+      value: the value there.
+      values: all values, in words.
+    """
+
+    side: str
+    path: str
+    value: Any
+    values: str
+
+    def line(self, methods: Sequence[str]) -> str:
+        """Return the sentence about methods that are best there."""
+        *others, last = methods
+        names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+        direction = "smaller" if self.side == "smallest" else "larger"
+        return AT_EDGE.format(methods=names, direction=direction, **self._asdict())
 
 
 def ranges_in(scenario: Mapping[str, Any] | None) -> dict[tuple[str, str], Range]:
@@ -56,7 +78,7 @@ def edge_lines(
     ranges: Ranges,
     words: Callable[[str], str] = variation_in_words,
 ) -> list[str]:
-    """Return a sentence for every grid and every range at whose edge a method is best.
+    """Return a sentence for every edge of a grid or a range at which methods are best.
 
     Of a grid that is the smallest or the largest of three or more numbers, if it was chosen and no
     other value did as well; a grid that begins at 0 has no edge there. Of a range it is an end at
@@ -83,19 +105,26 @@ def edge_lines(
     4 settings tried: a wider range may have better ones.
     """
     lines = []
-    by_method = grouped(tuning, key=lambda row: (variation_of(row), row["method"]))
-    for (variation, method), rows in by_method.items():
-        texts = [_at_edge(rows, path) for path in paths if (method, path) not in ranges]
-        for (label, path), tuned in ranges.items():
-            if label == method:
-                texts.append(_in_tenth(rows, path, tuned))
+    for variation, of_variation in grouped(tuning, key=variation_of).items():
+        by_method = grouped(of_variation, key=lambda row: row["method"])
+        at_edge: dict[Edge, list[str]] = {}
+        texts = []
+        for method, rows in by_method.items():
+            for path in paths:
+                edge = None if (method, path) in ranges else _edge(rows, path)
+                if edge is not None:
+                    at_edge.setdefault(edge, []).append(method)
+            for (label, path), tuned in ranges.items():
+                if label == method:
+                    texts.append(_in_tenth(rows, path, tuned))
+        texts = [*(edge.line(methods) for edge, methods in at_edge.items()), *texts]
         where = f"With {words(variation)}: " if variation else ""
         lines += [where + text for text in texts if text]
     return lines
 
 
-def _at_edge(rows: Sequence[Record], path: str) -> str:
-    """The sentence about a grid; empty if there is nothing to say.
+def _edge(rows: Sequence[Record], path: str) -> Edge | None:
+    """The edge of a grid at which a method is best; None if it is best inside.
 
     Args:
       rows: of `tuning.csv`, of one method under one variation.
@@ -104,24 +133,22 @@ def _at_edge(rows: Sequence[Record], path: str) -> str:
     chosen = next(row for row in rows if row["chosen"])
     grid = sorted(filter(_is_number, distinct(rows, path)))
     if len(grid) < EDGE_VALUES:
-        return ""
+        return None
     value = chosen[path]
     at_smallest = value == grid[0] and grid[0] != 0
     if not at_smallest and value != grid[-1]:
-        return ""
+        return None
     for row in rows:
         if row[path] != value and row["validation_mean"] == chosen["validation_mean"]:
-            return ""  # as good, and off the edge
+            return None  # as good, and off the edge
     values = ", ".join(map(str, grid))
     if len(grid) > LISTED_VALUES:
         values = f"{len(grid)} from {grid[0]} to {grid[-1]}"
-    return AT_EDGE.format(
-        method=chosen["method"],
+    return Edge(
+        side="smallest" if at_smallest else "largest",
         path=name_and_path(path),
         value=value,
         values=values,
-        side="smallest" if at_smallest else "largest",
-        direction="smaller" if at_smallest else "larger",
     )
 
 

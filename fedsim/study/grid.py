@@ -196,7 +196,7 @@ def draft_of(
     few_runs = reader.attempt(
         "",
         demand_at_most,
-        "seeds x variations x methods x settings",
+        "seeds x conditions x methods x settings",
         len(scenario.spec.seeds),
         *grid.counts,
         limit=MAX_RUNS,
@@ -502,7 +502,7 @@ class GridReader:
     def cells(self, grid: Grid) -> list[Cell]:
         """Return every method under every variation with every setting, read and checked."""
         if math.prod(grid.counts) > MAX_CELLS:
-            self.attempt("", demand_at_most, "variations x methods x settings", *grid.counts)
+            self.attempt("", demand_at_most, "conditions x methods x settings", *grid.counts)
             return []
         cells = []
         refused = []

@@ -97,6 +97,7 @@ def _against(base: Standing, compared: Sequence[Standing], findings: Findings) -
         numbers=_numbers(shown, base, findings),
         claims=claims_of_column(compared, findings.asked, findings),
         begins_with_name=text.startswith(shown.method),
+        in_table=True,
     )
 
 

@@ -8,8 +8,8 @@ from fedsim.study.halving import Bracket, brackets_of
 from fedsim.study.summary import Record, grouped, variation_of
 
 SPENT = (
-    "Each method's settings were searched in {spent} trial-rounds a seed, with rungs after rounds "
-    "{rungs}; playing all of them to the end takes {all}."
+    "Each method's settings took {spent} rounds a seed: only the best went on after rounds "
+    "{rungs}; all of them to the end would take {all}."
 )
 
 
@@ -99,8 +99,8 @@ def spent_lines(tuning: Sequence[Record]) -> list[str]:
 
     >>> rungs = [1] * 8 + [2] * 4 + [4, 4, 8, 16]
     >>> print(*spent_lines([{"method": "m", "rung": rung} for rung in rungs]))
-    Each method's settings were searched in 48 trial-rounds a seed, with rungs after rounds \
-1, 2, 4, 8, 16; playing all of them to the end takes 256.
+    Each method's settings took 48 rounds a seed: only the best went on after rounds 1, 2, 4, 8; \
+all of them to the end would take 256.
     """
     tuning = [row for row in tuning if row.get("rung")]
     if not tuning:
@@ -109,7 +109,7 @@ def spent_lines(tuning: Sequence[Record]) -> list[str]:
     spent = [sum(int(row["rung"]) for row in rows) for rows in groups.values()]
     whole = [len(rows) * max(int(row["rung"]) for row in rows) for rows in groups.values()]
     rungs = sorted({int(row["rung"]) for row in tuning})
-    text = ", ".join(map(str, rungs))
+    text = ", ".join(map(str, rungs[:-1]))
     return [SPENT.format(spent=_span(spent), rungs=text, all=_span(whole))]
 
 

@@ -119,7 +119,7 @@ def test_all_impossible_parts_are_reported_in_the_order_of_the_file():
     assert [line.rpartition("; ")[0] for line in built(IMPOSSIBLE)] == [
         "s.yaml:3:42: data.partition: 50 clients x min_samples 100 needs 5000 samples, "
         "there are 1428",
-        "s.yaml:3:97: data.server.samples: no link of server reads the server's own samples, "
+        "s.yaml:3:97: data.server.samples: no rule of server reads the server's own samples, "
         "and these 10 would be lost to the clients",
         "s.yaml:4:24: fleet.malicious[1]: there is no client 77 (clients are 0 to 49)",
         "s.yaml:4:28: fleet.malicious[2]: there is no client 50 (clients are 0 to 49)",

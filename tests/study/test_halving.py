@@ -215,5 +215,5 @@ def test_the_verdict_says_what_a_search_took():
     rungs = [1] * 8 + [2] * 4 + [4, 4, 8, 16]
     rows = [{"method": name, "rung": rung} for name in "ab" for rung in rungs]
     (line,) = spent_lines(rows)
-    assert "in 48 trial-rounds a seed" in line and "takes 256" in line
+    assert "took 48 rounds a seed" in line and "would take 256" in line
     assert spent_lines([{"method": "a"}, {"method": "a"}]) == []

@@ -149,6 +149,9 @@ def test_a_choice_at_the_edge_of_its_grid_is_remarked_on():
     (line,) = edge_lines(row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1]), ["mu"], {})
     assert "the largest μ (mu)" in line
     assert "try larger values" in line
+    others = [{**r, "method": "n"} for r in row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1])]
+    (line,) = edge_lines([*row([0.9, 0.8, 0.7], 0, mu=[0.01, 0.1, 1]), *others], ["mu"], {})
+    assert line.startswith("m and n are best with the smallest μ (mu) tried, 0.01 of")
     varied = [{**r, "variant": "x=1"} for r in row([0.7, 0.8, 0.9], 2, mu=[0.01, 0.1, 1])]
     assert edge_lines([*row([0.7, 0.9, 0.8], 1, mu=[0.01, 0.1, 1]), *varied], ["mu"], {})[
         0

@@ -130,7 +130,7 @@ def unfit_cloud(facts: Facts) -> Findings:
         there_are = f"and there are {hierarchy.edges} edges; use another rule"
         if remembers(link.made):
             text = f"{kind} remembers something of every client, and a cloud sees edges"
-            yield link.path, f"{text}; use another link, as mean"
+            yield link.path, f"{text}; use another rule, such as mean"
         elif isinstance(link.made, Rule) and not reads_updates_alone(link.made):
             text = f"{kind} asks for more than updates"
             yield link.path, f"{text}; use a rule that reads the updates alone, as mean"

@@ -62,7 +62,7 @@ def table(run: Run) -> Record:
 
 
 def matrices_of(table: pd.DataFrame, methods: Sequence[str]) -> list[Matrix]:
-    """Return the matrices of the first variation by method, summed over seeds.
+    """Return the matrices of the first condition by method, summed over seeds.
 
     Args:
       table: the columns of `confusion.csv`.
@@ -84,4 +84,4 @@ def about(table: pd.DataFrame) -> str:
     seeds = len(set(table["seed"]))
     text = f"sums over {seeds} seeds" if seeds > 1 else "one seed"
     several = "variant" in table and len(set(table["variant"])) > 1
-    return f"{text}, of the first variation" if several else text
+    return f"{text}, of the first condition" if several else text

@@ -136,7 +136,7 @@ def _redrawn(adversary: Adversary) -> Findings:
     """Malicious clients that change from round to round."""
     if adversary.redrawn:
         text = "is round, and data.attack changes samples before the first one"
-        remedy = "write per: run, or attack on the wire"
+        remedy = "write per: run, or attack messages in wire"
         yield ("fleet", "malicious", "per"), f"{text}; {remedy}"
 
 

@@ -115,7 +115,7 @@ def local_message(facts: Facts) -> Findings:
             continue
         encoded = [before.section for before in links[:i] if before.section.family == "codec"]
         if link.path[0] == "server":
-            text = f"{kind} is noise of the clients, and behind the wire it protects nothing"
+            text = f"{kind} is noise of the clients, and at the server it protects nothing"
             yield link.path, f"{text}; move it into wire"
         elif encoded:
             text = f"what {encoded[0].kind} encodes is noised first"

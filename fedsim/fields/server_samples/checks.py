@@ -28,7 +28,7 @@ def unread_samples(facts: Facts) -> Findings:
         remedy = "write a single number, or epochs"
         yield ("client", "steps"), f"{text}, and these are steps of the others; {remedy}"
     if samples and not reads and not spec.compare.methods:
-        text = "no link of server reads the server's own samples"
+        text = "no rule of server reads the server's own samples"
         reason = f"these {samples} would be lost to the clients"
         remedy = "remove it, or compare with trust or zeno"
         yield ("data", "server", "samples"), f"{text}, and {reason}; {remedy}"

@@ -29,7 +29,7 @@ from fedsim.errors import printable
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Pack the file of your own links, as text; repeatable.",
+    help="Pack the file of your own kinds, as text; repeatable.",
 )
 @click.option("--license", metavar="TEXT|URL", help="Under which others may use it.")
 @click.option(

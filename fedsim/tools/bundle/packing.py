@@ -190,7 +190,7 @@ def _pack_plugins(
             content = plugin.read_bytes()
         defined = links.pop(hashlib.sha256(content).hexdigest(), None)
         if defined is None:
-            reason = "no link of these runs comes from this file, or it was changed since"
+            reason = "no kind of these runs comes from this file, or it was changed since"
             raise CheckpointError(f"{plugin}: {reason}")
         contents.pack(f"plugins/{plugin.name}", f"a plug-in: {', '.join(defined)}", content)
     for sha256, names in links.items():

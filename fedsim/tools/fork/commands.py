@@ -39,7 +39,7 @@ class Clients(click.ParamType):
     "--fresh",
     multiple=True,
     type=click.Choice(["server"]),
-    help="Begin what stages, rule and optimisers remember anew.",
+    help="Begin what rule and optimisers remember anew.",
 )
 @click.option(
     "-o",

@@ -299,5 +299,5 @@ def test_a_comparison_with_one_that_reads_them_keeps_them_from_all():
     with numerics(design.scenario):
         build(design.cells[0].scenario)
     nobody = design_of(read(SCENARIO | {"server": ["mean"]}), "mean,median").cells[0].scenario
-    with numerics(nobody), pytest.raises(fedsim.ScenarioError, match="no link of server reads"):
+    with numerics(nobody), pytest.raises(fedsim.ScenarioError, match="no rule of server reads"):
         build(nobody)
