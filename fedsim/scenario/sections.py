@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from fedsim.disk.scores import BY_CLIENT, OF_CLIENTS, mean_of, score_of
+from fedsim.errors import did_you_mean, near_miss
 from fedsim.kinds import FAMILIES
 from fedsim.limits import MAX_INTEGER
 from fedsim.scenario.added import describe, extensible
@@ -277,12 +278,24 @@ OF_KINDS = Annotated[str, Field(pattern=COLUMN)]
 
 def _or_measured(value: Any, otherwise: Callable[[Any], str]) -> str:
     """Take a column of any kind of metric as well; whether it is measured, the check says."""
-    if isinstance(value, str) and re.match(COLUMN, value):
+    if not isinstance(value, str):
+        return otherwise(value)
+    if re.match(COLUMN, value):
         score = score_of(value)
         if mean_of(value) in get_args(METRICS):
             return value
         if any(score == kind or score.startswith(f"{kind}_") for kind in FAMILIES["metric"]):
             return value
+    of_sets = [f"test_{kind}" for kind in FAMILIES["metric"]]
+    scores = (*FAMILIES["metric"], "accuracy", "mae")
+    of_clients = [f"{whose}_{score}_" for whose in BY_CLIENT for score in scores]
+    if value.startswith(tuple(of_clients)):
+        name, _, statistic = value.rpartition("_")
+        raise ValueError(f"{name} has no '{statistic}'{did_you_mean(statistic, OF_CLIENTS)}")
+    means = [f"{beginning}mean" for beginning in of_clients]
+    near = near_miss(value, get_args(METRICS)) or near_miss(value, [*of_sets, *means])
+    if near:
+        raise ValueError(f"found '{value}'; {near}")
     return otherwise(value)
 
 

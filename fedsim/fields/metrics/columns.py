@@ -3,5 +3,5 @@
 from fedsim.disk.tables import Added
 
 COLUMNS = [
-    Added("", (), ("method", "seed", "label", "decision", "samples"), table="confusion"),
+    Added("", (), ("method", "seed", "model", "label", "decision", "samples"), table="confusion"),
 ]

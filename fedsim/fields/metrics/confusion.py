@@ -1,6 +1,6 @@
-"""The confusion matrix: how many samples of each class the final model decides for which class."""
+"""The confusion matrix: how many samples of each class a final model decides for which class."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,25 +10,25 @@ from fedsim.disk.tables import Record
 from fedsim.engine.run import Run
 from fedsim.engine.scoring.clients import scores_of_set
 from fedsim.engine.scoring.rows import OUTPUTS
-from fedsim.engine.scoring.scorer import end_of
+from fedsim.engine.scoring.scorer import Moment, end_of
 from fedsim.fields.metrics.samples import Samples
 from fedsim.report.series import by_variant
 
 TITLE = "Confusion matrix of the test samples"
 MAX_CLASSES = 100
-PANELS = 8  # methods that are drawn
+PANELS = 8  # matrices that are drawn
 
 
 class Matrix(NamedTuple):
-    """The confusion matrix of a method.
+    """The confusion matrix of a model.
 
     Attributes:
-      method: its name.
+      name: of its method, and the number of the model where a method has several.
       labels: the classes.
       samples: of each class, by decision `[C, C]`.
     """
 
-    method: str
+    name: str
     labels: list[str]
     samples: np.ndarray
 
@@ -40,7 +40,9 @@ class Matrix(NamedTuple):
 
 
 def table(run: Run) -> Record:
-    """Return the columns of `confusion.csv`; nothing where there is not one model of all.
+    """Return the columns of `confusion.csv`; nothing where no model is shared.
+
+    Of several models, those are counted that some client has, each on all test samples.
 
     Args:
       run: a run that has ended.
@@ -50,19 +52,34 @@ def table(run: Run) -> Record:
     if not run.scorer.sets or not len(test.y):
         return {}
     by_model = scores_of_set(moment, test.x, test.y)
-    if len(by_model) > 1:
-        return {}
-    samples = Samples(by_model[0][OUTPUTS], test.y)
     labels = list(moment.federation.label_names)
+    cells = len(labels) ** 2
+    used = [0]
+    columns: Record = {}
+    if len(by_model) > 1:
+        used = _used_models(moment)
+        columns["model"] = np.repeat(used, cells).tolist()
+    matrices = [Samples(by_model[model][OUTPUTS], test.y).confusion for model in used]
     return {
-        "label": np.repeat(labels, len(labels)).tolist(),
-        "decision": labels * len(labels),
-        "samples": samples.confusion.astype(int).ravel().tolist(),
+        **columns,
+        "label": np.repeat(labels, len(labels)).tolist() * len(used),
+        "decision": labels * len(labels) * len(used),
+        "samples": np.ravel(matrices).astype(int).tolist(),
     }
 
 
+def _used_models(moment: Moment) -> list[int]:
+    """The numbers of the models that some client has."""
+    choices = moment.choices
+    assert choices is not None  # several models are chosen from
+    return np.unique(choices[choices >= 0]).tolist()
+
+
 def matrices_of(table: pd.DataFrame, methods: Sequence[str]) -> list[Matrix]:
-    """Return the matrices of the first condition by method, summed over seeds.
+    """Return the matrices of the first condition by method and model, summed over seeds.
+
+    A model has the same number under every seed, and may be another cluster there; so those of a
+    method with several are of the first seed alone.
 
     Args:
       table: the columns of `confusion.csv`.
@@ -70,13 +87,27 @@ def matrices_of(table: pd.DataFrame, methods: Sequence[str]) -> list[Matrix]:
     """
     first = next(iter(by_variant(table).values()))
     labels = list(dict.fromkeys(first["label"]))
+    names = [str(name) for name in labels]
     matrices = []
     for method in methods:
         rows = pd.DataFrame(first[first["method"] == method])
-        if len(rows):
-            cells = np.asarray(rows["samples"], int).reshape(-1, len(labels), len(labels))
-            matrices.append(Matrix(method, [str(name) for name in labels], cells.sum(axis=0)))
-    return matrices[:PANELS]
+        for name, of_model in _by_model(method, rows):
+            cells = np.asarray(of_model["samples"], int).reshape(-1, len(labels), len(labels))
+            matrices.append(Matrix(name, names, cells.sum(axis=0)))
+    return matrices
+
+
+def _by_model(method: str, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the name of each matrix of a method, and its rows."""
+    if not len(rows):
+        return
+    if "model" not in rows or np.isnan(rows["model"].to_numpy(float)).all():
+        yield method, rows
+        return
+    of_first_seed = pd.DataFrame(rows[rows["seed"] == rows["seed"].iloc[0]])
+    for model in of_first_seed["model"].unique().tolist():
+        of_model = pd.DataFrame(of_first_seed[of_first_seed["model"] == model])
+        yield f"{method}, model {int(model)}", of_model
 
 
 def about(table: pd.DataFrame) -> str:

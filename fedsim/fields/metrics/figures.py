@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from fedsim.fields.metrics.confusion import TITLE, Matrix, about, matrices_of
+from fedsim.fields.metrics.confusion import PANELS, TITLE, Matrix, about, matrices_of
 from fedsim.fields.metrics.pictures import draw_small
 from fedsim.report.context import Context
 from fedsim.report.figures.drawing import sheet, style
@@ -32,7 +32,8 @@ def figures(
     table = frames.get("confusion")
     if table is None or not len(table):
         return
-    matrices = matrices_of(table, context.ordered(list(map(str, table["method"].unique()))))
+    methods = context.ordered(list(map(str, table["method"].unique())))
+    matrices = matrices_of(table, methods)[:PANELS]
     pages = [matrices[first : first + ON_A_PAGE] for first in range(0, len(matrices), ON_A_PAGE)]
     yield "confusion", [_figure(page, context.title, f"{TITLE}; {about(table)}") for page in pages]
 

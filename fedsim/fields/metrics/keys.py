@@ -18,8 +18,9 @@ class MetricKeys:
     on, `global_auc` in `clients.csv`, and `client_auc_mean` with `personal`. A kind that is listed
     several times has its parameters in its name, as `f1_macro`. By default nothing."""
     confusion: bool = False
-    """Whether the test samples of each class are counted by what the final model takes them for: in
-    `confusion.csv`, on the page and as a figure."""
+    """Whether the test samples of each class are counted by what the final model takes them for, or
+    each of several models: in `confusion.csv`, on the page and as a figure. Not of methods without
+    a model that clients share."""
 
 
 KEYS = [AddedKeys("evaluate", after="metric", keys=MetricKeys)]

@@ -58,11 +58,11 @@ def picture(matrix: Matrix) -> Markup:
     with style(PAGE_STYLE):
         axes = page_axes((PIXELS + LEFT, PIXELS + BOTTOM), BOTTOM, LEFT)
         draw(axes, matrix, HEIGHT)
-        return inline(axes.figure, f"{TITLE}, {matrix.method}")  # pyright: ignore
+        return inline(axes.figure, f"{TITLE}, {matrix.name}")  # pyright: ignore
 
 
 def draw_small(axes: "Axes", matrix: Matrix) -> None:
     """Draw a matrix in a figure."""
     draw(axes, matrix, SMALL)
-    axes.set_title(literal(matrix.method, 34), fontsize=SMALL, loc="left", pad=2.5)
+    axes.set_title(literal(matrix.name, 34), fontsize=SMALL, loc="left", pad=2.5)
     axes.set_ylabel("class")

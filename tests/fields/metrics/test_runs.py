@@ -199,6 +199,28 @@ def test_the_confusion_matrix_counts_the_test_samples():
     assert name == "confusion" and len(pages) == 1
 
 
+def test_each_of_several_models_has_its_confusion_matrix():
+    data = {**BLOBS, "partition": "pathological(classes=1)"}
+    scenario = {**MEASURED, "model": "mlp", "data": data, "evaluate": {"confusion": True}}
+    result = fedsim.compare(scenario, ["fedavg", "ifca(clusters=3)"], seeds=2)
+    table = result.frames()["confusion"]
+    counted = table["samples"].groupby(table["method"]).sum()
+    table = table[table["method"] != "fedavg"]
+    assert counted.max() > counted["fedavg"] > 0
+    of_last = result.rounds["round"] == 2
+    last = result.rounds[of_last & (result.rounds["method"] != "fedavg")].set_index("seed")
+    clients = result.clients[result.clients["method"] != "fedavg"]
+    chosen = clients.groupby("seed")["cluster"].unique()
+    for (seed, model), rows in table.groupby(["seed", "model"]):
+        hits = rows.loc[rows["label"] == rows["decision"], "samples"].sum()
+        right = last.loc[seed, f"model{model:g}/test_accuracy"]
+        assert hits / rows["samples"].sum() == pytest.approx(right)
+    models = table.groupby("seed")["model"].unique()
+    assert all(set(models[seed]) == set(chosen[seed]) for seed in (0, 1))
+    shown = section([Source({}, {"confusion": table})], context_of({"name": "m"}))
+    assert shown is not None and f"model {models[0][0]:g}</figcaption>" in shown.html
+
+
 @pytest.mark.parametrize(
     ("why", "data", "line"),
     [
@@ -271,6 +293,12 @@ REFUSED = {
         "write test_f1_macro",
     ),
     "no bins": ({"metrics": ["ece(bins=0)"]}, "at least 1"),
+    "an unknown statistic": (
+        {"metrics": ["auc"], "metric": "client_auc_foo"},
+        "client_auc has no 'foo'; known: mean, p10, p50, p90, samples, std, worst",
+    ),
+    "a slip in a statistic": ({"metric": "personal_f1_wrst"}, "did you mean 'worst'?"),
+    "a slip in a kind": ({"metric": "test_auk"}, "found 'test_auk'; did you mean 'test_auc'?"),
 }
 
 
