@@ -1,6 +1,6 @@
 """Tensors of torch as leaves of our networks, found by the names of their layers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,6 +19,8 @@ LEAVES = {
     "running_var": ("var",),
 }
 COUNTER = "num_batches_tracked"
+FLATTENED = "dense layers behind flattened images have their inputs in another order in torch"
+REMEDY = "use a network with the mean over pixels, as resnet, or kind: torch"
 EMBEDDING = "embedding"  # our layer whose rows are tokens, as torch has them
 
 
@@ -34,7 +36,8 @@ def of_torch(tensors: Values, layers: Mapping[str, str], variables: Any) -> Valu
       variables: the model's start variables, or their shapes.
 
     Raises:
-      DataError: for layers without a name, tensors that no leaf takes, and two for one leaf.
+      DataError: for layers without a name, tensors that no leaf takes, two for one leaf, and dense
+        layers that read flattened images.
     """
     known = {*tree.leaf_names(variables["params"]), *tree.leaf_names(variables["stats"])}
     found: dict[tuple[str, str], np.ndarray] = {}
@@ -52,7 +55,20 @@ def of_torch(tensors: Values, layers: Mapping[str, str], variables: Any) -> Valu
         sources[leaf] = name
         is_kernel = tensor.ndim > 1 and ours != EMBEDDING
         found[section, leaf] = np.moveaxis(tensor, (1, 0), (-2, -1)) if is_kernel else tensor
+    _refuse_flattened_images(list(found.values()))
     return found
+
+
+def _refuse_flattened_images(tensors: Sequence[np.ndarray]) -> None:
+    """Refuse convolutions whose channels no dense layer reads: a flattened image is in between.
+
+    Raises:
+      DataError: saying what to use.
+    """
+    channels = {tensor.shape[-1] for tensor in tensors if tensor.ndim > 2}
+    inputs = {tensor.shape[0] for tensor in tensors if tensor.ndim == 2}
+    if channels and inputs and channels.isdisjoint(inputs):
+        raise DataError(f"names: {FLATTENED}; {REMEDY}")
 
 
 def _layer(layer: str, layers: Mapping[str, str]) -> str:

@@ -7,6 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import safetensors.torch
+import yaml
+from test_readme import block, pages
 from torch import nn
 from torch.nn import functional as F
 
@@ -17,17 +19,6 @@ from fedsim.scenario import read
 
 pytestmark = pytest.mark.long
 
-NAMES = {
-    "conv1": "stem",
-    "bn1": "stem",
-    "layer1.0.*1": "block0_first",
-    "layer1.0.*2": "block0_second",
-    "layer2.0.*1": "block1_first",
-    "layer2.0.*2": "block1_second",
-    "layer3.0.*1": "block2_first",
-    "layer3.0.*2": "block2_second",
-    "linear": "last",
-}
 TOLERANCE = 1e-9
 CLASSES = 4
 
@@ -68,6 +59,13 @@ class ResNet8(nn.Module):
 
 
 @pytest.fixture(scope="module")
+def names(root):
+    """Those of the page."""
+    section = yaml.safe_load(block(pages(root)["docs/from_torch.md"], "torch_names"))["model"]
+    return section["weights"]["names"]
+
+
+@pytest.fixture(scope="module")
 def net():
     """A network whose statistics are not those of a new one."""
     torch.manual_seed(0)
@@ -85,18 +83,16 @@ def images(n):
     return np.random.default_rng(0).normal(size=(n, 12, 12, 3))
 
 
-def started(file, names=NAMES):
+RESNET = {"kind": "resnet", "depth": 8, "norm": "batch"}
+
+
+def started(file, names, network=RESNET):
     """Our network with the weights of a file."""
     scenario = {
         "name": "start",
         "rounds": 1,
         "data": {"kind": "supplied", "clients": 2, "test": 0},
-        "model": {
-            "kind": "resnet",
-            "depth": 8,
-            "norm": "batch",
-            "weights": {"path": str(file), "names": names},
-        },
+        "model": {**network, "weights": {"path": str(file), "names": names}},
         "client": {"drop_last": True, "batch": 4},
         "numerics": {"dtype": "float64"},
     }
@@ -105,7 +101,7 @@ def started(file, names=NAMES):
 
 
 @pytest.mark.parametrize("ending", ["pt", "safetensors"])
-def test_our_network_has_the_outputs_of_torch(net, tmp_path, ending):
+def test_our_network_has_the_outputs_of_torch(net, names, tmp_path, ending):
     file = tmp_path / f"start.{ending}"
     save = torch.save if ending == "pt" else safetensors.torch.save_file
     save(net.state_dict(), file)
@@ -113,35 +109,43 @@ def test_our_network_has_the_outputs_of_torch(net, tmp_path, ending):
     with torch.no_grad():
         expected = net.eval()(torch.tensor(np.moveaxis(x, -1, 1)))
     with jax.enable_x64(True):
-        model = started(file)
+        model = started(file, names)
         outputs, _ = model.apply(model.init(jax.random.key(0)), x)
     np.testing.assert_allclose(outputs, expected, rtol=0, atol=TOLERANCE)
 
 
-def without(name):
-    return {layer: ours for layer, ours in NAMES.items() if layer != name}
+def test_layers_behind_flattened_images_are_refused(tmp_path):
+    layers = [nn.Conv2d(3, 5, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()]
+    net = nn.Sequential(*layers, nn.Linear(180, CLASSES))
+    file = tmp_path / "start.pt"
+    torch.save(net.state_dict(), file)
+    cnn = {"kind": "cnn", "channels": [5], "kernel": 3, "hidden": 7}
+    with pytest.raises(ScenarioError, match="dense layers behind flattened images"):
+        started(file, {"0": "conv0", "4": "hidden"}, cnn)
 
 
+# What is changed in the names, and the refusal.
 REFUSALS = {
-    "a layer without a name": (without("linear"), "say which layer of the model 'linear' is"),
+    "a layer without a name": ({"linear": None}, "say which layer of the model 'linear' is"),
     "a layer that the model lacks": (
-        {**NAMES, "linear": "first"},
+        {"linear": "first"},
         r"the layer 'first' of the model has no leaf for 'linear\.",
     ),
     "two layers for one": (
-        {**NAMES, "layer1.0.*2": "block0_first"},
+        {"layer1.0.*2": "block0_first"},
         r"'layer1.0.conv1.weight' and 'layer1.0.conv2.weight' are both 'block0_first.W'",
     ),
     "a layer of another shape": (
-        {**NAMES, "layer2.0.*1": "block2_first", "layer3.0.*1": "block1_first"},
+        {"layer2.0.*1": "block2_first", "layer3.0.*1": "block1_first"},
         r"block1_first.W is \[3, 3, 32, 64\], and that of the model is \[3, 3, 16, 32\]",
     ),
 }
 
 
-@pytest.mark.parametrize("names, line", REFUSALS.values(), ids=REFUSALS)
-def test_names_that_do_not_fit_are_refused(net, tmp_path, names, line):
+@pytest.mark.parametrize("changes, line", REFUSALS.values(), ids=REFUSALS)
+def test_names_that_do_not_fit_are_refused(net, names, tmp_path, changes, line):
     file = tmp_path / "start.pt"
     torch.save(net.state_dict(), file)
+    changed = {layer: ours for layer, ours in {**names, **changes}.items() if ours}
     with jax.enable_x64(True), pytest.raises(ScenarioError, match=line):
-        started(file, names)
+        started(file, changed)
