@@ -20,8 +20,9 @@ from fedsim.report.figures.drawing import (
     sheet,
     style,
 )
+from fedsim.report.figures.lines import Lower, lower_axis
 from fedsim.report.figures.marks import LEGEND_LINE
-from fedsim.report.figures.on_page import Lower, lower_axis, page_axes
+from fedsim.report.figures.on_page import page_axes
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
