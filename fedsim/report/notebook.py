@@ -4,7 +4,7 @@ It needs nothing from elsewhere, and has no script and no style sheet: text has 
 notebook, in light and dark. All text is escaped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,10 +15,9 @@ from fedsim.report.derived import runs_and_context
 from fedsim.report.element import element
 from fedsim.report.notebook_curves import curves_of
 from fedsim.report.page.outcome import headline
-from fedsim.report.page.table import table_of
 from fedsim.report.results import Row, amount, grouped_by, rows_of
+from fedsim.report.tables import for_paper
 from fedsim.study.guessing import chance_levels
-from fedsim.study.standings import Standing
 from fedsim.study.summary import in_words
 
 MAX_ROWS = 20  # of the table; the others are counted
@@ -41,40 +40,37 @@ def html_of_run(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -
 
     remarks = {**record["reasons"], **record["notes"]}
     lines = [f"seed {seed}: {text}" for seed, text in remarks.items()]
-    table = _table(*_table_of_seeds(runs, round_rows, context), words=1)
+    table = _table(_seeds(runs, round_rows, context))
     return _together(sentence, lines, table, curves_of(rounds, context))
 
 
-def html_of_comparison(
-    frames: Mapping[str, pd.DataFrame],
-    record: Mapping[str, Any],
-    standings: Mapping[str, Sequence[Standing]],
-) -> str:
+def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -> str:
     """A comparison: the headline, a row per method and variation, and curves.
 
     Args:
       frames: the tables of the comparison, by name.
       record: its scenario, baseline, score and verdict, and the reasons of its runs.
-      standings: of methods by variation.
     """
     runs, context = runs_and_context(frames, record)
-    table = table_of(runs, rows_of(frames["compare"]), standings, context, frames["rounds"])
-    shown = Markup("")
-    if table is not None:
-        rows = []
-        for group in table["groups"]:
-            for row in group.rows:
-                rows.append([text for text, _ in row])
-        shown = _table(table["head"], rows, table["words"], table["numbers"])
+    table = Markup("")
+    if runs:
+        frame = for_paper(
+            frames["summary"],
+            frames["compare"],
+            context.score,
+            rounds=frames["rounds"],
+            scenario=context.scenario,
+        )
+        if "variant" in frame:
+            frame["variant"] = frame["variant"].map(context.words)
+        table = _table(frame)
 
     lines = [f"{run}: {reason}" for run, reason in record["reasons"].items()]
-    return _together(record["verdict"][0], lines, shown, curves_of(frames["rounds"], context))
+    return _together(record["verdict"][0], lines, table, curves_of(frames["rounds"], context))
 
 
-def _table_of_seeds(
-    runs: Sequence[Row], rounds: Sequence[Row], context: Context
-) -> tuple[list[str], list[list[str]]]:
-    """Head and rows of the scores of every seed.
+def _seeds(runs: Sequence[Row], rounds: Sequence[Row], context: Context) -> pd.DataFrame:
+    """The scores of every seed.
 
     Args:
       runs: rows of `summary.csv`.
@@ -82,30 +78,20 @@ def _table_of_seeds(
       context: what is shown.
     """
     last = {seed: rows[-1] for (seed,), rows in grouped_by(rounds, "seed").items()}
-    k = runs[0]["k"] if runs else ""
-    head = [
-        "seed",
-        "rounds",
-        f"final {in_words(context.metric or 'score')}",
-        "best",
-        f"mean of last {k}",
-        "sent up",
-        "sent down",
-    ]
     rows = []
     for run in runs:
         end = last.get(run["seed"], {})
-        cells = [
-            str(run["seed"]),
-            str(end.get("round", "")),
-            _score(run["final"]),
-            _score(run["best"]),
-            _score(run["mean_last_k"]),
-            _bytes(end.get("bytes_up")),
-            _bytes(end.get("bytes_down")),
-        ]
+        cells = {
+            "seed": run["seed"],
+            "rounds": end.get("round", ""),
+            f"final {in_words(context.metric or 'score')}": _score(run["final"]),
+            "best": _score(run["best"]),
+            f"mean of last {run['k']}": _score(run["mean_last_k"]),
+            "sent up": _bytes(end.get("bytes_up")),
+            "sent down": _bytes(end.get("bytes_down")),
+        }
         rows.append(cells)
-    return head, rows
+    return pd.DataFrame(rows)
 
 
 def _score(value: float | None) -> str:
@@ -136,32 +122,11 @@ def _together(sentence: str, lines: Sequence[str], table: Markup, curves: Markup
     return str(element("div", head, *remarks, table, curves))
 
 
-def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], words: int, numbers: int | None = None
-) -> Markup:
-    """A table of at most so many rows.
-
-    Args:
-      head: titles.
-      rows: cells, which are escaped unless they are markup.
-      words: the number of first columns that are words, aligned on the left.
-      numbers: the number of columns before further columns of words; None: there are none.
-    """
-    aligned = []
-    for column in range(len(head)):
-        is_words = column < words or (numbers is not None and column >= numbers)
-        aligned.append("text-align: left" if is_words else "text-align: right; white-space: nowrap")
-
-    titles = element("tr", *_cells("th", head, aligned))
-    body = [element("tr", *_cells("td", row, aligned)) for row in rows[:MAX_ROWS]]
-    table = element("table", element("thead", titles), element("tbody", *body))
+def _table(frame: pd.DataFrame) -> Markup:
+    """A table of at most so many rows; pandas escapes all text."""
+    table = Markup(frame.head(MAX_ROWS).to_html(index=False, border=0))
     parts = [element("div", table, style="overflow-x: auto")]  # on a narrow screen
-    if len(rows) > MAX_ROWS:
-        more = f"and {len(rows) - MAX_ROWS} more rows: .summary has all"
+    if len(frame) > MAX_ROWS:
+        more = f"and {len(frame) - MAX_ROWS} more rows: .summary has all"
         parts.append(element("div", more, style=SMALL))
     return Markup("").join(parts)
-
-
-def _cells(name: str, texts: Iterable[str], aligned: Sequence[str]) -> list[Markup]:
-    cells = zip(texts, aligned, strict=True)
-    return [element(name, text, style=style) for text, style in cells]

@@ -131,7 +131,7 @@ class Comparison(Tables):
         """The comparison in a notebook: the headline, the table, small curves."""
         from fedsim.report.notebook import html_of_comparison
 
-        return html_of_comparison(self.frames(), self._shown_record(), self.standings)
+        return html_of_comparison(self.frames(), self._shown_record())
 
     def _shown_record(self) -> dict[str, Any]:
         """What pictures and notebooks show, with the keys of `run.json`."""

@@ -314,8 +314,6 @@ def test_bars_and_map_are_the_counts_of_every_client():
     held = counts(5, 3)
     bars, map_ = figures.figure_of_partition(held, context_of(SCENARIO)).axes
     assert [bar.get_height() for bar in bars.patches] == held.sizes.tolist()
-    written = {tuple(map(round, text.get_position())): int(text.get_text()) for text in map_.texts}
-    assert written == {(k, c): n for (k, c), n in np.ndenumerate(held.samples)}
     shades = shades_in(map_, held)
     order = np.argsort(held.samples.ravel(), kind="stable")
     assert (np.diff(shades.ravel()[order]) >= 0).all()  # the more, the darker
@@ -356,7 +354,7 @@ def test_targets_that_are_no_classes_have_bars_only():
 
 def test_the_partition_is_named_with_its_parameters_and_seed():
     said = " ".join(words(figures.figure_of_partition(counts(30, 4), context_of(SCENARIO), seed=7)))
-    assert "dirichlet (alpha 0.3), 30 clients, " in said and "seed 7" in said
+    assert "dirichlet(alpha=0.3), 30 clients, " in said and "seed 7" in said
 
 
 @pytest.mark.long

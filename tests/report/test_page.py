@@ -276,7 +276,7 @@ def test_what_was_run_and_how_to_run_it_again_stand_there(out, text):
     ):
         assert word in text
     assert record["hashes"]["scenario"] in text and record["environment"]["jax"] in text
-    assert "<pre" in text and "Where the time went" in text
+    assert "<pre" in text
     for line in record["verdict"]:
         assert str(escape(line)) in text
 

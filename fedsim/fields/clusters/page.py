@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from fedsim.report.context import Context
 from fedsim.report.figures.drawing import literal, style
+from fedsim.report.figures.lines import Lower, lower_axis
 from fedsim.report.figures.marks import colour_of
-from fedsim.report.figures.on_page import Lower, lower_axis, page_axes
+from fedsim.report.figures.on_page import page_axes
 from fedsim.report.page.added import Section
 from fedsim.report.page.render import fragment
 from fedsim.report.page.sources import Source, tables_of

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedsim.fields.graphs.keys import TopologyCommon
-from fedsim.report.page.setting import Step, call, chain
+from fedsim.report.page.setting import Step
+from fedsim.study.words import call_of
 
 
 def after_model(scenario: Mapping[str, Any]) -> list[Step]:
@@ -20,8 +21,8 @@ def topology_call(topology: Mapping[str, Any]) -> str:
     for name, value in topology.items():
         if name in common and value == common[name].default:
             continue
-        shown[name] = chain(value) if _is_chain(value) else value
-    return call(shown)
+        shown[name] = call_of(value) if _is_chain(value) else value
+    return call_of(shown)
 
 
 def _is_chain(value: Any) -> bool:

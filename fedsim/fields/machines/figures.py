@@ -13,15 +13,16 @@ from fedsim.report.figures.drawing import (
     FOOT,
     GREY,
     GREYS,
-    HIGH,
     PALE,
     SMALL,
     literal,
+    pages,
     sheet,
     style,
 )
+from fedsim.report.figures.lines import Lower, lower_axis
 from fedsim.report.figures.marks import LEGEND_LINE
-from fedsim.report.figures.on_page import Lower, lower_axis, page_axes
+from fedsim.report.figures.on_page import page_axes
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -34,7 +35,6 @@ PAGE_HIGH = 360  # pixels of all rows
 MIN_PANEL = 0.3  # inches of a panel
 MAX_PANEL = 2.4
 ABOVE = 0.32  # inches between panels, for their titles
-FRAME = 1.6  # inches of title, small print, axis and legend, about
 # Colours are for methods.
 PHASES: dict[str, str] = dict(zip(("down", "train", "up"), GREYS, strict=True))
 MARKS = {  # of clients whose messages do not count: colour and marker
@@ -68,19 +68,8 @@ def figures_of_machines(table: pd.DataFrame, context: Context) -> list["Figure"]
     drawn = panels(table, list(context.order))
     # all clients may leave before they begin
     longest = max(panel.seconds for panel in drawn) or 1.0
-    return [_figure(page, longest, context.title) for page in _pages(drawn)]
-
-
-def _pages(drawn: Sequence[Panel]) -> list[list[Panel]]:
-    """The panels of every page."""
-    pages: list[list[Panel]] = [[]]
-    for panel in drawn:
-        together = [*pages[-1], panel]
-        inches = sum(_height(panel) + ABOVE for panel in together)
-        if pages[-1] and inches > HIGH - FRAME:
-            pages.append([])
-        pages[-1].append(panel)
-    return pages
+    filled = pages(drawn, lambda panel: _height(panel) + ABOVE)
+    return [_figure(page, longest, context.title) for page in filled]
 
 
 def _height(panel: Panel) -> float:

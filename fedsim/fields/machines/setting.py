@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.report.page.setting import Step, call
+from fedsim.report.page.setting import Step
+from fedsim.study.words import call_of
 
 
 def after_cohort(scenario: Mapping[str, Any]) -> list[Step]:
@@ -12,7 +13,7 @@ def after_cohort(scenario: Mapping[str, Any]) -> list[Step]:
     texts = []
     for name in ("speed", "links", "availability"):
         if fleet.get(name):
-            texts.append(f"{name} {call(fleet[name])}")
+            texts.append(f"{name} {call_of(fleet[name])}")
 
     dropout = fleet.get("dropout") or 0.0
     if isinstance(dropout, Mapping):

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from fedsim.fields.stopping.ends import Ends, ends_of
 from fedsim.report.context import Context
 from fedsim.report.figures.drawing import FOOT, SMALL, literal, sheet, style
+from fedsim.report.figures.lines import Lower, lower_axis
 from fedsim.report.figures.marks import colour_of
-from fedsim.report.figures.on_page import Lower, lower_axis, page_axes
+from fedsim.report.figures.on_page import page_axes
 from fedsim.report.results import rows_of
 
 if TYPE_CHECKING:

@@ -5,10 +5,12 @@ from importlib.resources import files
 
 from fedsim.fields.survival.lines import AXIS, MOST, TITLE, Steps, steps_of
 from fedsim.report.context import Context
-from fedsim.report.figures.on_page import Line, Lower, lines_on_page
+from fedsim.report.figures.lines import Lower
+from fedsim.report.figures.on_page import lines_on_page
 from fedsim.report.page.added import Section
 from fedsim.report.page.render import fragment
 from fedsim.report.page.sources import Source, only_table
+from fedsim.report.pictures.curves import Line
 from fedsim.report.pictures.looks import STRONG, curve_class
 from fedsim.report.results import EMPTY, Cell
 

@@ -13,7 +13,8 @@ from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import marks
 from fedsim.report.figures.cut import cut_up, within
 from fedsim.report.figures.drawing import FOOT, GREY, PALE, SMALL, literal, sheet, style
-from fedsim.report.figures.on_page import SIZES, Lower, lower_axis, page_axes, upright_ticks
+from fedsim.report.figures.lines import Lower, lower_axis
+from fedsim.report.figures.on_page import SIZES, page_axes, upright_ticks
 from fedsim.report.figures.panels import Panel, by_method, fill
 from fedsim.report.figures.rows import draw_rows
 from fedsim.report.pictures.costs import (

@@ -55,7 +55,7 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
       drawn: the differences under every variation.
       context: what is shown.
     """
-    methods = [row.method for forest in drawn for row in forest.rows]
+    methods = [str(row["method"]) for forest in drawn for row in forest.rows]
     context = context.including(methods)
     metrics = [forest.metric for forest in drawn if forest.metric]
     metric = metrics[0] if metrics else ""

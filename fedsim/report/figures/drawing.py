@@ -10,9 +10,9 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedsim.errors import printable
 from fedsim.report.figures.fonts import FAMILY, list_own_fonts, without_placing
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Of = TypeVar("Of")
+
 GREY = "#555555"
 PALE = "#B8B8B8"
 GREYS = ("#CFCFCF", "#8F8F8F", "#3A3A3A")  # of areas that are no method's
 
 WIDE = 3.5  # inches: a column of a paper
 HIGH = 8.8  # inches that fit a page with its caption
+FRAME = 1.4  # inches of title, small print, axis and legend, about
 SMALL = 6.5  # points
 LARGE = 9.0
 RESOLUTION = 300  # dots per inch of the PNG
@@ -205,6 +208,24 @@ def sheet(
             axes[-1].yaxis.set_label_coords(-(left - 0.13) / wide, 0.5)
         top -= height + gap
     return figure, axes
+
+
+def pages(panels: Sequence[Of], inches: Callable[[Of], float]) -> list[list[Of]]:
+    """Panels in their order, as many below each other as fit a page; one at least.
+
+    Args:
+      panels: of all pages.
+      inches: of a panel, with the space above it.
+    """
+    filled: list[list[Of]] = []
+    used = 0.0
+    for panel in panels:
+        if not filled or used + inches(panel) > HIGH - FRAME:
+            filled.append([])
+            used = 0.0
+        filled[-1].append(panel)
+        used += inches(panel)
+    return filled
 
 
 def level_line(axes: "Axes", height: float, label: str) -> None:

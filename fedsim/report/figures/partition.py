@@ -1,23 +1,21 @@
 """A partition as a figure: samples per client as bars, and a heat map of label by client below."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedsim.report.context import Context
-from fedsim.report.figures.drawing import COLOURS, FOOT, GREY, LEFT, SMALL, literal, sheet, style
+from fedsim.report.figures.drawing import COLOURS, FOOT, LEFT, SMALL, literal, sheet, style
 from fedsim.study.label_skew import LabelCounts, evenly_spaced
-from fedsim.study.words import for_display
+from fedsim.study.words import call_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MAX_CLIENTS = 200  # that are drawn; of more, some are chosen
-MAX_NUMBERED = 12  # clients up to which the numbers are written into the heat map
-MAX_NAMED = 24  # labels, and clients with names, that are named at most
+MAX_NAMED = 24  # labels, and clients, that are named at most
 LONGEST = 24  # letters of a client's name, at most
 ABREAST = 36  # letters of all clients' names that fit side by side; more stand upright
 # inches: heights of bars and heat map, and of bars alone
@@ -48,8 +46,9 @@ def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None 
     if seed is not None:
         note += f", seed {seed}"
     with style():
-        positions, ticks = _ticks(ids)
-        upright = _letters(ticks, ids) > ABREAST
+        named = np.arange(0, len(ids), max(-(-len(ids) // MAX_NAMED), 1))
+        ticks = [literal(name, LONGEST) for name in ids[named]]
+        upright = len("".join(ticks)) > ABREAST
         foot = FOOT
         if upright:
             foot += LETTER * max(map(len, ticks))
@@ -58,15 +57,13 @@ def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None 
         if labels:
             draw_heat_map(all_axes[1], samples, labels)
             _legend(all_axes[1], samples)
-            if len(samples) <= MAX_NUMBERED and len(labels) <= MAX_NAMED and samples.max() < 10_000:
-                _write_counts(all_axes[1], samples)
             all_axes[1].set_ylabel(literal(counts.noun, LONGEST))
 
         rotation = 90 if upright else 0
         for axes in all_axes:
             last = axes is all_axes[-1]
             axes.set_xlim(-0.5, max(len(ids), 1) - 0.5)
-            axes.set_xticks(positions, ticks)
+            axes.set_xticks(named, ticks)
             axes.tick_params(labelbottom=last, labelrotation=rotation, axis="x")
         all_axes[-1].set_xlabel("client")
         return figure
@@ -143,7 +140,7 @@ def draw_heat_map(
     axes.set_xlim(-0.5, max(len(samples), 1) - 0.5)
     axes.set_ylim(-0.5, len(labels) - 0.5)
     axes.grid(False)
-    every = _every(len(labels), named)
+    every = -(-len(labels) // named)
     axes.set_yticks(range(0, len(labels), every), labels[::every])
 
 
@@ -188,27 +185,6 @@ def spans_of(tops: Sequence[int]) -> list[tuple[int, str]]:
     return spans
 
 
-def _write_counts(axes: "Axes", samples: np.ndarray) -> None:
-    """Write the numbers into the cells."""
-    shades = shades_of(samples, tops_of(int(samples.max())))
-    for (client, label), count in np.ndenumerate(samples):
-        ink = "black" if count else GREY
-        if shades[client, label] >= len(ALPHAS) - 1:
-            ink = "white"
-        look = {"fontsize": 5.5, "color": ink, "ha": "center", "va": "center"}
-        axes.text(client, label, f"{count}", **look)
-
-
-def _every(labels: int, named: int) -> int:
-    """The smallest of 1, 2, 5, 10, 20 ... so that not more than `named` labels have a name."""
-    power = 1
-    while True:
-        for step in (power, 2 * power, 5 * power):
-            if step * named >= labels:
-                return step
-        power *= 10
-
-
 def _legend(axes: "Axes", samples: np.ndarray) -> None:
     """Draw what shades stand for right of the heat map."""
     from matplotlib.patches import Patch
@@ -226,42 +202,12 @@ def _skewed(counts: np.ndarray, times: float) -> bool:
     return len(positive) > 0 and bool(positive.max() > times * np.median(positive))
 
 
-def _ticks(ids: np.ndarray) -> tuple[list[float], list[str]]:
-    """Round ids, or names; and their positions among the clients that are drawn."""
-    from matplotlib.ticker import MaxNLocator
-
-    numbers = ids.dtype.kind == "i"
-    if not numbers or len(ids) <= MAX_NUMBERED:
-        most = MAX_NUMBERED if numbers else MAX_NAMED
-        chosen = evenly_spaced(len(ids), most)
-        names = [literal(name, LONGEST) for name in ids[chosen]]
-        return chosen.tolist(), names
-
-    round_ids = MaxNLocator(6, integer=True, steps=STEPS).tick_values(ids[0], ids[-1])
-    inside = [int(i) for i in round_ids if ids[0] <= i <= ids[-1]]
-    positions = np.interp(inside, ids, np.arange(len(ids)))
-    names = [f"{i:,}" for i in inside]
-    return positions.tolist(), names
-
-
-def _letters(ticks: Sequence[str], ids: np.ndarray) -> float:
-    """Letters that the ticks take side by side.
-
-    Names count as if all were as long as the two longest neighbours are on average.
-    """
-    lengths = [*map(len, ticks)]
-    if ids.dtype.kind == "i" or len(ticks) < 2:
-        return sum(lengths)
-    longest_neighbours = max(a + b for a, b in pairwise(lengths))
-    return longest_neighbours / 2 * len(lengths)
-
-
 def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
     """The small print: the partition, and how many clients and samples there are."""
     notes = []
     section = scenario.get("data", {}).get("partition") or {}
     if "kind" in section:
-        notes.append(_partition(section))
+        notes.append(call_of(section))
     clients = len(counts.clients)
     if drawn < clients:
         notes.append(f"{clients:,} clients (shown: {drawn}, evenly chosen)")
@@ -272,14 +218,3 @@ def _note(counts: LabelCounts, drawn: int, scenario: Mapping[str, Any]) -> str:
     if empty:
         notes.append(f"{empty:,} clients without any")
     return ", ".join(notes)
-
-
-def _partition(section: Mapping[str, Any]) -> str:
-    """A partition with its parameters: `dirichlet (alpha 0.3)`."""
-    arguments = []
-    for name, value in for_display(section).items():
-        if name != "kind" and value is not None:
-            arguments.append(f"{name} {value}")
-    if not arguments:
-        return str(section["kind"])
-    return f"{section['kind']} ({', '.join(arguments)})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.figures.drawing import FOOT, GREYS, HIGH, SMALL, literal, sheet, style
+from fedsim.report.figures.drawing import FOOT, GREYS, SMALL, literal, pages, sheet, style
 from fedsim.report.figures.marks import colour_of
 from fedsim.report.figures.on_page import page_axes
 from fedsim.report.pictures.rungs import Played, Search, searches
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 LINE = 0.12  # inches of a setting
 PAGE_LINE = 17  # pixels
 ABOVE = 0.3  # inches between panels, for their titles
-FRAME = 1.2  # inches of title, small print and axis, about
 LETTER = 0.05  # inches: width of a letter
 PAGE_LETTER = 6.6  # pixels
 LONGEST = 30  # letters of a setting, at most
@@ -35,14 +34,9 @@ def pages_of_rungs(tuning: Sequence[Row], context: Context) -> list["Figure"]:
       tuning: rows of `tuning.csv`.
       context: what is shown.
     """
-    pages: list[list[Search]] = [[]]
-    for search in searches(tuning, context):
-        together = [*pages[-1], search]
-        inches = sum(LINE * len(each.settings) + ABOVE for each in together)
-        if pages[-1] and inches > HIGH - FRAME:
-            pages.append([])
-        pages[-1].append(search)
-    return [_figure(page, context) for page in pages if page]
+    drawn = searches(tuning, context)
+    filled = pages(drawn, lambda search: LINE * len(search.settings) + ABOVE)
+    return [_figure(page, context) for page in filled]
 
 
 def _figure(page: Sequence[Search], context: Context) -> "Figure":

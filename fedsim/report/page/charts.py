@@ -70,7 +70,11 @@ def column_in_words(metric: str) -> str:
 
 
 def charts(
-    rounds: pd.DataFrame | None, order: Sequence[str], context: Context, opens: str = ROUNDS
+    rounds: pd.DataFrame | None,
+    order: Sequence[str],
+    context: Context,
+    opens: str = ROUNDS,
+    axes: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The groups of charts, as the template takes them.
 
@@ -82,6 +86,7 @@ def charts(
       order: methods in the order of the result.
       context: what is shown.
       opens: the lower axis with which the page opens.
+      axes: the lower axes; left out: rounds, bytes and seconds.
     """
     if rounds is None:
         return []
@@ -92,7 +97,7 @@ def charts(
         metric = _metric(tables, name, order)
         if metric is not None:
             metrics.append(metric)
-    axes = [ROUNDS, *(key for key, _ in byte_axes(rounds)), SECONDS]
+    axes = axes or [key for key, _ in lower_axes(rounds)]
     keys = sorted(axes, key=lambda key: key != opens)
     beside = columns(min(len(metrics) - 1, MANY_METRICS))
     groups = []
@@ -156,13 +161,13 @@ def _group(metric: Metric, keys: Sequence[str], context: Context, beside: int) -
             pictures_of[number].append(picture)
 
     charts = []
-    for panel, label, pictures in zip(metric.panels, labels, pictures_of, strict=True):
+    for panel, label, text, pictures in zip(metric.panels, labels, full, pictures_of, strict=True):
         plotted = []
         for curve in panel.curves:
             positions = {key: _positions(curve, key) for key in keys}
             plotted.append(Plotted(curve.name, curve.rank, positions, curve.mean))
         figure = chart(label or title, pictures, plotted)
-        charts.append({"figure": figure, "picture": pictures[0].picture})
+        charts.append({"figure": figure, "picture": pictures[0].picture, "text": text})
     return {
         "words": words,
         "title": title,

@@ -259,7 +259,8 @@ def differences(compared: Sequence[Row], context: Context) -> Split:
         picture = rows_of_forest(forest, context, label)
         if any(row.numbers for row in picture.rows):
             pictures.append((forest.title, rows_on_page(picture)))
-            largest.append(max(abs(row.mean or 0.0) for row in forest.rows))
+            marks = [mark for row in picture.rows for mark in row.marks]
+            largest.append(max(abs(mark.at or 0.0) for mark in marks))
     return those_that_differ(pictures, largest)
 
 

@@ -1,6 +1,6 @@
 """What was run, and where it comes from: the parts of a scenario, and its provenance."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedsim.installed import offered
@@ -9,7 +9,6 @@ from fedsim.study.words import (
     axis_name,
     call_of,
     count,
-    for_display,
     value_in_short,
     variation_in_words,
 )
@@ -65,12 +64,12 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     if record.get("remarks"):
         steps.append(("remarks", record["remarks"]))
     attacks = list(_added("after_data", scenario))
-    steps += [*attacks, ("model", call(scenario["model"])), *_added("after_model", scenario)]
+    steps += [*attacks, ("model", call_of(scenario["model"])), *_added("after_model", scenario)]
     if "cohort" in scenario:
-        steps.append(("cohort", call(scenario["cohort"])))
+        steps.append(("cohort", call_of(scenario["cohort"])))
     steps += _added("after_cohort", scenario)
     if "schedule" in scenario:
-        steps.append(("schedule", call(scenario["schedule"])))
+        steps.append(("schedule", call_of(scenario["schedule"])))
     client = {**scenario["client"]}
     for path in compare.get("tune") or {}:
         section, _, key = path.partition(".")
@@ -84,7 +83,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     malicious = scenario.get("fleet", {}).get("malicious") or 0
     has_attackers = bool(malicious or "fleet.malicious" in vary)
     name = "attack" if wire and has_attackers else "wire"
-    on_wire = "as varied" if "wire" in vary else chain(wire)
+    on_wire = "as varied" if "wire" in vary else call_of(wire)
     steps.append((name, on_wire or "as sent"))
     if has_attackers and (wire or attacks):
         share = "as varied"
@@ -95,7 +94,7 @@ def _steps(record: Mapping[str, Any]) -> list[Step]:
     if compare.get("methods"):
         steps.append(("methods", _methods(record)))
     elif "server" in scenario:
-        steps.append(("server", chain(scenario["server"])))
+        steps.append(("server", call_of(scenario["server"])))
     steps += _added("after_server", scenario)
     for title, axes in (("varied", vary), (TUNED, compare.get("tune") or {})):
         for path, values in axes.items():
@@ -164,26 +163,7 @@ def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
     for path in vary:
         if path == "data.partition" or path.startswith("data.partition."):
             return "partition as varied"
-    return call(data["partition"])
-
-
-def chain(links: Sequence[Mapping[str, Any]]) -> str:
-    return " → ".join(map(call, links))
-
-
-def call(link: Mapping[str, Any]) -> str:
-    """A link as a call, `krum(f=6)`, without parameters that are empty or mappings."""
-    arguments = []
-    for name, value in for_display(link).items():
-        if name == "kind":
-            continue
-        if isinstance(value, Mapping) and "kind" in value:
-            arguments.append(f"{name}={call_of(value)}")
-        elif isinstance(value, int | float | str | list) and value != []:
-            arguments.append(f"{name}={value}")
-    if not arguments:
-        return str(link["kind"])
-    return f"{link['kind']}({', '.join(arguments)})"
+    return call_of(data["partition"])
 
 
 def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -12,29 +12,6 @@ from fedsim.study.pairing import SIGNIFICANCE_LEVEL, without_baseline
 from fedsim.study.summary import in_words, larger_is_better
 
 
-class Difference(NamedTuple):
-    """A method against the baseline.
-
-    Attributes:
-      method: its label.
-      mean: the mean difference; None where it is not finite.
-      low: lower end of its 95 % interval; None where there is none.
-      high: upper end.
-      p: of the exact test after Holm; None where there is none.
-    """
-
-    method: str
-    mean: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-
-    @property
-    def significant(self) -> bool:
-        """Whether the exact test finds a difference."""
-        return self.p is not None and self.p < SIGNIFICANCE_LEVEL
-
-
 class Forest(NamedTuple):
     """The differences under one variation.
 
@@ -43,14 +20,14 @@ class Forest(NamedTuple):
       title: the variation in words.
       baseline: the method that the others are compared with.
       metric: of the scores.
-      rows: a difference per method, in their order.
+      rows: of `compare.csv`, a method each, in their order.
     """
 
     variant: str
     title: str
     baseline: str
     metric: str
-    rows: list[Difference]
+    rows: list[Row]
 
 
 def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
@@ -69,7 +46,7 @@ def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
             title=context.words(variant or ""),
             baseline=group[0]["baseline"],
             metric=metric_of(group),
-            rows=[_difference(rows[method]) for method in context.ordered([*rows])],
+            rows=[rows[method] for method in context.ordered([*rows])],
         )
         drawn.append(forest)
     return drawn
@@ -85,22 +62,27 @@ def rows_of_forest(forest: Forest, context: Context, label: str = "") -> Rows:
     """
     rows = []
     for row in forest.rows:
-        rank = context.rank_of(row.method)
-        rows.append(Line(row.method, context.note_of(row.method), rank, [_mark(row)]))
+        method = str(row["method"])
+        rank = context.rank_of(method)
+        rows.append(Line(method, context.note_of(method), rank, [_mark(row)]))
     if not label:
         side = "right" if larger_is_better(forest.metric) else "left"
         label = f"difference to {forest.baseline} in {in_words(forest.metric)}; {side} is better"
     return Rows(rows, span_of(rows, fixed=[0.0]), label, [ZERO])
 
 
-def _mark(row: Difference) -> Mark:
-    if row.mean is None:
+def _mark(row: Row) -> Mark:
+    """The difference of a method with its interval; filled where the exact test finds one."""
+    mean, low, high, p = (
+        _finite(row[name]) for name in ("difference", "ci_low", "ci_high", "p_adjusted")
+    )
+    if mean is None:
         return empty_mark("no finite difference")
-    text = brief(row.mean, sign="+")
+    text = brief(mean, sign="+")
     title = text
-    if row.low is not None:
-        title += f", 95 % {row.low:+z.4g} to {row.high:+z.4g}, p = {row.p:.2g} after Holm"
-    return Mark(row.mean, row.low, row.high, [], row.significant, text, title)
+    if low is not None and high is not None and p is not None:
+        title += f", 95 % {low:+z.4g} to {high:+z.4g}, p = {p:.2g} after Holm"
+    return Mark(mean, low, high, [], p is not None and p < SIGNIFICANCE_LEVEL, text, title)
 
 
 def _has_no_score(row: Row) -> bool:
@@ -109,16 +91,6 @@ def _has_no_score(row: Row) -> bool:
     Methods whose runs failed have none by accident.
     """
     return not row["metric"] and not row.get("failed") and not row.get("not_run")
-
-
-def _difference(row: Row) -> Difference:
-    return Difference(
-        method=str(row["method"]),
-        mean=_finite(row["difference"]),
-        low=_finite(row["ci_low"]),
-        high=_finite(row["ci_high"]),
-        p=_finite(row["p_adjusted"]),
-    )
 
 
 def _finite(value: Any) -> float | None:

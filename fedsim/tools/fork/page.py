@@ -7,10 +7,12 @@ import numpy as np
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.figures.on_page import Line, Lower, lines_on_page
+from fedsim.report.figures.lines import Lower
+from fedsim.report.figures.on_page import lines_on_page
 from fedsim.report.page.added import Section
 from fedsim.report.page.render import fragment
 from fedsim.report.page.sources import Source, rows_in
+from fedsim.report.pictures.curves import Line
 from fedsim.report.pictures.looks import curve_class
 from fedsim.study.summary import in_words
 from fedsim.tools.fork.differences import Forked, fork_lines, paired_rounds

@@ -7,8 +7,10 @@ import numpy as np
 from markupsafe import Markup
 
 from fedsim.disk.tables import Record
-from fedsim.report.figures.on_page import Line, Lower, lines_on_page
+from fedsim.report.figures.lines import Lower
+from fedsim.report.figures.on_page import lines_on_page
 from fedsim.report.figures.rows import Shown, rows_on_page
+from fedsim.report.pictures.curves import Line
 from fedsim.report.pictures.rows import (
     SHAPES,
     ZERO,
