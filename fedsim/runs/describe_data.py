@@ -15,8 +15,10 @@ import yaml
 from fedsim.assemble.links import factory_of, locate_link_errors
 from fedsim.assemble.samples import images_of
 from fedsim.errors import DataError
+from fedsim.kinds.targets import columns_of
 from fedsim.scenario import Scenario, read
 from fedsim.sources import sha256_of_data
+from fedsim.sources.columns import IDS
 from fedsim.sources.describe import describe_arrays
 from fedsim.sources.formats import guess_columns, kind_of
 from fedsim.sources.summary import Summary, summary_of
@@ -88,7 +90,7 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
         has_blanks = False
 
     section |= scenario.document.values["data"]
-    about_samples += _about_columns(summary, section)
+    about_samples += _about_columns(summary, scenario.spec.data)
     notes = [*_notes(section, guessed), *about_samples]
     if summary is not None and summary.note:
         notes.append(summary.note)
@@ -128,14 +130,17 @@ def _about_samples(arrays: Any, section: Any) -> list[str]:
     return notes
 
 
-def _about_columns(summary: Summary | None, section: dict[str, Any]) -> list[str]:
+def _about_columns(summary: Summary | None, section: Any) -> list[str]:
     """Columns that may be no features, with the key that leaves each out."""
-    roles = str([section.get(key) for key in ("target", "client", "columns", "drop")])
-    return [
-        f"column {column['name'][:40]!a} {column['remark']}; drop: [{column['name'][:40]!a}]"
-        for column in (summary.columns if summary else [])
-        if column["remark"] and repr(column["name"]) not in roles
-    ]
+    if summary is None:
+        return []
+    roles = {*columns_of(section.target), section.client, *section.columns, *section.drop}
+    notes = []
+    for column in summary.columns:
+        name = column["name"]
+        if column["remark"] and name not in roles and not IDS.fullmatch(name):
+            notes.append(f"column {name[:40]!a} {column['remark']}; drop: [{name[:40]!a}]")
+    return notes
 
 
 def _about_text(summary: Summary, section: dict[str, Any]) -> list[str]:

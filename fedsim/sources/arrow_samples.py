@@ -20,8 +20,7 @@ from fedsim.sources.arrow_roles import Roles
 from fedsim.sources.columns import of_frame
 from fedsim.sources.pictures import SCALE, decoded
 from fedsim.sources.table_keys import TableKeys
-from fedsim.sources.token_samples import Texts, samples_of
-from fedsim.sources.tokenizer import Tokenizer
+from fedsim.sources.tokenizer import Texts, Tokenizer, samples_of
 
 UNLABELLED = -1  # the class that `datasets` gives a row without a label
 IGNORED = -100  # the label that `datasets` gives a token without one

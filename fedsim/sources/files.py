@@ -50,7 +50,7 @@ def opened(
             if size > max_bytes:
                 raise DataError(f"larger than {max_bytes} bytes: {size}")
             if sha256 is not None:
-                _require_sha256(file, sha256)
+                require_hash(_digest(file), sha256, "file: its")
             file.seek(0)
             yield file
     except DataError as error:
@@ -179,10 +179,10 @@ def _regular(path: str | Path) -> BinaryIO:
     return file
 
 
-def _require_sha256(file: BinaryIO, expected: str) -> None:
-    actual = _digest(file)
+def require_hash(actual: str, expected: str, noun: str) -> None:
+    """Refuse data with another SHA-256, as `not the expected` noun."""
     if actual != expected.lower():
-        raise DataError(f"not the expected file: its SHA-256 is {actual}, not {expected[:80]}")
+        raise DataError(f"not the expected {noun} SHA-256 is {actual}, not {expected[:80]}")
 
 
 def _digest(file: BinaryIO) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedsim.errors import DataError
-from fedsim.sources.files import sha256_of
+from fedsim.sources.files import require_hash, sha256_of
 from fedsim.sources.names import fault_of_name
 
 MAX_FILES = 1_000_000
@@ -31,7 +31,7 @@ def folder_files(path: str, sha256: str | None = None) -> Iterator[dict[str, Pat
     try:
         files = files_in(Path(path))
         if sha256 is not None:
-            _require_sha256(files, sha256)
+            require_hash(sha256_of_files(files), sha256, "files: their")
         yield files
     except DataError as error:
         raise error.with_prefix(path) from None
@@ -65,12 +65,6 @@ def chosen_split(splits: list[str], split: str | None) -> str:
     if chosen not in splits:
         raise DataError(f"split: none is called {chosen[:60]!a}; there are {', '.join(splits)}")
     return chosen
-
-
-def _require_sha256(files: dict[str, Path], expected: str) -> None:
-    actual = sha256_of_files(files)
-    if actual != expected.lower():
-        raise DataError(f"not the expected files: their SHA-256 is {actual}, not {expected[:80]}")
 
 
 def files_in(folder: Path) -> dict[str, Path]:

@@ -11,6 +11,7 @@ from fedsim.errors import DataError
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.files import Name, opened, unpacked
 from fedsim.sources.folders import chosen_split, folder_files
+from fedsim.sources.pictures import SCALE, labelled
 
 TYPES = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 MAX_SIDES = 8  # of an array
@@ -55,7 +56,7 @@ def idx(path: Name, split: str | None = None, sha256: str | None = None) -> Arra
         y_test = None
         if any(part == "test" for part, _ in files):
             x_test, y_test = _pair(files, "test")
-        scale = 1 / 255 if x.dtype == np.uint8 else 1.0
+        scale = SCALE if x.dtype == np.uint8 else 1.0
         return Arrays(x, y, None, x_test, y_test, scale=scale)
 
 
@@ -87,16 +88,7 @@ def _pair(files: Files, part: str) -> tuple[np.ndarray, np.ndarray]:
         if (part, content) not in files:
             raise DataError(f"no {part} {content}; {WHERE}")
     images = read_idx(files[part, "images"])
-    labels = read_idx(files[part, "labels"])
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        name = files[part, "labels"].name
-        description = f"{labels.dtype} {labels.shape}"
-        raise DataError(f"{name}: expected whole numbers [n], found {description}")
-    if len(images) != len(labels):
-        raise DataError(f"{len(images)} {part} images and {len(labels)} labels")
-    if images.ndim == 3:
-        images = images[..., None]
-    return images, labels.astype(np.int64)
+    return labelled(images, read_idx(files[part, "labels"]), (f"{part} images", f"{part} labels"))
 
 
 def read_idx(path: Path) -> np.ndarray:

@@ -10,7 +10,7 @@ from fedsim.errors import DataError
 from fedsim.sources.archive import arrays_in
 from fedsim.sources.arrays import Arrays
 from fedsim.sources.files import Name, opened
-from fedsim.sources.pictures import SCALE
+from fedsim.sources.pictures import SCALE, labelled
 
 SPLITS = ("train", "val", "test")
 MEMBERS = tuple(f"{split}_{content}" for split in SPLITS for content in ("images", "labels"))
@@ -78,14 +78,7 @@ def _pair(arrays: dict[str, np.ndarray], split: str) -> tuple[np.ndarray, np.nda
             f"found {images.dtype} {images.shape}"
         )
     labels = arrays[f"{split}_labels"]
-    if labels.dtype.kind not in "iu" or labels.shape[1:] not in ((), (1,)):
-        problem = f"{split}_labels: expected integers [n, 1], found {labels.dtype} {labels.shape}"
-        if labels.ndim == 2 and labels.shape[1] > 1:
-            problem += ": several labels for each image (ChestMNIST), but classification needs one"
-        raise DataError(problem)
-    if len(images) != len(labels):
-        raise DataError(f"{len(images)} {split}_images and {len(labels)} {split}_labels")
-
-    if images.ndim == 3:
-        images = images[..., None]
-    return images, labels.reshape(-1).astype(np.int64)
+    remedy = ""
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        remedy = ": several labels for each image (ChestMNIST), but classification needs one"
+    return labelled(images, labels, (f"{split}_images", f"{split}_labels"), remedy)

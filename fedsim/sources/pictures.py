@@ -79,6 +79,31 @@ def decoded(
     return x
 
 
+def labelled(
+    images: np.ndarray, labels: np.ndarray, nouns: tuple[str, str], remedy: str = ""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return images `[n, height, width, channels]` with their classes `[n]`.
+
+    Args:
+      images: `[n, height, width]`, or with channels; rows of other shapes stay.
+      labels: whole numbers `[n]` or `[n, 1]`.
+      nouns: what images and labels are called, for errors.
+      remedy: what to do about labels of another shape.
+
+    Raises:
+      DataError: for other labels, or another number of them.
+    """
+    name_of_images, name_of_labels = nouns
+    if labels.dtype.kind not in "iu" or labels.shape[1:] not in ((), (1,)):
+        found = f"{labels.dtype} {labels.shape}"
+        raise DataError(f"{name_of_labels}: expected whole numbers [n], found {found}{remedy}")
+    if len(images) != len(labels):
+        raise DataError(f"{len(images)} {name_of_images} and {len(labels)} {name_of_labels}")
+    if images.ndim == 3:
+        images = images[..., None]
+    return images, labels.reshape(-1).astype(np.int64)
+
+
 def as_bytes(values: np.ndarray) -> np.ndarray:
     """Return numbers as bytes, if all are whole multiples of 1/255; else unchanged."""
     if not values.size or values.min() < 0 or values.max() > 1:

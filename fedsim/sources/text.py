@@ -14,8 +14,7 @@ from fedsim.sources.columns import column_in
 from fedsim.sources.delimited import Dialect, table_of, text_in
 from fedsim.sources.faults import Faults
 from fedsim.sources.files import Name, opened
-from fedsim.sources.token_samples import Texts, samples_of
-from fedsim.sources.tokenizer import Tokenizer, of_texts
+from fedsim.sources.tokenizer import Texts, Tokenizer, of_texts, samples_of
 from fedsim.sources.tokens import Length
 
 MEMORY_PER_BYTE = 26  # bytes of memory for each byte of text, about

@@ -199,20 +199,29 @@ def _examples(path: Path) -> Iterator[Any]:
         yield examples
 
 
-def _values(examples: Any, client: str, field: str) -> np.ndarray:
-    """A field of a client's examples: numbers `[n, ...]`, or texts as bytes `[n]`.
+def _read_clients(
+    examples: Any, fields: Sequence[str], read: Callable[..., Any], options: Options
+) -> Iterator[tuple[str, Any]]:
+    """Yield the id of each client, and what is read of some fields of its examples.
 
     Raises:
-      DataError: naming client and field.
+      DataError: naming the client.
       OutOfMemoryError: for an array that does not fit into memory.
     """
-    try:
-        with sound("HDF5 file"):
-            values = examples[client][field]
-            require_memory(examples=values.nbytes)
-            return values[:]
-    except DataError as error:
-        raise error.with_prefix(f"client {client!a}, {field}") from None
+    for client in sorted(examples)[: options.first_clients]:
+        where = f"client {client!a}"
+        try:
+            values = []
+            for field in fields:
+                where = f"client {client!a}, {field}"
+                with sound("HDF5 file"):
+                    stored = examples[client][field]
+                    require_memory(examples=stored.nbytes)
+                    values.append(stored[:][: options.first_samples])
+            where = f"client {client!a}"
+            yield client, read(*values)
+        except DataError as error:
+            raise error.with_prefix(where) from None
 
 
 def _form_of(examples: Any, options: Options) -> Form:
@@ -229,7 +238,9 @@ def _form_of(examples: Any, options: Options) -> Form:
 
     length = options.length or LENGTHS.get(kind, 0)
     if kind == "tokens":
-        words = most_frequent(_sentences(examples, options), options.vocabulary)
+        texts = _read_clients(examples, (kind,), partial(_texts, kind), options)
+        sentences = (_words(sentence) for _, of_client in texts for sentence in of_client)
+        words = most_frequent(sentences, options.vocabulary)
         codes = {word: code for code, word in enumerate(words, 1)}
         names = [SPECIAL[0], *words, SPECIAL[1], BEGIN, END]
         return Form((kind,), partial(_next_words, codes, length), names)
@@ -245,14 +256,10 @@ def _read(examples: Any, form: Form, options: Options) -> dict[str, Any]:
     """All samples of a file: x, y, and the id of every sample's client."""
     xs: list[np.ndarray] = []
     ys: list[np.ndarray] = []
-    clients = sorted(examples)[: options.first_clients]
+    clients: list[str] = []
     total_bytes = 0
-    for client in clients:
-        values = [_values(examples, client, field) for field in form.fields]
-        try:
-            x, y = form.read(*(field[: options.first_samples] for field in values))
-        except DataError as error:
-            raise error.with_prefix(f"client {client!a}") from None
+    for client, (x, y) in _read_clients(examples, form.fields, form.read, options):
+        clients.append(client)
         xs.append(x)
         ys.append(y)
         total_bytes += x.nbytes + y.nbytes
@@ -316,17 +323,6 @@ def _next_letters(
         tokens = np.concatenate([[begin], letters, [end]])
         samples.append(next_tokens(tokens, length, step=length + 1))
     return stacked(samples, length)
-
-
-def _sentences(examples: Any, options: Options) -> Iterator[list[str]]:
-    """The words of every sentence."""
-    for client in sorted(examples)[: options.first_clients]:
-        texts = _values(examples, client, "tokens")[: options.first_samples]
-        try:
-            sentences = _texts("tokens", texts)
-        except DataError as error:
-            raise error.with_prefix(f"client {client!a}") from None
-        yield from map(_words, sentences)
 
 
 def _words(sentence: bytes) -> list[str]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError
-from fedsim.sources.arrays import NO_LABEL
+from fedsim.sources.arrays import NO_LABEL, Arrays
 from fedsim.sources.files import opened
 from fedsim.sources.packages import required
 from fedsim.sources.tokens import (
@@ -209,3 +209,29 @@ def pairs_as_sequences(
         x[row, : len(tokens) - 1] = tokens[:-1]
         y[row, len(asked) : len(tokens) - 1] = answered[1:]
     return x, y
+
+
+class Texts(NamedTuple):
+    """Texts, the answers to them, and the ids of their clients; None where there are none."""
+
+    texts: Sequence[str]
+    answers: Sequence[str] | None = None
+    client: np.ndarray | None = None
+
+
+def samples_of(texts: Texts, made: Tokenizer, length: int) -> Arrays:
+    """Return texts as sequences with the next token at every position, or pairs as sequences.
+
+    Args:
+      texts: the texts, possibly with answers.
+      made: their tokenizer.
+      length: tokens of a sequence.
+    """
+    if texts.answers is None:
+        x, y, counts = texts_as_sequences(texts.texts, made, length)
+    else:
+        made = with_marks(made)
+        x, y = pairs_as_sequences(texts.texts, texts.answers, made, length)
+        counts = np.ones(len(x), np.int64)
+    client = None if texts.client is None else np.repeat(texts.client, counts)
+    return Arrays(x, y, client, vocabulary=len(made.names), labels=made.names)

@@ -58,6 +58,22 @@ def test_delimiters_are_recognised(tmp_path, between):
     ]
 
 
+SNIFFED = {
+    "a header with commas": ('"price, EUR";"y"\n"1";"0"\n"2";"1"\n', ["price, EUR"]),
+    "texts with all of them": ('t,y\n"a, b; c | d",0\ne,1\n', ["t=a, b; c | d", "t=e"]),
+    "apostrophes": ("t,y\nit's,0\n'tis,1\n", ["t='tis", "t=it's"]),
+    "blank cells": ("a,b,c,y\n1,2,3,1\n1,,2,0\n,3,,1\n", ["a", "b", "c"]),
+    "a time": ("t,a,y\n10:00,2,0\n11:00,1,1\n", ["t=10:00", "t=11:00", "a"]),
+    "a single row": ("a;y\n1;0\n", ["a"]),
+}
+
+
+@pytest.mark.parametrize("what", SNIFFED)
+def test_a_delimiter_is_told_from_the_same_character_in_texts(what, tmp_path):
+    content, features = SNIFFED[what]
+    assert list(table(tmp_path, content, missing="mean").features) == features
+
+
 def test_other_delimiters_are_named(tmp_path):
     colons = "a:y\n1:0\n2:1\n"
     assert table(tmp_path, colons, delimiter=":").x.tolist() == [[1], [2]]
