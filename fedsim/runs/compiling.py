@@ -10,6 +10,7 @@ from fedsim.errors import DirectoryError
 
 FILE = "fedsim-seconds.json"  # in the folder of the compile cache
 REMEMBERED = 100  # comparisons
+LEAST = 1.0  # second: less is not worth a word, and says nothing about others
 
 
 class Memory:
@@ -25,7 +26,7 @@ class Memory:
         self.path = None if folder is None else Path(folder) / FILE
 
     def expected(self, name: str, programs: int) -> float | None:
-        """Return the seconds that a comparison will take to compile; None: nobody knows.
+        """Return the seconds that a comparison will take to compile; None: few, or nobody knows.
 
         Of one that compiled twice or more often, it is the last time; of one that never did, the
         median of a program in the others.
@@ -37,16 +38,19 @@ class Memory:
         before = self._read()
         times = before.get(_key(name, programs), [])
         if times:
-            return times[-1] if len(times) > 1 else None
+            return times[-1] if len(times) > 1 and times[-1] >= LEAST else None
         of_a_program = [first / int(key.split()[-1]) for key, (first, *_) in before.items()]
         return programs * statistics.median(of_a_program) if of_a_program else None
 
     def add(self, name: str, programs: int, seconds: float) -> None:
-        """Remember what a comparison took; a file that cannot be written is left as it is."""
-        if self.path is None:
-            return
+        """Remember what a comparison took; a file that cannot be written is left as it is.
+
+        The first time is not remembered if hardly anything compiled.
+        """
         before = self._read()
         key = _key(name, programs)
+        if self.path is None or (key not in before and seconds < LEAST):
+            return
         times = before.pop(key, [])
         latest = {key: [*times[:1], round(seconds, 2)], **before}  # the last one comes first
         kept = dict(list(latest.items())[:REMEMBERED])

@@ -58,7 +58,7 @@ class Count:
 
         # What compiles: the programs of a comparison, and the seconds of this process before.
         self.programs = 0
-        self.compiling = ""  # in words
+        self.compiling = ""  # in words, until the first round
         self.compiled_before = 0.0
         self.memory = Memory(None)
         self.resumed = False  # whether runs had begun before, so that less is compiled
@@ -137,7 +137,7 @@ class Count:
         self.rounds_done[key] = round
         if round:
             self._measure_from_here()
-        if self.programs and self.began is None:
+        if self.compiling:
             self._show(self.compiling)
         else:
             self._show(self._where() + (self._words(row) if round else "compiling"))
@@ -159,6 +159,7 @@ class Count:
 
     def _measure_from_here(self) -> None:
         """Measure the pace from here, if it is not measured yet: what compiled before is apart."""
+        self.compiling = ""
         if self.began is None:
             self.began = self.clock()
             self.rounds_before = self._done()

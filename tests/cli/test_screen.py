@@ -7,7 +7,9 @@ import subprocess
 import pytest
 from test_commands import FEDSIM, desk, fedsim  # noqa: F401 (desk is a fixture)
 
+from fedsim.cli.records import print_check
 from fedsim.cli.tables import empty_table, print_table
+from fedsim.runs.verify import Check
 
 WIDTHS = (60, 80, 120)
 LINES = (
@@ -52,6 +54,19 @@ def test_a_narrow_terminal_loses_columns_then_rows_are_blocks(capsys, monkeypatc
 
     name, verdict = printed(a_table("fedavg" * 5, "better" * 8), ["sd"], capsys)
     assert name == "fedavg" * 5 and verdict.split() == ["verdict", "better" * 8]
+
+
+def test_a_check_wraps_below_its_name(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    print_check(Check("data", True, "the recorded ones, as are partitions and start models"))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("ok   data: the recorded ones") and second == "     models"
+
+
+def test_no_cell_is_cut_where_columns_are_left_out(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = printed(a_table("fedavg" * 6, "better" * 6), ["sd"], capsys)
+    assert lines[0] == "fedavg" * 6 and lines[1].split() == ["verdict", "better" * 6]
 
 
 def test_brackets_in_names_are_printed(capsys):

@@ -56,6 +56,10 @@ def test_how_long_programs_compile_is_known_from_the_same_comparison_or_from_oth
     memory.add("study", 3, 6.0)
     memory.add("study", 3, 4.0)
     assert memory.expected("study", 3) == 4.0
+    memory.add("study", 3, 0.2)
+    memory.add("compiled before", 1, 0.0)
+    assert memory.expected("study", 3) is None  # not worth a word
+    assert memory.expected("fifth", 1) == 9.0
 
 
 def test_a_damaged_memory_or_none_is_no_obstacle(tmp_path):
@@ -78,7 +82,9 @@ def cache(tmp_path):
     jax.config.update("jax_compilation_cache_dir", before)
 
 
-def test_a_comparison_says_what_compiles_and_for_how_long_until_its_first_round(cache):
+def test_a_comparison_says_what_compiles_and_for_how_long_until_its_first_round(cache, monkeypatch):
+    seconds = iter([100.0, 160.0, 160.0])
+    monkeypatch.setattr("fedsim.runs.progress.compile_seconds", lambda: next(seconds))
     Memory(cache).add("other", 1, 20.0)
     count, shown, _ = counted()
     count.comparison_started(CELLS, programs=2)
@@ -90,6 +96,8 @@ def test_a_comparison_says_what_compiles_and_for_how_long_until_its_first_round(
     again, shown, _ = counted()
     again.comparison_started(CELLS, programs=2)
     assert shown[-1][2] == "compiling 2 programs"
+    assert Memory(cache).expected("other", 1) is None
+    assert Memory(cache).expected("third", 2) == 2 * (20.0 + 60.0 / 2) / 2
 
 
 def test_a_comparison_names_its_current_configuration():
