@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import click
 
 from fedsim.cli import options
+from fedsim.cli.screen import wrapped
 from fedsim.installed import modules_with
 
 
@@ -75,10 +76,10 @@ def partition_command(
     print(text(partition, width, only_ascii))
     for module in modules_with("PARTITION"):
         for line in module.lines(scenario, seed, len(partition.counts.clients)):
-            print(line)
+            print(wrapped(line))
     for note in notes:
-        print(f"note: {note}")
-    print(f"{folder}/  partition.png  partition.svg  partition.csv")
+        print(wrapped(f"note: {note}", hanging="  "))
+    print(wrapped(f"{folder}/  partition.png  partition.svg  partition.csv", hanging="  "))
     if split is not None:
         print(f"{split}  seed {seed}: which client holds which sample")
 

@@ -21,6 +21,7 @@ NARROW = 20  # prose is not broken into shorter lines; the terminal wraps it
 
 SKEW = "skew/"  # prefix of columns that tell what a client has of a skew
 OF_LABELS = ("classes", "entropy bits", "total variation", "largest share")
+EXPENDABLE = ("entropy bits", "classes")  # a narrow terminal does without, the first one first
 
 
 def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
@@ -31,7 +32,7 @@ def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
       width: columns of the terminal.
       ascii: without other characters.
     """
-    return f"{summary(partition.overall, width)}\n\n{table(partition.clients, ascii)}\n"
+    return f"{summary(partition.overall, width)}\n\n{table(partition.clients, ascii, width)}\n"
 
 
 def summary(overall: dict[str, Any], width: int = 80) -> str:
@@ -87,12 +88,13 @@ def _skew_line(overall: dict[str, Any]) -> str:
     return f"{distance}; a random partition has {iid:.3f}"
 
 
-def table(clients: pd.DataFrame, ascii: bool = False) -> str:
+def table(clients: pd.DataFrame, ascii: bool = False, width: int = 80) -> str:
     """The clients; of many those whose labels are farthest from the common ones, or the largest.
 
     Args:
       clients: as in `Heterogeneity`.
       ascii: without other characters.
+      width: columns of the terminal.
     """
     has_labels = "total_variation" in clients
     shown = clients
@@ -104,24 +106,32 @@ def table(clients: pd.DataFrame, ascii: bool = False) -> str:
 
     skews = [name.removeprefix(SKEW) for name in skews_of(clients)]
     labels = OF_LABELS if "classes" in clients else ()
-    view = Table(box=None, pad_edge=False)
-    for name in ("client", "samples", *labels, *skews):
-        view.add_column(name, justify="right", no_wrap=True)
+    names = ["client", "samples", *labels, *skews]
+    rows = []
     for row in shown.to_dict("records"):
-        view.add_row(*map(Text, _cells(row, ascii)))
+        rows.append(dict(zip(names, _cells(row, ascii), strict=True)))
 
-    lines = _printed(view, width=100 + 20 * len(skews))
+    lines = _lines(names, rows)
+    for name in EXPENDABLE:
+        if name in names and max(map(len, lines)) > width:
+            names.remove(name)
+            lines = _lines(names, rows)
     if len(clients) > LISTED:
         which = "most skewed" if has_labels else "largest"
         lines.append(f"   ... the {LISTED} {which} of {len(clients):,} clients")
     return "\n".join(lines)
 
 
-def _printed(view: Table, width: int) -> list[str]:
-    """The lines of a table, without colours."""
+def _lines(names: list[str], rows: list[dict[str, str]]) -> list[str]:
+    """The lines of a table with these columns, without colours."""
+    view = Table(box=None, pad_edge=False)
+    for name in names:
+        view.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        view.add_row(*(Text(row[name]) for name in names))
     console = Console(
         file=io.StringIO(),
-        width=width,
+        width=100 + 20 * len(names),
         color_system=None,
         force_jupyter=False,
         legacy_windows=False,
