@@ -466,7 +466,7 @@ CODECS = [
         "DRIVE scale computed on the unpadded length",
         "codecs/drive.py",
         {"scale = sum_of_sizes / len(y) if biased": "scale = sum_of_sizes / len(x) if biased"},
-        ("test_codec_oracles.py::test_drive",),
+        ("test_rotations.py::test_the_scale_of_drive_is_over_the_padded_vector",),
     ),
     Mutant(
         "k-level quantiser with k instead of k-1 intervals",

@@ -1,16 +1,18 @@
-"""Rotated codecs: the transform, the best values for normal numbers, oracles, constants."""
+"""Rotated codecs: their signs, scales, and constants that were published."""
 
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from test_codec_oracles import cases
 from test_quantisers import made
 
-from fedsim.codecs.hadamard import signs
+from fedsim.codecs.hadamard import rotate, signs
 from fedsim.codecs.lloyd_max import centroids
+from fedsim.compose import FAMILIES
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -25,6 +27,13 @@ def test_signs_are_drawn_bit_by_bit():
     many = np.asarray(signs(jax.random.key(2), 40000))
     assert abs(many.sum()) < 5 * 200 and abs((many[1:] * many[:-1]).sum()) < 5 * 200
     assert np.mean(many != np.asarray(signs(jax.random.key(3), 40000))) > 0.45
+
+
+def test_the_scale_of_drive_is_over_the_padded_vector():
+    with jax.enable_x64(True):
+        x, key = jnp.linspace(-1.0, 2.0, 5), jax.random.key(3)
+        (scale, _, _), _, _ = FAMILIES["codec"]["drive"](biased=True).encode(x, (), key)
+        assert_allclose(scale, np.abs(rotate(x, signs(key, 8))).mean(), rtol=1e-12)
 
 
 def errors(kind: str, d: int, n: int, **arguments) -> np.ndarray:

@@ -24,7 +24,7 @@ def aggregate(case, server, X=None, **rows):
     """The matrix; among absent rows and columns of zeros where all are played by one program."""
     X, weights = array(case["inputs"]["X"]) if X is None else X, case["inputs"].get("num_samples")
     K, D = X.shape
-    room = ROOM if WHOLE else (K + 1, D)
+    room = ROOM if WHOLE else (min(K + 1, ROOM[0]), D)
     stack, w = np.zeros(room), np.zeros(room[0])
     stack[:K, :D], w[:K] = X, 1.0 if weights is None else weights
     known = {
