@@ -245,10 +245,14 @@ def test_the_example_on_the_page_is_read(study, root):
     text = (root / "docs" / "scenarios" / "devices.md").read_text()
     shown = yaml.safe_load(text.partition("<!-- traces -->\n```yaml\n")[2].partition("```")[0])
     (study / "study" / "on.csv").rename(study / "study" / "online.csv")
-    fleet = json.dumps(shown["fleet"])
-    assert (
-        built(read(study / "study" / "s.yaml", [f"fleet={fleet}"])).spec.fleet.speed.kind == "trace"
-    )
+    energies = ["joules_per_step,joules_per_byte", "2,1e-6", "3,2e-6"]
+    rows = zip(DEVICES.split(), energies, strict=True)
+    devices = "\n".join(f"{row},{energy}" for row, energy in rows)
+    written(study / "study", "devices.csv", devices)
+    edits = [f"fleet={json.dumps(shown['fleet'])}"]
+    fleet = built(read(study / "study" / "s.yaml", edits)).spec.fleet
+    assert fleet.speed.kind == "trace"
+    assert fleet.energy.sha256 == fleet.speed.sha256 is not None
 
 
 def test_the_nine_models_of_flgo_are_kinds(root):
