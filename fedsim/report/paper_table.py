@@ -118,7 +118,7 @@ def paper_table(
         *_marks(summary, scores),
         *_order(baseline, varied),
         *_outside(summary, score),
-        _use(len(columns)),
+        _use(bool(varied) or len(columns) > ONE_COLUMN),
     ]
     return "".join(f"% {line}\n" for line in comment) + table_of(blocks)
 
@@ -394,9 +394,9 @@ def _outside(summary: Sequence[Row], score: str) -> list[str]:
     return [f"Last, not federated methods: {', '.join(listed.values())}."]
 
 
-def _use(columns: int) -> str:
+def _use(wide: bool) -> str:
     """How a paper with two columns of text shows the table."""
     use = "\\centering \\input{summary} \\caption{...}"
-    if columns > ONE_COLUMN:
+    if wide:
         return f"Needs both columns: \\begin{{table*}} {use} \\end{{table*}}"
     return f"Fits a column: \\begin{{table}} {use} \\end{{table}}"
