@@ -46,6 +46,8 @@ def adapted(model: Model, adapter: Adapter) -> Model:
         targets = target_names(params, model.products, adapter.targets)
         if adapter.factored_only:
             _require_products(targets, model.products)
+        if model.origin is not None:
+            _require_matrices(params, targets)
 
         def start(name: str, W: jax.Array) -> Any:
             if name not in targets:
@@ -145,6 +147,19 @@ def _require_products(targets: set[str], products: Sequence[str]) -> None:
             f"the adapter is for weights of mlp, logistic, linear or transformer, not {others[0]}"
         )
         raise ValueError(f"adapter: {text}; use lora without dropout, or other targets")
+
+
+def _require_matrices(params: Tree, targets: set[str]) -> None:
+    """Refuse kernels of another library's network, whose outputs may be their first axis.
+
+    Raises:
+      ValueError: naming the first of them.
+    """
+    sizes = dict(zip(tree.leaf_names(params), jax.tree.leaves(params), strict=True))
+    kernels = [name for name in sorted(targets) if sizes[name].ndim > 2]
+    if kernels:
+        text = f"{kernels[0]} is a kernel of a torch module, and adapters are for its matrices"
+        raise ValueError(f"adapter.targets: {text}; name those that are adapted")
 
 
 def is_adapted(node: Any) -> bool:

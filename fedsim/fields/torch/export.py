@@ -139,7 +139,7 @@ def default_type(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def program_of(whole: ExportedProgram) -> Program:
+def program_of(whole: Any) -> Program:
     """Return a graph of torch in operators that JAX computes.
 
     Raises:

@@ -96,7 +96,7 @@ class _Run(torch.fx.Interpreter):
         return torch.cat([x[:1], values[1:]]), *statistics
 
 
-def _inputs(graph: ExportedProgram) -> dict[str, torch.Tensor]:
+def _inputs(graph: Any) -> dict[str, torch.Tensor]:
     """Inputs of a graph but the batch: parameters, buffers and constants by name."""
     values = {**graph.state_dict, **graph.constants}
     inputs = {}
