@@ -29,6 +29,7 @@ NOTEBOOKS = (
     "notebooks/own_data.md",
     "notebooks/own_model.md",
     "notebooks/own_method.md",
+    "notebooks/from_torch.md",
 )
 USE = (
     "comparing.md",
