@@ -278,7 +278,7 @@ OF_KINDS = Annotated[str, Field(pattern=COLUMN)]
 
 def _or_measured(value: Any, otherwise: Callable[[Any], str]) -> str:
     """Take a column of any kind of metric as well; whether it is measured, the check says."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or value in get_args(METRICS):
         return otherwise(value)
     if re.match(COLUMN, value):
         score = score_of(value)

@@ -302,6 +302,10 @@ REFUSED = {
 }
 
 
+def test_scores_of_no_kind_are_taken():
+    assert run(rounds=1, evaluate={"metric": "train_loss"}).summary["metric"][0] == "train_loss"
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_measured_is_refused_in_one_line(case):
     evaluate, told = REFUSED[case]
