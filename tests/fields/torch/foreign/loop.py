@@ -23,6 +23,7 @@ def clients(x: np.ndarray, y: np.ndarray) -> list[tuple[torch.Tensor, torch.Tens
 
 def loss_of(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     outputs = net(x)
+    outputs = getattr(outputs, "logits", outputs)
     return F.cross_entropy(outputs.reshape(-1, outputs.shape[-1]), y.reshape(-1))
 
 
