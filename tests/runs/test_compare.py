@@ -118,7 +118,7 @@ def test_the_table_agrees_with_an_independent_computation(saved):
 
 def test_few_seeds_are_remarked_on(saved):
     _, comparison = saved
-    assert comparison.verdict[0].endswith("3 seeds are too few, 8 would do.")
+    assert comparison.verdict[0].endswith("3 seeds are too few, 7 would do.")
 
 
 @pytest.mark.long

@@ -8,8 +8,8 @@ from pydantic import model_validator
 from fedsim.scenario.added import AddedKeys
 from fedsim.scenario.schema import AllowedKinds, ByForm, Section
 from fedsim.scenario.values import Share
-from fedsim.sources.files import Name
 
+Text = Annotated[str, MinLen(1)]
 Joules = Annotated[float, Ge(0)]
 OfClients = Annotated[Joules | Annotated[list[Joules], MinLen(1)], ByForm()]
 
@@ -42,10 +42,10 @@ class Energy(Section):
     """Joules of a local step, one number or one per client."""
     per_byte: OfClients = 0.0
     """Joules that a client takes to send or receive a byte, one number or one per client."""
-    path: Name | None = None
+    path: Text | None = None
     """In place of both, a trace of devices: a CSV with the columns `client, joules_per_step,
     joules_per_byte`. Other columns are ignored, so that one file may hold speeds as well."""
-    sha256: Annotated[str, MinLen(1)] | None = None
+    sha256: Text | None = None
     """Hash of the file; any other file is refused (filled in by the resolved scenario)."""
 
     @model_validator(mode="after")
