@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("fedsim.tools.bench")
 
+from conftest import if_whole
 from foreign import bench, loop
 from test_training import check
 
@@ -47,6 +48,15 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("made", NETWORKS.values(), ids=NETWORKS)
+def marked():
+    """The networks; those that compile for minutes are played with `FEDSIM_WHOLE=1` alone."""
+    cases = []
+    for name, made in NETWORKS.items():
+        is_slow = name.startswith("ResNet")
+        cases.append(pytest.param(made, id=name, marks=if_whole if is_slow else ()))
+    return cases
+
+
+@pytest.mark.parametrize("made", marked())
 def test_networks_of_the_bench_train_as_in_a_loop_in_torch(made):
     check(*made())

@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("fedsim.tools.bench")
 
+from conftest import if_whole
 from foreign import bench, loop
 from test_training import TOLERANCE
 
@@ -99,6 +100,7 @@ def test_a_method_trains_a_module_as_our_own_network(theirs, ours):
     compare(MLP, FEATURES, ours, theirs, client)
 
 
+@if_whole
 def test_fedbn_keeps_the_normalisation_that_patterns_name():
     theirs = {"client": {"kind": "fedbn", "personal": ["norm"]}}
     compare(RESNET, IMAGE, {"client": {"kind": "fedbn"}}, theirs, client=0)
