@@ -19,7 +19,6 @@ import jax
 import numpy as np
 import torch
 from torch import nn
-from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from fedsim.errors import shortened
@@ -80,8 +79,8 @@ def exported(
 
 def graph_of(
     module: nn.Module, shape: tuple[int, ...], dtype: Any, floats: Any, train: bool
-) -> ExportedProgram:
-    """Return what `exported` makes a program of: a graph of operators of torch.
+) -> Any:
+    """Return what `exported` makes a program of: an `ExportedProgram` of torch.
 
     Raises:
       ValueError: for what cannot be exported, with the line of the user's file.

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
 from fedsim.fields.torch.export import Outputs, default_type, graph_of, line_of, quiet, torch_type
@@ -23,7 +22,7 @@ NOISE = 0.1  # on parameters: what starts at zero would hide what it is multipli
 
 
 def mixes_rows(
-    module: nn.Module, trained: ExportedProgram, shape: tuple[int, ...], dtype: Any, floats: Any
+    module: nn.Module, trained: Any, shape: tuple[int, ...], dtype: Any, floats: Any
 ) -> bool:
     """Return whether rows see each other in training mode, other than in batch norm.
 
@@ -60,7 +59,7 @@ def _mix_in_evaluation(module: nn.Module, one: torch.Tensor, other: torch.Tensor
     return bool(_differences(*results)[1:].any())
 
 
-def _mixing(graph: ExportedProgram, one: torch.Tensor, other: torch.Tensor) -> str:
+def _mixing(graph: Any, one: torch.Tensor, other: torch.Tensor) -> str:
     """The operator of a graph by which rows see each other, and its line; empty: none does.
 
     It is the first one whose values differ in more than their share.
@@ -79,7 +78,7 @@ def _mixing(graph: ExportedProgram, one: torch.Tensor, other: torch.Tensor) -> s
 class _Run(torch.fx.Interpreter):
     """A run of a graph, with all its values as `env`; batch norm leaves out the first row."""
 
-    def __init__(self, graph: ExportedProgram, start: dict[str, torch.Tensor], x: torch.Tensor):
+    def __init__(self, graph: Any, start: dict[str, torch.Tensor], x: torch.Tensor):
         super().__init__(graph.graph_module, garbage_collect_values=False)
         self.rows = len(x)
         specs = graph.graph_signature.input_specs
@@ -137,7 +136,7 @@ def _reproducibly(function: Any, *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def _leave_the_first_row(graph: ExportedProgram, one: _Run, other: _Run) -> bool:
+def _leave_the_first_row(graph: Any, one: _Run, other: _Run) -> bool:
     """Whether other outputs than those of the first row differ, or what training changes."""
     kinds = [spec.kind for spec in graph.graph_signature.output_specs]
     for kind, a, b in zip(kinds, one.outputs, other.outputs, strict=True):
