@@ -40,7 +40,10 @@ CASES = {
     "instance norm": (nn.InstanceNorm2d(4, affine=True), IMAGES),
     "layer norm of several axes": (nn.LayerNorm((8, 6)), IMAGES),
     "RMS norm": (nn.RMSNorm(5), ROWS),
-    "LSTM, both directions": (lambda: First(nn.LSTM(6, 3, 2, bidirectional=True)), SEQUENCES),
+    "LSTM, both directions": (
+        lambda: First(nn.LSTM(6, 3, 2, bidirectional=True, batch_first=True)),
+        SEQUENCES,
+    ),
     "RNN": (lambda: First(nn.RNN(6, 3, bias=False, batch_first=True)), SEQUENCES),
     "bilinear": (lambda: Of(lambda x: torch.einsum("bi,bj->bij", x, x)), ROWS),
     "clamped": (lambda: Of(lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0)), ROWS),
@@ -81,7 +84,11 @@ CASES = {
     ),
     "written in place": (lambda: Of(in_place), ROWS),
     "indices": (
-        lambda: Of(lambda x: x[:, [2, 0]] + x.gather(1, torch.tensor([[0, 3]] * 3)) + x[:, 1::2]),
+        lambda: Of(
+            lambda x: (
+                x[:, [2, 0]] + x.gather(1, torch.tensor([[0, 3]]).expand(len(x), 2)) + x[:, 1::2]
+            )
+        ),
         ROWS,
     ),
     "masked": (
