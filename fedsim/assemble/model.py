@@ -120,7 +120,7 @@ def model_of(
         # What fields add to weights is made in float32: the model casts what it is given.
         if local and numerics.compute is not None:
             net = narrow_model(net, numerics.compute)
-        net = with_weights(scenario, net)
+        net = with_weights(scenario, net, fit.shape)
         net = _partly_trained(scenario.spec.model, net, rule)
 
     is_as_stored = federation.train.x.dtype != np.uint8 and federation.scale == 1.0

@@ -24,8 +24,13 @@ Names = tuple[tuple[str, str], ...]
 """Pairs of `model.weights.names`."""
 
 
-def with_weights(scenario: Scenario, net: Model) -> Model:
+def with_weights(scenario: Scenario, net: Model, sample: tuple[int, ...]) -> Model:
     """Return the model as it starts from the weights that the scenario names, if it names some.
+
+    Args:
+      scenario: which may name a file.
+      net: the model.
+      sample: shape of what it reads.
 
     Raises:
       ScenarioError: where there is no such file, or it is not a model, and for tensors and names
@@ -41,7 +46,7 @@ def with_weights(scenario: Scenario, net: Model) -> Model:
             raise DataError(f"{path}: SHA-256 is {sha256}, not {weights.sha256}")
         names = tuple(weights.names.items())
         shapes = jax.eval_shape(net.init, jax.random.key(0))
-        values = _values_for(shapes, str(path), sha256, names)
+        values = _values_for(shapes, sample, str(path), sha256, names)
     except DataError as error:
         raise scenario.error(WEIGHTS, str(error)) from None
 
@@ -49,7 +54,7 @@ def with_weights(scenario: Scenario, net: Model) -> Model:
     if lines:
         problems = [problem_at(scenario.document, WEIGHTS, line) for line in lines]
         raise ScenarioError(problems, scenario.document.file)
-    return _started(net, str(path), sha256, names)
+    return _started(net, sample, str(path), sha256, names)
 
 
 def resolved_model(scenario: Scenario, section: Any) -> Any:
@@ -62,13 +67,15 @@ def resolved_model(scenario: Scenario, section: Any) -> Any:
 
 
 @functools.lru_cache(MAX_CACHED)
-def _started(net: Model, path: str, sha256: str, names: Names) -> Model:
+def _started(net: Model, sample: tuple[int, ...], path: str, sha256: str, names: Names) -> Model:
     """A model that starts from a file; cached, so that it is compiled once."""
     shapes = jax.eval_shape(net.init, jax.random.key(0))
-    return starting_from(net, _values_for(shapes, path, sha256, names))
+    return starting_from(net, _values_for(shapes, sample, path, sha256, names))
 
 
-def _values_for(shapes: Any, path: str, sha256: str, names: Names) -> Values:
+def _values_for(
+    shapes: Any, sample: tuple[int, ...], path: str, sha256: str, names: Names
+) -> Values:
     """The tensors of a file as values of a model's leaves.
 
     Raises:
@@ -76,7 +83,7 @@ def _values_for(shapes: Any, path: str, sha256: str, names: Names) -> Values:
     """
     values = _values_in(path, sha256)
     if names:
-        values = of_torch(values, dict(names), shapes)
+        values = of_torch(values, dict(names), shapes, sample)
     return placed(shapes, values)
 
 

@@ -19,12 +19,14 @@ LEAVES = {
     "running_var": ("var",),
 }
 COUNTER = "num_batches_tracked"
-FLATTENED = "dense layers behind flattened images have their inputs in another order in torch"
+FLATTENED = "dense layers that read flattened images have their inputs in another order in torch"
 REMEDY = "use a network with the mean over pixels, as resnet, or kind: torch"
 EMBEDDING = "embedding"  # our layer whose rows are tokens, as torch has them
 
 
-def of_torch(tensors: Values, layers: Mapping[str, str], variables: Any) -> Values:
+def of_torch(
+    tensors: Values, layers: Mapping[str, str], variables: Any, sample: tuple[int, ...]
+) -> Values:
     """Return the tensors of a `state_dict` as values of a model's leaves.
 
     Kernels `[out, in, ...]` become `[..., in, out]`. Convolution and normalisation may be one layer
@@ -34,6 +36,7 @@ def of_torch(tensors: Values, layers: Mapping[str, str], variables: Any) -> Valu
       tensors: as `values_by_leaf` makes them.
       layers: name of a layer in the file, in which `*` matches any letters -> that of the model.
       variables: the model's start variables, or their shapes.
+      sample: shape of what the model reads.
 
     Raises:
       DataError: for layers without a name, tensors that no leaf takes, two for one leaf, and dense
@@ -55,19 +58,24 @@ def of_torch(tensors: Values, layers: Mapping[str, str], variables: Any) -> Valu
         sources[leaf] = name
         is_kernel = tensor.ndim > 1 and ours != EMBEDDING
         found[section, leaf] = np.moveaxis(tensor, (1, 0), (-2, -1)) if is_kernel else tensor
-    _refuse_flattened_images(list(found.values()))
+    _refuse_flattened_images(list(found.values()), sample)
     return found
 
 
-def _refuse_flattened_images(tensors: Sequence[np.ndarray]) -> None:
-    """Refuse convolutions whose channels no dense layer reads: a flattened image is in between.
+def _refuse_flattened_images(tensors: Sequence[np.ndarray], sample: tuple[int, ...]) -> None:
+    """Refuse dense layers that read a flattened image.
+
+    They do where no dense layer reads the channels of a convolution, and, of images in colour,
+    where there is no convolution.
 
     Raises:
       DataError: saying what to use.
     """
     channels = {tensor.shape[-1] for tensor in tensors if tensor.ndim > 2}
     inputs = {tensor.shape[0] for tensor in tensors if tensor.ndim == 2}
-    if channels and inputs and channels.isdisjoint(inputs):
+    reads_colours = not channels and len(sample) == 3 and sample[-1] > 1
+    is_behind = bool(channels) and channels.isdisjoint(inputs)
+    if inputs and (reads_colours or is_behind):
         raise DataError(f"names: {FLATTENED}; {REMEDY}")
 
 

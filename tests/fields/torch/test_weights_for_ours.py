@@ -120,8 +120,16 @@ def test_layers_behind_flattened_images_are_refused(tmp_path):
     file = tmp_path / "start.pt"
     torch.save(net.state_dict(), file)
     cnn = {"kind": "cnn", "channels": [5], "kernel": 3, "hidden": 7}
-    with pytest.raises(ScenarioError, match="dense layers behind flattened images"):
+    with pytest.raises(ScenarioError, match="dense layers that read flattened images"):
         started(file, {"0": "conv0", "4": "hidden"}, cnn)
+
+
+def test_dense_layers_that_read_the_pixels_of_colour_images_are_refused(tmp_path):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(12 * 12 * 3, CLASSES))
+    file = tmp_path / "start.pt"
+    torch.save(net.state_dict(), file)
+    with pytest.raises(ScenarioError, match="dense layers that read flattened images"):
+        started(file, {"1": ""}, {"kind": "logistic"})
 
 
 # What is changed in the names, and the refusal.
