@@ -20,7 +20,6 @@ IMAGE = (8, 8, 3)
 CLASSES = 3
 MLP = {"kind": "mlp", "hidden": [8, 6]}
 RESNET = {"kind": "resnet", "depth": 8, "norm": "batch"}
-KIND = {"kind": "mlp"}  # a section needs one; the module takes its place
 TOP_K = {"kind": "top_k", "density": 0.2}
 
 # Sections of a scenario, and those of our network where its leaves have other names.
@@ -37,7 +36,7 @@ METHODS = {
         {},
     ),
     "frozen layers": (
-        {"model": {**KIND, "freeze": ["1", "3.bias"]}},
+        {"model": {"freeze": ["1", "3.bias"]}},
         {"model": {"freeze": ["layer0", "layer1.b"]}},
     ),
     "FedPer": (
@@ -121,7 +120,7 @@ def kernels():
 
 def test_lora_adds_a_matrix_of_low_rank_to_frozen_weights():
     net = module()
-    sections = {"model": {**KIND, "adapter": {"kind": "lora", "rank": 2}}}
+    sections = {"model": {"adapter": {"kind": "lora", "rank": 2}}}
     result = fedsim.run(scenario(sections), data=data(FEATURES), model=net)
     merged = result.model(merged=True)
     moved = merged["1"]["weight"] - net[1].weight.detach().double().numpy()
@@ -138,7 +137,7 @@ REFUSALS = {
     ),
     "an adapter of a kernel": (
         kernels,
-        {"model": {**KIND, "adapter": "lora"}},
+        {"model": {"adapter": "lora"}},
         r"0\.weight is a kernel of a torch module",
     ),
     "FedBN without patterns": (
@@ -148,7 +147,7 @@ REFUSALS = {
     ),
     "a pattern that no leaf has": (
         module,
-        {"model": {**KIND, "freeze": ["layer0"]}},
+        {"model": {"freeze": ["layer0"]}},
         "layer0",
     ),
     "DP-SGD beside batch norm": (
