@@ -96,9 +96,17 @@ def _lines_of_samples(description: dict[str, Any]) -> list[Line]:
         ("target", _target(description["target"])),
         ("clients", _clients(description["clients"])),
         ("columns", _listed(description["columns"])),
-        ("blanks", _listed(blanks)),
+        ("blanks", _blanks(blanks, bool(description["data"].get("indicators")))),
         ("memory", f"{description['bytes'] / 1e6:,.1f} MB"),
     ]
+
+
+def _blanks(columns: list[str], indicated: bool) -> str:
+    """Return the columns with blanks, and whether features say where these are."""
+    listed = _listed(columns)
+    return (
+        f"{listed}; a further feature each, 1 where it is blank" if indicated and listed else listed
+    )
 
 
 def _counts(description: dict[str, Any]) -> str:
