@@ -7,12 +7,14 @@ import numpy as np
 
 from fedsim.errors import DirectoryError
 from fedsim.study.pairing import shared_seeds
-from fedsim.study.summary import Record, as_loss, is_share, larger_is_better, worst
+from fedsim.study.summary import Record, as_loss, in_words, is_share, larger_is_better, worst
 from fedsim.tools.suite.results import Task
 from fedsim.tools.suite.statistics import Pair, all_pairs, ranked
 
 Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
 """by task, method and seed"""
+
+OR = " or "  # between the metrics of tasks
 
 SCALED = (
     "Scores of tasks have scales of their own, so over tasks a score is its place between the "
@@ -65,6 +67,11 @@ class Analysis(NamedTuple):
     def baseline(self) -> str:
         """The method that the others are compared with, which is the same in all tasks."""
         return self.tasks[0].baseline
+
+    @property
+    def metric_in_words(self) -> str:
+        """The metric; several, where tasks have others."""
+        return OR.join(map(in_words, self.metric.split(OR)))
 
     @property
     def score(self) -> str:
@@ -287,4 +294,4 @@ def _on_one_scale(tasks: Sequence[Task]) -> bool:
 
 def _metric_of_all(tasks: Sequence[Task]) -> str:
     """The metric of the tasks; several, if they differ."""
-    return " or ".join(dict.fromkeys(task.metric for task in tasks))
+    return OR.join(dict.fromkeys(task.metric for task in tasks))

@@ -11,7 +11,7 @@ from fedsim.report.page.folding import MOST_ROWS, columns
 from fedsim.report.page.render import rendered
 from fedsim.report.pictures.looks import curve_class
 from fedsim.report.results import EMPTY, Cell
-from fedsim.study.summary import as_loss, grouped, in_words, larger_is_better
+from fedsim.study.summary import as_loss, grouped, larger_is_better
 from fedsim.study.words import count
 from fedsim.tools.suite import pictures
 from fedsim.tools.suite.analysis import Analysis
@@ -107,7 +107,7 @@ def page_of(
         "in_profiles": _looks_in(rows.get("profiles", []), looks),
         "in_budget": _looks_in(rows.get("budget", []), looks),
         "baseline": analysis.baseline,
-        "metric": in_words(analysis.metric),
+        "metric": analysis.metric_in_words,
         "methods": [breakable(method) for method in analysis.methods],
         "ranked": analysis.ranked,
         "grid": _grid(analysis, rows["scores"]),

@@ -65,7 +65,7 @@ def overall(analysis: Analysis, rows: Sequence[Record]) -> list[tuple[str, Shown
     means = ("iqm", "iqm_low", "iqm_high")
     pictures = {
         "Mean rank": _intervals(analysis, rows, ranks, "mean rank, 1 is the best"),
-        "Interquartile mean": _intervals(analysis, rows, means, in_words(analysis.metric), share),
+        "Interquartile mean": _intervals(analysis, rows, means, analysis.metric_in_words, share),
     }
     return [(title, rows_on_page(picture)) for title, picture in pictures.items() if picture.rows]
 
@@ -81,7 +81,7 @@ def profiles(analysis: Analysis, rows: Sequence[Record]) -> Markup | None:
         return None
     side = "above" if analysis.larger_is_better else "below"
     lines = _lines(analysis, rows, "threshold", "share")
-    lower = Lower("threshold", in_words(analysis.metric))
+    lower = Lower("threshold", analysis.metric_in_words)
     return lines_on_page(lines, lower, f"share of runs {side} it", share=True)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL
 from fedsim.study.standings import OUTSIDE, enough_seeds
 from fedsim.study.statistics import smallest_p
-from fedsim.study.summary import in_words
 from fedsim.study.words import count, others_of
 from fedsim.tools.suite.analysis import Analysis
 from fedsim.tools.suite.statistics import Pair
@@ -44,7 +43,7 @@ def headline(analysis: Analysis) -> str:
 
     pairs = _pairs_of(best, analysis.across)
     apart = [pair for pair in pairs if pair.told_apart]
-    metric = in_words(analysis.metric)
+    metric = analysis.metric_in_words
     if not apart:
         return f"Over {tasks}, no clear difference from {best}, the best mean: {metric} {mean:.3g}."
     others = _others(apart, best)
