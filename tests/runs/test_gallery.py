@@ -78,7 +78,7 @@ def test_a_card_has_the_question_and_the_number_of_its_headline(tmp_path):
     title = "Do <b> blobs </b> learn?"
     fedsim.run({**TINY, "title": title}, out=tmp_path / "one", pictures=False)
     (tmp_path / "suite").mkdir()
-    headline = "Over 3 tasks, a &lt; b has the best mean test accuracy, 0.8128, by chance."
+    headline = "Over 3 tasks, a &lt; b beats c: mean test accuracy 0.8128."
     page = (
         f'<h1>Suite of 3 tasks</h1><p class="small size">3 tasks</p><p class="lead">{headline}</p>'
     )

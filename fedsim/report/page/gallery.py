@@ -24,7 +24,7 @@ LEAD = '<p class="lead">(.*?)</p>'
 NUMBERS = (  # that a headline may name beside a score
     r"(?P<number>[\d.,]+ times) (?P<what>fewer \w+)",
     r"up to (?P<number>[\d.]+ %) (?P<what>\w+)",
-    r"(?P<what>mean [a-z ]+), (?P<number>\d+(\.\d+)?)",
+    r": (?P<what>[a-z ]+) (?P<number>\d+(\.\d+)?)\.",
 )
 STATES = ("finished", "running", "unfinished", "failed")
 
