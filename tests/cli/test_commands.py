@@ -251,7 +251,7 @@ def test_a_run_without_a_terminal_prints_only_its_table(desk):
 @pytest.mark.long
 def test_new_writes_a_scenario_that_runs(tmp_path):
     done = fedsim("new mine", tmp_path)
-    assert done.returncode == 0 and "fedsim run mine.yaml" in done.stdout
+    assert done.returncode == 0 and "fedsim run mine.yaml" in " ".join(done.stdout.split())
     text = (tmp_path / "mine.yaml").read_text()
     assert (
         text.startswith("# yaml-language-server: $schema=fedsim.schema.json\n")

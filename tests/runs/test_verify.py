@@ -554,7 +554,8 @@ def command(*words):
 
 
 @pytest.mark.long
-def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_path):
+def test_the_verify_command_prints_checks_and_exits_with_their_code(root, tmp_path, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)  # one line a check
     plugin = str(root / "tests/plugins/mine.py")
     out = tmp_path / "mine"
     scenario = tmp_path / "s.yaml"

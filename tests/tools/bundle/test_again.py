@@ -22,6 +22,12 @@ TINY = {
 }
 
 
+@pytest.fixture(autouse=True)
+def in_a_pipe(monkeypatch):
+    """A line is as long as it is, where no terminal says how wide it is."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def allowed(root) -> set[str]:
     """Files that may differ, by the README's own sentence."""
     section = (

@@ -251,7 +251,7 @@ def test_code_in_a_bundle_runs_only_if_it_is_given(study, tmp_path):
 
     made = bundle([tmp_path / "run"], tmp_path / "without.zip")
     assert any("--plugin" in item.why for item in made.left_out)
-    with pytest.raises(CheckpointError, match="no link of these runs comes from this file"):
+    with pytest.raises(CheckpointError, match="no kind of these runs comes from this file"):
         bundle([tmp_path / "run"], tmp_path / "b.zip", plugins=[study / "mine.yaml"])
     bundle([tmp_path / "run"], tmp_path / "b.zip", plugins=[plugin])
     assert members(tmp_path / "b.zip")["plugins/mine.py"] == plugin.read_bytes()

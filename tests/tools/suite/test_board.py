@@ -92,7 +92,8 @@ def test_runs_that_a_search_ended_early_can_be_verified_and_are_another_task(run
 
 
 @pytest.mark.long
-def test_the_command_has_exit_codes(results, capsys):
+def test_the_command_has_exit_codes(results, capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert command("verify", results, "--share", 0.01) == 0
     assert capsys.readouterr().out.count("replayed with the same bits") == 1
     (results / "first" / "summary.csv").write_text("")
