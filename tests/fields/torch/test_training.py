@@ -43,7 +43,7 @@ LIBRARIES = {
 }
 
 
-SIDES = {"images": 6, "photos": 32}  # pixels
+SIDES = {"images": 6, "photos": 64}  # pixels
 
 
 def samples(form):
