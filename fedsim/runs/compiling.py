@@ -4,6 +4,10 @@ import contextlib
 import json
 import statistics
 from pathlib import Path
+from typing import Annotated
+
+from annotated_types import Len
+from pydantic import StringConstraints, TypeAdapter
 
 from fedsim.disk import files
 from fedsim.errors import DirectoryError
@@ -11,6 +15,14 @@ from fedsim.errors import DirectoryError
 FILE = "fedsim-seconds.json"  # in the folder of the compile cache
 REMEMBERED = 100  # comparisons
 LEAST = 1.0  # second: less is not worth a word, and says nothing about others
+
+# Of each comparison the first time and the last one, by its name and the number of its programs.
+TIMES = TypeAdapter(
+    dict[
+        Annotated[str, StringConstraints(pattern=r" [1-9]\d*$")],
+        Annotated[list[float], Len(1, 2)],
+    ]
+)
 
 
 class Memory:
@@ -62,8 +74,8 @@ class Memory:
         if self.path is None:
             return {}
         try:
-            return dict(json.loads(self.path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            return TIMES.validate_json(self.path.read_bytes())
+        except (OSError, ValueError):  # pydantic's error is a ValueError
             return {}
 
 

@@ -66,8 +66,9 @@ def test_a_damaged_memory_or_none_is_no_obstacle(tmp_path):
     memory = Memory(str(tmp_path))
     memory.add("study", 3, 60.0)
     (file,) = tmp_path.iterdir()
-    file.write_text("[1")
-    assert memory.expected("study", 4) is None
+    for damaged in ("[1", "[1]", '{"study 3": 60.0}', '{"study 3": []}', '{"study 0": [60.0]}'):
+        file.write_text(damaged)
+        assert memory.expected("study", 4) is None, damaged
     nowhere = Memory(str(tmp_path / "missing"))
     nowhere.add("study", 3, 60.0)
     assert nowhere.expected("study", 4) is None and Memory(None).expected("study", 4) is None
