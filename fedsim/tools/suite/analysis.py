@@ -14,8 +14,6 @@ from fedsim.tools.suite.statistics import Pair, all_pairs, ranked
 Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
 """by task, method and seed"""
 
-OR = " or "  # between the metrics of tasks
-
 SCALED = (
     "Scores of tasks have scales of their own, so over tasks a score is its place between the "
     "worst (0) and the best (1) finite score that counts in the task; one that is not finite is 0."
@@ -44,7 +42,7 @@ class Analysis(NamedTuple):
       seeds: the seeds that all of `complete` have in all of `common`.
       scores: of `complete`, on one scale, `[methods, tasks, seeds]`.
       larger_is_better: whether a larger score is better on that scale.
-      metric: the metric of `common`, or the name of that scale.
+      metrics: those of `common`, each once, or the name of that scale.
       remarks: how the scale was made, and what it leaves out.
       across: all pairs of ranked methods, by their mean scores over the tasks.
     """
@@ -59,7 +57,7 @@ class Analysis(NamedTuple):
     seeds: list[int]
     scores: np.ndarray
     larger_is_better: bool
-    metric: str
+    metrics: Sequence[str]
     remarks: list[str]
     across: list[Pair]
 
@@ -69,9 +67,14 @@ class Analysis(NamedTuple):
         return self.tasks[0].baseline
 
     @property
+    def metric(self) -> str:
+        """What is scored; several, where tasks have others."""
+        return " or ".join(self.metrics)
+
+    @property
     def metric_in_words(self) -> str:
-        """The metric; several, where tasks have others."""
-        return OR.join(map(in_words, self.metric.split(OR)))
+        """The same as people say it."""
+        return " or ".join(map(in_words, self.metrics))
 
     @property
     def score(self) -> str:
@@ -135,12 +138,12 @@ def analysed(tasks: Sequence[Task]) -> Analysis:
         compare = "compares" if len(others) == 1 else "compare"
         remarks.append(OTHER_METHODS.format(tasks=", ".join(others), compare=compare))
     rising = larger_is_better(common[0].metric)
-    metric = _metric_of_all(common)
+    metrics = list(dict.fromkeys(task.metric for task in common))
     if not _on_one_scale(common):
         table = scaled(table, [larger_is_better(task.metric) for task in common])
         remarks.append(SCALED)
         rising = True
-        metric = "scaled_score"
+        metrics = ["scaled_score"]
 
     means = {}  # over the tasks, by method and seed
     for method, scores in zip(complete, table, strict=True):
@@ -157,7 +160,7 @@ def analysed(tasks: Sequence[Task]) -> Analysis:
         seeds=seeds,
         scores=table,
         larger_is_better=rising,
-        metric=metric,
+        metrics=metrics,
         remarks=remarks,
         across=all_pairs(means, rising),
     )
@@ -290,8 +293,3 @@ def _on_one_scale(tasks: Sequence[Task]) -> bool:
     metrics = {task.metric for task in tasks}
     directions = {larger_is_better(metric) for metric in metrics}
     return all(map(is_share, metrics)) and len(directions) == 1
-
-
-def _metric_of_all(tasks: Sequence[Task]) -> str:
-    """The metric of the tasks; several, if they differ."""
-    return OR.join(dict.fromkeys(task.metric for task in tasks))
