@@ -104,9 +104,9 @@ def _lines_of_samples(description: dict[str, Any]) -> list[Line]:
 def _blanks(columns: list[str], indicated: bool) -> str:
     """Return the columns with blanks, and whether features say where these are."""
     listed = _listed(columns)
-    return (
-        f"{listed}; a further feature each, 1 where it is blank" if indicated and listed else listed
-    )
+    if indicated and columns:
+        listed += "; a further feature each, 1 where it is blank"
+    return listed
 
 
 def _counts(description: dict[str, Any]) -> str:

@@ -14,13 +14,13 @@ from fedsim.report.latex import plain
 from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
 from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import CostPicture, cost_pictures
-from fedsim.report.pictures.scores import axis_of
 from fedsim.report.ranking import all_methods
 from fedsim.report.results import Row, errors_in, metric_of, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_scores
 from fedsim.study.cost_axes import AXES
 from fedsim.study.label_skew import counts_of_rows
+from fedsim.study.price import axis_of
 
 if TYPE_CHECKING:
     from fedsim.report.figures.shown import ShownFigure

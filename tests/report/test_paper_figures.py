@@ -12,8 +12,8 @@ from fedsim.report.figures import marks
 from fedsim.report.figures.curves import pages_of_curves
 from fedsim.report.figures.differences import pages_of_differences
 from fedsim.report.figures.drawing import COLOURS, HIGH, WIDE
-from fedsim.report.pictures.scores import axis_of
 from fedsim.study.breakdown import breakdown_point
+from fedsim.study.price import axis_of
 from fedsim.study.words import variation_in_words
 
 SCENARIO = {

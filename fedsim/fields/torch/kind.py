@@ -98,11 +98,12 @@ def named(path: str, name: str, sha256: str | None = None) -> Callable[..., Any]
 
 def _loaded(path: str, sha256: str | None) -> ModuleType | None:
     """The module that was loaded from a file, or a plug-in with its hash; None: there is none."""
+    wanted = Path(path).resolve()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             continue
         is_plugin = module.__name__.startswith(PREFIX)
-        if Path(file) == Path(path).resolve() or (is_plugin and sha256_of(file) == sha256):
+        if Path(file) == wanted or (is_plugin and sha256_of(file) == sha256):
             return module
     return None

@@ -9,8 +9,9 @@ from fedsim.report.context import Context, axis_label
 from fedsim.report.figures import drawing, marks
 from fedsim.report.figures.cut import within
 from fedsim.report.figures.lines import Lower, draw_lines
-from fedsim.report.pictures.scores import axis_of, by_rest, is_geometric, score_lines
+from fedsim.report.pictures.scores import by_rest, is_geometric, score_lines
 from fedsim.report.results import Row, metric_of
+from fedsim.study.price import axis_of
 from fedsim.study.summary import distinct, in_words, is_share, worst
 from fedsim.study.words import axis_name
 

@@ -10,9 +10,10 @@ from fedsim.report.figures.on_page import lines_on_page
 from fedsim.report.figures.scores import axis_of_scores
 from fedsim.report.page.folding import columns
 from fedsim.report.pictures.looks import curve_class
-from fedsim.report.pictures.scores import axis_of, by_rest, drawable, score_lines
+from fedsim.report.pictures.scores import by_rest, drawable, score_lines
 from fedsim.report.results import Row
 from fedsim.study.breakdown import MIN_VALUES
+from fedsim.study.price import axis_of
 from fedsim.study.summary import distinct, in_words, is_share, values_of
 from fedsim.study.words import axis_name
 

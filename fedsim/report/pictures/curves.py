@@ -97,11 +97,14 @@ class Curve(NamedTuple):
           positive: leave out points at 0, as a logarithmic axis does.
         """
         shown = positions > 0 if positive else np.full(len(positions), True)
-        mean, low, high = (
-            values[: len(shown)][shown] for values in (self.mean, self.low, self.high)
-        )
+        places = np.flatnonzero(shown)
         return self._replace(
-            rounds=positions[shown], mean=mean, low=low, high=high, each=False, lost=[]
+            rounds=positions[places],
+            mean=self.mean[places],
+            low=self.low[places],
+            high=self.high[places],
+            each=False,
+            lost=[],
         )
 
 

@@ -73,9 +73,10 @@ def rows_of_forest(forest: Forest, context: Context, label: str = "") -> Rows:
 
 def _mark(row: Row) -> Mark:
     """The difference of a method with its interval; filled where the exact test finds one."""
-    mean, low, high, p = (
-        _finite(row[name]) for name in ("difference", "ci_low", "ci_high", "p_adjusted")
-    )
+    mean = _finite(row["difference"])
+    low = _finite(row["ci_low"])
+    high = _finite(row["ci_high"])
+    p = _finite(row["p_adjusted"])
     if mean is None:
         return empty_mark("no finite difference")
     text = brief(mean, sign="+")

@@ -10,7 +10,7 @@ from fedsim.report.pictures.looks import STRONG
 from fedsim.report.results import Row, metric_of
 from fedsim.report.series import FARTHEST
 from fedsim.study.breakdown import without_path
-from fedsim.study.price import axis_of as axis_of
+from fedsim.study.price import axis_of
 from fedsim.study.statistics import half_width_of
 from fedsim.study.summary import grouped, is_share, values_of
 
