@@ -17,14 +17,10 @@ class Holders(NamedTuple):
     """Which client has which rows, as CSR index lists.
 
     Client k has the rows `indices[offsets[k]:offsets[k + 1]]`.
-
-    Attributes:
-      indices: rows, int32.
-      offsets: where each client's rows begin, and the end `[N + 1]` int64.
     """
 
-    indices: np.ndarray
-    offsets: np.ndarray
+    indices: np.ndarray  # int32
+    offsets: np.ndarray  # where each client's rows begin, and the end `[N + 1]` int64
 
     def of(self, client: int) -> np.ndarray:
         """Return the rows of a client."""
@@ -206,10 +202,10 @@ class Federation(NamedTuple):
         return ((y + shift) % self.classes).astype(y.dtype)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the SHA-256 of the samples and of the partition.
+        """Return the SHA-256 of the samples and of the partition, both with names.
 
-        Both include names, of classes and of clients. If samples were changed, `data` is the
-        hash of the samples before, and `partition` includes what they are now.
+        If samples were changed, `data` is the hash of the samples before, and `partition` includes
+        what they are now.
         """
         as_stored = self.scale == 1.0 and not self.vocabulary
         if as_stored:
@@ -306,12 +302,7 @@ def _class_counts(y: np.ndarray, classes: int) -> np.ndarray:
 
 
 def with_client_validation(f: Federation, rng: np.random.Generator) -> Federation:
-    """Return the federation with half of every client's test samples for validation, rounded down.
-
-    Args:
-      f: the federation.
-      rng: draws them.
-    """
+    """Return the federation with half of each client's test samples for validation."""
     parts = Parts(*f.test_holders)
     chosen = _drawn_per_client(parts, 0.5, rng, round=np.floor)
     return f._replace(

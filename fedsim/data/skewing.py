@@ -86,11 +86,7 @@ def without_numbers(federation: Federation, verb: str = "changes") -> str:
 
 
 def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw every client's number `[N]`.
-
-    Raises:
-      ContractError: unless there is a finite number for each client.
-    """
+    """Draw every client's number `[N]`, and refuse any but a finite one for each."""
     numbers = np.asarray(skew.draw(clients, rng))
     sound = (
         numbers.shape == (clients,)

@@ -31,19 +31,12 @@ COLUMNS = ("sample", "client")
 
 
 class Split(NamedTuple):
-    """Who has which samples, in the order of a file.
+    """Who has which samples, in the order of a file."""
 
-    Attributes:
-      samples: sample of every entry `[m]` int64; NOTHING if the entry only names a client.
-      owner: client number of every entry `[m]` int32.
-      names: names of the clients, rising.
-      where: number of an entry -> its position in the file, in words.
-    """
-
-    samples: np.ndarray
-    owner: np.ndarray
-    names: list[Any]
-    where: Callable[[int], str]
+    samples: np.ndarray  # of every entry `[m]` int64; NOTHING if it only names a client
+    owner: np.ndarray  # client number of every entry `[m]` int32
+    names: list[Any]  # names of the clients, rising
+    where: Callable[[int], str]  # number of an entry -> its position in the file, in words
 
 
 @partition
@@ -101,12 +94,9 @@ def file(path: Name, sha256: str | None = None) -> Assign:
 
 
 def split_text(parts: Parts, rows: np.ndarray | None, json_form: bool = False) -> str:
-    """Return a partition as the text of such a file, from which `file` makes the same partition.
+    """Return a partition as the text of such a file, CSV or JSON, from which `file` makes it again.
 
-    Args:
-      parts: the partition.
-      rows: number of every sample among all that were read; None: they are the same.
-      json_form: whether to write JSON instead of CSV.
+    Samples are numbered by their rows among all that were read; None: they are the same.
     """
     N = len(parts.offsets) - 1
     names = list(range(N)) if parts.names is None else list(parts.names)
@@ -125,11 +115,7 @@ def split_text(parts: Parts, rows: np.ndarray | None, json_form: bool = False) -
 
 
 def _read(source: BinaryIO) -> Split:
-    """Return the entries of a file.
-
-    Raises:
-      DataError: for every fault that can be seen without the samples.
-    """
+    """Return the entries of a file."""
     text = text_in(source, MAX_BYTES)
     if text.lstrip()[:1] in ("{", "["):
         return _read_json(text)
@@ -191,11 +177,7 @@ def _read_json(text: str) -> Split:
 
 
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a mapping from its pairs.
-
-    Raises:
-      ValueError: naming a key that appears twice.
-    """
+    """Make a mapping from its pairs, and refuse a key that appears twice."""
     mapping: dict[str, Any] = {}
     for name, value in pairs:
         if name in mapping:
@@ -227,13 +209,7 @@ def _checked(
 ) -> Split:
     """Return the entries of a file, in which no sample may be listed twice.
 
-    Args:
-      samples: sample of every entry `[m]`.
-      clients: client's id of every entry `[m]`.
-      where: number of an entry -> its position in the file, in words.
-
-    Raises:
-      DataError: if there are no entries, or samples that are listed twice.
+    They are a sample, and the id of a client, each `[m]`.
     """
     samples = np.asarray(samples, np.int64)
     if not len(samples):

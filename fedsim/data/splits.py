@@ -34,15 +34,10 @@ HeldOut = float | Sequence[str | int]  # a share of the clients, or their names
 
 
 class Samples(NamedTuple):
-    """A set of samples, row by row.
+    """A set of samples, row by row."""
 
-    Attributes:
-      x: features `[n, ...]`.
-      y: labels `[n]`, labels of tokens `[n, T]`, or targets `[n, ...]`.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
+    x: np.ndarray  # features `[n, ...]`
+    y: np.ndarray  # labels `[n]`, labels of tokens `[n, T]`, or targets `[n, ...]`
 
 
 class Sets(NamedTuple):
@@ -106,17 +101,11 @@ class SplitRows(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Whose the samples are; see `Sets`.
-
-    Attributes:
-      owner: client number of every row; None: samples have no client ids.
-      owner_test: client number of every test row; None: test samples have no client ids.
-      ids: ids by client number.
-    """
+    """Whose the samples are; see `Sets`."""
 
     owner: np.ndarray | None
     owner_test: np.ndarray | None
-    ids: list[Any]
+    ids: list[Any]  # by client number
 
 
 def prepare(
@@ -268,16 +257,7 @@ def _restricted(sets: Sets, rows: np.ndarray) -> Sets:
 
 
 def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Draw the clients that never train `[N]`: at least one, and never all.
-
-    Args:
-      present: clients that have samples `[N]`.
-      share: share of these clients.
-      seed: seed of the draw.
-
-    Raises:
-      PartitionError: if fewer than two clients have samples.
-    """
+    """Draw a share of the clients that have samples `[N]` to never train: at least one, not all."""
     count = int(present.sum())
     if count < 2:
         raise PartitionError(
@@ -295,17 +275,7 @@ def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
 def clients_to_test(
     present: np.ndarray, chosen: HeldOut, seed: int, names: Sequence[Any]
 ) -> np.ndarray:
-    """Return the clients that never train `[N]`.
-
-    Args:
-      present: clients that have samples `[N]`.
-      chosen: a share of these clients, which is drawn, or their names.
-      seed: seed of the draw.
-      names: what the clients are called.
-
-    Raises:
-      PartitionError: for names that no client with samples has, and if nobody is left to train.
-    """
+    """Return the clients that never train `[N]`: a share of those with samples, or by name."""
     if isinstance(chosen, float | int):
         return drawn_clients(present, chosen, seed)
     numbers = {str(name): number for number, name in enumerate(names) if present[number]}
@@ -322,11 +292,7 @@ def clients_to_test(
 
 
 def _owners(arrays: Arrays) -> Owners:
-    """Number the clients by their ids.
-
-    Raises:
-      DataError: if test rows have ids and the other rows have none, or ids of another kind.
-    """
+    """Number the clients by their ids."""
     client = arrays.client
     client_test = arrays.client_test
     if client_test is None or not len(client_test):
@@ -349,11 +315,7 @@ def _owners(arrays: Arrays) -> Owners:
 
 
 def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return further columns of the selected rows.
-
-    Raises:
-      DataError: if a column's length is not the number of samples.
-    """
+    """Return further columns of the selected rows."""
     n = len(arrays.y)
     columns = {name: np.asarray(values) for name, values in (arrays.columns or {}).items()}
     for name, values in columns.items():
@@ -373,15 +335,7 @@ def _split(
 ) -> SplitRows:
     """Set rows apart: first those of the test set, then those for validation, then the server's.
 
-    Args:
-      arrays: the samples.
-      classes: number of classes; 0: regression.
-      sizes: how much is set apart.
-      seed: seed of the draws.
-      held_out: rows of clients that never train `[n]`, which then are all of the test rows.
-
-    Raises:
-      PartitionError: if nothing is left to train on.
+    All rows of clients that never train, `held_out` `[n]`, are test rows, and no others then.
     """
     n = len(arrays.y)
     has_labels = classes and not is_per_token(arrays.y)
@@ -416,16 +370,7 @@ def _split(
 
 
 def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Draw about a share of the rows, the same share of every label (largest remainders).
-
-    Args:
-      labels: label of every row `[n]`.
-      share: between 0 and 1.
-      rng: draws the rows.
-
-    Returns:
-      A mask `[n]`.
-    """
+    """Draw about a share of the rows, the same share of every label `[n]` (largest remainders)."""
     drawn = np.zeros(len(labels), bool)
     if not share:
         return drawn

@@ -14,15 +14,12 @@ REMEDY = "name the column of the labels as target; for regression, write task: r
 
 
 def fault_of_classes(labels: np.ndarray) -> str | None:
-    """Return why labels cannot be learned as classes; None where they can.
+    """Return why labels `[n]` cannot be learned as classes; None where they can.
 
     The number of classes is the largest whole number plus one, or the number of different texts.
     Labels are refused where there are more classes than half the samples (and than ten thousand),
     where each of more than a hundred samples has a label of its own, and where all are dates.
-
-    Args:
-      labels: `[n]`: non-negative whole numbers, or texts, of which empty ones do not count; labels
-        of other types pass.
+    Empty texts do not count, and labels of other types pass.
 
     >>> fault_of_classes(np.array([1_714_521_600, 1_714_521_660])).partition(";")[0]
     '2 different whole numbers up to 1,714,521,660 as classes of 2 samples look like timestamps'
@@ -36,12 +33,7 @@ def fault_of_classes(labels: np.ndarray) -> str | None:
 
 
 def _fault_of_numbers(different: np.ndarray, samples: int) -> str | None:
-    """The fault of labels that are numbers.
-
-    Args:
-      different: each number once, in rising order.
-      samples: the number of samples.
-    """
+    """The fault of labels that are numbers, each once and in rising order."""
     smallest = int(different[0])
     largest = int(different[-1])
     if not _too_many(largest + 1, len(different), samples):
@@ -57,12 +49,7 @@ def _fault_of_numbers(different: np.ndarray, samples: int) -> str | None:
 
 
 def _fault_of_texts(different: np.ndarray, samples: int) -> str | None:
-    """The fault of labels that are texts.
-
-    Args:
-      different: each text once.
-      samples: the number of samples.
-    """
+    """The fault of labels that are texts, each once."""
     if not len(different):
         return None
     dates = _are_dates(different)

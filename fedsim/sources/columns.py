@@ -49,14 +49,9 @@ def assign_roles(
     drop: Sequence[str],
     columns: Sequence[str] = (),
 ) -> Roles:
-    """Assign roles to the columns of a table.
+    """Assign roles to the columns of a table; the client is `client`, if there is such a column.
 
-    Args:
-      names: the names of all columns.
-      target: the column of the labels, those of several labels, or those of times and events.
-      client: the column of the ids; None: `client`, if there is such a column.
-      drop: columns that are left out.
-      columns: columns for partitions, which are not features.
+    `columns` are for partitions, and no features.
 
     Raises:
       DataError: naming all columns that do not exist or occur twice; for a table without features.
@@ -209,17 +204,7 @@ def _labels(columns: list[Column], keys: TableKeys) -> np.ndarray:
 
 
 def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
-    """Return a column of a DataFrame of texts.
-
-    Args:
-      frame: the DataFrame.
-      name: the column's name.
-      faults: collects what is wrong with it.
-      role: what the column is for; errors begin with it.
-
-    Raises:
-      DataError: where there is no such column, or several.
-    """
+    """Return a column of a DataFrame of texts; errors begin with its role."""
     names = list(frame.columns)
     if names.count(name) == 1:
         return Column(texts_of(frame[name]), names.index(name), faults)

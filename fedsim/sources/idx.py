@@ -92,11 +92,7 @@ def _pair(files: Files, part: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """Return the array in an idx file, gzipped or not.
-
-    Raises:
-      DataError: for another file, or a header that promises more or less than follows.
-    """
+    """Return the array in an idx file, gzipped or not."""
     with opened(str(path)) as file:
         values = _array(np.frombuffer(unpacked(file), np.uint8))
         return values.astype(values.dtype.newbyteorder("="), copy=False)

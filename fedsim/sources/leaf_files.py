@@ -30,11 +30,7 @@ class SplitRows(NamedTuple):
 
 
 def files_by_split(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
-    """Return the JSON files of `train` and, if it exists, of `test`, by their relative names.
-
-    Args:
-      files: the folder's files by their relative names.
-    """
+    """Return the JSON files of `train` and, if it exists, of `test`, by their relative names."""
     json_files = {name: path for name, path in files.items() if name.endswith(".json")}
     for parent in (PurePosixPath(), PurePosixPath("data")):
         train = _directly_in(parent / "train", json_files)
@@ -50,11 +46,7 @@ def files_by_split(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
 
 
 def read_split(files: dict[str, Path]) -> SplitRows:
-    """Return the samples of some files.
-
-    Raises:
-      DataError: naming file and user.
-    """
+    """Return the samples of some files; errors name file and user."""
     blocks: list[np.ndarray] = []  # of users whose samples are numbers
     texts: list[Any] = []  # samples of the others
     labels: list[Any] = []

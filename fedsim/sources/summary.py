@@ -24,17 +24,15 @@ SIGNS = r"[ $€£¥%,]"  # around numbers, and between thousands
 class Summary(NamedTuple):
     """The columns of a table.
 
-    Attributes:
-      columns: for each its `name`, `type`, `blanks`, `distinct`, `distinct_at_least` (whether there
-        may be more), `least` and `most` (None where there are no values), and `remark`: what a user
-        may not have meant with it; empty: nothing.
-      rows: the number of rows.
-      note: a sentence about the file; empty if there is nothing to say.
+    Each has its `name`, `type`, `blanks`, `distinct`, `distinct_at_least` (whether there may be
+    more), `least` and `most` (None where there are no values), and `remark`: what a user may not
+    have meant with it, or nothing.
     """
 
     columns: list[dict[str, Any]]
     rows: int
-    note: str = ""
+    # a sentence about the file, if there is something to say
+    note: str = ""  # a sentence about the file, if there is something to say
 
 
 def summary_of(
@@ -44,18 +42,7 @@ def summary_of(
     decimal: Decimal = ".",
     sheet: int | str = 0,
 ) -> Summary | None:
-    """Return the columns of a table in a file; None for data of other kinds.
-
-    Args:
-      kind: the kind of the data set.
-      path: the file.
-      delimiter: the character between cells, as `csv` takes it.
-      decimal: the decimal separator, as `csv` takes it.
-      sheet: the sheet's name or number, as `xlsx` takes it.
-
-    Raises:
-      DataError: for a file that is no table.
-    """
+    """Return the columns of a table, read with the keys of `csv` and `xlsx`; None: other data."""
     if kind not in ("csv", "parquet", "xlsx"):
         return None
     frame, note = _table(kind, path, Dialect(delimiter, decimal), sheet)
