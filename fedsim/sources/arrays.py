@@ -65,7 +65,7 @@ class Arrays(NamedTuple):
     >>> import fedsim
     >>> ids = np.array(["b", "a", "b", "a"])
     >>> ward = fedsim.Arrays(x=np.eye(4), y=np.array([0, 1, 0, 1]), client=ids)
-    >>> result = fedsim.run({"name": "own", "rounds": 1, "data": {"test": 0}}, data=ward)
+    >>> result = fedsim.run({"name": "own", "rounds": 0, "data": {"test": 0}}, data=ward)
     >>> result.clients[["client", "samples"]].values.tolist()
     [['a', 2], ['b', 2]]
     """

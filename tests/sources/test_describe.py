@@ -174,10 +174,7 @@ def test_every_form_is_told_and_its_section_reads_it(tmp_path, form):
     )
     assert len(federation.train.y) + len(federation.test.y) == told["rows"] + told["test_rows"]
     assert list(federation.train.x.shape[1:]) == told["shape"]
-    assert str(federation.train.x.dtype) in (
-        "float32",
-        told["type"],
-    )
+    assert str(federation.train.x.dtype) in ("float32", told["type"])
     if told["target"]["kind"] == "classes":
         assert list(map(str, federation.label_names)) == list(told["target"]["samples"])
         assert sum(told["target"]["samples"].values()) == told["rows"]

@@ -75,11 +75,7 @@ def test_synthetic_and_targets(tmp_path):
     )
     arrays = read(tmp_path)
     assert arrays.x.tolist() == [[0.5, 2.0], [1.5, -1.0], [3, 4]]
-    assert arrays.y.tolist() == [
-        0.25,
-        1.0,
-        2.5,
-    ]
+    assert arrays.y.tolist() == [0.25, 1.0, 2.5]
 
 
 def test_celeba(tmp_path):

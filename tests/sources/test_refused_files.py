@@ -114,12 +114,7 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
             "train_images: expected bytes [n, height, width], found f",
         ),
         ("images alone", "a.npz", medical(test_labels=None), "no array 'test_labels'"),
-        (
-            "another archive",
-            "a.npz",
-            archive(x=X, y=Y),
-            "no array 'train_images'; MedMNIST's",
-        ),
+        ("another archive", "a.npz", archive(x=X, y=Y), "no array 'train_images'; MedMNIST's"),
         (
             "too few labels",
             "a.npz",
@@ -204,12 +199,7 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
             "or occurs twice",
         ),
         ("another user", "train/a.json", as_leaf(users=["w"]), "user 'w' has no lists x and y"),
-        (
-            "texts and a number",
-            "train/a.json",
-            as_leaf(x=[["1.0", 2.0]]),
-            "fifth is the tweet",
-        ),
+        ("texts and a number", "train/a.json", as_leaf(x=[["1.0", 2.0]]), "fifth is the tweet"),
         ("a number and a text", "train/a.json", as_leaf(x=[[1.0, "2"]]), ROWS),
         ("a blank", "train/a.json", as_leaf(x=[[1.0, None]]), ROWS),
         ("no numbers", "train/a.json", as_leaf(x=[[]]), ROWS),
@@ -259,18 +249,8 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("sixteen bits", "a/1.png", encoded(np.zeros((4, 4), np.uint16)), "8 bits in a channel"),
         ("a program", "a/1.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%EndComments\n", "not an image of"),
         ("no image", "a/run.sh", b"#!/bin/sh", "'a/run.sh' is not an image: its suffix is none of"),
-        (
-            "no class",
-            "1.png",
-            encoded(PIXELS[0]),
-            "'1.png' is not in a class folder; put images",
-        ),
-        (
-            "nothing",
-            "README.md",
-            b"",
-            "no images; put images at CLASS/IMAGE.png, or at",
-        ),
+        ("no class", "1.png", encoded(PIXELS[0]), "'1.png' is not in a class folder; put images"),
+        ("nothing", "README.md", b"", "no images; put images at CLASS/IMAGE.png, or at"),
     ],
     "tff_hdf5": [
         ("other fields", "a.h5", hdf5(x=np.zeros(3)), "examples of 'x'; expected pixels, image"),
@@ -293,12 +273,7 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
             hdf5(pixels=images(3, 9), label=np.zeros(3, int)),
             "expected pixels of shape (28, 28)",
         ),
-        (
-            "numbers as texts",
-            "a.h5",
-            hdf5(snippets=np.zeros(3)),
-            "snippets are texts, found float",
-        ),
+        ("numbers as texts", "a.h5", hdf5(snippets=np.zeros(3)), "snippets are texts, found float"),
         (
             "no samples",
             "a.h5",

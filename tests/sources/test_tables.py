@@ -50,12 +50,7 @@ def test_delimiters_are_recognised(tmp_path, between):
     assert got.features == ("age", "colour=blue", "colour=green", f"colour=red{between}ish")
     assert got.x.tolist() == [[30, 0, 0, 1], [40, 1, 0, 0], [50, 0, 0, 1], [60, 0, 1, 0]]
     assert got.y.tolist() == ["yes", "no", "no", "yes"]
-    assert got.client.tolist() == [
-        "B",
-        "A",
-        "B",
-        "A",
-    ]
+    assert got.client.tolist() == ["B", "A", "B", "A"]
 
 
 SNIFFED = {
@@ -330,14 +325,7 @@ def test_a_feature_without_numbers_is_named():
 def test_rows_with_blanks_are_dropped_from_arrays_too():
     x, y = np.array([[1.0], [np.nan], [3.0]]), np.array(["b", "c", "a"])
     sets, classes = prepare(Arrays(x, y, None, x, y), test=0.0, seed=0, dtype=F32, missing="drop")
-    assert (
-        sets.train.x.tolist()
-        == sets.test.x.tolist()
-        == [
-            [1],
-            [3],
-        ]
-    )
+    assert sets.train.x.tolist() == sets.test.x.tolist() == [[1], [3]]
     assert sets.train.y.tolist() == [1, 0]
     assert classes == 2 and sets.names.labels == ("a", "b")
 
@@ -373,11 +361,7 @@ def test_ids_that_are_numbers_stay_as_they_are():
     x, y = np.zeros((3, 2)), np.array([0, 1, 0])
     _, f = federation(Arrays(x, y, client=np.array([30, 10, 20])))
     assert f.client_names.tolist() == [10, 20, 30]
-    assert heterogeneity(f).rows["client"] == [
-        10,
-        20,
-        30,
-    ]
+    assert heterogeneity(f).rows["client"] == [10, 20, 30]
     _, plain = federation(Arrays(x, y, client=np.array([2, 0, 1])))
     assert plain.names.clients is None  # the ids are the numbers
     _, codes = federation(
@@ -403,19 +387,10 @@ def test_names_come_back_from_tables(tmp_path):
     (tmp_path / "partition.csv").write_text(tables.to_csv([rows], tables.PARTITION))
     again = tables.read_table(tmp_path, "partition")
     assert again["client"].tolist() == ["007", "08", "=x"]
-    assert again["label"].tolist() == [
-        "1e3",
-        "b",
-        "b",
-    ]
+    assert again["label"].tolist() == ["1e3", "b", "b"]
     counts = counts_of_rows(again, clients=["007", "08", "09", "=x"])
     assert counts.clients.tolist() == ["007", "08", "09", "=x"]
-    assert counts.sizes.tolist() == [
-        1,
-        2,
-        0,
-        3,
-    ]
+    assert counts.sizes.tolist() == [1, 2, 0, 3]
     whole = counts_of_rows(
         pd.DataFrame({"client": [30, 10], "label": [0, 0], "samples": [1, 2]}), clients=[10, 20, 30]
     )

@@ -55,14 +55,7 @@ def test_every_token_but_the_first_is_a_label_once():
             x, y = next_tokens(codes, length)
             assert y[y >= 0].tolist() == codes[1:].tolist() and (y >= 0).any(1).all()
             assert x[y >= 0].tolist() == codes[:-1].tolist()
-            assert (
-                x.shape
-                == y.shape
-                == (
-                    -(-max(size - 1, 0) // length),
-                    length,
-                )
-            )
+            assert x.shape == y.shape == (-(-max(size - 1, 0) // length), length)
 
 
 @if_whole
