@@ -96,7 +96,6 @@ def _complete_rows(x: Any, y: Any) -> np.ndarray | None:
 
 
 def _rows_of(values: Any, rows: np.ndarray) -> Any:
-    """Return the selected rows of an array that may be missing."""
     return None if values is None else np.asarray(values)[rows]
 
 
@@ -235,11 +234,6 @@ def completed_features(
             else:
                 done[rows] = scaled.reshape(part.shape)
     return done
-
-
-def blank_features(x: np.ndarray) -> np.ndarray:
-    """Return the numbers of the features `[n, F]` with blanks, in order."""
-    return np.flatnonzero(np.isnan(x).any(axis=0))
 
 
 def feature_name(j: int, names: tuple[str, ...] | None) -> str:

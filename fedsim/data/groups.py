@@ -95,7 +95,6 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
 
 
 def _domains(pool: Pool, clusters: int) -> np.ndarray:
-    """Find the domain of every sample `[n]`."""
     try:
         # Like scikit-learn, which needs it, it takes a second to import.
         from threadpoolctl import threadpool_limits

@@ -30,7 +30,6 @@ def are_sets(y: Any) -> bool:
 
 
 def _names(sets: Sequence[Any]) -> list[Any]:
-    """All labels, sorted."""
     for row, labels in enumerate(sets):
         if not isinstance(labels, set | frozenset):
             raise DataError(f"y: row {row} is {labels!r:.40}; labels are all sets, or none is")

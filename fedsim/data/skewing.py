@@ -68,7 +68,6 @@ def without_labels(federation: Federation) -> str:
 
 
 def _too_few_classes(skew: Skew, federation: Federation) -> str:
-    """Return why the samples have too few classes; an empty string if they have enough."""
     classes = federation.classes
     if classes >= skew.least_classes:
         return ""

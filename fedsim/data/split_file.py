@@ -21,7 +21,6 @@ from fedsim.sources.files import Name, opened, require_few_lists
 from fedsim.sources.ids import BLANK, number_ids, sortable
 from fedsim.sources.names import fault_of_name
 
-MAX_BYTES = 1 << 30  # of a file
 MAX_SAMPLE = 10**18  # samples are below it
 BYTES_PER_CHARACTER = 20  # that Python needs at most for JSON that consists of numbers
 
@@ -62,7 +61,7 @@ def file(path: Name, sha256: str | None = None) -> Assign:
       DataError: if the file is not such a split, or belongs to another data set; names the file and
         the rows.
     """
-    with opened(path, sha256, MAX_BYTES) as source:
+    with opened(path, sha256) as source:
         split = _read(source)
 
     def assign(pool, clients, rng):
@@ -115,15 +114,13 @@ def split_text(parts: Parts, rows: np.ndarray | None, json_form: bool = False) -
 
 
 def _read(source: BinaryIO) -> Split:
-    """Return the entries of a file."""
-    text = text_in(source, MAX_BYTES)
+    text = text_in(source)
     if text.lstrip()[:1] in ("{", "["):
         return _read_json(text)
     return _of_table(table_of(text, Dialect(",")))
 
 
 def _of_table(frame: Any) -> Split:
-    """Return the entries of a table, one per row."""
     role = "the columns sample and client are needed"
     faults = Faults(list(frame.columns), lambda row: f"row {frame.index[row]}")
     column, clients = (column_in(frame, name, faults, role) for name in COLUMNS)
@@ -144,7 +141,6 @@ def _sample_of(cell: str) -> int | None:
 
 
 def _read_json(text: str) -> Split:
-    """Return the entries of a JSON mapping from clients to lists of samples."""
     require_few_lists(text.encode())
     require_memory(json=BYTES_PER_CHARACTER * len(text))
     try:
@@ -230,7 +226,6 @@ def _checked(
 
 
 def _error(lines: list[str], count: int) -> DataError:
-    """Return an error of the first lines of `count` problems."""
     unlisted = count - len(lines)
     if unlisted > 0:
         return DataError(*lines, f"and {unlisted:,} more problems")

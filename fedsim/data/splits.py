@@ -10,7 +10,6 @@ from fedsim.data.completion import (
     Completion,
     Statistics,
     as_numbers,
-    blank_features,
     completed,
     statistics_of,
     statistics_of_clients,
@@ -43,44 +42,27 @@ class Samples(NamedTuple):
 class Sets(NamedTuple):
     """Checked samples by purpose; sets that were not asked for are empty.
 
-    Attributes:
-      train: what clients may train on.
-      owner: client number of every training row; None: samples have no client ids.
-      owners: clients that the ids name, including those whose samples were all set apart.
-      test: the test set.
-      validation: the validation set.
-      server: the server's own samples.
-      names: names of classes, clients and features.
-      scale: features are the stored numbers, times this.
-      vocabulary: number of tokens, if features are tokens; else 0.
-      columns: further columns of the training rows.
-      rows: number of every training row among all rows that were read; None: they are the same.
-      rows_read: rows that were read.
-      owner_test: client number of every test row; None: test samples have no client ids.
-      held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
-        there are none.
-      statistics: what became of each feature; None: features are as they were read.
-      channels_first: whether images, which have their channels last, were read with them first.
-      remarks: what the features were changed to, and what seems wrong: a line for each.
+    `owners` counts the clients that ids name, also those whose samples were all set apart.
     """
 
-    train: Samples
-    owner: np.ndarray | None
+    train: Samples  # what clients may train on
+    owner: np.ndarray | None  # client number of every training row; None: no ids
     owners: int
     test: Samples
     validation: Samples
-    server: Samples
-    names: Names = Names()
-    scale: float = 1.0
-    vocabulary: int = 0
-    columns: Mapping[str, np.ndarray] = {}
-    rows: np.ndarray | None = None
-    rows_read: int = 0
-    owner_test: np.ndarray | None = None
+    server: Samples  # the server's own
+    names: Names = Names()  # of classes, clients and features
+    scale: float = 1.0  # features are the stored numbers, times this
+    vocabulary: int = 0  # number of tokens, if features are tokens
+    columns: Mapping[str, np.ndarray] = {}  # further columns of the training rows
+    rows: np.ndarray | None = None  # number of every training row among all; None: the same
+    rows_read: int = 0  # how many rows were read
+    owner_test: np.ndarray | None = None  # client number of every test row; None: no ids
+    # clients that never train `[owners]`, whose rows are among the training rows, if any
     held_out: np.ndarray | None = None
-    statistics: Statistics | None = None
-    channels_first: bool = False
-    remarks: tuple[str, ...] = ()
+    statistics: Statistics | None = None  # what became of each feature; None: nothing
+    channels_first: bool = False  # how images, which have their channels last, were read
+    remarks: tuple[str, ...] = ()  # what was changed, and what seems wrong, a line for each
 
 
 class SplitSizes(NamedTuple):
@@ -210,12 +192,12 @@ def _statistics(
     owners: "Owners",
     held_out_rows: np.ndarray | None,
 ) -> Statistics:
-    """The statistics by which features are filled in and brought to one scale."""
     x = np.asarray(arrays.x)
     features = None if arrays.features is None else tuple(arrays.features)
     statistics = statistics_of(x, train, completion, features)
     if completion.indicators and x.ndim == 2:
-        statistics = statistics._replace(indicators=blank_features(x))
+        with_blanks = np.flatnonzero(np.isnan(x).any(axis=0))
+        statistics = statistics._replace(indicators=with_blanks)
     if completion.statistics == "all" or owners.owner is None:
         return statistics
     counted = np.zeros(len(x), bool)
@@ -227,14 +209,12 @@ def _statistics(
 
 
 def _table_of(arrays: Arrays) -> tuple[TableColumn, ...] | None:
-    """Return the columns of samples that have names."""
     if arrays.table is None and arrays.features is not None and np.ndim(arrays.x) == 2:
         return tuple(TableColumn(name, "numbers") for name in arrays.features)
     return None if arrays.table is None else tuple(arrays.table)
 
 
 def _samples_of(arrays: Arrays, rows: np.ndarray) -> Samples:
-    """Return the samples in some rows."""
     return Samples(arrays.x[rows], arrays.y[rows])
 
 
@@ -247,7 +227,6 @@ def _test_set(arrays: Arrays, rows: np.ndarray) -> Samples:
 
 
 def _restricted(sets: Sets, rows: np.ndarray) -> Sets:
-    """Keep only some of the training rows."""
     x, y = sets.train
     return sets._replace(
         train=Samples(x[rows], y[rows]),
@@ -292,7 +271,6 @@ def clients_to_test(
 
 
 def _owners(arrays: Arrays) -> Owners:
-    """Number the clients by their ids."""
     client = arrays.client
     client_test = arrays.client_test
     if client_test is None or not len(client_test):
@@ -315,7 +293,6 @@ def _owners(arrays: Arrays) -> Owners:
 
 
 def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return further columns of the selected rows."""
     n = len(arrays.y)
     columns = {name: np.asarray(values) for name, values in (arrays.columns or {}).items()}
     for name, values in columns.items():

@@ -113,7 +113,6 @@ def arrays_in(file: BinaryIO, names: Collection[str] = ()) -> dict[str, np.ndarr
 
 
 def _content(file: BinaryIO) -> str:
-    """What an archive holds, for errors."""
     names = [name.removesuffix(".npy") for name in zipfile.ZipFile(file).namelist()]
     if "train_images" in names:
         return "this is a set of MedMNIST: write kind: medmnist"

@@ -79,7 +79,6 @@ def parquet_in(
 
 
 def _reader(path: Path, file: BinaryIO) -> Any:
-    """What reads an Arrow file, or a stream in a file."""
     import pyarrow as pa
 
     is_file = file.read(len(FILE_MAGIC)) == FILE_MAGIC

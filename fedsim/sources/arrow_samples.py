@@ -200,7 +200,6 @@ def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
 
 
 def _ids(column: Any, name: str) -> np.ndarray:
-    """The ids of clients `[n]`."""
     where = f"client: column {name[:60]!a}"
     if column.null_count:
         raise DataError(f"{where} holds blanks")

@@ -49,7 +49,6 @@ def _fault_of_numbers(different: np.ndarray, samples: int) -> str | None:
 
 
 def _fault_of_texts(different: np.ndarray, samples: int) -> str | None:
-    """The fault of labels that are texts, each once."""
     if not len(different):
         return None
     dates = _are_dates(different)
@@ -76,7 +75,6 @@ def _are_timestamps(smallest: int, largest: int) -> bool:
 
 
 def _are_dates(texts: np.ndarray) -> bool:
-    """Whether all texts are ISO dates."""
     if not re.match(YEAR_AND_MONTH, texts[0]):
         return False
     import pandas as pd

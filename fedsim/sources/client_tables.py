@@ -89,7 +89,6 @@ def _table(path: Path, dialect: Dialect) -> Any:
 
 
 def _joined(frames: dict[str, Any]) -> ClientTables:
-    """The tables one below the other."""
     import pandas as pd
 
     frame = pd.concat(frames).fillna("")

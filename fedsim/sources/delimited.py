@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from fedsim.errors import DataError
 from fedsim.sources.cells import Decimal
-from fedsim.sources.files import MAX_BYTES, sound, unpacked
+from fedsim.sources.files import sound, unpacked
 
 HEAD_CHARACTERS = 1 << 14  # in which the delimiter is sniffed
 DELIMITERS = ",;\t|"  # that `auto` knows, the most usual first
@@ -70,14 +70,14 @@ def with_header(cells: Any) -> Any:
     return rows.loc[:, (rows.columns != "") | (rows != "").any().to_numpy()]
 
 
-def text_in(file: BinaryIO, max_bytes: int = MAX_BYTES) -> str:
-    """Return the text of a file in UTF-8, plain or gzipped, of at most so many bytes.
+def text_in(file: BinaryIO) -> str:
+    """Return the text of a file in UTF-8, plain or gzipped.
 
     Raises:
       DataError: naming the first line that is not UTF-8.
       OutOfMemoryError: for a text that does not fit into memory.
     """
-    content = unpacked(file, max_bytes)
+    content = unpacked(file)
     if content.startswith(ZIP):
         raise DataError("is a workbook or another zip file, not text; write kind: xlsx, or npz")
     try:

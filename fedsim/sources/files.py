@@ -65,8 +65,8 @@ def sound(noun: str) -> Iterator[None]:
         raise DataError(f"not a sound {noun}: {reason}") from None
 
 
-def unpacked(file: BinaryIO, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a file, plain or gzipped, of at most so many bytes.
+def unpacked(file: BinaryIO) -> bytes:
+    """Return the content of a file, plain or gzipped.
 
     Raises:
       DataError: for an unsound gzip file, and one that unpacks to too much.
@@ -83,13 +83,13 @@ def unpacked(file: BinaryIO, max_bytes: int = MAX_BYTES) -> bytes:
     with sound("gzip file"), gzip.GzipFile(fileobj=file) as packed:
         while part := packed.read(CHUNK_BYTES):
             content.write(part)
-            _require_ratio(content, max_bytes, max(MAX_RATIO * file.tell(), BEGINNING_BYTES))
-    _require_ratio(content, max_bytes, max(MAX_RATIO * size, SMALL_BYTES))
+            _require_ratio(content, max(MAX_RATIO * file.tell(), BEGINNING_BYTES))
+    _require_ratio(content, max(MAX_RATIO * size, SMALL_BYTES))
     return content.getvalue()
 
 
-def _require_ratio(content: io.BytesIO, max_bytes: int, by_ratio: int) -> None:
-    most = min(max_bytes, by_ratio, memory_limit())
+def _require_ratio(content: io.BytesIO, by_ratio: int) -> None:
+    most = min(MAX_BYTES, by_ratio, memory_limit())
     if content.tell() > most:
         raise DataError(f"unpacks to more than {most} bytes, at most {MAX_RATIO}-fold")
 

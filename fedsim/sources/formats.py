@@ -113,7 +113,6 @@ def _fits(row: Format, files: dict[str, Path]) -> bool:
 
 
 def _cifar(files: dict[str, re.Pattern], pickled: str) -> str:
-    """The names of the files of the binary or the pickled version."""
     return "|".join([*(pattern.pattern for pattern in files.values()), pickled])
 
 

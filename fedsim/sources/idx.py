@@ -99,7 +99,6 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def _array(content: np.ndarray) -> np.ndarray:
-    """The array in the bytes of an idx file."""
     magic = content[:4].tobytes()
     is_idx = len(magic) == 4 and magic[:2] == b"\0\0" and magic[2] in TYPES
     if not is_idx or not 1 <= magic[3] <= MAX_SIDES:

@@ -170,7 +170,6 @@ def _tweets(rows: dict[str, np.ndarray], length: int, vocabulary: int) -> dict[s
 
 
 def _tweet(row: Any) -> str:
-    """The text in a row of Sent140."""
     if not isinstance(row, list) or len(row) <= TWEET or not isinstance(row[TWEET], str):
         raise DataError(
             f"x: expected a list of texts whose fifth is the tweet, found {str(row)[:60]!a}"

@@ -92,7 +92,6 @@ def _are_numbers(x: list[Any]) -> bool:
 
 
 def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """The users of a file, each with x and y."""
     with opened(str(path)) as file:
         content = _json_of(file)
         data = content.get("user_data") if isinstance(content, dict) else None
@@ -150,7 +149,6 @@ def _numbers(name: str, user: str, x: list[Any]) -> np.ndarray:
 
 
 def _joined(blocks: list[np.ndarray]) -> np.ndarray:
-    """The rows of all users; numbers if those of any user are."""
     shapes = {block.shape[1:] for block in blocks}
     if len(shapes) > 1:
         listed = ", ".join(str(shape) for shape in sorted(shapes)[:3])

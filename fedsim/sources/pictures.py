@@ -109,7 +109,6 @@ def alike(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _survey(images: Encoded) -> _Survey:
-    """Read the headers of all images."""
     sizes = Counter()
     channels = 0
     for name, source in images:
@@ -153,7 +152,6 @@ def _image(name: str, source: Path | bytes) -> Iterator[Any]:
 
 
 def _content(source: Path | bytes) -> Any:
-    """The content of an image, opened for bytes."""
     if isinstance(source, bytes):
         return io.BytesIO(source)
     return opened(str(source), max_bytes=MAX_FILE_BYTES)
@@ -166,7 +164,6 @@ def _channels(image: Any) -> int:
 
 
 def _pixels(image: Any, height: int, width: int, channels: int) -> np.ndarray:
-    """The decoded image `[height, width, channels]`."""
     from PIL import Image
 
     image = image.convert("L" if channels == 1 else "RGB")

@@ -63,7 +63,6 @@ def _table(kind: str, path: str, dialect: Dialect, sheet: int | str) -> tuple[An
 
 
 def _flat_parquet(file: Any) -> Any:
-    """The columns of a Parquet file that hold numbers or texts, as a DataFrame."""
     required("pyarrow", "parquet", "parquet")
     from fedsim.sources.arrow import parquet_in
     from fedsim.sources.arrow_columns import is_scalar
@@ -74,7 +73,6 @@ def _flat_parquet(file: Any) -> Any:
 
 
 def _column(values: Any, decimal: Decimal) -> dict[str, Any]:
-    """What a column holds."""
     import pandas as pd
 
     cells = cells_of(values)

@@ -73,7 +73,6 @@ def require_no_errors(frame: Any) -> None:
 
 
 def _counted(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield rows, up to as many cells as a sheet may have."""
     cells = 0
     for row in rows:
         cells += 1 + len(row)
@@ -83,7 +82,6 @@ def _counted(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _chosen(workbook: Any, sheet: int | str) -> Any:
-    """The sheet of a name or a number."""
     sheets = workbook.worksheets
     titles = [sheet.title for sheet in sheets]
     if not titles:

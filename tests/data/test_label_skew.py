@@ -92,18 +92,6 @@ def test_the_numbers_of_all_clients_are_those_reckoned_by_hand():
 
 @settings(deadline=None, max_examples=20)
 @given(tables)
-def test_entropy_is_that_of_scipy_in_bits(counts):
-    held = counted(counts)
-    for row, n in zip(client_skew(held)["entropy_bits"], counts, strict=True):
-        assert (
-            np.isnan(row)
-            if not sum(n)
-            else row == pytest.approx(stats.entropy(n, base=2), abs=1e-12)
-        )
-
-
-@settings(deadline=None, max_examples=20)
-@given(tables)
 def test_a_random_deal_has_the_distance_that_the_hypergeometric_distribution_foretells(counts):
     held = counted(counts)
     of_label, S, sizes = held.samples.sum(0), held.samples.sum(), held.sizes[held.sizes > 0]

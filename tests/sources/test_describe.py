@@ -330,31 +330,11 @@ def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
         federations_of(read({"name": "x", "data": told["data"]}), None, np.dtype("float32"))
 
 
-DAMAGED = {
-    "long rows": (b"a,y\n1,0\n3,1,1\n", "not a sound table: .* Expected 2 fields in line 3, saw 3"),
-    "mixed encodings": (
-        "k\u00e4se,y\n1,0\n".encode() + b"k\xe4se,1\n3,1\n",
-        "line 3: not UTF-8 text: byte 0xe4; save it as UTF-8",
-    ),
-    "a cell without end": (b'a,y\n1,0\n2,"1\n', "not a sound table: .* EOF inside string"),
-    "half of a gzip file": (gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9], "not a sound gzip file"),
-}
-
-
-@pytest.mark.parametrize("title", DAMAGED)
-def test_a_file_that_is_no_table_gets_a_line(tmp_path, title):
-    content, said = DAMAGED[title]
-    (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(DataError, match=f"t.csv: {said}") as error:
+def test_a_file_that_is_no_table_gets_a_line(tmp_path):
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9])
+    with pytest.raises(DataError, match=r"t\.csv: not a sound gzip file") as error:
         describe(str(tmp_path / "t.csv"))
     assert len(error.value.lines) == 1
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", gzip.compress(b"", mtime=0)])
-def test_an_empty_file_is_refused(tmp_path, content):
-    (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(DataError, match="empty: expected a header with column names"):
-        describe(str(tmp_path / "t.csv"))
 
 
 def test_decimal_commas_are_told_and_the_key_reads_them(tmp_path):

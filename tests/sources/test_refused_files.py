@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoded import encoded, png_of
+from test_image_files import as_idx
 from tff_sets import SPOILED, emnist, spoiled, written
 
 from fedsim.compose import FAMILIES
@@ -61,11 +61,6 @@ def medical(labels: int = 1, **changed: Any) -> bytes:
 def as_leaf(x: Any = ((1.0, 2.0),), y: Any = (0,), **changed: Any) -> bytes:
     content = {"users": ["u"], "num_samples": [1], "user_data": {"u": {"x": x, "y": y}}}
     return json.dumps({**content, **changed}).encode()
-
-
-def as_idx(array: np.ndarray, code: int = 8) -> bytes:
-    shape = struct.pack(f">{array.ndim}I", *array.shape)
-    return bytes([0, 0, code, array.ndim]) + shape + array.tobytes()
 
 
 def hdf5(**fields: Any) -> Callable[[Path], Path]:
@@ -136,6 +131,11 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
         ("a misspelt name", "a.npz", medical(train_image=X), "'train_image' has no meaning here;"),
     ],
     "csv": [
+        ("nothing", "t.csv", b"", "empty: expected a header with column names"),
+        ("an empty line", "t.csv", b"\n", "empty: expected a header with column names"),
+        ("nothing, gzipped", "t.csv.gz", gzip.compress(b""), "empty: expected a header"),
+        ("a long row", "t.csv", b"a,y\n1,0\n3,1,1\n", "Expected 2 fields in line 3, saw 3"),
+        ("two encodings", "t.csv", b"a,y\n1,0\nk\xe4se,1\n", "line 3: not UTF-8 text: byte 0xe4; "),
         ("a header alone", "t.csv", b"a,y\n", "no samples"),
         ("a negative class", "t.csv", b"a,y\n1,0\n1,-4\n", "row 3, column 'y': -4"),
         ("an infinite target", "t.csv", b"a,y\n1,0.5\n1,inf\n", "row 3, column 'y': inf"),
@@ -168,7 +168,6 @@ CASES = {  # kind -> (what it is for, file, content or what writes it, what is s
             {"column": "t", "client": "who"},
         ),
         ("two columns", "a.csv", b"t,t\na,1\n", "several columns are called 't'", {"column": "t"}),
-        ("a long row", "a.csv", b"t,n\nab,1,2\n", "Expected 2 fields in line 2", {"column": "t"}),
         (
             "a blank client",
             "a.csv",

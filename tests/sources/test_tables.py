@@ -6,8 +6,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
@@ -76,25 +74,6 @@ def test_other_delimiters_are_named(tmp_path):
     assert "'::' is not one character" in refused(table, tmp_path, colons, delimiter="::")[0]
 
 
-@settings(deadline=None, max_examples=15)
-@given(
-    st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)), min_size=2, max_size=20),
-    st.booleans(),
-)
-def test_decimal_commas_are_points(tmp_path_factory, pairs, blanks):
-    """The same table with points and with commas: the same samples, bit for bit."""
-    folder = tmp_path_factory.mktemp("decimals")
-    rows = [f"{a!r};{'NA' if blanks else b!r};w;{b + 0.5!r}" for a, b in pairs]
-    text = "a;b;word;wage\n" + "\n".join(rows)
-    keys = {"target": "wage", "missing": "mean"}
-    points, commas = (
-        table(folder, text, **keys),
-        table(folder, text.replace(".", ","), decimal=",", **keys),
-    )
-    np.testing.assert_array_equal(points.x, commas.x)
-    assert points.y.tolist() == commas.y.tolist() and points.features == commas.features
-
-
 def test_decimal_commas_are_asked_for(tmp_path):
     """They are never taken for text, nor points for them; the delimiter is another character."""
     rows = "a;n;y\n1,5;2;0\n2;2,5;1\n,5;1;0\n"
@@ -119,17 +98,9 @@ def test_decimal_commas_are_asked_for(tmp_path):
     )
 
 
-def test_gzip_is_unpacked_up_to_a_bound(tmp_path):
+def test_gzip_is_unpacked(tmp_path):
     got = table(tmp_path, gzip.compress(SMALL.encode()), target="ill", drop=["colour", "ward"])
     assert got.x.tolist() == [[30], [40], [50], [60]] and got.client is None
-    bomb = gzip.compress(
-        b",".join(b"a%d" % i for i in range(2000)) + b",y\n" + (b"1," * 2000 + b"0\n") * 1200
-    )
-    assert "unpacks to more than 4194304 bytes" in refused(table, tmp_path, bomb)[-1]
-    assert (
-        "not a sound gzip file"
-        in refused(table, tmp_path, gzip.compress(SMALL.encode() * 99)[:-20], target="ill")[0]
-    )
 
 
 def test_gzip_that_unpacks_to_too_much_is_refused_long_before_its_end(tmp_path):
@@ -355,19 +326,6 @@ def test_names_of_labels_and_clients_stay():
     assert "=b()" in printed and "100 % label well" in printed
     _, dealt = federation(WARDS, partition="iid", clients=2)
     assert dealt.client_names.tolist() == [0, 1] and dealt.label_names == ["ill", "well"]
-
-
-def test_ids_that_are_numbers_stay_as_they_are():
-    x, y = np.zeros((3, 2)), np.array([0, 1, 0])
-    _, f = federation(Arrays(x, y, client=np.array([30, 10, 20])))
-    assert f.client_names.tolist() == [10, 20, 30]
-    assert heterogeneity(f).rows["client"] == [10, 20, 30]
-    _, plain = federation(Arrays(x, y, client=np.array([2, 0, 1])))
-    assert plain.names.clients is None  # the ids are the numbers
-    _, codes = federation(
-        of_frame(pd.DataFrame({"a": [1, 2], "y": [0, 1], "client": ["007", "08"]}))
-    )
-    assert codes.client_names.tolist() == ["007", "08"]
 
 
 def test_names_are_part_of_what_a_run_is():
