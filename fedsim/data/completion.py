@@ -14,22 +14,13 @@ WIDE = 1000  # times the range of the narrowest feature: a range beyond that des
 
 
 class Completion(NamedTuple):
-    """What is done to features before training.
+    """What is done to features before training; see `data.missing` and the keys beside it."""
 
-    Attributes:
-      missing: what happens to features that are NaN: `refuse`; `drop` their samples; or fill in the
-        `mean` or the `median` of the training samples, or a `constant`.
-      standardize: whether features are brought to one scale, by mean and standard deviation.
-      statistics: whose samples the statistics are of: of `all` clients, or of the `client` itself.
-      indicators: whether a further feature says of each with blanks where it is blank.
-      fill: the constant.
-    """
-
-    missing: str = "refuse"
-    standardize: bool = False
-    statistics: str = "all"
-    indicators: bool = False
-    fill: float = 0.0
+    missing: str = "refuse"  # refuse, drop, mean, median, or constant
+    standardize: bool = False  # bring features to one scale, by mean and standard deviation
+    statistics: str = "all"  # of `all` clients, or of the `client` itself
+    indicators: bool = False  # add a feature for each with blanks: 1 where it is blank
+    fill: float = 0.0  # the constant
 
     @property
     def fills(self) -> bool:
@@ -45,11 +36,8 @@ class Completion(NamedTuple):
 class Statistics(NamedTuple):
     """What becomes of each feature: (x, or `fill` if it is blank) less `centre`, times `factor`.
 
-    Attributes:
-      fill: `[F]`; or `[N + 1, F]` of each client and, last, of all; NaN where blanks stay blank.
-      centre: as `fill`.
-      factor: as `fill`.
-      indicators: features, by number, for which a further one says where they are blank `[I]`.
+    They are `[F]`; or `[N + 1, F]` of each client and, last, of all. Where `fill` is NaN, blanks
+    stay blank. Of the features `indicators` `[I]`, a further one says where they are blank.
     """
 
     fill: np.ndarray
@@ -108,16 +96,11 @@ def _complete_rows(x: Any, y: Any) -> np.ndarray | None:
 
 
 def _rows_of(values: Any, rows: np.ndarray) -> Any:
-    """Return the selected rows of an array that may be missing."""
     return None if values is None else np.asarray(values)[rows]
 
 
 def as_numbers(arrays: Arrays) -> Arrays:
-    """Return the samples with their features multiplied by their scale.
-
-    Raises:
-      DataError: if features are tokens, which have no statistics.
-    """
+    """Return the samples with their features multiplied by their scale; tokens are refused."""
     if vocabulary_of(arrays):
         raise DataError(
             "x holds tokens, which have no mean and no scale; remove standardize and missing"
@@ -139,12 +122,8 @@ def completed(
 ) -> Arrays:
     """Fill blanks in and bring features to one scale, by statistics of the training samples.
 
-    Args:
-      arrays: the samples, checked, in float64.
-      statistics: as `statistics_of` returns them, or `statistics_of_clients`.
-      dtype: float type of the result, features and targets.
-      owner: the client of every row `[n]`, for statistics of each client.
-      owner_test: the client of every test row.
+    Samples are checked and in float64; features and targets become `dtype`. The client of every
+    row and of every test row is needed for statistics of each client.
     """
     x = completed_features(arrays.x, statistics, dtype, owner)
     x_test = None
@@ -159,15 +138,9 @@ def completed(
 def statistics_of_clients(
     x: np.ndarray, rows: Sequence[np.ndarray], overall: Statistics, completion: Completion
 ) -> Statistics:
-    """Return the statistics of each client and, last, of all.
+    """Return the statistics of each client, over its rows, and, last, of all.
 
-    Where a client has no number of a feature, they are those of all.
-
-    Args:
-      x: features `[n, ...]`, NaN where blank.
-      rows: the rows of each client that its statistics are of.
-      overall: the statistics of all clients.
-      completion: what is done to features.
+    Where a client has no number of a feature `[n, ...]`, NaN where blank, they are those of all.
     """
     # A feature of 0 and 1 among all clients stays as it is, also where a client has one of them.
     stays = (overall.centre == 0) & (overall.factor == 1)
@@ -190,17 +163,11 @@ def statistics_of(
     names: tuple[str, ...] | None,
     stays: np.ndarray | None = None,
 ) -> Statistics:
-    """Return statistics of the training samples, over the numbers that are not blank.
+    """Return statistics of features `[n, ...]` over the numbers in the training rows, not NaN.
 
     Standardised features are (x − mean) / standard deviation, with the divisor n. A constant
-    feature becomes 0; a feature that takes exactly the values 0 and 1 stays as it is.
-
-    Args:
-      x: features `[n, ...]`, NaN where blank.
-      train: rows of the training samples.
-      completion: what is done to features.
-      names: names of the features, for errors.
-      stays: features that stay on their scale `[F]`; None: those of 0 and 1.
+    feature becomes 0; features that `stays` marks `[F]` stay as they are, by default those that
+    take exactly the values 0 and 1.
 
     Raises:
       DataError: for features without a number among the training samples.
@@ -267,11 +234,6 @@ def completed_features(
             else:
                 done[rows] = scaled.reshape(part.shape)
     return done
-
-
-def blank_features(x: np.ndarray) -> np.ndarray:
-    """Return the numbers of the features `[n, F]` with blanks, in order."""
-    return np.flatnonzero(np.isnan(x).any(axis=0))
 
 
 def feature_name(j: int, names: tuple[str, ...] | None) -> str:

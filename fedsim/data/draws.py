@@ -6,14 +6,9 @@ import numpy as np
 def dirichlet_draw(
     alpha: float | np.ndarray, shape: int | tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw from Dir(α) along the last axis.
+    """Draw from Dir(α) along the last axis, for one α or one per entry of that axis.
 
     Computed in logarithms, so that no α is too small: G(α) = G(α+1)·U^{1/α}.
-
-    Args:
-      alpha: concentration, one number or one per entry of the last axis.
-      shape: shape of the result.
-      rng: the generator.
     """
     with np.errstate(over="ignore", divide="ignore"):
         log_power = np.maximum(np.log1p(-rng.random(shape)) / alpha, -1e300)
@@ -25,15 +20,9 @@ def dirichlet_draw(
 def allocate(
     mix: np.ndarray, sizes: np.ndarray, supply: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw samples per client and class `[N, C]`, close to the requested mixes.
+    """Draw samples per client and class `[N, C]`, close to the requested mixes `[N, C]`.
 
-    Rows sum to `sizes`, columns to `supply`.
-
-    Args:
-      mix: share of every class that a client requests `[N, C]`.
-      sizes: samples of every client `[N]`.
-      supply: samples of every class `[C]`, with the same sum.
-      rng: the generator.
+    Rows sum to `sizes` `[N]`, columns to `supply` `[C]`, which have the same sum.
     """
     allocated = np.zeros(mix.shape, np.int64)
     left = sizes.copy()  # samples that a client still lacks
@@ -66,13 +55,7 @@ def allocate(
 
 
 def _multinomial(n: np.ndarray, weight: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Make one multinomial draw per row, class by class; a class of weight 0 is never drawn.
-
-    Args:
-      n: trials per row `[N]`.
-      weight: `[N, C]`, in any unit.
-      rng: the generator.
-    """
+    """Make one multinomial draw of n per row `[N]`, class by class, by weights `[N, C]`."""
     remaining = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1]  # Σ of this class and all later ones
     drawn = np.zeros(weight.shape, np.int64)
     left = n.copy()

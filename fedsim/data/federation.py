@@ -17,14 +17,10 @@ class Holders(NamedTuple):
     """Which client has which rows, as CSR index lists.
 
     Client k has the rows `indices[offsets[k]:offsets[k + 1]]`.
-
-    Attributes:
-      indices: rows, int32.
-      offsets: where each client's rows begin, and the end `[N + 1]` int64.
     """
 
-    indices: np.ndarray
-    offsets: np.ndarray
+    indices: np.ndarray  # int32
+    offsets: np.ndarray  # where each client's rows begin, and the end `[N + 1]` int64
 
     def of(self, client: int) -> np.ndarray:
         """Return the rows of a client."""
@@ -48,57 +44,35 @@ class Federation(NamedTuple):
     followed by `test`, given by `test_holders`, which it never trains on. Sets that were not asked
     for are empty.
 
-    Attributes:
-      train: samples of the clients.
-      test: the test set.
-      validation: the validation set.
-      server: the server's own samples.
-      holders: rows that each client trains on.
-      test_holders: rows that each client is tested on.
-      classes: number of classes; 0: regression.
-      has_client_ids: whether the samples have client ids.
-      names: names of classes, clients and features.
-      scale: features are what x holds, times this.
-      vocabulary: number of tokens, if x holds tokens; else 0.
-      skews: each skew's number for every client `[N]`, by column of partition.csv.
-      label_shift_periods: numbers of rounds; after each period, the labels of training and client
-        test samples move on by one class.
-      source: SHA-256 of the samples before they were changed; empty: they were not.
-      aims: samples labelled as somebody wants a model to take them, by the column of how often it
-        does.
-      origin: the federation whose samples were pooled; None: they were not.
-      adapting: rows of clients that never train on which their own models are tuned before they
-        are scored; None: there are none.
-      validation_holders: rows of each client that are scored while the run lasts; None: none are.
-      statistics: what became of each feature; None: features are as they were read.
-      channels_first: whether images, which have their channels last, were read with them first.
-      class_counts: samples of each class `[C]` among those of all clients, as they were read; test
-        clients are left out where the ids of samples name the clients. Empty: regression.
-      remarks: what the features were changed to, and what seems wrong: a line for each.
+    `class_counts` are the samples of each class `[C]` among those of all clients, as they were
+    read; test clients are left out where the ids of samples name the clients. Empty: regression.
     """
 
-    train: Samples
+    train: Samples  # of the clients
     test: Samples
     validation: Samples
-    server: Samples
+    server: Samples  # the server's own
     holders: Holders
     test_holders: Holders
-    classes: int
-    has_client_ids: bool
-    names: Names = Names()
-    scale: float = 1.0
-    vocabulary: int = 0
-    skews: Mapping[str, np.ndarray] = {}
+    classes: int  # 0: regression
+    has_client_ids: bool  # whether samples came with ids
+    names: Names = Names()  # of classes, clients and features
+    scale: float = 1.0  # features are what x holds, times this
+    vocabulary: int = 0  # number of tokens, if x holds tokens
+    skews: Mapping[str, np.ndarray] = {}  # numbers of clients `[N]`, by column of partition.csv
+    # numbers of rounds after each of which the clients' labels move on by one class
     label_shift_periods: tuple[int, ...] = ()
-    source: str = ""
+    source: str = ""  # SHA-256 of the samples before they were changed, if they were
+    # samples labelled as somebody wants them taken, by the column of how often they are
     aims: Mapping[str, Samples] = {}
-    origin: "Federation | None" = None
-    adapting: Holders | None = None
+    origin: "Federation | None" = None  # whose samples were pooled
+    adapting: Holders | None = None  # rows that clients which never train tune their own models on
+    # rows of each client that are scored while the run lasts
     validation_holders: Holders | None = None
-    statistics: Statistics | None = None
-    channels_first: bool = False
+    statistics: Statistics | None = None  # what became of each feature; None: nothing
+    channels_first: bool = False  # how images, which have their channels last, were read
     class_counts: np.ndarray | tuple[()] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  # what was changed, and what seems wrong, a line for each
 
     @property
     def given_shape(self) -> tuple[int, ...]:
@@ -206,10 +180,10 @@ class Federation(NamedTuple):
         return ((y + shift) % self.classes).astype(y.dtype)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the SHA-256 of the samples and of the partition.
+        """Return the SHA-256 of the samples and of the partition, both with names.
 
-        Both include names, of classes and of clients. If samples were changed, `data` is the
-        hash of the samples before, and `partition` includes what they are now.
+        If samples were changed, `data` is the hash of the samples before, and `partition` includes
+        what they are now.
         """
         as_stored = self.scale == 1.0 and not self.vocabulary
         if as_stored:
@@ -306,12 +280,7 @@ def _class_counts(y: np.ndarray, classes: int) -> np.ndarray:
 
 
 def with_client_validation(f: Federation, rng: np.random.Generator) -> Federation:
-    """Return the federation with half of every client's test samples for validation, rounded down.
-
-    Args:
-      f: the federation.
-      rng: draws them.
-    """
+    """Return the federation with half of each client's test samples for validation."""
     parts = Parts(*f.test_holders)
     chosen = _drawn_per_client(parts, 0.5, rng, round=np.floor)
     return f._replace(
@@ -349,7 +318,6 @@ def _drawn_per_client(
 
 
 def _sha256(metadata: tuple[Any, ...] | None, *arrays: np.ndarray) -> str:
-    """Return the hash of metadata and arrays, with their types and shapes."""
     digest = hashlib.sha256(b"" if metadata is None else json.dumps(metadata).encode())
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())

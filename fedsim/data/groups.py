@@ -95,7 +95,6 @@ def semantic(clusters: Annotated[int, Ge(1)] = 10) -> Assign:
 
 
 def _domains(pool: Pool, clusters: int) -> np.ndarray:
-    """Find the domain of every sample `[n]`."""
     try:
         # Like scikit-learn, which needs it, it takes a second to import.
         from threadpoolctl import threadpool_limits
@@ -130,15 +129,10 @@ def _domains(pool: Pool, clusters: int) -> np.ndarray:
 
 
 def _clusters(features: np.ndarray, clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cluster the samples of a class.
+    """Cluster the samples of a class, features `[n, F]`.
 
-    Args:
-      features: `[n, F]`.
-      clusters: number of clusters, at most; k is also at most n.
-
-    Returns:
-      The cluster of every sample `[n]`, and the clusters' centres less the mean of the class `[k,
-      F]`.
+    Returns the cluster of every sample `[n]`, and the clusters' centres less the mean of the class
+    `[k, F]`; k is at most n.
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning

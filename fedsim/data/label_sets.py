@@ -13,9 +13,6 @@ def with_label_columns(arrays: Arrays) -> Arrays:
     """Return samples whose targets are a 0.0 or 1.0 for each label `[n, L]`.
 
     Sets become columns in the sorted order of all labels; integers and truth values become floats.
-
-    Raises:
-      DataError: for labels that cannot be sorted.
     """
     targets: list[Any] = [arrays.y] if arrays.y_test is None else [arrays.y, arrays.y_test]
     if are_sets(arrays.y):
@@ -33,7 +30,6 @@ def are_sets(y: Any) -> bool:
 
 
 def _names(sets: Sequence[Any]) -> list[Any]:
-    """All labels, sorted."""
     for row, labels in enumerate(sets):
         if not isinstance(labels, set | frozenset):
             raise DataError(f"y: row {row} is {labels!r:.40}; labels are all sets, or none is")

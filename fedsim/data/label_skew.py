@@ -177,19 +177,10 @@ def pathological(classes: Annotated[int, Ge(1)] = 2, bins: Bins = None) -> Assig
 def assign_in_groups(
     group: np.ndarray, clients: int, each: int, rng: np.random.Generator, unit: str = "classes"
 ) -> Parts:
-    """Give every client the same number of random groups.
+    """Give every client `each` of the groups of samples `[n]`, at random.
 
-    The clients that have a group share its samples equally (±1).
-
-    Args:
-      group: group of every sample `[n]`, 0, 1, ...
-      clients: number of clients.
-      each: groups per client.
-      rng: draws the groups and the samples.
-      unit: what groups are called, and the parameter `each`.
-
-    Raises:
-      PartitionError: as `holders_of` does.
+    The clients that have a group share its samples equally (±1). Errors call groups, and the
+    parameter `each`, by their unit.
     """
     members, counts = by_label(group)
     takers, holders = holders_of(counts, clients, each, rng, unit)
@@ -203,16 +194,8 @@ def holders_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose which clients have which class, equally many classes for each client.
 
-    Args:
-      counts: samples of every class `[C]`; the number of clients that have it is proportional, and
-        at least one if it has any.
-      clients: number of clients.
-      classes: classes per client.
-      rng: draws the sets.
-      unit: what classes are called, and the parameter `classes`.
-
-    Returns:
-      The clients that have each class, class after class, and how many they are `[C]`.
+    The number of clients that have a class is proportional to its samples, `counts` `[C]`, and at
+    least one if it has any. Returns them, class after class, and how many they are `[C]`.
 
     Raises:
       PartitionError: if there are fewer classes, if some class would be left without a client, or
@@ -232,13 +215,9 @@ def holders_of(
 
 
 def _require_holders(high: np.ndarray, clients: int, k: int, unit: str) -> None:
-    """Refuse a number of classes per client that cannot be met, and name the bound.
+    """Refuse k classes per client where they cannot be met, and name the bound.
 
-    Args:
-      high: largest number of clients that can have each class `[C]`.
-      clients: number of clients.
-      k: classes per client.
-      unit: what classes are called, and the parameter.
+    At most `high` clients can have each class `[C]`.
     """
     present = int((high > 0).sum())
     if k > present:
@@ -260,9 +239,7 @@ def _require_holders(high: np.ndarray, clients: int, k: int, unit: str) -> None:
 def _swapped(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Swap random classes of random pairs of clients, unless a client would have a class twice.
 
-    Args:
-      sets: classes of every client `[N, k]`; they are overwritten.
-      rng: draws pairs and classes.
+    The classes of every client `[N, k]` are overwritten.
     """
     N, k = sets.shape
     half = N // 2
@@ -282,16 +259,8 @@ def _swapped(sets: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def fill_up(owner: np.ndarray, clients: int, least: int, rng: np.random.Generator) -> np.ndarray:
     """Move random samples from the largest clients to those below a minimum.
 
-    The largest clients are cut to a common level.
-
-    Args:
-      owner: client of every sample `[n]`.
-      clients: number of clients.
-      least: the minimum.
-      rng: draws the samples.
-
-    Returns:
-      The new client of every sample `[n]`.
+    The largest clients are cut to a common level. `owner` and the result are the client of every
+    sample `[n]`.
     """
     sizes = np.bincount(owner, minlength=clients)
     poor = np.flatnonzero(sizes < least)

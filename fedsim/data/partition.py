@@ -165,11 +165,7 @@ def quantity(
 
 
 def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples") -> None:
-    """Refuse a minimum per client that n samples cannot meet, and name the largest that they can.
-
-    Raises:
-      PartitionError: naming the parameter `unit`.
-    """
+    """Refuse a minimum per client that n samples cannot meet, and name the largest possible one."""
     if clients * least <= n:
         return
     if n < clients:
@@ -183,11 +179,7 @@ def require_minimum(n: int, clients: int, least: int, unit: str = "min_samples")
 
 
 def column_of(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Return a further column of the samples.
-
-    Raises:
-      PartitionError: if there is no column of that name.
-    """
+    """Return a further column of the samples."""
     if name in columns:
         return columns[name]
     near = nearest(name, columns)
@@ -202,15 +194,8 @@ def column_of(columns: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 def in_classes(pool: Pool, kind: str, bins: int | None) -> Pool:
     """Return the samples with a class each; targets that are numbers are put into bins.
 
-    The bins hold equally many samples, but for equal targets, which are in the same one.
-
-    Args:
-      pool: the samples.
-      kind: of the partition.
-      bins: how many; None: samples have classes.
-
-    Raises:
-      PartitionError: for numbers without bins, bins of classes, and targets of several numbers.
+    The bins hold equally many samples, but for equal targets, which are in the same one. Refused
+    are numbers without bins, bins of classes, and targets of several numbers.
     """
     if pool.classes:
         if bins is not None:
@@ -226,11 +211,7 @@ def in_classes(pool: Pool, kind: str, bins: int | None) -> Pool:
 
 
 def require_classes(pool: Pool, kind: str, remedy: str = "use iid or quantity") -> None:
-    """Refuse targets that are not classes.
-
-    Raises:
-      PartitionError: naming the kind of the partition.
-    """
+    """Refuse targets that are not classes, for a kind of partition."""
     if pool.classes:
         return
     if pool.y.dtype.kind == "i":
@@ -243,8 +224,7 @@ def require_classes(pool: Pool, kind: str, remedy: str = "use iid or quantity") 
 def one_number_each(pool: Pool, kind: str) -> np.ndarray:
     """Return the classes or targets of the samples, by which they can be sorted `[n]`.
 
-    Raises:
-      PartitionError: where tokens have classes, or a target several numbers.
+    Refused are classes of tokens, and targets of several numbers.
     """
     y = pool.y.reshape(len(pool.y), -1)
     if y.shape[1] == 1:
@@ -267,13 +247,7 @@ def offsets_of(sizes: np.ndarray) -> np.ndarray:
 
 
 def parts_of(rows: np.ndarray, owner: np.ndarray, clients: int) -> Parts:
-    """Return index lists in the order of the rows.
-
-    Args:
-      rows: `[n]`.
-      owner: client that each row is assigned to `[n]`.
-      clients: number of clients.
-    """
+    """Return index lists in the order of the rows `[n]`; `owner` `[n]` is the client of each."""
     order = np.argsort(owner, kind="stable")
     sizes = np.bincount(owner, minlength=clients)
     return Parts(rows[order].astype(np.int32), offsets_of(sizes))

@@ -196,10 +196,5 @@ def only_moves_pixels(shape: tuple[int, ...], degrees: float) -> bool:
 
 
 def require_two(classes: int) -> None:
-    """Refuse samples of a single class.
-
-    Raises:
-      PartitionError: if there is only one class.
-    """
     if classes < 2:
         raise PartitionError("a wrong label needs two classes, and there is one; remove it")

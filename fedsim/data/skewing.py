@@ -68,7 +68,6 @@ def without_labels(federation: Federation) -> str:
 
 
 def _too_few_classes(skew: Skew, federation: Federation) -> str:
-    """Return why the samples have too few classes; an empty string if they have enough."""
     classes = federation.classes
     if classes >= skew.least_classes:
         return ""
@@ -86,11 +85,7 @@ def without_numbers(federation: Federation, verb: str = "changes") -> str:
 
 
 def numbers_of(skew: Skew, clients: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw every client's number `[N]`.
-
-    Raises:
-      ContractError: unless there is a finite number for each client.
-    """
+    """Draw every client's number `[N]`, and refuse any but a finite one for each."""
     numbers = np.asarray(skew.draw(clients, rng))
     sound = (
         numbers.shape == (clients,)

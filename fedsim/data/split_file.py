@@ -21,7 +21,6 @@ from fedsim.sources.files import Name, opened, require_few_lists
 from fedsim.sources.ids import BLANK, number_ids, sortable
 from fedsim.sources.names import fault_of_name
 
-MAX_BYTES = 1 << 30  # of a file
 MAX_SAMPLE = 10**18  # samples are below it
 BYTES_PER_CHARACTER = 20  # that Python needs at most for JSON that consists of numbers
 
@@ -31,19 +30,12 @@ COLUMNS = ("sample", "client")
 
 
 class Split(NamedTuple):
-    """Who has which samples, in the order of a file.
+    """Who has which samples, in the order of a file."""
 
-    Attributes:
-      samples: sample of every entry `[m]` int64; NOTHING if the entry only names a client.
-      owner: client number of every entry `[m]` int32.
-      names: names of the clients, rising.
-      where: number of an entry -> its position in the file, in words.
-    """
-
-    samples: np.ndarray
-    owner: np.ndarray
-    names: list[Any]
-    where: Callable[[int], str]
+    samples: np.ndarray  # of every entry `[m]` int64; NOTHING if it only names a client
+    owner: np.ndarray  # client number of every entry `[m]` int32
+    names: list[Any]  # names of the clients, rising
+    where: Callable[[int], str]  # number of an entry -> its position in the file, in words
 
 
 @partition
@@ -69,7 +61,7 @@ def file(path: Name, sha256: str | None = None) -> Assign:
       DataError: if the file is not such a split, or belongs to another data set; names the file and
         the rows.
     """
-    with opened(path, sha256, MAX_BYTES) as source:
+    with opened(path, sha256) as source:
         split = _read(source)
 
     def assign(pool, clients, rng):
@@ -101,12 +93,9 @@ def file(path: Name, sha256: str | None = None) -> Assign:
 
 
 def split_text(parts: Parts, rows: np.ndarray | None, json_form: bool = False) -> str:
-    """Return a partition as the text of such a file, from which `file` makes the same partition.
+    """Return a partition as the text of such a file, CSV or JSON, from which `file` makes it again.
 
-    Args:
-      parts: the partition.
-      rows: number of every sample among all that were read; None: they are the same.
-      json_form: whether to write JSON instead of CSV.
+    Samples are numbered by their rows among all that were read; None: they are the same.
     """
     N = len(parts.offsets) - 1
     names = list(range(N)) if parts.names is None else list(parts.names)
@@ -125,19 +114,13 @@ def split_text(parts: Parts, rows: np.ndarray | None, json_form: bool = False) -
 
 
 def _read(source: BinaryIO) -> Split:
-    """Return the entries of a file.
-
-    Raises:
-      DataError: for every fault that can be seen without the samples.
-    """
-    text = text_in(source, MAX_BYTES)
+    text = text_in(source)
     if text.lstrip()[:1] in ("{", "["):
         return _read_json(text)
     return _of_table(table_of(text, Dialect(",")))
 
 
 def _of_table(frame: Any) -> Split:
-    """Return the entries of a table, one per row."""
     role = "the columns sample and client are needed"
     faults = Faults(list(frame.columns), lambda row: f"row {frame.index[row]}")
     column, clients = (column_in(frame, name, faults, role) for name in COLUMNS)
@@ -158,7 +141,6 @@ def _sample_of(cell: str) -> int | None:
 
 
 def _read_json(text: str) -> Split:
-    """Return the entries of a JSON mapping from clients to lists of samples."""
     require_few_lists(text.encode())
     require_memory(json=BYTES_PER_CHARACTER * len(text))
     try:
@@ -191,11 +173,7 @@ def _read_json(text: str) -> Split:
 
 
 def _without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a mapping from its pairs.
-
-    Raises:
-      ValueError: naming a key that appears twice.
-    """
+    """Make a mapping from its pairs, and refuse a key that appears twice."""
     mapping: dict[str, Any] = {}
     for name, value in pairs:
         if name in mapping:
@@ -227,13 +205,7 @@ def _checked(
 ) -> Split:
     """Return the entries of a file, in which no sample may be listed twice.
 
-    Args:
-      samples: sample of every entry `[m]`.
-      clients: client's id of every entry `[m]`.
-      where: number of an entry -> its position in the file, in words.
-
-    Raises:
-      DataError: if there are no entries, or samples that are listed twice.
+    They are a sample, and the id of a client, each `[m]`.
     """
     samples = np.asarray(samples, np.int64)
     if not len(samples):
@@ -254,7 +226,6 @@ def _checked(
 
 
 def _error(lines: list[str], count: int) -> DataError:
-    """Return an error of the first lines of `count` problems."""
     unlisted = count - len(lines)
     if unlisted > 0:
         return DataError(*lines, f"and {unlisted:,} more problems")

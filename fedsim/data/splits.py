@@ -10,7 +10,6 @@ from fedsim.data.completion import (
     Completion,
     Statistics,
     as_numbers,
-    blank_features,
     completed,
     statistics_of,
     statistics_of_clients,
@@ -34,58 +33,36 @@ HeldOut = float | Sequence[str | int]  # a share of the clients, or their names
 
 
 class Samples(NamedTuple):
-    """A set of samples, row by row.
+    """A set of samples, row by row."""
 
-    Attributes:
-      x: features `[n, ...]`.
-      y: labels `[n]`, labels of tokens `[n, T]`, or targets `[n, ...]`.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
+    x: np.ndarray  # features `[n, ...]`
+    y: np.ndarray  # labels `[n]`, labels of tokens `[n, T]`, or targets `[n, ...]`
 
 
 class Sets(NamedTuple):
     """Checked samples by purpose; sets that were not asked for are empty.
 
-    Attributes:
-      train: what clients may train on.
-      owner: client number of every training row; None: samples have no client ids.
-      owners: clients that the ids name, including those whose samples were all set apart.
-      test: the test set.
-      validation: the validation set.
-      server: the server's own samples.
-      names: names of classes, clients and features.
-      scale: features are the stored numbers, times this.
-      vocabulary: number of tokens, if features are tokens; else 0.
-      columns: further columns of the training rows.
-      rows: number of every training row among all rows that were read; None: they are the same.
-      rows_read: rows that were read.
-      owner_test: client number of every test row; None: test samples have no client ids.
-      held_out: clients that never train `[owners]`, whose rows are among the training rows; None:
-        there are none.
-      statistics: what became of each feature; None: features are as they were read.
-      channels_first: whether images, which have their channels last, were read with them first.
-      remarks: what the features were changed to, and what seems wrong: a line for each.
+    `owners` counts the clients that ids name, also those whose samples were all set apart.
     """
 
-    train: Samples
-    owner: np.ndarray | None
+    train: Samples  # what clients may train on
+    owner: np.ndarray | None  # client number of every training row; None: no ids
     owners: int
     test: Samples
     validation: Samples
-    server: Samples
-    names: Names = Names()
-    scale: float = 1.0
-    vocabulary: int = 0
-    columns: Mapping[str, np.ndarray] = {}
-    rows: np.ndarray | None = None
-    rows_read: int = 0
-    owner_test: np.ndarray | None = None
+    server: Samples  # the server's own
+    names: Names = Names()  # of classes, clients and features
+    scale: float = 1.0  # features are the stored numbers, times this
+    vocabulary: int = 0  # number of tokens, if features are tokens
+    columns: Mapping[str, np.ndarray] = {}  # further columns of the training rows
+    rows: np.ndarray | None = None  # number of every training row among all; None: the same
+    rows_read: int = 0  # how many rows were read
+    owner_test: np.ndarray | None = None  # client number of every test row; None: no ids
+    # clients that never train `[owners]`, whose rows are among the training rows, if any
     held_out: np.ndarray | None = None
-    statistics: Statistics | None = None
-    channels_first: bool = False
-    remarks: tuple[str, ...] = ()
+    statistics: Statistics | None = None  # what became of each feature; None: nothing
+    channels_first: bool = False  # how images, which have their channels last, were read
+    remarks: tuple[str, ...] = ()  # what was changed, and what seems wrong, a line for each
 
 
 class SplitSizes(NamedTuple):
@@ -106,17 +83,11 @@ class SplitRows(NamedTuple):
 
 
 class Owners(NamedTuple):
-    """Whose the samples are; see `Sets`.
-
-    Attributes:
-      owner: client number of every row; None: samples have no client ids.
-      owner_test: client number of every test row; None: test samples have no client ids.
-      ids: ids by client number.
-    """
+    """Whose the samples are; see `Sets`."""
 
     owner: np.ndarray | None
     owner_test: np.ndarray | None
-    ids: list[Any]
+    ids: list[Any]  # by client number
 
 
 def prepare(
@@ -221,12 +192,12 @@ def _statistics(
     owners: "Owners",
     held_out_rows: np.ndarray | None,
 ) -> Statistics:
-    """The statistics by which features are filled in and brought to one scale."""
     x = np.asarray(arrays.x)
     features = None if arrays.features is None else tuple(arrays.features)
     statistics = statistics_of(x, train, completion, features)
     if completion.indicators and x.ndim == 2:
-        statistics = statistics._replace(indicators=blank_features(x))
+        with_blanks = np.flatnonzero(np.isnan(x).any(axis=0))
+        statistics = statistics._replace(indicators=with_blanks)
     if completion.statistics == "all" or owners.owner is None:
         return statistics
     counted = np.zeros(len(x), bool)
@@ -238,14 +209,12 @@ def _statistics(
 
 
 def _table_of(arrays: Arrays) -> tuple[TableColumn, ...] | None:
-    """Return the columns of samples that have names."""
     if arrays.table is None and arrays.features is not None and np.ndim(arrays.x) == 2:
         return tuple(TableColumn(name, "numbers") for name in arrays.features)
     return None if arrays.table is None else tuple(arrays.table)
 
 
 def _samples_of(arrays: Arrays, rows: np.ndarray) -> Samples:
-    """Return the samples in some rows."""
     return Samples(arrays.x[rows], arrays.y[rows])
 
 
@@ -258,7 +227,6 @@ def _test_set(arrays: Arrays, rows: np.ndarray) -> Samples:
 
 
 def _restricted(sets: Sets, rows: np.ndarray) -> Sets:
-    """Keep only some of the training rows."""
     x, y = sets.train
     return sets._replace(
         train=Samples(x[rows], y[rows]),
@@ -268,16 +236,7 @@ def _restricted(sets: Sets, rows: np.ndarray) -> Sets:
 
 
 def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Draw the clients that never train `[N]`: at least one, and never all.
-
-    Args:
-      present: clients that have samples `[N]`.
-      share: share of these clients.
-      seed: seed of the draw.
-
-    Raises:
-      PartitionError: if fewer than two clients have samples.
-    """
+    """Draw a share of the clients that have samples `[N]` to never train: at least one, not all."""
     count = int(present.sum())
     if count < 2:
         raise PartitionError(
@@ -295,17 +254,7 @@ def drawn_clients(present: np.ndarray, share: float, seed: int) -> np.ndarray:
 def clients_to_test(
     present: np.ndarray, chosen: HeldOut, seed: int, names: Sequence[Any]
 ) -> np.ndarray:
-    """Return the clients that never train `[N]`.
-
-    Args:
-      present: clients that have samples `[N]`.
-      chosen: a share of these clients, which is drawn, or their names.
-      seed: seed of the draw.
-      names: what the clients are called.
-
-    Raises:
-      PartitionError: for names that no client with samples has, and if nobody is left to train.
-    """
+    """Return the clients that never train `[N]`: a share of those with samples, or by name."""
     if isinstance(chosen, float | int):
         return drawn_clients(present, chosen, seed)
     numbers = {str(name): number for number, name in enumerate(names) if present[number]}
@@ -322,11 +271,6 @@ def clients_to_test(
 
 
 def _owners(arrays: Arrays) -> Owners:
-    """Number the clients by their ids.
-
-    Raises:
-      DataError: if test rows have ids and the other rows have none, or ids of another kind.
-    """
     client = arrays.client
     client_test = arrays.client_test
     if client_test is None or not len(client_test):
@@ -349,11 +293,6 @@ def _owners(arrays: Arrays) -> Owners:
 
 
 def _columns(arrays: Arrays, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return further columns of the selected rows.
-
-    Raises:
-      DataError: if a column's length is not the number of samples.
-    """
     n = len(arrays.y)
     columns = {name: np.asarray(values) for name, values in (arrays.columns or {}).items()}
     for name, values in columns.items():
@@ -373,15 +312,7 @@ def _split(
 ) -> SplitRows:
     """Set rows apart: first those of the test set, then those for validation, then the server's.
 
-    Args:
-      arrays: the samples.
-      classes: number of classes; 0: regression.
-      sizes: how much is set apart.
-      seed: seed of the draws.
-      held_out: rows of clients that never train `[n]`, which then are all of the test rows.
-
-    Raises:
-      PartitionError: if nothing is left to train on.
+    All rows of clients that never train, `held_out` `[n]`, are test rows, and no others then.
     """
     n = len(arrays.y)
     has_labels = classes and not is_per_token(arrays.y)
@@ -416,16 +347,7 @@ def _split(
 
 
 def stratified(labels: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Draw about a share of the rows, the same share of every label (largest remainders).
-
-    Args:
-      labels: label of every row `[n]`.
-      share: between 0 and 1.
-      rng: draws the rows.
-
-    Returns:
-      A mask `[n]`.
-    """
+    """Draw about a share of the rows, the same share of every label `[n]` (largest remainders)."""
     drawn = np.zeros(len(labels), bool)
     if not share:
         return drawn

@@ -90,11 +90,7 @@ def npz(
 
 
 def arrays_in(file: BinaryIO, names: Collection[str] = ()) -> dict[str, np.ndarray]:
-    """Return the arrays of an archive by name.
-
-    Args:
-      file: the archive, opened for bytes.
-      names: the arrays that are read; empty: all.
+    """Return the arrays of an archive by name: those of `names`, or all where there are none.
 
     Raises:
       DataError: for a file that is not an archive, holds objects, unpacks to too much, or lies
@@ -117,7 +113,6 @@ def arrays_in(file: BinaryIO, names: Collection[str] = ()) -> dict[str, np.ndarr
 
 
 def _content(file: BinaryIO) -> str:
-    """What an archive holds, for errors."""
     names = [name.removesuffix(".npy") for name in zipfile.ZipFile(file).namelist()]
     if "train_images" in names:
         return "this is a set of MedMNIST: write kind: medmnist"
@@ -126,7 +121,6 @@ def _content(file: BinaryIO) -> str:
 
 
 def _number(name: str, value: np.ndarray) -> Any:
-    """The number in an array that holds a single one."""
     if value.size != 1:
         raise DataError(f"{name}: expected a single number, found {value.dtype} {value.shape}")
     return NUMBERS[name](value.item())

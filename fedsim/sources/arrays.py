@@ -16,17 +16,11 @@ BLANK_CATEGORY = "(blank)"
 
 
 class TableColumn(NamedTuple):
-    """A column of a table, as samples were made of it: what new tables are read by.
+    """A column of a table, as samples were made of it: what new tables are read by."""
 
-    Attributes:
-      name: its name.
-      kind: `numbers`, `dates` or `text`; empty where it is no feature.
-      categories: of text, those that are a feature each, in order; `BLANK_CATEGORY` is the last
-        where blanks are one.
-    """
-
-    name: str
-    kind: str = ""
+    name: str  # its name
+    kind: str = ""  # `numbers`, `dates` or `text`; empty where it is no feature
+    # of text, those that are a feature each; `BLANK_CATEGORY` is last
     categories: tuple[str, ...] = ()
 
     @property
@@ -71,7 +65,7 @@ class Arrays(NamedTuple):
     >>> import fedsim
     >>> ids = np.array(["b", "a", "b", "a"])
     >>> ward = fedsim.Arrays(x=np.eye(4), y=np.array([0, 1, 0, 1]), client=ids)
-    >>> result = fedsim.run({"name": "own", "rounds": 1, "data": {"test": 0}}, data=ward)
+    >>> result = fedsim.run({"name": "own", "rounds": 0, "data": {"test": 0}}, data=ward)
     >>> result.clients[["client", "samples"]].values.tolist()
     [['a', 2], ['b', 2]]
     """
@@ -114,13 +108,8 @@ class _Sets(NamedTuple):
 def validate(arrays: Arrays, dtype: np.dtype | None, blanks: bool = False) -> tuple[Arrays, int]:
     """Check samples and return them as the device needs them, with the number of classes.
 
-    Args:
-      arrays: the samples.
-      dtype: the float type of features and targets; None keeps theirs.
-      blanks: whether features may be NaN.
-
-    Returns:
-      The samples, and the number of classes; 0: regression.
+    Floats of features and targets become `dtype` (None keeps them), and features may be NaN where
+    `blanks` says so. The number of classes is 0 for regression.
 
     Raises:
       DataError: naming the row, for lengths that differ, non-finite numbers, labels that are not
@@ -186,9 +175,7 @@ def vocabulary_of(arrays: Arrays) -> int:
 def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
     """Return the number of classes: of names, else of tokens to choose from, else of labels.
 
-    Args:
-      arrays: the samples, with their vocabulary.
-      labels: integers `[n]` or `[n, T]`: the labels of each set of samples.
+    Labels are integers `[n]` or `[n, T]`, those of each set of samples.
 
     Raises:
       DataError: for timestamps and ids, and for classes beyond those that have names.
@@ -211,7 +198,7 @@ def class_count(arrays: Arrays, *labels: np.ndarray) -> int:
 def encode_labels(arrays: Arrays) -> tuple[Arrays, tuple[str, ...] | None]:
     """Replace text labels by the positions of their names in sorted order; return the names too.
 
-    Names are sorted by code points. Labels that are numbers stay, with the names that came along.
+    Labels that are numbers stay, with the names that came along.
 
     Raises:
       DataError: for samples without a label, and for names of anything that are not UTF-8 text.
@@ -252,11 +239,7 @@ def with_test_set(arrays: Arrays, n: int) -> Arrays:
 
 
 def _test_set(arrays: Arrays) -> tuple[np.ndarray, np.ndarray] | None:
-    """Test features and test labels; None where there are none, or no rows of any type.
-
-    Raises:
-      DataError: for one without the other.
-    """
+    """Test features and test labels; None where there are none, or no rows of any type."""
     for given, absent in (("x_test", "y_test"), ("y_test", "x_test")):
         if getattr(arrays, given) is not None and getattr(arrays, absent) is None:
             raise DataError(f"{given} is given without {absent}")
@@ -271,7 +254,6 @@ def _test_set(arrays: Arrays) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _require_classes(labels: np.ndarray) -> None:
-    """Refuse timestamps and ids as labels `[n]`."""
     fault = fault_of_classes(labels)
     if fault is not None:
         raise DataError(f"y: {fault}")
@@ -286,11 +268,7 @@ def _require_rows(name: str, values: np.ndarray) -> None:
 
 
 def _require_sound_names(arrays: Arrays) -> None:
-    """Refuse names of classes, clients, features and further columns that no table can hold.
-
-    Raises:
-      DataError: naming the row, class or column.
-    """
+    """Refuse names of classes, clients, features and further columns that no table can hold."""
     for name in ("y", "y_test", "client", "client_test"):
         values = getattr(arrays, name)
         if values is not None:

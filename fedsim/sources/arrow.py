@@ -15,11 +15,7 @@ Shards = dict[str, Path]  # the files of a split, or of several, by name
 
 
 def schema_of(path: Path) -> Any:
-    """Return the columns of a file, with the metadata of its writer.
-
-    Raises:
-      DataError: for an unsound file.
-    """
+    """Return the columns of a file, with the metadata of its writer."""
     with opened(str(path), max_bytes=math.inf) as file, sound(f"{path.suffix[1:]} file"):
         if path.suffix == ".parquet":
             from pyarrow.parquet import ParquetFile
@@ -29,11 +25,7 @@ def schema_of(path: Path) -> Any:
 
 
 def table_of(path: Path, columns: Sequence[str]) -> Any:
-    """Return some columns of a file.
-
-    Raises:
-      DataError: for an unsound file.
-    """
+    """Return some columns of a file."""
     with opened(str(path), max_bytes=math.inf) as file, sound(f"{path.suffix[1:]} file"):
         if path.suffix == ".parquet":
             return parquet_in(file, columns)
@@ -43,11 +35,7 @@ def table_of(path: Path, columns: Sequence[str]) -> Any:
 
 
 def one_schema(shards: Shards) -> Any:
-    """Return the columns that all files have.
-
-    Raises:
-      DataError: for files that differ.
-    """
+    """Return the columns of all files, which may not differ."""
     schemas = {name: schema_of(path) for name, path in shards.items()}
     first, schema = next(iter(schemas.items()))
     for name, columns in schemas.items():
@@ -69,12 +57,9 @@ def rows_of(shards: Shards, columns: Sequence[str]) -> Any:
 def parquet_in(
     file: BinaryIO, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()
 ) -> Any:
-    """Return the table in a Parquet file.
+    """Return the table in a Parquet file: some columns, or all.
 
-    Args:
-      file: the file, opened for bytes.
-      columns: those that are read; None: all.
-      encoded: columns of text of which each text is held once, however often it occurs.
+    Of the columns of text in `encoded`, each text is held once, however often it occurs.
 
     Raises:
       DataError: for an unsound file, and texts that are not UTF-8.
@@ -94,7 +79,6 @@ def parquet_in(
 
 
 def _reader(path: Path, file: BinaryIO) -> Any:
-    """What reads an Arrow file, or a stream in a file."""
     import pyarrow as pa
 
     is_file = file.read(len(FILE_MAGIC)) == FILE_MAGIC

@@ -16,11 +16,7 @@ MAX_CHARACTERS = 500  # of a text that names a class, a client or a group
 
 
 def lists(name: str, column: Any) -> np.ndarray:
-    """Lists of numbers, all of the same shape, as an array `[n, ...]`.
-
-    Raises:
-      DataError: for lists of several lengths, and blanks.
-    """
+    """Lists of numbers, all of the same shape and without blanks, as an array `[n, ...]`."""
     column = getattr(column, "storage", column)
     shape = [len(column)]
     while is_list(column.type):
@@ -40,9 +36,7 @@ def lists(name: str, column: Any) -> np.ndarray:
 def plain(column: Any) -> np.ndarray:
     """Numbers or texts as a NumPy array `[n]`; blank texts are empty, dates are days.
 
-    Raises:
-      DataError: for long texts, which are not names: NumPy stores each with the length of the
-        longest.
+    Long texts are refused, which are not names: NumPy stores each with the length of the longest.
     """
     texts = [column]
     if TYPES.is_dictionary(column.type):  # of which each text is held once
@@ -66,11 +60,7 @@ def plain(column: Any) -> np.ndarray:
 def is_image(column_type: Any, declaration: dict[str, Any]) -> bool:
     """Return whether a column holds encoded images.
 
-    They are structs of bytes and path, or bytes that are declared to be images.
-
-    Args:
-      column_type: the column's Arrow type.
-      declaration: what the writer declared about the column, if anything.
+    They are structs of bytes and path, or bytes that their writer declared to be images.
     """
     column_type = getattr(column_type, "storage_type", column_type)
     declared_type = declaration.get("_type")

@@ -9,21 +9,14 @@ TEXT = "text"  # the column of the texts, where none is named
 
 
 class Roles(NamedTuple):
-    """The role of each column.
+    """The role of each column."""
 
-    Attributes:
-      target: the column of the labels.
-      features: the columns of the features.
-      client: the column of the ids, if there is one.
-      form: what the features are: one column of images, one of lists, or columns of a table.
-      classes: the names of the classes of every ClassLabel column.
-    """
-
-    target: str
-    features: list[str]
-    client: str | None
+    target: str  # the column of the labels
+    features: list[str]  # the columns of the features
+    client: str | None  # the column of the ids, if there is one
+    # one column of images, one of lists, or columns of a table
     form: Literal["images", "lists", "table"]
-    classes: dict[str, list[str]]
+    classes: dict[str, list[str]]  # the names of the classes of every ClassLabel column
 
     @property
     def used(self) -> set[str | None]:
@@ -38,14 +31,14 @@ def roles_of(
     features: list[str],
     client: str | None,
 ) -> Roles:
-    """Assign roles to the columns of a set.
+    """Assign roles to the columns of a set, whose writer made declarations about some.
 
     Args:
       schema: the columns.
-      declarations: what the writer declared about them, by name.
-      target: the column of the labels; None: the only ClassLabel column, else `label`.
-      features: the feature columns; empty: the image column, else all columns of numbers.
-      client: the column of the ids; None: `client`, if there is such a column.
+      declarations: by name.
+      target: None: the only ClassLabel column, else `label`.
+      features: empty: the image column, else all columns of numbers.
+      client: None: `client`, if there is such a column.
 
     Raises:
       DataError: for columns that do not exist, and where the user has to choose; all at once.
@@ -101,11 +94,7 @@ def text_roles(
 ) -> dict[str, str]:
     """Return which columns hold the `texts`, their `answers` and the ids of the `client`.
 
-    Args:
-      schema: the columns of all files.
-      features: the column of the texts; empty: `text`.
-      target: the column of the answers, if there are any.
-      client: the column of the ids; None: `client`, if there is such a column.
+    By default they are `text`, none, and `client` if there is such a column.
 
     Raises:
       DataError: for columns that do not exist or hold no texts; all at once.

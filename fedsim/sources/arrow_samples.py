@@ -32,11 +32,8 @@ def of_texts(
 ) -> Arrays:
     """Return texts as sequences with the next token at every position, or pairs as sequences.
 
-    Args:
-      splits: the files of the training split, and of the test split if there is one.
-      roles: the columns, as `text_roles` has them.
-      made: the tokenizer.
-      length: tokens of a sequence.
+    The splits are the one for training and, if there is one, that for testing; `roles` has their
+    columns, as `text_roles` returns them.
 
     Raises:
       DataError: for blanks, and where no text has two tokens.
@@ -76,13 +73,7 @@ def of_rows(
 ) -> Arrays:
     """Return samples of images, of lists of numbers, or of rows by the rules of tables.
 
-    Args:
-      splits: the files of the training split, and of the test split if there is one.
-      schema: the columns of all files.
-      roles: the roles of the columns.
-      keys: what is decided about a table.
-      size: the size that images are resized to, if any.
-      channels: the channels of images.
+    The splits are the one for training and, if there is one, that for testing.
 
     Raises:
       DataError: for columns that cannot be learned from; of tables, naming rows: those of the test
@@ -173,11 +164,7 @@ def _class_texts(column: Any, names: list[str]) -> list[str]:
 
 
 def _encoded_images(shards: Shards, column: str) -> Iterator[tuple[str, bytes]]:
-    """The images of a column as they are stored.
-
-    Raises:
-      DataError: for an image that is in another file.
-    """
+    """The images of a column as they are stored, with their names in errors."""
     for shard, path in shards.items():
         values = rows_of({shard: path}, [column]).column(0).combine_chunks()
         values = getattr(values, "storage", values)
@@ -213,7 +200,6 @@ def _labels(column: Any, roles: Roles, split: str) -> np.ndarray:
 
 
 def _ids(column: Any, name: str) -> np.ndarray:
-    """The ids of clients `[n]`."""
     where = f"client: column {name[:60]!a}"
     if column.null_count:
         raise DataError(f"{where} holds blanks")
@@ -223,7 +209,6 @@ def _ids(column: Any, name: str) -> np.ndarray:
 
 
 def _plain(column: Any, where: str) -> np.ndarray:
-    """Numbers or names `[n]`; errors say where."""
     try:
         return plain(column)
     except DataError as error:

@@ -26,10 +26,7 @@ Decimal = Literal[".", ","]
 class Feature(NamedTuple):
     """A feature column of a table.
 
-    Attributes:
-      kind: what it holds.
-      values: numbers, or days since 1970-01-01 UTC, with NaN for blanks `[n]`; of text, objects
-        with None for blanks.
+    Numbers, and days since 1970-01-01 UTC, have NaN for blanks `[n]`; texts are objects, with None.
     """
 
     kind: Kind
@@ -44,18 +41,11 @@ class Feature(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes:
-      cells: a pandas Series of stripped texts; or numbers `[n]` with NaN for blanks.
-      position: its position among all columns.
-      faults: collects what is wrong.
-      decimal: the decimal separator of its texts.
-    """
-
-    cells: Any
-    position: int
-    faults: Faults
+    cells: Any  # a pandas Series of stripped texts; or numbers `[n]` with NaN for blanks
+    position: int  # among all columns
+    faults: Faults  # collects what is wrong
     decimal: Decimal = "."
 
     @property
@@ -74,10 +64,7 @@ def cells_of(column: Any) -> Any:
     """Return the cells of a pandas Series as numbers `[n]`, or as the texts that a file would have.
 
     Numbers and truth values are floats, timestamps and durations are days, both with NaN for
-    blanks; anything else is a Series of text.
-
-    Raises:
-      DataError: for cells that are lists.
+    blanks; anything else is a Series of text. Lists are refused.
     """
     kind = column.dtype.kind
     if kind in "biuf":
@@ -90,8 +77,7 @@ def cells_of(column: Any) -> Any:
 def texts_of(column: Any) -> Any:
     """Return the texts, stripped, that a file would have for a pandas Series, as a Series.
 
-    Raises:
-      DataError: for cells that are lists, and texts that are not UTF-8.
+    Cells that are lists are refused, and texts that are not UTF-8.
     """
     import pandas as pd
 
@@ -175,13 +161,9 @@ def sound_numbers(column: Column, kind: Kind, values: np.ndarray) -> np.ndarray:
 def parse_labels(column: Column, drop: bool, task: Task = None) -> np.ndarray:
     """The labels of a target column `[n]`.
 
-    Whole numbers are classes, other numbers are regression targets, texts are names of classes.
-    Next to blanks 1.0 is a whole number too, since pandas writes whole numbers there like that.
-
-    Args:
-      column: the column.
-      drop: whether the rows of blanks are dropped later; until then, blanks are 0 or empty names.
-      task: what the labels are instead.
+    Whole numbers are classes, other numbers are regression targets, texts are names of classes,
+    unless the task says otherwise. Next to blanks 1.0 is a whole number too, since pandas writes
+    whole numbers there like that. Blanks are 0 or empty names where their rows are dropped later.
     """
     blanks = column.blanks
     if not drop:
@@ -217,13 +199,7 @@ def parse_labels(column: Column, drop: bool, task: Task = None) -> np.ndarray:
 
 
 def parse_ids(column: Column, noun: str = "client id", row: str = "sample") -> np.ndarray:
-    """Client ids `[n]`, as `sortable` has them.
-
-    Args:
-      column: the column.
-      noun: what a cell is, for faults.
-      row: what a row is, for faults.
-    """
+    """Client ids `[n]`, as `sortable` has them; nouns of a cell and a row are for faults."""
     column.add(column.blanks, f"a {row} without a {noun}")
     return sortable(column.cells.tolist())
 

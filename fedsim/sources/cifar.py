@@ -23,23 +23,14 @@ PICKLED = re.compile(r"(data_batch_[1-5]|test_batch|batches\.meta|train|test|met
 
 
 class _Version(NamedTuple):
-    """The files of a data set, and their records: labels, then red, green and blue planes.
+    """The files of a data set, and their records: labels, then red, green and blue planes."""
 
-    Attributes:
-      files: the names of the files for training and for testing.
-      archive: the archive that holds them.
-      max_records: records that a file may have.
-      label_bytes: labels at the start of a record, a byte each.
-      label: the index of the label that is read.
-      classes: the number of classes of that label.
-    """
-
-    files: dict[str, re.Pattern]
-    archive: str
-    max_records: int
-    label_bytes: int
-    label: int
-    classes: int
+    files: dict[str, re.Pattern]  # patterns of the names for training and for testing
+    archive: str  # the archive that holds them
+    max_records: int  # records that a file may have
+    label_bytes: int  # labels at the start of a record, a byte each
+    label: int  # the index of the label that is read
+    classes: int  # the number of classes of that label
 
     @property
     def record_bytes(self) -> int:
@@ -107,7 +98,6 @@ def cifar100(path: Name, coarse: bool = False, sha256: str | None = None) -> Arr
 
 
 def _images(path: str, sha256: str | None, version: _Version) -> Arrays:
-    """The images of a folder."""
     with folder_files(path, sha256) as files:
         train = [file for name, file in files.items() if version.files["train"].fullmatch(name)]
         test = [file for name, file in files.items() if version.files["test"].fullmatch(name)]

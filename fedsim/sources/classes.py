@@ -8,24 +8,19 @@ from fedsim.sources.cells import YEAR_AND_MONTH, days_in
 
 FEW = 10_000  # classes that any number of samples may have; more need two samples each on average
 MAX_SINGLES = 100  # samples that may each have a label of their own
-CENTURY = (978_307_200, 4_102_444_800)  # the years 2001 to 2099, in seconds since 1970
-UNITS = (1, 10**3, 10**6, 10**9)  # of timestamps, per second
 REMEDY = "name the column of the labels as target; for regression, write task: regression"
 
 
 def fault_of_classes(labels: np.ndarray) -> str | None:
-    """Return why labels cannot be learned as classes; None where they can.
+    """Return why labels `[n]` cannot be learned as classes; None where they can.
 
     The number of classes is the largest whole number plus one, or the number of different texts.
     Labels are refused where there are more classes than half the samples (and than ten thousand),
     where each of more than a hundred samples has a label of its own, and where all are dates.
+    Empty texts do not count, and labels of other types pass.
 
-    Args:
-      labels: `[n]`: non-negative whole numbers, or texts, of which empty ones do not count; labels
-        of other types pass.
-
-    >>> fault_of_classes(np.array([1_714_521_600, 1_714_521_660])).partition(";")[0]
-    '2 different whole numbers up to 1,714,521,660 as classes of 2 samples look like timestamps'
+    >>> fault_of_classes(np.array([1_714_521_600, 1_714_521_660])).partition(" look")[0]
+    '2 different whole numbers up to 1,714,521,660 as classes of 2 samples'
     """
     if labels.ndim != 1 or labels.dtype.kind not in "iuU" or not len(labels):
         return None
@@ -36,33 +31,17 @@ def fault_of_classes(labels: np.ndarray) -> str | None:
 
 
 def _fault_of_numbers(different: np.ndarray, samples: int) -> str | None:
-    """The fault of labels that are numbers.
-
-    Args:
-      different: each number once, in rising order.
-      samples: the number of samples.
-    """
-    smallest = int(different[0])
+    """The fault of labels that are numbers, each once and in rising order."""
     largest = int(different[-1])
     if not _too_many(largest + 1, len(different), samples):
         return None
-
-    meaning = "ids, or numbers to be predicted"
-    if _are_timestamps(smallest, largest):
-        meaning = "timestamps"
     count = _counted(len(different), "whole number")
-    return (
-        f"{count} up to {largest:,} as classes of {samples:,} samples look like {meaning}; {REMEDY}"
-    )
+    meaning = "timestamps, ids, or numbers to be predicted"
+    found = f"{count} up to {largest:,} as classes of {samples:,} samples"
+    return f"{found} look like {meaning}; {REMEDY}"
 
 
 def _fault_of_texts(different: np.ndarray, samples: int) -> str | None:
-    """The fault of labels that are texts.
-
-    Args:
-      different: each text once.
-      samples: the number of samples.
-    """
     if not len(different):
         return None
     dates = _are_dates(different)
@@ -82,14 +61,7 @@ def _too_many(classes: int, different: int, samples: int) -> bool:
     return classes > max(FEW, samples // 2) or every_sample_differs
 
 
-def _are_timestamps(smallest: int, largest: int) -> bool:
-    """Whether all numbers are in this century, counted from 1970 in one of the usual units."""
-    start, end = CENTURY
-    return any(start * unit <= smallest and largest < end * unit for unit in UNITS)
-
-
 def _are_dates(texts: np.ndarray) -> bool:
-    """Whether all texts are ISO dates."""
     if not re.match(YEAR_AND_MONTH, texts[0]):
         return False
     import pandas as pd

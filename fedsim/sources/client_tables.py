@@ -17,15 +17,12 @@ TABLE = re.compile(r"(?P<client>[^/]+)\.(csv|tsv)(\.gz)?", re.IGNORECASE)
 class ClientTables(NamedTuple):
     """The tables of all clients, one below the other.
 
-    Attributes:
-      frame: their rows, cells as texts, with the column `client`; cells of columns that a client's
-        table does not have are blank. Its index has the file and the number of every row there, as
-        a spreadsheet counts.
-      absent: the columns that each file lacks, of those that others have.
+    Cells of columns that a client's table does not have are blank, and a column `client` has the
+    names of the files. The index has the file and the number of every row there.
     """
 
-    frame: Any
-    absent: dict[str, list[str]]
+    frame: Any  # their rows, cells as texts
+    absent: dict[str, list[str]]  # the columns that each file lacks, of those that others have
 
     def row_name(self, row: int) -> str:
         """Return what a row, counted from 0, is called: its file, and its number there."""
@@ -37,16 +34,11 @@ def client_tables(
 ) -> ClientTables:
     """Read the tables of a folder; each is a client, which is called as the file is.
 
-    A column `client` that they have holds the names of the files then.
-
-    Args:
-      path: the folder. Other files in it are ignored, and so are its subfolders.
-      sha256: the expected hash of all its files; None: any.
-      dialect: how the tables are written; with the delimiter `auto`, each by itself.
-      targets: columns that each should have.
+    Other files and subfolders are ignored. A column `client` that tables have is replaced by the
+    names of the files.
 
     Raises:
-      DataError: for a folder without tables, two of one client, tables without rows, without the
+      DataError: for a folder without tables, two of one client, tables without rows, without a
         target, or without a column that another has, naming the file.
     """
     with folder_files(path, sha256) as files:
@@ -65,13 +57,7 @@ def client_tables(
 def require_present(tables: ClientTables, missing: str, features: Collection[str]) -> list[str]:
     """Return a line for each file that lacks features which others have.
 
-    Args:
-      tables: the tables.
-      missing: what happens to blanks.
-      features: the columns that are features.
-
-    Raises:
-      DataError: with a line for each file, where its rows would be refused or dropped.
+    They are an error where the rows of such a file would be refused or dropped.
     """
     remarks = []
     problems = []
@@ -103,7 +89,6 @@ def _table(path: Path, dialect: Dialect) -> Any:
 
 
 def _joined(frames: dict[str, Any]) -> ClientTables:
-    """The tables one below the other."""
     import pandas as pd
 
     frame = pd.concat(frames).fillna("")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsim.errors import DataError, nearest
-from fedsim.kinds.targets import Target, columns_of, has_times
+from fedsim.kinds.targets import columns_of, has_times
 from fedsim.sources.arrays import BLANK_CATEGORY, Arrays, TableColumn
 from fedsim.sources.cells import (
     MAX_CATEGORIES,
@@ -42,21 +42,8 @@ class Roles(NamedTuple):
     ids: list[int]  # columns that are left out, as ids by their names
 
 
-def assign_roles(
-    names: Sequence[str],
-    target: Target,
-    client: str | None,
-    drop: Sequence[str],
-    columns: Sequence[str] = (),
-) -> Roles:
+def assign_roles(names: Sequence[str], keys: TableKeys) -> Roles:
     """Assign roles to the columns of a table.
-
-    Args:
-      names: the names of all columns.
-      target: the column of the labels, those of several labels, or those of times and events.
-      client: the column of the ids; None: `client`, if there is such a column.
-      drop: columns that are left out.
-      columns: columns for partitions, which are not features.
 
     Raises:
       DataError: naming all columns that do not exist or occur twice; for a table without features.
@@ -66,33 +53,38 @@ def assign_roles(
         raise DataError("empty: expected a header with column names")
     _require_different(names)
 
-    targets = columns_of(target)
+    client = keys.client
+    targets = columns_of(keys.target)
     roles_of_target = ["target"] * len(targets)
-    if has_times(target):
+    if has_times(keys.target):
         roles_of_target = ["target.time", "target.event"]
     requested = list(zip(roles_of_target, targets, strict=True))
     if client is not None:
         requested.append(("client", client))
-    requested += [("drop", name) for name in drop]
-    requested += [("column", name) for name in columns]
+    requested += [("drop", name) for name in keys.drop]
+    requested += [("column", name) for name in keys.columns]
 
     problems = []
     for role, name in requested:
         if name not in names:
             problems.append(f"{role}: no column {name[:40]!a}; {_suggestion(name, names)}")
-    if client is None and "client" in names and "client" not in (*targets, *drop):
+    if client is None and "client" in names and "client" not in (*targets, *keys.drop):
         client = "client"
     if client in targets:
         problems.append(f"column {str(client)[:40]!a} cannot be both target and client")
     repeated = [name for name, count in Counter(targets).items() if count > 1]
     for name in repeated:
-        twice = "cannot be both time and event" if has_times(target) else "is named twice as target"
+        twice = (
+            "cannot be both time and event"
+            if has_times(keys.target)
+            else "is named twice as target"
+        )
         problems.append(f"column {name[:40]!a} {twice}")
     for role, name in requested:
-        if role != "drop" and name in drop:
+        if role != "drop" and name in keys.drop:
             problems.append(f"drop: column {name[:40]!a} is the {role}")
 
-    used = (*targets, client, *drop, *columns)
+    used = (*targets, client, *keys.drop, *keys.columns)
     unused = [column for column, name in enumerate(names) if name not in used]
     ids = [column for column in unused if IDS.fullmatch(names[column])]
     features = [column for column in unused if column not in ids]
@@ -106,7 +98,7 @@ def assign_roles(
         others=[names.index(name) for name in targets[1:]],
         client=None if client is None else names.index(client),
         features=features,
-        extra=[names.index(name) for name in dict.fromkeys(columns)],
+        extra=[names.index(name) for name in dict.fromkeys(keys.columns)],
         ids=ids,
     )
 
@@ -140,7 +132,7 @@ def of_frame(
       DataError: with a line for everything that is wrong, naming rows and columns.
     """
     names = [str(name).strip() for name in frame.columns]
-    roles = assign_roles(names, keys.target, keys.client, keys.drop, keys.columns)
+    roles = assign_roles(names, keys)
     if not len(frame):
         raise DataError("no samples")
     faults = Faults(names, row_name)
@@ -209,17 +201,7 @@ def _labels(columns: list[Column], keys: TableKeys) -> np.ndarray:
 
 
 def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
-    """Return a column of a DataFrame of texts.
-
-    Args:
-      frame: the DataFrame.
-      name: the column's name.
-      faults: collects what is wrong with it.
-      role: what the column is for; errors begin with it.
-
-    Raises:
-      DataError: where there is no such column, or several.
-    """
+    """Return a column of a DataFrame of texts; errors begin with its role."""
     names = list(frame.columns)
     if names.count(name) == 1:
         return Column(texts_of(frame[name]), names.index(name), faults)
@@ -232,7 +214,6 @@ def column_in(frame: Any, name: str, faults: Faults, role: str = "") -> Column:
 
 
 def _require_different(names: list[str]) -> None:
-    """Refuse columns that have the same name."""
     repeated = [(name, count) for name, count in Counter(names).items() if count > 1]
     problems = []
     for name, count in repeated[:5]:

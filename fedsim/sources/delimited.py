@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from fedsim.errors import DataError
 from fedsim.sources.cells import Decimal
-from fedsim.sources.files import MAX_BYTES, sound, unpacked
+from fedsim.sources.files import sound, unpacked
 
 HEAD_CHARACTERS = 1 << 14  # in which the delimiter is sniffed
 DELIMITERS = ",;\t|"  # that `auto` knows, the most usual first
@@ -16,29 +16,18 @@ ZIP = b"PK\x03\x04"  # how zip files begin, workbooks among them
 
 
 class Dialect(NamedTuple):
-    """How a table is written.
+    """How a table is written."""
 
-    Attributes:
-      delimiter: the character between cells, `tab`, or `auto`.
-      decimal: the decimal separator, a point or a comma; it is never the delimiter.
-    """
-
-    delimiter: str = "auto"
-    decimal: Decimal = "."
+    delimiter: str = "auto"  # the character between cells, `tab`, or `auto`
+    decimal: Decimal = "."  # a point or a comma; it is never the delimiter
 
 
 def table_in(file: BinaryIO, dialect: Dialect) -> Any:
     """Return a table in UTF-8, plain or gzipped, as a DataFrame of texts.
 
     Its index has the number of every row, as a spreadsheet counts: the header is row 1. Rows
-    without any text are left out; cells that a short row lacks are empty.
-
-    Args:
-      file: the file, opened for bytes.
-      dialect: how the table is written.
-
-    Raises:
-      DataError: for a file that is no such table; naming the line of a row that is too long.
+    without any text are left out; cells that a short row lacks are empty. Errors name the line of
+    a row that is too long.
     """
     return table_of(text_in(file), dialect)
 
@@ -68,15 +57,9 @@ def table_of(text: str, dialect: Dialect) -> Any:
 
 
 def with_header(cells: Any) -> Any:
-    """Return a DataFrame of texts whose columns are called as its first row says.
+    """Return a DataFrame of texts whose columns are called as its first row, row 1, says.
 
     Rows without any text are left out, and columns without name and text.
-
-    Args:
-      cells: the rows of a file; the first is row 1.
-
-    Raises:
-      DataError: for a file without any text.
     """
     cells.index += 1
     rows = cells[(cells != "").any(axis=1)]
@@ -87,18 +70,14 @@ def with_header(cells: Any) -> Any:
     return rows.loc[:, (rows.columns != "") | (rows != "").any().to_numpy()]
 
 
-def text_in(file: BinaryIO, max_bytes: int = MAX_BYTES) -> str:
+def text_in(file: BinaryIO) -> str:
     """Return the text of a file in UTF-8, plain or gzipped.
-
-    Args:
-      file: the file, opened for bytes.
-      max_bytes: bytes that it may have, unpacked.
 
     Raises:
       DataError: naming the first line that is not UTF-8.
       OutOfMemoryError: for a text that does not fit into memory.
     """
-    content = unpacked(file, max_bytes)
+    content = unpacked(file)
     if content.startswith(ZIP):
         raise DataError("is a workbook or another zip file, not text; write kind: xlsx, or npz")
     try:
@@ -110,11 +89,7 @@ def text_in(file: BinaryIO, max_bytes: int = MAX_BYTES) -> str:
 
 
 def delimiter_of(text: str, dialect: Dialect) -> str:
-    """Return the character between cells; for `auto`, what `csv.Sniffer` finds, else the usual one.
-
-    Raises:
-      DataError: for a delimiter of several characters, and for the decimal separator.
-    """
+    """Return the character between cells; `auto`: what `csv.Sniffer` finds, else the usual one."""
     delimiter, decimal = dialect
     if delimiter == decimal:
         raise DataError(f"decimal: {decimal!a} is also the delimiter; change one of them")

@@ -15,15 +15,9 @@ from fedsim.sources.ids import number_ids
 
 
 def describe_arrays(arrays: Arrays) -> dict[str, Any]:
-    """Return counts of the samples that a reader returned.
+    """Return counts of the samples that a reader returned, by name; None where one does not apply.
 
-    Args:
-      arrays: the samples, with NaN for blanks.
-
-    Returns:
-      By name: `rows`, `test_rows`, `shape` and `type` of a sample, `scale`, `vocabulary`,
-      `features`, `target`, `clients`, `missing` (blanks by column), `bytes`; None where it does
-      not apply.
+    `missing` has the number of blanks, NaN, by column.
 
     Raises:
       DataError: for names that are not UTF-8 text, and for labels that cannot be classes.
@@ -56,11 +50,7 @@ def describe_arrays(arrays: Arrays) -> dict[str, Any]:
 
 
 def _require_classes(arrays: Arrays) -> None:
-    """Refuse labels that would take much memory to be counted.
-
-    Raises:
-      DataError: for timestamps, ids, and classes without a name where others have one.
-    """
+    """Refuse labels that would take much memory to be counted."""
     integers = []
     for labels in (arrays.y, arrays.y_test):
         if labels is None:
@@ -105,12 +95,7 @@ def _clients(ids: np.ndarray) -> dict[str, Any]:
 
 
 def _missing(features: list[Any], names: list[str] | None) -> dict[str, int]:
-    """The number of blanks by column, where there are any.
-
-    Args:
-      features: the features of each set of samples `[n, ...]`.
-      names: the names of the columns, if they have any.
-    """
+    """The number of blanks by column, where there are any, among the features of all sets."""
     if features[0].dtype.kind != "f":
         return {}
     counts: Any = 0  # [columns]

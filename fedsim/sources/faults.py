@@ -12,15 +12,7 @@ WHOLE_COLUMN = -1  # row of a problem that concerns a whole column
 
 
 class Faults:
-    """Problems of a table's cells.
-
-    Args:
-      names: the names of all columns, in order.
-      row_name: what a row, counted from 0, is called.
-
-    Attributes:
-      counts: column, from 0 -> its number of problems.
-    """
+    """Problems of a table's cells, whose rows, counted from 0, have names."""
 
     def __init__(self, names: Sequence[str], row_name: Callable[[int], str] = "row {}".format):
         self.names = names
@@ -42,11 +34,7 @@ class Faults:
             self._first.append((WHOLE_COLUMN, column, fault))
 
     def raise_any(self) -> None:
-        """Raise one error with a line for each of the first problems, if there are any.
-
-        Raises:
-          DataError: naming rows and columns.
-        """
+        """Raise one error with a line for each of the first problems, if there are any."""
         if not self._first:
             return
         lines = [self._line(*fault) for fault in sorted(self._first)[:MAX_LISTED]]

@@ -35,11 +35,6 @@ def opened(
 ) -> Iterator[BinaryIO]:
     """Open a file for bytes; errors about the data that are raised while it is open name the file.
 
-    Args:
-      path: the file.
-      sha256: the expected hash of its content; None: any.
-      max_bytes: bytes that it may have.
-
     Raises:
       DataError: for anything but a regular file (a device may never end), for a file with another
         hash, and for a huge one.
@@ -59,14 +54,7 @@ def opened(
 
 @contextmanager
 def sound(noun: str) -> Iterator[None]:
-    """Turn whatever a library raises about a damaged file into one line.
-
-    Args:
-      noun: what the file should be, as the error names it.
-
-    Raises:
-      DataError: saying that it is not sound.
-    """
+    """Turn whatever a library raises about a damaged file, a `noun`, into one line."""
     try:
         yield
     except (Failure, MemoryError):
@@ -77,12 +65,8 @@ def sound(noun: str) -> Iterator[None]:
         raise DataError(f"not a sound {noun}: {reason}") from None
 
 
-def unpacked(file: BinaryIO, max_bytes: int = MAX_BYTES) -> bytes:
+def unpacked(file: BinaryIO) -> bytes:
     """Return the content of a file, plain or gzipped.
-
-    Args:
-      file: the file, opened for bytes.
-      max_bytes: bytes that the content may have.
 
     Raises:
       DataError: for an unsound gzip file, and one that unpacks to too much.
@@ -99,26 +83,19 @@ def unpacked(file: BinaryIO, max_bytes: int = MAX_BYTES) -> bytes:
     with sound("gzip file"), gzip.GzipFile(fileobj=file) as packed:
         while part := packed.read(CHUNK_BYTES):
             content.write(part)
-            _require_ratio(content, max_bytes, max(MAX_RATIO * file.tell(), BEGINNING_BYTES))
-    _require_ratio(content, max_bytes, max(MAX_RATIO * size, SMALL_BYTES))
+            _require_ratio(content, max(MAX_RATIO * file.tell(), BEGINNING_BYTES))
+    _require_ratio(content, max(MAX_RATIO * size, SMALL_BYTES))
     return content.getvalue()
 
 
-def _require_ratio(content: io.BytesIO, max_bytes: int, by_ratio: int) -> None:
-    most = min(max_bytes, by_ratio, memory_limit())
+def _require_ratio(content: io.BytesIO, by_ratio: int) -> None:
+    most = min(MAX_BYTES, by_ratio, memory_limit())
     if content.tell() > most:
         raise DataError(f"unpacks to more than {most} bytes, at most {MAX_RATIO}-fold")
 
 
 def require_few_lists(content: bytes) -> None:
-    """Refuse JSON that is mostly lists or mappings: Python needs 70 bytes for an empty one, of two.
-
-    Args:
-      content: the JSON text.
-
-    Raises:
-      DataError: for more of them than `LIST_BYTES` allows.
-    """
+    """Refuse JSON that is mostly lists or mappings: Python needs 70 bytes for an empty one."""
     count = content.count(b"[") + content.count(b"{")
     if count > FEW_LISTS + len(content) // LIST_BYTES:
         raise DataError(
@@ -128,11 +105,7 @@ def require_few_lists(content: bytes) -> None:
 
 
 def require_content(file: BinaryIO) -> None:
-    """Refuse a file that is mostly holes: it takes no space on the disk, and would fill the memory.
-
-    Raises:
-      DataError: where its content is less than 1 / `MAX_RATIO` of its size.
-    """
+    """Refuse a file that is mostly holes, which takes no space on the disk but fills the memory."""
     size = os.fstat(file.fileno()).st_size
     if size <= SMALL_BYTES or not hasattr(os, "SEEK_DATA"):
         return

@@ -20,13 +20,9 @@ def folder_files(path: str, sha256: str | None = None) -> Iterator[dict[str, Pat
 
     Errors about the data that are raised inside the context name the folder.
 
-    Args:
-      path: the folder.
-      sha256: the expected hash of its files, as `sha256_of_files` computes it; None: any.
-
     Raises:
       DataError: for anything but a folder, too many files, links that lead out of the folder, and
-        files with another hash.
+        files with another common hash (`sha256_of_files`).
     """
     try:
         files = files_in(Path(path))
@@ -53,11 +49,7 @@ def sha256_of_data(path: str | Path) -> str:
 
 
 def chosen_split(splits: list[str], split: str | None) -> str:
-    """Return which of a folder's data sets is meant; if there is only one, it need not be named.
-
-    Raises:
-      DataError: where there are several and none is named, and for a name that does not exist.
-    """
+    """Return which of a folder's data sets is meant; if there is only one, it need not be named."""
     if split is None and len(splits) > 1:
         listed = ", ".join(name or "plain files" for name in splits)
         raise DataError(f"holds {listed}; choose one with `split`")

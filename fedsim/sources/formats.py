@@ -36,20 +36,13 @@ IMAGES = rf".*/[^/]+({'|'.join(map(re.escape, SUFFIXES))})"
 
 
 class Format(NamedTuple):
-    """A reader, and the paths that it reads.
+    """A reader, and the paths that it reads."""
 
-    Attributes:
-      kind: the reader.
-      example: what a path of this format looks like, for errors.
-      pattern: what the name of a file matches, or any name in a folder.
-      of_folder: whether the path is a folder; None: either.
-      holds: whether a file holds what the reader needs; of a folder, the first that matches.
-    """
-
-    kind: str
-    example: str
-    pattern: str
-    of_folder: bool | None = False
+    kind: str  # the reader
+    example: str  # what a path of this format looks like, for errors
+    pattern: str  # what the name of a file matches, or any name in a folder
+    of_folder: bool | None = False  # whether the path is a folder; None: either
+    # whether a file (of a folder, the first that matches) is one
     holds: Callable[[Path], bool] = os.path.exists
 
 
@@ -89,11 +82,8 @@ def kind_of(path: str) -> str:
 def guess_columns(names: Sequence[str], ids: Collection[str] = ()) -> dict[str, str]:
     """Guess the target column and the client column of a table by their names.
 
-    The target is a column with a usual name for labels, or else the last one.
-
-    Args:
-      names: the names of all columns.
-      ids: those with another value in every row: they name samples, not clients.
+    The target is a column with a usual name for labels, or else the last one. Columns of `ids`
+    have another value in every row: they name samples, not clients.
     """
     by_lower_name = {name.lower(): name for name in reversed(names)}
     targets = [by_lower_name[name] for name in LABELS if name in by_lower_name]
@@ -123,7 +113,6 @@ def _fits(row: Format, files: dict[str, Path]) -> bool:
 
 
 def _cifar(files: dict[str, re.Pattern], pickled: str) -> str:
-    """The names of the files of the binary or the pickled version."""
     return "|".join([*(pattern.pattern for pattern in files.values()), pickled])
 
 

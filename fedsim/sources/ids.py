@@ -54,16 +54,7 @@ def missing_id(ids: np.ndarray) -> int | None:
 
 
 def require_ids(name: str, ids: Any, rows: int) -> np.ndarray:
-    """Return the ids of clients `[n]`, one for each sample.
-
-    Args:
-      name: what the ids are called, for errors.
-      ids: the ids.
-      rows: the number of samples.
-
-    Raises:
-      DataError: for another shape, and naming the first row without an id.
-    """
+    """Return the ids of clients `[n]`, one for each sample; errors name the first row without."""
     ids = np.asarray(ids)
     if ids.ndim != 1:
         raise DataError(f"{name}: expected one id per sample, found an array of shape {ids.shape}")

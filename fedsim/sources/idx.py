@@ -92,18 +92,13 @@ def _pair(files: Files, part: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """Return the array in an idx file, gzipped or not.
-
-    Raises:
-      DataError: for another file, or a header that promises more or less than follows.
-    """
+    """Return the array in an idx file, gzipped or not."""
     with opened(str(path)) as file:
         values = _array(np.frombuffer(unpacked(file), np.uint8))
         return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def _array(content: np.ndarray) -> np.ndarray:
-    """The array in the bytes of an idx file."""
     magic = content[:4].tobytes()
     is_idx = len(magic) == 4 and magic[:2] == b"\0\0" and magic[2] in TYPES
     if not is_idx or not 1 <= magic[3] <= MAX_SIDES:

@@ -17,17 +17,11 @@ KEY = "data.channel_axis"
 
 
 class ImageSets(NamedTuple):
-    """Samples of which images are as models read them.
+    """Samples of which images are as models read them."""
 
-    Attributes:
-      arrays: the samples; images have their channels last.
-      channels_first: whether those of x came first.
-      remarks: what was changed, and what seems wrong: a line for each.
-    """
-
-    arrays: Arrays
-    channels_first: bool
-    remarks: list[str]
+    arrays: Arrays  # the samples; images have their channels last
+    channels_first: bool  # whether those of x came first
+    remarks: list[str]  # what was changed, and what seems wrong: a line for each
 
 
 def image_sets(
@@ -35,14 +29,9 @@ def image_sets(
 ) -> ImageSets:
     """Recognise images, and bring their channels to the last axis and their values to one range.
 
-    Channels are an axis of 1, 3 or 4, the first or the last of a sample `[a, b, c]`. If both could
-    be it, it is the one that leaves a square. The values of bytes (uint8) from 2 to 255 are divided
-    by 255, unless `arrays.scale` says otherwise.
-
-    Args:
-      arrays: the samples.
-      channel_axis: where the channels are; None: it is to be seen from the shape.
-      standardize: whether features are standardised later, whatever their range.
+    Channels are an axis of 1, 3 or 4, the first or the last of a sample `[a, b, c]`, where
+    `channel_axis` does not say which. If both could be it, it is the one that leaves a square. The
+    values of bytes (uint8) from 2 to 255 are divided by 255, unless `arrays.scale` says otherwise.
 
     Raises:
       DataError: for channels that may be first or last, and for training and test samples in
@@ -70,11 +59,7 @@ def _are_first(name: str, x: np.ndarray, axis: ChannelAxis) -> bool:
 
 
 def _channel_axis(name: str, shape: tuple[int, ...]) -> ChannelAxis:
-    """Return where samples `[a, b, c]` have their channels; None: they are no images.
-
-    Raises:
-      DataError: where it could be either.
-    """
+    """Where samples `[a, b, c]` have their channels; None: they are no images."""
     first, middle, last = shape
     may_be_first = first in CHANNELS
     may_be_last = last in CHANNELS
@@ -129,11 +114,7 @@ class _Values(NamedTuple):
 def _in_one_range(
     arrays: Arrays, by_name: dict[str, np.ndarray], standardize: bool
 ) -> tuple[Arrays, list[str]]:
-    """Return samples whose training and test sets have one range, and a line for each change.
-
-    Raises:
-      DataError: for images whose sets have different ranges.
-    """
+    """Samples whose training and test sets have one range, and a line for each change."""
     x = by_name["x"]
     sets = [_values(name, values) for name, values in by_name.items()]
     unscaled = [each for each in sets if each.are_unscaled]
@@ -155,11 +136,7 @@ def _in_one_range(
 
 
 def _of_two_ranges(arrays: Arrays, unscaled: _Values, scaled: _Values) -> tuple[Arrays, list[str]]:
-    """Return samples of which one set is scaled already: bytes in the other are scaled as well.
-
-    Raises:
-      DataError: for images in other ranges.
-    """
+    """Samples of which one set is scaled already: bytes in the other are scaled as well."""
     x: Any = arrays.x
     is_of_unit = scaled.values.dtype.kind == "f" and scaled.top <= 1
     if arrays.scale is None and unscaled.are_bytes and is_of_unit and x.ndim >= IMAGE_AXES - 1:

@@ -112,16 +112,7 @@ def _require_known_classes(test: Iterable[Image], classes: list[str]) -> None:
 
 
 def _images(files: dict[str, Path], split: str, client_folders: bool) -> list[Image]:
-    """The images of a split, with their classes and clients.
-
-    Args:
-      files: all files by their relative names.
-      split: the folder of the split; empty: the files are not split.
-      client_folders: whether folders of clients contain those of classes.
-
-    Raises:
-      DataError: for a split without images, images outside of classes, and other files.
-    """
+    """The images of a split, with their classes and clients; without a split, of all files."""
     levels = 2 if client_folders else 1
     images = []
     image_folders: dict[tuple[str, ...], str] = {}  # class -> its one subfolder that holds images

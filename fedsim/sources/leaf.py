@@ -170,7 +170,6 @@ def _tweets(rows: dict[str, np.ndarray], length: int, vocabulary: int) -> dict[s
 
 
 def _tweet(row: Any) -> str:
-    """The text in a row of Sent140."""
     if not isinstance(row, list) or len(row) <= TWEET or not isinstance(row[TWEET], str):
         raise DataError(
             f"x: expected a list of texts whose fifth is the tweet, found {str(row)[:60]!a}"
@@ -185,18 +184,7 @@ def _with_images(
     size: list[int] | None,
     channels: Literal[1, 3] | None,
 ) -> Arrays:
-    """Replace the names of images by the images.
-
-    Args:
-      arrays: samples whose features are names of images.
-      files: all files by their relative names.
-      folder: the subfolder that holds the images.
-      size: the size that images are resized to, if any.
-      channels: the channels of images.
-
-    Raises:
-      DataError: for images that do not exist, or are not sound.
-    """
+    """Replace the names of images by the images, which are below a subfolder."""
     image_files = {}
     for name, path in files.items():
         if name.lower().endswith(SUFFIXES) and PurePosixPath(name).is_relative_to(folder):

@@ -30,11 +30,7 @@ class SplitRows(NamedTuple):
 
 
 def files_by_split(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
-    """Return the JSON files of `train` and, if it exists, of `test`, by their relative names.
-
-    Args:
-      files: the folder's files by their relative names.
-    """
+    """Return the JSON files of `train` and, if it exists, of `test`, by their relative names."""
     json_files = {name: path for name, path in files.items() if name.endswith(".json")}
     for parent in (PurePosixPath(), PurePosixPath("data")):
         train = _directly_in(parent / "train", json_files)
@@ -50,11 +46,7 @@ def files_by_split(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
 
 
 def read_split(files: dict[str, Path]) -> SplitRows:
-    """Return the samples of some files.
-
-    Raises:
-      DataError: naming file and user.
-    """
+    """Return the samples of some files; errors name file and user."""
     blocks: list[np.ndarray] = []  # of users whose samples are numbers
     texts: list[Any] = []  # samples of the others
     labels: list[Any] = []
@@ -100,7 +92,6 @@ def _are_numbers(x: list[Any]) -> bool:
 
 
 def _users(name: str, path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """The users of a file, each with x and y."""
     with opened(str(path)) as file:
         content = _json_of(file)
         data = content.get("user_data") if isinstance(content, dict) else None
@@ -158,7 +149,6 @@ def _numbers(name: str, user: str, x: list[Any]) -> np.ndarray:
 
 
 def _joined(blocks: list[np.ndarray]) -> np.ndarray:
-    """The rows of all users; numbers if those of any user are."""
     shapes = {block.shape[1:] for block in blocks}
     if len(shapes) > 1:
         listed = ", ".join(str(shape) for shape in sorted(shapes)[:3])

@@ -144,11 +144,7 @@ def shakespeare_shaped(
 def _sizes(users: int, mean: float, variation: float, rng: np.random.Generator) -> np.ndarray:
     """How many samples users have `[users]`, at least 1: from a Gamma distribution, rounded.
 
-    Args:
-      users: the number of users.
-      mean: of the distribution.
-      variation: its standard deviation / its mean.
-      rng: draws them.
+    Its standard deviation is `variation` times its mean.
     """
     require_memory(sizes=32 * users)
     shape = variation**-2
@@ -196,13 +192,8 @@ def _spoken(
 ) -> np.ndarray:
     """Characters `[samples, length]` of one speaker.
 
-    Args:
-      shared: the chain of order 2, of all speakers `[V², V]`.
-      habit: the chain of order 1, of this one `[V, V]`.
-      samples: how many.
-      length: characters of each.
-      style: probability of the habit.
-      rng: draws them.
+    The chain of order 2 is that of all speakers `[V², V]`, the habit is one of order 1 `[V, V]`,
+    followed with probability `style`.
     """
     vocabulary = len(habit)
     text = rng.integers(0, vocabulary, (samples, length))

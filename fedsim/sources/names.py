@@ -26,13 +26,8 @@ def fault_of_name(text: str) -> str | None:
 def require_sound(title: str, names: Any, entry: str = "row") -> None:
     """Refuse names that are not UTF-8 text; values other than text pass.
 
-    Args:
-      title: what the names belong to; the error begins with it.
-      names: an array of texts or bytes `[n]`, or a sequence.
-      entry: what the error calls one of them, followed by its index.
-
-    Raises:
-      DataError: naming the first of them.
+    They are an array of texts or bytes, or a sequence. The error begins with the title, and calls
+    a name by `entry` and its index.
     """
     values: Any = names
     if isinstance(names, np.ndarray):

@@ -7,16 +7,7 @@ from fedsim.errors import DataError
 
 
 def required(module: str, needed_by: str, extra: str) -> Any:
-    """Return a module of an optional package.
-
-    Args:
-      module: its name.
-      needed_by: what needs it, for the error.
-      extra: the extra of fedsim that brings the package.
-
-    Raises:
-      DataError: saying how to install it.
-    """
+    """Return a module of an optional package; without it, the error says which extra brings it."""
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -33,15 +33,10 @@ MAX_FILE_BYTES = 1 << 30  # of an image
 
 
 class _Survey(NamedTuple):
-    """What the headers of all images say.
+    """What the headers of all images say."""
 
-    Attributes:
-      sizes: (height, width) -> the number of images of that size.
-      channels: 1 where all images are grey, else 3.
-    """
-
-    sizes: Counter
-    channels: int
+    sizes: Counter  # (height, width) -> the number of images of that size
+    channels: int  # 1 where all images are grey, else 3
 
 
 def decoded(
@@ -49,11 +44,9 @@ def decoded(
 ) -> np.ndarray:
     """Return images as bytes `[n, height, width, channels]`.
 
-    Args:
-      images: yields all images in order; it is called twice.
-      size: `[height, width]` that images are resized to (bilinear); None: all have the same size.
-      channels: 1: grey (ITU-R 601); 3: red, green, blue; None: 1 where all images are grey.
-        Transparency is ignored.
+    They are resized to `size`, `[height, width]` (bilinear), and have 1 channel (grey, ITU-R 601)
+    or 3 (red, green, blue); None: the size that all have, and 1 where all are grey. Transparency is
+    ignored. `images` is called twice.
 
     Raises:
       DataError: for unsound images, images of more than 8 bits in a channel or of more pixels than
@@ -84,14 +77,8 @@ def labelled(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return images `[n, height, width, channels]` with their classes `[n]`.
 
-    Args:
-      images: `[n, height, width]`, or with channels; rows of other shapes stay.
-      labels: whole numbers `[n]` or `[n, 1]`.
-      nouns: what images and labels are called, for errors.
-      remedy: what to do about labels of another shape.
-
-    Raises:
-      DataError: for other labels, or another number of them.
+    Images of other shapes than `[n, height, width]` stay; labels are whole numbers `[n]` or
+    `[n, 1]`. Errors call both by their nouns, and have the remedy for labels of another shape.
     """
     name_of_images, name_of_labels = nouns
     if labels.dtype.kind not in "iu" or labels.shape[1:] not in ((), (1,)):
@@ -122,7 +109,6 @@ def alike(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _survey(images: Encoded) -> _Survey:
-    """Read the headers of all images."""
     sizes = Counter()
     channels = 0
     for name, source in images:
@@ -133,11 +119,7 @@ def _survey(images: Encoded) -> _Survey:
 
 
 def _only_size(sizes: Counter) -> tuple[int, int]:
-    """The size that all images have.
-
-    Raises:
-      DataError: listing the sizes, where they differ.
-    """
+    """The size that all images have; an error lists them where they differ."""
     if len(sizes) == 1:
         return next(iter(sizes))
     frequent = [f"{height} x {width} ({n})" for (height, width), n in sizes.most_common(5)]
@@ -151,12 +133,7 @@ def _only_size(sizes: Counter) -> tuple[int, int]:
 
 @contextmanager
 def _image(name: str, source: Path | bytes) -> Iterator[Any]:
-    """Open an image and read its header; any error, also while it is decoded, becomes one line.
-
-    Args:
-      name: the image's name in errors.
-      source: its file, or its content.
-    """
+    """Open an image and read its header; any error, also while it is decoded, becomes one line."""
     from PIL import Image
 
     try:
@@ -175,7 +152,6 @@ def _image(name: str, source: Path | bytes) -> Iterator[Any]:
 
 
 def _content(source: Path | bytes) -> Any:
-    """The content of an image, opened for bytes."""
     if isinstance(source, bytes):
         return io.BytesIO(source)
     return opened(str(source), max_bytes=MAX_FILE_BYTES)
@@ -188,7 +164,6 @@ def _channels(image: Any) -> int:
 
 
 def _pixels(image: Any, height: int, width: int, channels: int) -> np.ndarray:
-    """The decoded image `[height, width, channels]`."""
     from PIL import Image
 
     image = image.convert("L" if channels == 1 else "RGB")

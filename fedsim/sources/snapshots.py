@@ -23,9 +23,6 @@ def splits_of(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
     a folder of the cache (`NAME-SPLIT.arrow`), or one of Parquet files
     (`SPLIT-00000-of-00001.parquet`, `SPLIT/0000.parquet`), also in a snapshot of the hub's cache.
 
-    Args:
-      files: the folder's files by their relative names.
-
     Raises:
       DataError: for a folder of none of these forms, or of several configurations.
     """
@@ -55,11 +52,8 @@ def splits_of(files: dict[str, Path]) -> dict[str, dict[str, Path]]:
 def declared_columns(files: dict[str, Path], metadata: Any) -> dict[str, Any]:
     """Return what the writer of a set declared about its columns, by name; may be empty.
 
-    A declaration is a mapping such as `{_type: ClassLabel, names: [...]}`.
-
-    Args:
-      files: the folder's files, possibly with `dataset_info.json`.
-      metadata: the metadata of its tables' schema.
+    A declaration is a mapping such as `{_type: ClassLabel, names: [...]}`, in the metadata of the
+    schema or in `dataset_info.json`.
     """
     infos = []
     if metadata and b"huggingface" in metadata:
@@ -77,11 +71,7 @@ def declared_columns(files: dict[str, Path], metadata: Any) -> dict[str, Any]:
 
 
 def json_of(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file.
-
-    Raises:
-      DataError: for anything else.
-    """
+    """Return the object in a JSON file."""
     with opened(str(path), max_bytes=MAX_JSON_BYTES) as file:
         return _parsed(file.read(), "it")
 
@@ -120,11 +110,9 @@ def _snapshot(files: dict[str, Path]) -> dict[str, Path]:
 
 
 def _saved(files: dict[str, Path], prefix: str) -> dict[str, Path]:
-    """The files of a saved split, which its `state.json` names.
+    """The files of a saved split, which `state.json` in its subfolder names.
 
-    Args:
-      files: the folder's files by their relative names.
-      prefix: the subfolder of the split, with a slash; empty for the folder itself.
+    The prefix is the subfolder with a slash; empty for the folder itself.
     """
     state = f"{prefix}state.json"
     if state not in files:

@@ -24,17 +24,15 @@ SIGNS = r"[ $€£¥%,]"  # around numbers, and between thousands
 class Summary(NamedTuple):
     """The columns of a table.
 
-    Attributes:
-      columns: for each its `name`, `type`, `blanks`, `distinct`, `distinct_at_least` (whether there
-        may be more), `least` and `most` (None where there are no values), and `remark`: what a user
-        may not have meant with it; empty: nothing.
-      rows: the number of rows.
-      note: a sentence about the file; empty if there is nothing to say.
+    Each has its `name`, `type`, `blanks`, `distinct`, `distinct_at_least` (whether there may be
+    more), `least` and `most` (None where there are no values), and `remark`: what a user may not
+    have meant with it, or nothing.
     """
 
     columns: list[dict[str, Any]]
     rows: int
-    note: str = ""
+    # a sentence about the file, if there is something to say
+    note: str = ""  # a sentence about the file, if there is something to say
 
 
 def summary_of(
@@ -44,18 +42,7 @@ def summary_of(
     decimal: Decimal = ".",
     sheet: int | str = 0,
 ) -> Summary | None:
-    """Return the columns of a table in a file; None for data of other kinds.
-
-    Args:
-      kind: the kind of the data set.
-      path: the file.
-      delimiter: the character between cells, as `csv` takes it.
-      decimal: the decimal separator, as `csv` takes it.
-      sheet: the sheet's name or number, as `xlsx` takes it.
-
-    Raises:
-      DataError: for a file that is no table.
-    """
+    """Return the columns of a table, read with the keys of `csv` and `xlsx`; None: other data."""
     if kind not in ("csv", "parquet", "xlsx"):
         return None
     frame, note = _table(kind, path, Dialect(delimiter, decimal), sheet)
@@ -76,7 +63,6 @@ def _table(kind: str, path: str, dialect: Dialect, sheet: int | str) -> tuple[An
 
 
 def _flat_parquet(file: Any) -> Any:
-    """The columns of a Parquet file that hold numbers or texts, as a DataFrame."""
     required("pyarrow", "parquet", "parquet")
     from fedsim.sources.arrow import parquet_in
     from fedsim.sources.arrow_columns import is_scalar
@@ -87,7 +73,6 @@ def _flat_parquet(file: Any) -> Any:
 
 
 def _column(values: Any, decimal: Decimal) -> dict[str, Any]:
-    """What a column holds."""
     import pandas as pd
 
     cells = cells_of(values)

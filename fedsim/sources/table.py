@@ -136,21 +136,19 @@ def xlsx(
         frame, about_others = sheet_in(file, sheet)
         require_no_errors(frame.drop(columns=keys.drop, errors="ignore"))
         try:
-            assign_roles(list(frame.columns), keys.target, keys.client, keys.drop, keys.columns)
+            assign_roles(list(frame.columns), keys)
         except DataError as error:
             raise DataError(*error.lines, *filter(None, [about_others])) from None
         return of_frame(frame, keys, row_name=lambda row: f"row {frame.index[row]}")
 
 
 def _of_folder(path: str, keys: TableKeys, dialect: Dialect, sha256: str | None) -> Arrays:
-    """The samples of a folder with a table for each client."""
     if keys.client is not None:
         raise DataError(f"{path}: {CLIENT_OF_FOLDER}")
     keys = keys._replace(client=CLIENT)
     tables = client_tables(path, sha256, dialect, columns_of(keys.target))
     try:
-        names = list(tables.frame.columns)
-        roles = assign_roles(names, keys.target, CLIENT, keys.drop, keys.columns)
+        roles = assign_roles(list(tables.frame.columns), keys)
         features = [roles.names[position] for position in roles.features]
         remarks = require_present(tables, keys.missing, features)
         arrays = of_frame(tables.frame, keys, dialect.decimal, tables.row_name)
@@ -160,7 +158,6 @@ def _of_folder(path: str, keys: TableKeys, dialect: Dialect, sha256: str | None)
 
 
 def _read_parquet(file: BinaryIO, drop: list[str]) -> Any:
-    """The table of a Parquet file as a pandas DataFrame."""
     from pyarrow.parquet import ParquetFile
 
     with sound("parquet file"):

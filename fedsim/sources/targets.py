@@ -23,11 +23,7 @@ def without_objects(arrays: Arrays) -> Arrays:
 
 
 def with_task(arrays: Arrays, task: Task) -> Arrays:
-    """Return the samples with their labels as classes or as numbers; None leaves them.
-
-    Raises:
-      DataError: for labels that cannot be what the task says.
-    """
+    """Return the samples with their labels as classes or as numbers; None leaves them."""
     if task is None:
         return arrays
     convert = _classes if task == "classification" else _targets

@@ -60,17 +60,11 @@ class Options(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How the examples of a data set become samples.
+    """How the examples of a data set become samples."""
 
-    Attributes:
-      fields: the names of the fields that are read.
-      read: their values -> x and y of a client.
-      tokens: the names of all tokens; empty where features are images.
-    """
-
-    fields: tuple[str, ...]
-    read: Callable[..., tuple[np.ndarray, np.ndarray]]
-    tokens: Sequence[str] = ()
+    fields: tuple[str, ...]  # the names of the fields that are read
+    read: Callable[..., tuple[np.ndarray, np.ndarray]]  # their values -> x and y of a client
+    tokens: Sequence[str] = ()  # the names of all tokens; empty where features are images
 
 
 @dataset
@@ -180,11 +174,7 @@ def _arrays(files: dict[str, Path], options: Options) -> dict[str, Any]:
 
 @contextmanager
 def _examples(path: Path) -> Iterator[Any]:
-    """Open the group `examples` of a file: a group of arrays for each client.
-
-    Raises:
-      DataError: for another file, or where h5py is missing.
-    """
+    """Open the group `examples` of a file: a group of arrays for each client."""
     h5py = required("h5py", "tff_hdf5", "hdf5")
     with (
         opened(str(path), None, float("inf")),
@@ -202,12 +192,7 @@ def _examples(path: Path) -> Iterator[Any]:
 def _read_clients(
     examples: Any, fields: Sequence[str], read: Callable[..., Any], options: Options
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the id of each client, and what is read of some fields of its examples.
-
-    Raises:
-      DataError: naming the client.
-      OutOfMemoryError: for an array that does not fit into memory.
-    """
+    """Yield the id of each client, and what is read of some fields of its examples."""
     for client in sorted(examples)[: options.first_clients]:
         where = f"client {client!a}"
         try:

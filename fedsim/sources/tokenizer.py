@@ -34,16 +34,10 @@ Codes = np.ndarray
 
 
 class Tokenizer(NamedTuple):
-    """How texts become tokens, and tokens texts.
+    """How texts become tokens, and tokens texts."""
 
-    Attributes:
-      encode: text -> tokens `[S]`.
-      names: of all tokens, by number.
-      decode: tokens -> text, without padding and marks; None for the words of a data set.
-    """
-
-    encode: Callable[[str], Codes]
-    names: list[str]
+    encode: Callable[[str], Codes]  # text -> tokens `[S]`
+    names: list[str]  # of all tokens, by number
     decode: Callable[[Sequence[int]], str] | None = None
 
 
@@ -89,13 +83,6 @@ def of_file(path: str, sha256: str | None = None) -> Tokenizer:
     """Return the tokenizer that a `tokenizer.json` describes.
 
     It adds no token to a text by itself, such as those for its ends.
-
-    Args:
-      path: the file.
-      sha256: the expected hash of its content; None: any.
-
-    Raises:
-      DataError: for a file that is none, and where the package `tokenizers` is not installed.
     """
     with opened(path, sha256) as file:
         package = required("tokenizers", "a tokenizer.json", "text")
@@ -127,11 +114,6 @@ def of_texts(texts: Sequence[str], by: str, vocabulary: int) -> Tokenizer:
 
     Token 0 is padding, 1 any token that is not in the vocabulary; from 2 on come the most frequent
     ones, ties in sorted order.
-
-    Args:
-      texts: the texts.
-      by: `character` or `word`.
-      vocabulary: the number of tokens, at most.
     """
     first = len(SPECIAL)
     if by == "character":
@@ -155,13 +137,7 @@ def texts_as_sequences(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return texts as sequences with the next token at every position.
 
-    Args:
-      texts: the texts.
-      made: their tokenizer.
-      length: tokens of a sequence.
-
-    Returns:
-      x and y `[n, length]`, and the sequences of each text `[texts]`.
+    They are x and y `[n, length]`, and the number of sequences of each text `[texts]`.
     """
     codes = [made.encode(text) for text in texts]
     counts = np.array([sequence_count(len(of_text), length) for of_text in codes], np.int64)
@@ -178,19 +154,11 @@ def with_marks(made: Tokenizer) -> Tokenizer:
 def pairs_as_sequences(
     questions: Sequence[str], answers: Sequence[str], made: Tokenizer, length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs as sequences in which the tokens of the answer alone have a label.
+    """Return pairs as sequences x and y `[n, length]`; only tokens of the answer have a label.
 
     A sequence is question, mark, answer, mark; labels are the tokens of the answer and the last
     mark. One that is too long loses the start of its question first, then the end of its answer.
-
-    Args:
-      questions: texts.
-      answers: as many.
-      made: their tokenizer, `with_marks`.
-      length: tokens of a sequence.
-
-    Returns:
-      x and y `[n, length]`.
+    The tokenizer has marks.
 
     >>> x, y = pairs_as_sequences(["ab"], ["c"], with_marks(tokenizer("bytes")), 5)
     >>> x.tolist(), y.tolist()
@@ -220,13 +188,7 @@ class Texts(NamedTuple):
 
 
 def samples_of(texts: Texts, made: Tokenizer, length: int) -> Arrays:
-    """Return texts as sequences with the next token at every position, or pairs as sequences.
-
-    Args:
-      texts: the texts, possibly with answers.
-      made: their tokenizer.
-      length: tokens of a sequence.
-    """
+    """Return texts as sequences with the next token at every position, or pairs as sequences."""
     if texts.answers is None:
         x, y, counts = texts_as_sequences(texts.texts, made, length)
     else:

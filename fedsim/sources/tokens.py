@@ -62,11 +62,7 @@ def left_padded(codes: Sequence[int], length: int) -> np.ndarray:
 
 
 def require_memory_for(sequences: int, length: int) -> None:
-    """Refuse sequences that do not fit into memory, before they are made: x, y, and a copy of both.
-
-    Raises:
-      OutOfMemoryError: when they do not.
-    """
+    """Refuse sequences that do not fit into memory (x, y, a copy of both) before they are made."""
     require_memory(sequences=16 * sequences * length)
 
 
@@ -79,16 +75,11 @@ def sequence_count(tokens: int, step: int) -> int:
 def next_tokens(
     codes: Sequence[int] | np.ndarray, length: int, step: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut a text into sequences -> (x, the next token at each position), both `[n, length]`.
+    """Cut a text `[S]` into sequences -> (x, the next token at each position), both `[n, length]`.
 
     Behind the end of the text, y has no label and x is padding. Sequences without any label are
-    left out.
-
-    Args:
-      codes: the tokens of the text `[S]`.
-      length: the length of a sequence.
-      step: the distance between the beginnings of two sequences; `length` by default: every token
-        but the first is a label once.
+    left out. They begin every `step` tokens, by default `length`: every token but the first is a
+    label once.
 
     >>> x, y = next_tokens([5, 6, 7, 8], 2)
     >>> x.tolist(), y.tolist()

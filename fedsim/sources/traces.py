@@ -39,12 +39,9 @@ class Participations(NamedTuple):
 
 
 def trace_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> Trace:
-    """Read columns of numbers from a CSV with a header and a column `client`.
+    """Read columns of numbers from a CSV with a header and a column `client`, plain or gzipped.
 
-    Args:
-      path: the file, plain or gzipped.
-      sha256: the expected hash of its content; None: any.
-      columns: name -> the smallest number that may occur in it; other columns are ignored.
+    `columns` has the smallest number that may occur in each; other columns are ignored.
 
     Raises:
       DataError: naming rows and columns, for a file that is not such a table.
@@ -57,15 +54,10 @@ def trace_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> Tra
 def participations_of(path: str, sha256: str | None) -> Participations:
     """Read who takes part in which round from a CSV with the columns `round` and `client`.
 
-    Both columns hold whole numbers.
-
-    Args:
-      path: the file, plain or gzipped.
-      sha256: the expected hash of its content; None: any.
+    Both columns hold whole numbers, and every round has a row.
 
     Raises:
-      DataError: naming rows and columns, for a file that is not such a table, and for a round
-        without a row.
+      DataError: naming rows and columns, for a file that is not such a table.
     """
     values, rows = _read(path, sha256, {ROUND: 1, CLIENT: 0}, whole=True)
     present = np.unique(values[ROUND])
@@ -83,10 +75,6 @@ def edges_of(path: str, sha256: str | None) -> np.ndarray:
 
     Both columns hold whole numbers.
 
-    Args:
-      path: the file, plain or gzipped.
-      sha256: the expected hash of its content; None: any.
-
     Raises:
       DataError: naming rows and columns, for a file that is not such a table.
     """
@@ -95,12 +83,9 @@ def edges_of(path: str, sha256: str | None) -> np.ndarray:
 
 
 def devices_of(path: str, sha256: str | None, columns: Mapping[str, float]) -> np.ndarray:
-    """Read a trace with one row for each client -> numbers `[devices, columns]`.
+    """Read a trace with one row for each client, as `trace_of` -> numbers `[devices, columns]`.
 
-    Devices are in the order of the sorted ids. Arguments are those of `trace_of`.
-
-    Raises:
-      DataError: as `trace_of`, and for clients with several rows.
+    Devices are in the order of the sorted ids; clients with several rows are refused.
     """
     trace = trace_of(path, sha256, columns)
     order = np.argsort(trace.device, kind="stable")
@@ -118,14 +103,8 @@ def _read(
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Return columns of a CSV with a header, by name, and the numbers of its rows.
 
-    Args:
-      path: the file, plain or gzipped.
-      sha256: the expected hash of its content; None: any.
-      columns: name -> the smallest number that may occur in it; None: it holds ids.
-      whole: whether numbers are those of a client or a round.
-
-    Raises:
-      DataError: for a file without these columns, naming rows with other cells.
+    `columns` has the smallest number that may occur in each; None: it holds ids. Numbers are
+    `whole` where they are those of a client or a round.
     """
     with opened(path, sha256, MAX_BYTES) as file:
         frame = table_in(file, Dialect(","))

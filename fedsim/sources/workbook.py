@@ -29,18 +29,10 @@ Row = tuple[Any, ...]  # the values of a row of a sheet, up to its last one
 
 
 def sheet_in(file: BinaryIO, sheet: int | str) -> tuple[Any, str]:
-    """Read a sheet of a workbook.
+    """Read a sheet of a workbook, by its name or its number from 0.
 
-    Args:
-      file: the workbook, opened for bytes.
-      sheet: the sheet's name, or its number from 0.
-
-    Returns:
-      A DataFrame of texts, as `table_in` has it: the first row with values has the names of the
-      columns. And a sentence about the workbook's other sheets; empty: there are none.
-
-    Raises:
-      DataError: for another file, or where openpyxl is missing.
+    It is a DataFrame of texts, as `table_in` has it: the first row with values has the names of the
+    columns. A sentence about the workbook's other sheets comes with it; empty: there are none.
     """
     import pandas as pd
 
@@ -69,11 +61,7 @@ def sheet_in(file: BinaryIO, sheet: int | str) -> tuple[Any, str]:
 
 
 def require_no_errors(frame: Any) -> None:
-    """Refuse a table with cells that hold errors.
-
-    Raises:
-      DataError: naming their rows and columns.
-    """
+    """Refuse a table with cells that hold errors."""
     lines = []
     for position, column in enumerate(frame.columns):
         cells = frame.iloc[:, position]
@@ -85,7 +73,6 @@ def require_no_errors(frame: Any) -> None:
 
 
 def _counted(rows: Iterator[Row]) -> Iterator[Row]:
-    """Yield rows, up to as many cells as a sheet may have."""
     cells = 0
     for row in rows:
         cells += 1 + len(row)
@@ -95,11 +82,6 @@ def _counted(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _chosen(workbook: Any, sheet: int | str) -> Any:
-    """The sheet of a name or a number.
-
-    Raises:
-      DataError: naming the sheets that there are.
-    """
     sheets = workbook.worksheets
     titles = [sheet.title for sheet in sheets]
     if not titles:

@@ -12,14 +12,9 @@ END_RECORD = b"PK\5\6"  # begins the record of the end, which has the list's siz
 
 
 def require_short_list(file: BinaryIO, problem: str) -> None:
-    """Refuse a long list of members before `zipfile` reads it into memory.
+    """Refuse a long list of members, with a problem, before `zipfile` reads it into memory.
 
-    Args:
-      file: the archive, opened for bytes; it is at its start afterwards.
-      problem: what the error says.
-
-    Raises:
-      DataError: with the problem.
+    The archive is opened for bytes, and is at its start afterwards.
     """
     size = file.seek(0, io.SEEK_END)
     file.seek(max(size - TAIL_BYTES, 0))
@@ -33,16 +28,7 @@ def require_short_list(file: BinaryIO, problem: str) -> None:
 
 
 def require_small(packed: int, unpacked: int, max_bytes: float = MAX_BYTES) -> None:
-    """Refuse members that unpack to too much.
-
-    Args:
-      packed: bytes of the members in the archive.
-      unpacked: bytes of their content.
-      max_bytes: bytes that it may have.
-
-    Raises:
-      DataError: for more than `max_bytes`, or more than `MAX_RATIO` times the packed size.
-    """
+    """Refuse members that unpack to over `max_bytes`, or `MAX_RATIO` times the packed bytes."""
     if unpacked > max_bytes or unpacked > max(MAX_RATIO * packed, SMALL_BYTES):
         raise DataError(
             f"unpacks from {packed} to {unpacked} bytes; "

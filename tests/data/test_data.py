@@ -90,7 +90,7 @@ def test_the_test_split_is_stratified_and_keeps_every_sample():
     assert stratified(np.array([0, 0, 1]), 0.0, np.random.default_rng(0)).sum() == 0
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.integers(30, 200),
     st.integers(1, 6),

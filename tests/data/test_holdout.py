@@ -5,9 +5,11 @@ import pytest
 from click.testing import CliRunner
 
 import fedsim
+from fedsim.assemble.federation import federations_of
 from fedsim.cli import cli
 from fedsim.data.splits import clients_to_test
 from fedsim.errors import PartitionError, ScenarioError
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -18,16 +20,18 @@ def scenario(**data):
     return {"name": "held", "rounds": 1, "model": "logistic", "data": data}
 
 
+def federation(**data):
+    return federations_of(read(scenario(**data)), None, np.dtype("float32"))[0]
+
+
 def test_named_clients_are_the_test_set():
-    data = {**HEART, "test": {"clients": ["Hungary", "Switzerland"]}}
-    f = fedsim.run(scenario(**data), progress=False).experiment.plans[0].federation
+    f = federation(**HEART, test={"clients": ["Hungary", "Switzerland"]})
     assert f.client_names[f.held_out].tolist() == ["Hungary", "Switzerland"]
     assert len(f.test.y) == 261 + 46 and f.sizes.tolist() == [303, 0, 0, 130]
 
 
 def test_clients_of_a_drawn_partition_are_named_by_number():
-    data = {"kind": "iris", "clients": 5, "partition": "iid", "test": {"clients": [3, 1]}}
-    f = fedsim.run(scenario(**data), progress=False).experiment.plans[0].federation
+    f = federation(kind="iris", clients=5, partition="iid", test={"clients": [3, 1]})
     assert np.flatnonzero(f.held_out).tolist() == [1, 3]
 
 
@@ -49,24 +53,16 @@ def test_names_of_nobody_and_of_everybody_are_refused(chosen, said):
 
 
 def test_each_client_is_held_out_in_turn():
-    comparison = fedsim.compare(
-        scenario(**HEART, holdout="each"), ["fedavg"], seeds=1, progress=False
-    )
-    summary = comparison.summary
-    hospitals = ["Cleveland", "Hungary", "Switzerland", "VA Long Beach"]
-    assert summary["data.test"].tolist() == [f"{{clients: [{name}]}}" for name in hospitals]
-    alone = fedsim.run(scenario(**HEART, test={"clients": ["Hungary"]}), progress=False)
-    assert summary["final"][1] == alone.summary["final"][0]
-
-
-def test_supplied_samples_are_held_out_by_their_ids():
     rng = np.random.default_rng(0)
     arrays = fedsim.Arrays(rng.normal(size=(30, 2)), np.arange(30) % 2, np.arange(30) % 3 + 7)
     comparison = fedsim.compare(
         scenario(holdout="each"), ["fedavg"], data=arrays, seeds=1, progress=False
     )
+    summary = comparison.summary
     texts = [f"{{clients: [{number}]}}" for number in (7, 8, 9)]
-    assert comparison.summary["data.test"].tolist() == texts
+    assert summary["data.test"].tolist() == texts
+    alone = fedsim.run(scenario(test={"clients": [8]}), data=arrays, progress=False)
+    assert summary["final"][1] == alone.summary["final"][0]
 
 
 def test_a_single_run_and_a_second_axis_are_refused(tmp_path):
@@ -78,6 +74,7 @@ def test_a_single_run_and_a_second_axis_are_refused(tmp_path):
         )
 
 
+@pytest.mark.long
 def test_check_counts_the_runs_of_all_clients(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text(

@@ -174,10 +174,7 @@ def test_every_form_is_told_and_its_section_reads_it(tmp_path, form):
     )
     assert len(federation.train.y) + len(federation.test.y) == told["rows"] + told["test_rows"]
     assert list(federation.train.x.shape[1:]) == told["shape"]
-    assert str(federation.train.x.dtype) in (
-        "float32",
-        told["type"],
-    )
+    assert str(federation.train.x.dtype) in ("float32", told["type"])
     if told["target"]["kind"] == "classes":
         assert list(map(str, federation.label_names)) == list(told["target"]["samples"])
         assert sum(told["target"]["samples"].values()) == told["rows"]
@@ -291,7 +288,7 @@ UNSOUND = {
         b"a,y\n" + b"".join(b"%d,%d\n" % (i, 1_714_521_600 + i) for i in range(9)),
         [
             "column 'y': 9 different whole numbers up to 1,714,521,608 as classes of 9 samples "
-            "look like timestamps;"
+            "look like timestamps, ids"
         ],
     ),
     "milliseconds": (
@@ -333,31 +330,11 @@ def test_a_table_of_which_no_samples_can_be_made_is_described(tmp_path, title):
         federations_of(read({"name": "x", "data": told["data"]}), None, np.dtype("float32"))
 
 
-DAMAGED = {
-    "long rows": (b"a,y\n1,0\n3,1,1\n", "not a sound table: .* Expected 2 fields in line 3, saw 3"),
-    "mixed encodings": (
-        "k\u00e4se,y\n1,0\n".encode() + b"k\xe4se,1\n3,1\n",
-        "line 3: not UTF-8 text: byte 0xe4; save it as UTF-8",
-    ),
-    "a cell without end": (b'a,y\n1,0\n2,"1\n', "not a sound table: .* EOF inside string"),
-    "half of a gzip file": (gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9], "not a sound gzip file"),
-}
-
-
-@pytest.mark.parametrize("title", DAMAGED)
-def test_a_file_that_is_no_table_gets_a_line(tmp_path, title):
-    content, said = DAMAGED[title]
-    (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(DataError, match=f"t.csv: {said}") as error:
+def test_a_file_that_is_no_table_gets_a_line(tmp_path):
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,y\n" + b"1,0\n" * 900)[:-9])
+    with pytest.raises(DataError, match=r"t\.csv: not a sound gzip file") as error:
         describe(str(tmp_path / "t.csv"))
     assert len(error.value.lines) == 1
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", gzip.compress(b"", mtime=0)])
-def test_an_empty_file_is_refused(tmp_path, content):
-    (tmp_path / "t.csv").write_bytes(content)
-    with pytest.raises(DataError, match="empty: expected a header with column names"):
-        describe(str(tmp_path / "t.csv"))
 
 
 def test_decimal_commas_are_told_and_the_key_reads_them(tmp_path):
@@ -449,31 +426,14 @@ def test_every_kind_of_file_has_a_row():
 
 
 @pytest.mark.parametrize(
-    ("kind", "source"),
-    [
-        ("idx", "yann.lecun.com/exdb/mnist"),
-        ("cifar10", "www.cs.toronto.edu"),
-        ("cifar100", "cifar-100-binary.tar.gz"),
-        ("medmnist", "zenodo.org"),
-        ("huggingface", "ds.save_to_disk(FOLDER)"),
-        ("imagefolder", "CLASS/IMAGE.png"),
-        ("leaf", "LEAF's preprocess.sh"),
-    ],
+    ("kind", "source"), [("idx", "yann.lecun.com/exdb/mnist"), ("medmnist", "zenodo.org")]
 )
-def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source, tmp_path):
-    """Where there is nothing, and where there is a folder of something else."""
+def test_who_has_no_such_file_is_told_where_it_comes_from(kind, source):
+    scenario = read({"name": "x", "data": {"kind": kind, "path": "none"}})
     with pytest.raises(ScenarioError) as error:
-        federations_of(
-            read({"name": "x", "data": {"kind": kind, "path": "none"}}), None, np.dtype("float32")
-        )
+        federations_of(scenario, None, np.dtype("float32"))
     path, where = str(error.value).splitlines()
     assert "there is no file 'none'" in path and source in where and len(where) <= 300
-    if kind != "medmnist":
-        (tmp_path / "notes.txt").write_text("")
-        with pytest.raises(
-            DataError, match=r"MNIST|cifar-100?-binary|save_to_disk|CLASS/IMAGE|LEAF"
-        ):
-            FAMILIES["dataset"][kind](path=str(tmp_path))
 
 
 OTHER = {

@@ -6,9 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 import fedsim
+from fedsim.assemble.federation import federations_of
 from fedsim.cli import cli
 from fedsim.errors import DataError, ScenarioError
 from fedsim.runs.describe_data import describe
+from fedsim.scenario import read
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -28,17 +30,19 @@ def folder(path, **tables):
     return str(path)
 
 
-def run(path, **data):
+def scenario(path, **data):
     section = {"kind": "csv", "path": path, "target": "ill", "test": 0, **data}
-    scenario = {"name": "wards", "rounds": 1, "data": section, "model": "logistic"}
-    return fedsim.run(scenario, progress=False)
+    return {"name": "wards", "rounds": 1, "data": section, "model": "logistic"}
+
+
+def run(path, **data):
+    return fedsim.run(scenario(path, **data), progress=False)
 
 
 def federation(path, **data):
-    return run(path, **data).experiment.plans[0].federation
+    return federations_of(read(scenario(path, **data)), None, np.dtype("float32"))[0]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_clients_are_the_files_and_columns_are_those_of_all(tmp_path):
     f = federation(folder(tmp_path, rome=ROME, oslo=OSLO), missing="constant", fill=-1)
     assert f.client_names.tolist() == ["oslo", "rome"] and f.sizes.tolist() == [3, 4]
@@ -49,7 +53,6 @@ def test_clients_are_the_files_and_columns_are_those_of_all(tmp_path):
     assert "column 'id' is left out" in f.remarks[1]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_blanks_take_the_mean_of_all_or_of_the_client(tmp_path):
     ages = {"rome": [10, 20, None, 30], "oslo": [100, None, 300, 200]}
     tables = {
@@ -74,9 +77,9 @@ def test_each_client_is_brought_to_its_own_scale(tmp_path):
         a=pd.DataFrame({"age": [1.0, 3], "flag": [0, 1], "ill": [0, 1]}),
         b=pd.DataFrame({"age": [100.0, 300], "flag": [1, 1], "ill": [0, 1]}),
     )
-    f = federation(path, standardize=True, statistics="client")
-    assert np.array_equal(f.train.x, [[-1, 0], [1, 1], [-1, 1], [1, 1]])
     result = run(path, standardize=True, statistics="client")
+    x = result.experiment.plans[0].federation.train.x
+    assert np.array_equal(x, [[-1, 0], [1, 1], [-1, 1], [1, 1]])
     new = pd.DataFrame({"flag": [1], "age": [200]})
     of_b = result.predict(new, client=1)
     assert not np.allclose(of_b, result.predict(new, client=0))
@@ -119,14 +122,12 @@ REFUSED = [  # tables, keys, what is said, why
 
 
 @pytest.mark.parametrize(
-    ("tables", "keys", "said"),
-    [case[:3] for case in REFUSED],
-    ids=[case[3] for case in REFUSED],
+    ("tables", "keys", "said"), [case[:3] for case in REFUSED], ids=[case[3] for case in REFUSED]
 )
 def test_what_cannot_be_read_is_said_with_file_and_place(tables, keys, said, tmp_path):
     path = folder(tmp_path, **tables)
     with pytest.raises(DataError) as refusal:
-        run(path, **keys)
+        federation(path, **keys)
     (line,) = refusal.value.lines
     assert said in line and line.startswith(f"{path}: ")
 
@@ -150,19 +151,14 @@ def test_a_folder_is_described_with_the_section_that_reads_it(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_table_of_one_client_is_predicted_by_the_names_of_its_columns(tmp_path):
-    result = run(folder(tmp_path, rome=ROME, oslo=OSLO), missing="mean")
+    """Also with truth values, which pandas reads as such."""
+    oslo = OSLO.assign(smokes=["TRUE", "FALSE", "TRUE"])
+    rome = ROME.assign(smokes=["TRUE", "TRUE", "FALSE", "FALSE"])
+    result = run(folder(tmp_path, rome=rome, oslo=oslo), missing="mean")
     x = result.experiment.plans[0].federation.train.x
     expected = result.predict(x[:3])
-    assert np.allclose(result.predict(OSLO[["sex", "bmi", "ill", "age"]]), expected)
-    with pytest.raises(ValueError, match="no column 'bmi', which is a feature"):
-        result.predict(ROME)
-
-
-def test_truth_values_are_predicted_as_pandas_reads_them(tmp_path):
-    text = "smokes,ill\nTRUE,1\nFALSE,0\nTRUE,1\nFALSE,1\n"
-    path = folder(tmp_path, a=text, b=text)
-    result = run(path)
-    frame = pd.read_csv(tmp_path / "a.csv")
+    frame = pd.read_csv(tmp_path / "oslo.csv")
     assert frame["smokes"].dtype == bool
-    x = result.experiment.plans[0].federation.train.x
-    assert np.allclose(result.predict(frame), result.predict(x[:4]))
+    assert np.allclose(result.predict(frame[["sex", "smokes", "bmi", "ill", "age"]]), expected)
+    with pytest.raises(ValueError, match="no column 'bmi', which is a feature"):
+        result.predict(rome)

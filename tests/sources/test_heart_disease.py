@@ -44,6 +44,7 @@ def test_the_licence_is_beside_the_file():
     assert len((SAMPLES / "heart_disease.csv").read_text().splitlines()) == 921
 
 
+@pytest.mark.long
 def test_patients_are_predicted_by_the_names_of_the_columns():
     scenario = {
         "name": "hospitals",

@@ -155,10 +155,7 @@ def test_rows_of_numbers_dates_and_texts(tmp_path):
     path = saved_splits({"train": table.slice(0, 3), "test": table.slice(3)}, tmp_path)
     arrays = huggingface(path, target="ill", dates="ordinal")
     assert arrays.x.tolist() == [[30, 1.5], [40, 1.5], [50, 1.5]]
-    assert list(arrays.labels) == [
-        "no",
-        "yes",
-    ]
+    assert list(arrays.labels) == ["no", "yes"]
     assert arrays.x_test.tolist() == [[60, 1.5]] and arrays.y_test.tolist() == [0]
     assert {name: values.tolist() for name, values in arrays.columns.items()} == {
         "town": ["a", "b", "a"],

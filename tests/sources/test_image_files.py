@@ -118,11 +118,3 @@ def test_cifar100(tmp_path, coarse):
     assert arrays.x.dtype == np.uint8 and arrays.scale == 1 / 255
     np.testing.assert_array_equal(arrays.y, numbers[:, 0 if coarse else 1])
     assert arrays.x_test is None
-
-
-def test_files_that_are_not_packed(tmp_path):
-    arrays = read("idx", mnist(tmp_path, pack=bytes, end=""))
-    np.testing.assert_array_equal(arrays.x, IMAGES[..., None])
-    (tmp_path / "train-images-idx3-ubyte").write_bytes(as_idx(IMAGES)[:-1])
-    with pytest.raises(DataError, match="but 5487 bytes follow"):
-        read("idx", str(tmp_path))

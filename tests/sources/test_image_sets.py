@@ -9,6 +9,7 @@ import pytest
 
 import fedsim
 from fedsim.assemble import build
+from fedsim.assemble.federation import federations_of
 from fedsim.assemble.forecast import notes
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError, Failure
@@ -157,10 +158,10 @@ def test_the_axis_of_channels_is_seen_or_asked_for(shape, axis):
         return
     with pytest.raises(DataError, match=r"channels first, or last; write data.channel_axis: first"):
         image_sets(arrays)
-    with pytest.raises(Failure, match=r"data.channel_axis"):
-        built((arrays.x, arrays.y))
     for key in ("first", "last"):
-        x = built((arrays.x, arrays.y), channel_axis=key).plans[0].federation.train.x
+        section = {"kind": "supplied", "clients": 2, "channel_axis": key}
+        scenario = read({"name": "images", "data": section})
+        x = federations_of(scenario, arrays, np.dtype("float32"))[0].train.x
         turned = [*shape[1:], shape[0]] if key == "first" else list(shape)
         assert list(x.shape[1:]) == turned
 

@@ -15,7 +15,7 @@ from fedsim.cli import cli
 from fedsim.disk.tables import COMPUTED, inert, read_table, to_csv, unguarded
 
 STARTS = ["", "'", "''", *COMPUTED, "'=", "''=", "'-1", "-0.5", "+1e3", "@a", "\t=", "007"]
-TEXTS = st.builds("{}{}".format, st.sampled_from(STARTS), st.text(max_size=8))
+TEXTS = st.builds("{}{}".format, st.sampled_from(STARTS), st.text("=+-@'\t\r\n ,\"a1é", max_size=8))
 
 
 @settings(max_examples=25)

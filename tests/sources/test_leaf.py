@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from leaf_sets import femnist, written
 
-import fedsim
 from fedsim.compose import FAMILIES
 from fedsim.errors import DataError
 from fedsim.sources.leaf import LETTERS
@@ -75,11 +74,7 @@ def test_synthetic_and_targets(tmp_path):
     )
     arrays = read(tmp_path)
     assert arrays.x.tolist() == [[0.5, 2.0], [1.5, -1.0], [3, 4]]
-    assert arrays.y.tolist() == [
-        0.25,
-        1.0,
-        2.5,
-    ]
+    assert arrays.y.tolist() == [0.25, 1.0, 2.5]
 
 
 def test_celeba(tmp_path):
@@ -122,18 +117,3 @@ def test_numbers_in_one_split_and_text_in_the_other(tmp_path, train, text):
     written(tmp_path, texts, {"u": ([text], [0])})
     with pytest.raises(DataError, match="x is numbers in one of train and test, and text in the"):
         read(tmp_path)
-
-
-@pytest.mark.long
-def test_a_scenario_over_leaf_trains_by_writer(tmp_path):
-    femnist(tmp_path / "femnist", clients=20, files=2)
-    scenario = {
-        "name": "leaf",
-        "rounds": 3,
-        "data": {"kind": "leaf", "path": str(tmp_path / "femnist")},
-    }
-    more = {"cohort": {"kind": "uniform", "size": 5}, "model": {"kind": "mlp", "hidden": [16]}}
-    result = fedsim.run({**scenario, **more})
-    assert result.status == "done"
-    assert len(result.clients) == 20
-    assert result.clients["client"].iloc[0] == "f0000_00"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import workbooks
-from encoded import FORM, classes, encoded, image_column, parquets, saved, typed
+from encoded import FORM, classes, encoded, image_column, saved, typed
 from leaf_sets import written as leaf_written
 from test_image_files import as_idx, binary, records
 from tff_sets import emnist
@@ -43,7 +43,7 @@ HALF_OF_A_PAIR, BEYOND_UNICODE = (97, 0xD800), (97, 0x110000)  # code points
 def npz(folder, **members):
     x, y = np.arange(2.0 * ROWS).reshape(ROWS, 2), np.arange(ROWS) % 2
     np.savez(folder / "w.npz", **{"x": x, "y": y, **members})
-    return {"kind": "npz", "path": "w.npz", **({"columns": ["site"]} if "site" in members else {})}
+    return {"kind": "npz", "path": "w.npz"}
 
 
 def table(folder, cell: bytes, header: bytes = b"ward", name="t.csv", **keys):
@@ -69,9 +69,9 @@ def arrow_table(cell: bytes) -> pa.Table:
     )
 
 
-def parquet(folder, cell: bytes, **keys):
+def parquet(folder, cell: bytes):
     pq.write_table(arrow_table(cell), folder / "t.parquet")
-    return {"kind": "parquet", "path": "t.parquet", **keys}
+    return {"kind": "parquet", "path": "t.parquet"}
 
 
 def workbook(folder, cell: bytes):
@@ -83,43 +83,35 @@ def workbook(folder, cell: bytes):
     return {"kind": "xlsx", "path": "t.xlsx"}
 
 
-def with_header(folder, section, header: bytes):
-    """The same files, with another name of the column `client` in them, as long."""
-    for path in folder.rglob("*.parquet"):
-        path.write_bytes(path.read_bytes().replace(b"client", header))
-    return section
-
-
-def clients_of(path, *names: bytes):
-    """A file of examples by clients, h5py's way around."""
+def client_of(path, name: bytes):
+    """A file of examples of a client, h5py's way around."""
     tff_written(path, {"a": emnist(9)})
     with h5py.File(path, "r+") as file:
-        for name in names:
-            client = file["examples"].create_group(name)
-            for field, values in emnist(9).items():
-                client[field] = values
+        client = file["examples"].create_group(name)
+        for field, values in emnist(9).items():
+            client[field] = values
     return {"kind": "tff_hdf5", "path": path.name}
 
 
-def hub(folder, cell: bytes = b"b", names=("a", "b"), form=saved):
+def hub(folder, cell: bytes = b"b", names=("a", "b")):
     image = encoded(np.zeros((4, 4), np.uint8))
     columns = {
         "image": image_column([image] * ROWS),
         "label": np.arange(ROWS) % 2,
         "client": arrow_table(cell)["client"],
     }
-    form(typed(pa.table(columns), {"image": FORM, "label": classes(*names)}), folder / "set")
+    saved(typed(pa.table(columns), {"image": FORM, "label": classes(*names)}), folder / "set")
     return {"kind": "huggingface", "path": "set"}
 
 
-def images(folder, place: bytes, **keys):
+def images(folder, place: bytes):
     for part in (b"b", place):
         path = os.fsencode(folder) + b"/set/" + part
         os.makedirs(path)
         for i in range(ROWS):
             with open(path + b"/%d.png" % i, "wb") as file:
                 file.write(encoded(np.full((4, 4), i, np.uint8)))
-    return {"kind": "imagefolder", "path": "set", **keys}
+    return {"kind": "imagefolder", "path": "set"}
 
 
 def leaf(folder, user="b", label: object = 1):
@@ -149,23 +141,13 @@ CASES = {  # reader: what has the bad name -> what writes the file and gives its
     "npz: client, half of a pair": lambda f: npz(f, client=raw(*HALF_OF_A_PAIR)),
     "npz: client, beyond Unicode": lambda f: npz(f, client=raw(*BEYOND_UNICODE)),
     "npz: client, bytes": lambda f: npz(f, client=np.array([b"b"] * (ROWS - 1) + [LATIN])),
-    "npz: y": lambda f: npz(f, y=raw(*HALF_OF_A_PAIR)),
-    "npz: labels": lambda f: npz(f, labels=raw(*HALF_OF_A_PAIR)[-2:]),
-    "npz: column": lambda f: npz(f, site=raw(*HALF_OF_A_PAIR)),
     "csv: client": lambda f: table(f, LATIN, client="ward"),
-    "csv: target": lambda f: table(f, LATIN, target="ward"),
-    "csv: header": lambda f: table(f, b"b", header=LATIN),
     "text: client": lambda f: table(f, HALF, b"client") | {"kind": "text", "column": "a"},
     "parquet: client": lambda f: parquet(f, BEYOND),
-    "parquet: target": lambda f: parquet(f, LATIN, target="client"),
     "xlsx: a shared text": lambda f: workbook(f, LATIN),
     "huggingface: client": lambda f: hub(f, HALF),
     "huggingface: ClassLabel": lambda f: hub(f, names=("a", "b\ud800")),
-    "huggingface: ClassLabel, parquet": lambda f: hub(
-        f, names=("a", "b\ud800"), form=lambda t, p: parquets({"train": t}, p)
-    ),
     "imagefolder: class": lambda f: images(f, LATIN),
-    "imagefolder: client": lambda f: images(f, LATIN + b"/b", client_folders=True),
     "leaf: user": lambda f: leaf(f, user="b\ud800"),
     "leaf: label": lambda f: leaf(f, label="b\udce4"),
     "idx: a file": lambda f: beside(f, "idx", mnist),
@@ -175,14 +157,7 @@ CASES = {  # reader: what has the bad name -> what writes the file and gives its
     "cifar100: a file": lambda f: beside(
         f, "cifar100", lambda p: (p / "train.bin").write_bytes(binary(*records(9, 2, 20)))
     ),
-    "tff_hdf5: a file": lambda f: beside(
-        f, "tff_hdf5", lambda p: tff_written(p / "fed_emnist_train.h5", {"a": emnist(9)})
-    ),
-    "tff_hdf5: client": lambda f: clients_of(f / "w.h5", LATIN),
-    "parquet: header": lambda f: with_header(f, parquet(f, b"b"), b"cl\xe4ent"),
-    "huggingface: header": lambda f: with_header(
-        f, hub(f, form=lambda t, p: parquets({"train": t}, p)), b"cl\xe4ent"
-    ),
+    "tff_hdf5: client": lambda f: client_of(f / "w.h5", LATIN),
 }
 NAMELESS = {"medmnist"}  # archives of numbers
 

@@ -75,27 +75,6 @@ def test_three_lines_are_enough(name, metric, least, tmp_path):
     assert again.rounds["round"].iloc[-1] == 22 and again.clients["client"].tolist() == HOSPITALS
 
 
-def test_what_raw_scales_cost(tmp_path):
-    data_of("breast", tmp_path)
-    section = {
-        "kind": "csv",
-        "path": str(tmp_path / "t.csv"),
-        "target": "target",
-        "client": "hospital",
-        "missing": "mean",
-    }
-    scenario = {"name": "raw", "rounds": 20, "data": section}
-    with pytest.warns(UserWarning, match="features differ in scale .*try data.standardize: true"):
-        raw = fedsim.run(scenario).rounds["test_accuracy"].iloc[-10:].mean()
-    scaled = (
-        fedsim.run({**scenario, "data": {**section, "standardize": True}})
-        .rounds["test_accuracy"]
-        .iloc[-10:]
-        .mean()
-    )
-    assert scaled > raw + 0.05
-
-
 @pytest.mark.parametrize(
     ("kind", "rows", "columns", "classes"),
     [

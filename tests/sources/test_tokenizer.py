@@ -108,11 +108,7 @@ def test_perplexity_is_over_the_labelled_tokens_alone():
 def test_sets_of_datasets_become_the_same_tokens(tmp_path):
     """Texts and pairs of `huggingface`, with a test split, as those of `text`."""
     datasets = pytest.importorskip("datasets")
-    rows = {
-        "text": ["hello wörld", "ab"],
-        "answer": ["yes", "no"],
-        "client": ["x", "y"],
-    }
+    rows = {"text": ["hello wörld", "ab"], "answer": ["yes", "no"], "client": ["x", "y"]}
     split = datasets.Dataset.from_dict(rows)
     folder = str(tmp_path / "set")
     datasets.DatasetDict({"train": split, "test": split.select([1])}).save_to_disk(folder)

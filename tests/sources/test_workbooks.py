@@ -102,9 +102,7 @@ def test_errors_and_merged_cells_are_named(tmp_path):
     path = tmp_path / "t.xlsx"
     rows = [["a", "y"], *[[i, i % 2] for i in range(9)], ["#N/A", 1], [1, 1, None, "x"]]
     new, table = book(path, [*rows, ["#DIV/0!", 1]])
-    assert lines(path) == [
-        "row 13, column 'a': holds the error #DIV/0!; mend or empty the cell",
-    ]
+    assert lines(path) == ["row 13, column 'a': holds the error #DIV/0!; mend or empty the cell"]
     new, table = book(path, rows)
     table.merge_cells("A3:A4")
     new.save(path)
