@@ -54,7 +54,6 @@ def of_files(record: dict[str, Any], hashes: dict[str, str]) -> list[str]:
     """Files that are missing, that were changed, or that the record should name and does not.
 
     Args:
-      record: the run's record.
       hashes: SHA-256 of the files that are there.
     """
     listed = record["files"]

@@ -54,18 +54,7 @@ ALONE_SECONDS = 60  # without any worker, after which the comparison ends
 
 
 class Cluster:
-    """Brings tasks to the workers of a cluster; a `Carrier`.
-
-    Args:
-      client: a `distributed.Client`.
-      name: the cluster's name in messages.
-      terms: what every worker has to meet.
-      run_files: the files of the run directory, which the caller has locked.
-
-    Raises:
-      ProcessError: when there is no worker, or one that does not meet the terms.
-      LostError: when a worker is lost meanwhile.
-    """
+    """Brings tasks to the workers of a cluster; a `Carrier`."""
 
     def __init__(self, client: Any, name: str, terms: Terms, run_files: RunFiles):
         self.client = client
@@ -168,9 +157,6 @@ def connected(on: Any) -> Iterator[tuple[Any, str]]:
     Args:
       on: `dask://HOST:PORT`, or `tls://HOST:PORT` of a scheduler that asks for certificates, which
         dask's configuration names; or a client, which stays open.
-
-    Raises:
-      ProcessError: when there is no such scheduler, no dask here, or no certificate.
     """
     if not isinstance(on, str):
         yield on, "on"

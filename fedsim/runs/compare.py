@@ -52,13 +52,8 @@ class Session(NamedTuple):
     """A comparison in progress.
 
     Attributes:
-      options: how it is executed.
-      jobs: processes on this machine.
       on: the address or client of a cluster; None: no cluster.
-      design: its grid, whose scenario has been resolved.
       run_files: the files of its runs; None: none are written.
-      record: the content of its `run.json`.
-      devices: the devices of this process.
       threads: the thread count recorded by the comparison that is resumed; None for a new one.
       partition: makes the federations of the cells, each partition only once.
     """
@@ -315,11 +310,6 @@ def _prepare(run_directory: RunDirectory, session: Session) -> None:
 def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> None:
     """Check that the configurations that were started can be resumed.
 
-    Args:
-      path: the run directory.
-      before: its record.
-      session: the comparison that resumes it.
-
     Raises:
       CheckpointError: if another version of fedsim began it, or a configuration is to end before
         its last commit.
@@ -412,17 +402,7 @@ def _cluster(session: Session, run_files: RunFiles) -> Iterator[Carrier]:
 
 
 def _execute(session: Session, local: Sweep, carrier: Carrier | None) -> list[Outcome]:
-    """Execute the runs that have not ended, outside this process if there is a carrier.
-
-    Args:
-      session: the comparison.
-      local: what runs cells in this process.
-      carrier: what brings runs to a cluster or to several processes.
-
-    Raises:
-      Interrupted: when `ask` said so.
-      LostError: when workers were lost.
-    """
+    """Execute the runs that have not ended, outside this process if there is a carrier."""
     cells = session.design.cells
     if session.run_files is not None and has_rungs(session.design):
         play = functools.partial(_play_to_rung, session)

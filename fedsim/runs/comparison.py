@@ -37,9 +37,7 @@ class Outcome(NamedTuple):
     """The outcome of a cell of the grid.
 
     Attributes:
-      cell: the cell.
       result: its result; None where it failed.
-      reason: why it failed.
       large: whether it failed for want of memory.
     """
 
@@ -278,13 +276,7 @@ class Comparison(Tables):
 
 
 def columns_of(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
-    """The columns of a comparison's table in order.
-
-    Args:
-      name: the table's name.
-      varied: paths that vary.
-      tuned: paths that were tuned.
-    """
+    """The columns of a comparison's table in order."""
     columns = list(COLUMNS[name])
     added = []
     if varied:
@@ -311,16 +303,7 @@ def verdict_of(
     score: str,
     tuned: Sequence[str],
 ) -> Verdict:
-    """The tables of a comparison in sentences, the headline first, with everything they claim.
-
-    Args:
-      records: the rows of all of its tables.
-      partition: the columns of `partition.csv`.
-      scenario: the resolved scenario.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
-      tuned: paths that were tuned.
-    """
+    """The tables of a comparison in sentences, the headline first, with everything they claim."""
     metrics = (str(row["metric"]) for row in records["summary"] if row.get("metric"))
     chance = chance_levels(partition, next(metrics, ""))
     findings = findings_of(records, baseline, score, scenario, chance)
@@ -345,10 +328,6 @@ def _with_chosen_settings(
     outcomes: list[Outcome], score: str
 ) -> tuple[list[Outcome], list[Record]]:
     """Choose the setting of every method and variation that validation data favour.
-
-    Args:
-      outcomes: every setting of every method and variation.
-      score: one of `SCORES`.
 
     Returns:
       The outcomes with the chosen settings, and the rows of `tuning.csv`.

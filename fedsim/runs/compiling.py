@@ -42,10 +42,6 @@ class Memory:
 
         Of one that compiled twice or more often, it is the last time; of one that never did, the
         median of a program in the others.
-
-        Args:
-          name: of its scenario.
-          programs: how many it compiles.
         """
         before = self._read()
         times = before.get(_key(name, programs), [])

@@ -40,8 +40,6 @@ class ModelDifference:
     """The difference of two model files.
 
     Attributes:
-      name: the file's name.
-      what: the difference in words.
       absolute: the largest difference of two numbers; None where there are no two.
     """
 
@@ -166,7 +164,6 @@ def tables_differ(
 
     Args:
       a: CSV texts by table.
-      b: those of the other run.
       seeds: of the rows of each, in tables without a column for it.
     """
     unequal = {}

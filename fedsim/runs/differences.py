@@ -13,12 +13,7 @@ def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -
     """Refuse to resume a run as anything but what it was.
 
     Args:
-      recorded: the identity of the recorded run.
-      present: the identity of the run that would resume it.
       where: what the messages name.
-
-    Raises:
-      CheckpointError: naming every field that differs.
     """
     lines = []
     fields = []

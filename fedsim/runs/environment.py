@@ -43,7 +43,6 @@ def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
     """Where a run took place: recorded, without influence on its bits.
 
     Args:
-      devices: the devices that it trains on.
       roots: folders that recorded paths are relative to.
     """
     flags = {}

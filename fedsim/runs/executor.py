@@ -29,11 +29,7 @@ MAX_LISTED = 3  # tasks that a message names
 
 
 class Carrier(Protocol):
-    """What brings tasks to other processes.
-
-    Attributes:
-      name: its name in messages.
-    """
+    """What brings tasks to other processes."""
 
     name: str
 
@@ -64,11 +60,6 @@ def execute_elsewhere(
     """Execute runs outside this process, and yield them as they end.
 
     A run that fails has ended, too: the caller has to execute it again, to learn the reason.
-
-    Args:
-      carrier: what brings them to other processes.
-      runs: the runs.
-      ask: whether to stop.
 
     Raises:
       Interrupted: when `ask` said so.
@@ -164,10 +155,6 @@ def count_of(runs: Runs) -> int:
 def with_scenarios(task: Runs, document: Document) -> Runs:
     """A task that was sent here, with the scenarios of its cells.
 
-    Args:
-      task: one of `tasks_by_family`.
-      document: the scenario without its grid.
-
     Raises:
       Failure: for what could be read where it was sent from, but not here.
     """
@@ -187,7 +174,6 @@ def tasks_by_family(runs: Runs, slots: int, most: int, least: int) -> list[list[
     Their cells have no scenarios, which who executes them reads itself.
 
     Args:
-      runs: the runs.
       slots: how many tasks are executed side by side.
       most: about how many runs a task has at most.
       least: how many tasks a family is cut into at least, if it has enough runs.
@@ -245,7 +231,6 @@ def next_family(
     Args:
       families: the tasks that no process has yet, by family.
       latest: the family of the latest task, by process.
-      process: its number.
     """
     left = [family for family, tasks in enumerate(families) if tasks]
     if latest.get(process) in left:

@@ -26,7 +26,6 @@ class RunFiles(NamedTuple):
     """Where the runs of a run directory write: their folders and model files.
 
     Attributes:
-      path: the run directory.
       names: the part of their names that stands for a run, by label.
     """
 

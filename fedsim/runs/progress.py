@@ -31,11 +31,6 @@ class Count:
 
     It counts the rounds of all runs, estimates how long they will still take, and describes in
     words where they are. It only reads rows that are written anyway, and the device never waits.
-
-    Args:
-      scenario: the scenario whose rounds are counted.
-      show: called with what to show, after every change.
-      clock: returns seconds.
     """
 
     def __init__(self, scenario: Scenario, show: Show, clock: Callable[[], float] = time.monotonic):
@@ -68,12 +63,7 @@ class Count:
         self.rounds_before = 0
 
     def comparison_started(self, cells: Sequence[Cell], programs: int) -> None:
-        """A comparison of these configurations starts, or goes on to the next rung of a search.
-
-        Args:
-          cells: the configurations.
-          programs: how many programs they compile to.
-        """
+        """A comparison of these configurations starts, or goes on to the next rung of a search."""
         self.cells = {label_of(cell.key_columns): cell.rounds for cell in cells}
         seeds = [len(cell.scenario.spec.seeds) for cell in cells]
         self.runs = sum(seeds)

@@ -28,8 +28,6 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
     Its `identity` determines every bit of the result.
 
     Args:
-      experiment: what is run.
-      devices: the devices that it trains on.
       supplied: `Given.names`.
     """
     scenario = experiment.scenario
@@ -67,8 +65,6 @@ def record_of_comparison(design: Design, devices: list, supplied: Sequence[str])
 
     Args:
       design: its grid, whose scenario has been resolved.
-      devices: the devices of this process.
-      supplied: `Given.names`.
     """
     planned = {}
     halves: dict[str, dict[str, None]] = {}

@@ -100,11 +100,7 @@ class Tables:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say where a column is that is asked for as an attribute.
-
-            Raises:
-              AttributeError: always; for a column, or the end of a column's name, with its frame.
-            """
+            """Say where a column is that is asked for as an attribute."""
             for methods in offered("RESULT", "METHODS"):
                 if name in methods and isinstance(self, Result):
                     return partial(methods[name], self)
@@ -381,14 +377,7 @@ class Result(Tables):
         return matches[0]
 
     def add_run(self, seed: int, journal: Journal, run: Run, numerics: Numerics) -> None:
-        """Add a run that has ended.
-
-        Args:
-          seed: the run's seed.
-          journal: its rows.
-          run: its final server and memory.
-          numerics: the context in which its state is computed, when it is asked for.
-        """
+        """Add a run that has ended."""
         if run.status not in WITH_RESULT:
             self.status = run.status
             self.reasons[seed] = run.reason
