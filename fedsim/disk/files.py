@@ -81,20 +81,16 @@ def reporting_os_errors(path: Path) -> Iterator[None]:
         raise DirectoryError(f"{where}: {reason}{_free_space(path)}") from error
 
 
-def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> str:
+def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file so that readers see all of it or none.
 
     It is written under another name, synced and renamed; then its folder is synced.
-
-    Returns:
-      The SHA-256 of the content.
 
     Raises:
       DirectoryError: when it cannot be written; the file is as before then.
     """
     parts = _parts(content)
     unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-    digest = hashlib.sha256()
     with WRITING, reporting_os_errors(path):
         require_claim(path)
         try:
@@ -102,7 +98,6 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
             file = os.open(unfinished, flags, 0o666)
             try:
                 for part in parts:
-                    digest.update(part)
                     _write_all(file, part)
                 os.fsync(file)
             finally:
@@ -113,7 +108,6 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
                 os.unlink(unfinished)
             raise
         sync_folder(path.parent)
-    return digest.hexdigest()
 
 
 def publish(path: Path, content: str | bytes) -> None:

@@ -6,7 +6,6 @@ to see the run directory. What decides bits is compared before anything starts.
 
 import contextlib
 import math
-import os
 import pickle
 import re
 import socket
@@ -21,7 +20,7 @@ from fedsim._version import __version__
 from fedsim.disk import files
 from fedsim.errors import LostError, ProcessError
 from fedsim.runs.commits import number_of
-from fedsim.runs.executor import Runs, count_of, keys_of, tasks_by_family
+from fedsim.runs.executor import Runs, keys_of, tasks_by_family
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.remote import (
     MAX_CHARACTERS,
@@ -35,10 +34,6 @@ from fedsim.runs.terms import Terms
 
 INSTALLATION = (
     "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
-)
-CERTIFICATES = (
-    "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__TLS__CLIENT__CERT and ...__TLS__CLIENT__KEY "
-    "to its files"
 )
 ADDRESS = re.compile(r"(dask|tls)://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?")
 
@@ -98,7 +93,7 @@ class Cluster:
     def prepare(self, runs: Runs) -> list[list[Runs]]:
         """Cut the runs into few tasks."""
         slots = max(self.slots(), 1)
-        most = max(math.ceil(count_of(runs) / (TASKS_PER_SLOT * slots)), 1)
+        most = max(math.ceil(len(keys_of(runs)) / (TASKS_PER_SLOT * slots)), 1)
         return tasks_by_family(runs, slots, most, least=1)
 
     def start(self, families: list[list[Runs]]) -> dict[Any, Runs]:
@@ -185,8 +180,6 @@ def _client(name: str, protocol: str, host: str, port: int) -> Any:
         from distributed import Client
     except ImportError:
         raise ProcessError(f"{name}: {INSTALLATION}") from None
-    if protocol == "tls":
-        _demand_certificates(name)
     try:
         # Dask would try until its timeout, even where nobody listens.
         socket.create_connection((host.strip("[]"), port), TIMEOUT).close()
@@ -196,24 +189,6 @@ def _client(name: str, protocol: str, host: str, port: int) -> Any:
         if protocol == "tls":
             ways += " or the certificates"
         raise ProcessError(f"{name}: no dask scheduler answers ({_short(error)}); {ways}") from None
-
-
-def _demand_certificates(name: str) -> None:
-    """Check that dask's configuration names an authority, and a certificate with its key."""
-    from distributed import Security
-
-    security = Security()
-    for file in (security.tls_ca_file, security.tls_client_cert, security.tls_client_key):
-        is_path = file and "\n" not in file  # a certificate may also be given as text
-        if is_path and not os.path.exists(file):
-            raise ProcessError(f"{name}: certificate {file} does not exist; {CERTIFICATES}")
-    try:
-        context = security.get_connection_args("client").get("ssl_context")
-    except (OSError, ValueError) as error:
-        reason = f"a certificate cannot be read ({_short(error)})"
-        raise ProcessError(f"{name}: {reason}; {CERTIFICATES}") from None
-    if context is None:
-        raise ProcessError(f"{name}: dask's configuration names no certificate; {CERTIFICATES}")
 
 
 # ---------------------------------------------------------------------------------- the answers

@@ -62,3 +62,8 @@ def _text(value: Any) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
     return text[: MAX_CHARACTERS - 3] + "..."
+
+
+def without(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """A mapping without some of its entries."""
+    return {name: value for name, value in values.items() if name not in names}

@@ -72,7 +72,7 @@ def execute_elsewhere(
         while active := active | carrier.start(families):
             if ask():
                 tasks = [*active.values(), *(task for family in families for task in family)]
-                raise Interrupted(f"with {sum(map(count_of, tasks))} runs to go")
+                raise Interrupted(f"with {sum(len(keys_of(task)) for task in tasks)} runs to go")
             done = [future for future in active if future.done()]
             for future in done:
                 task = active.pop(future)
@@ -145,11 +145,6 @@ def unfinished_and_ended(runs: Runs, run_files: RunFiles) -> tuple[Runs, list[Ru
 def keys_of(runs: Runs) -> list[RunKey]:
     """The runs one by one."""
     return [(label_of(cell.key_columns), seed) for cell, seeds in runs for seed in seeds]
-
-
-def count_of(runs: Runs) -> int:
-    """How many runs there are."""
-    return sum(len(seeds) for _, seeds in runs)
 
 
 def with_scenarios(task: Runs, document: Document) -> Runs:

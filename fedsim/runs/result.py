@@ -50,11 +50,26 @@ def _tables() -> dict[str, Sequence[str]]:
 TABLE_COLUMNS = _tables()
 # Tables that are written only where they have rows.
 OPTIONAL_TABLES = tuple(name for name in TABLE_COLUMNS if name in tables.TABLES_OF_FIELDS)
+# Tables that are written even without rows.
+WRITTEN = (*(name for name in TABLE_COLUMNS if name not in OPTIONAL_TABLES), "compare")
 
 State = dict[str, dict[str, Any]]
 
 # The context of a scenario's float types, threads and devices.
 Numerics = Callable[[], AbstractContextManager[list]]
+
+
+class Frame:
+    """An attribute of a result: the frame of its name."""
+
+    def __init__(self, table: str = ""):
+        self.table = table
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.table = self.table or name
+
+    def __get__(self, result: "Tables", owner: type) -> pd.DataFrame:
+        return result.frame(self.table)
 
 
 class Tables:
@@ -66,6 +81,12 @@ class Tables:
 
     records: dict[str, list[Record]]
 
+    rounds = Frame()
+    clients = Frame()
+    partition = Frame()
+    summary = Frame()
+    timing = Frame()
+
     def order(self, name: str) -> Sequence[str]:
         """The columns of a table in order."""
         return TABLE_COLUMNS[name]
@@ -75,7 +96,7 @@ class Tables:
         frames = {}
         for name, rows in self.records.items():
             if rows or name not in OPTIONAL_TABLES:
-                frames[name] = self._frame(name)
+                frames[name] = self.frame(name)
         return frames
 
     def plot(self, picture: str = "curves") -> "ShownFigure":
@@ -118,45 +139,43 @@ class Tables:
         """What pictures and notebooks show, with the keys of `run.json`."""
         raise NotImplementedError
 
-    def _frame(self, name: str) -> pd.DataFrame:
+    def frame(self, name: str) -> pd.DataFrame:
         """One frame."""
         return tables.frame(self.records[name], self.order(name))
 
-    @property
-    def rounds(self) -> pd.DataFrame:
-        return self._frame("rounds")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write tables and models into a folder; a file is replaced as a whole or not at all.
 
-    @property
-    def clients(self) -> pd.DataFrame:
-        return self._frame("clients")
+        The folder is made if there is none.
 
-    @property
-    def clusters(self) -> pd.DataFrame:
-        return self._frame("clusters")
+        Raises:
+          DirectoryError: when it cannot be written.
+          LockedError: when another process is writing there.
+        """
+        with held(Path(path)):
+            self.write(RunFiles(Path(path), names_of(self._labels())))
 
-    @property
-    def partition(self) -> pd.DataFrame:
-        return self._frame("partition")
+    def write(self, run_files: RunFiles) -> None:
+        """Write tables and models to their files in a run directory."""
+        for name, rows in self.records.items():
+            path = run_files.path / f"{name}.csv"
+            if rows or name in WRITTEN:
+                files.write(path, tables.to_csv(rows, self.order(name)))
+            else:
+                files.remove(path)  # there may be an earlier one
+        self.write_models(run_files)
 
-    @property
-    def staleness(self) -> pd.DataFrame:
-        return self._frame("staleness")
+    def write_models(self, run_files: RunFiles) -> None:
+        """Write the final shared variables of every run."""
+        raise NotImplementedError
 
-    @property
-    def machines(self) -> pd.DataFrame:
-        return self._frame("machines")
+    def _labels(self) -> list[str]:
+        """The labels of all runs."""
+        raise NotImplementedError
 
-    @property
-    def canaries(self) -> pd.DataFrame:
-        return self._frame("canaries")
 
-    @property
-    def summary(self) -> pd.DataFrame:
-        return self._frame("summary")
-
-    @property
-    def timing(self) -> pd.DataFrame:
-        return self._frame("timing")
+for _name in OPTIONAL_TABLES:
+    setattr(Tables, _name, Frame(_name))
 
 
 class Result(Tables):
@@ -388,35 +407,15 @@ class Result(Tables):
         self._client_models[self.method, seed] = partial(_client_model, run, numerics)
         self._outputs[self.method, seed] = partial(_outputs, run, numerics)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tables and models into a folder; a file is replaced as a whole or not at all.
-
-        The folder is made if there is none.
-
-        Raises:
-          DirectoryError: when it cannot be written.
-          LockedError: when another process is writing there.
-        """
-        labels = [self._label(method) for method, _ in self._models]
-        with held(Path(path)):
-            self.write(RunFiles(Path(path), names_of(labels)))
-
-    def write(self, run_files: RunFiles) -> None:
-        """Write tables and models to their files in a run directory."""
-        for name, order in TABLE_COLUMNS.items():
-            if self.records[name] or name not in OPTIONAL_TABLES:
-                files.write(
-                    run_files.path / f"{name}.csv", tables.to_csv(self.records[name], order)
-                )
-        self.write_models(run_files)
-
     def write_models(self, run_files: RunFiles) -> None:
         """Write the final shared variables of every seed."""
         for (method, seed), variables in self._models.items():
             directory.write_model(run_files.model(self._label(method), seed), variables)
 
+    def _labels(self) -> list[str]:
+        return [self._label(method) for method, _ in self._models]
+
     def _label(self, method: str) -> str:
-        """The label of a method's runs."""
         return label_of({**self.who, "method": method})
 
 
