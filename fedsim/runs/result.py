@@ -331,7 +331,8 @@ class Result(Tables):
             unknown, and blanks that nothing fills; and where there is no such model.
 
         >>> import fedsim
-        >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": "digits"})
+        >>> data = {"kind": "gaussian_blobs", "samples": 300, "clients": 5}
+        >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": data})
         >>> new_samples = result.experiment.plans[0].federation.test.x[:3]
         >>> result.predict(new_samples).argmax(1).shape
         (3,)
