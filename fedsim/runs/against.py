@@ -152,7 +152,6 @@ def _tested(name: str, before: list[Record], after: list[Record], score: str) ->
 
 
 def _summary(path: Path) -> list[Record]:
-    """The rows of `summary.csv`."""
     table = read_table(path, "summary")
     if table is None:
         raise DirectoryError(f"{path}: has no summary.csv")

@@ -151,7 +151,6 @@ def _without_floats(spec: Any) -> str:
 
 
 def _floats_as_none(value: Any) -> Any:
-    """A nested value with None in place of every float."""
     if isinstance(value, dict):
         return {key: _floats_as_none(entry) for key, entry in value.items()}
     if isinstance(value, list):

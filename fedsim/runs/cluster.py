@@ -66,7 +66,6 @@ class Cluster:
         self._demand_terms()
 
     def _demand_terms(self) -> None:
-        """Refuse workers that do not meet the terms."""
         order = pickle.dumps(Order(self.terms, [], {}))
         answers = self.client.run(compare_terms, order, self.comparison, on_error="return")
         refusals = {worker: answers[worker] for worker in sorted(answers) if answers[worker]}
@@ -170,7 +169,6 @@ def connected(on: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _client(name: str, protocol: str, host: str, port: int) -> Any:
-    """Connect to the scheduler at an address."""
     try:
         from dask import config
 

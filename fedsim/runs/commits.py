@@ -196,7 +196,6 @@ def committed(folder: Path, rounds: int) -> Committed | None:
 
 
 def _read_committed(path: Path, rounds: int) -> Committed:
-    """Read one commit with its rows."""
     commit = read_commit(path)
     tables = read_log(commit, commit.extent(rounds)).tables
     status = "running" if commit.is_reopened(rounds) else commit.status

@@ -272,7 +272,14 @@ def _run_design(
             resolved = design.scenario.resolved()
             comparison = Comparison(outcomes, resolved, design.baseline, design.score)
             if run_directory is not None:
-                _finish(run_directory, session, comparison)
+                assert run_files is not None  # a run directory has some
+                record = session.record | {
+                    "verdict": comparison.verdict,
+                    "memory": memory(devices),
+                }
+                derive.complete(
+                    run_directory, run_files, comparison, record, options.started, options.pictures
+                )
     return comparison
 
 
@@ -331,26 +338,10 @@ def _version(record: dict[str, Any]) -> dict[str, Any]:
     return {"environment": {"fedsim": record["environment"].get("fedsim")}}
 
 
-def _finish(run_directory: RunDirectory, session: Session, comparison: Comparison) -> None:
-    """Write tables and models, and complete the directory."""
-    assert session.run_files is not None  # a run directory has one
-    comparison.write(session.run_files)
-    record = {
-        **session.record,
-        "status": comparison.status,
-        "reasons": comparison.reasons,
-        "verdict": comparison.verdict,
-    }
-    record["memory"] = memory(session.devices)
-    options = session.options
-    derive.complete(run_directory, comparison, record, options.started, options.pictures)
-
-
 # ------------------------------------------------------------------------------- the execution
 
 
 def _sweep(session: Session, listen: Listener) -> Sweep:
-    """What runs cells in this process."""
     threads = session.threads
     device = session.options.device
     return Sweep(
@@ -386,7 +377,6 @@ def _carrier(session: Session, stack: contextlib.ExitStack) -> Carrier | None:
 
 @contextlib.contextmanager
 def _cluster(session: Session, run_files: RunFiles) -> Iterator[Carrier]:
-    """The workers of a cluster, compared with this machine."""
     from fedsim.runs.cluster import Cluster, connected
 
     with connected(session.on) as (client, name):

@@ -179,7 +179,6 @@ class Comparison(Tables):
         return self._result(method, variant).state(method, seed)
 
     def _result(self, method: str, variant: str) -> Result:
-        """The result of a configuration."""
         results = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
         if (method, variant) not in results:
             raise KeyError(

@@ -22,6 +22,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import verdict_of
 from fedsim.runs.directory import RunDirectory
+from fedsim.runs.filenames import RunFiles
 from fedsim.runs.result import TABLE_COLUMNS, Tables
 from fedsim.runs.unfinished import (
     axes_of,
@@ -105,14 +106,22 @@ def write_files(path: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def complete(
-    run_directory: RunDirectory, result: Tables, record: dict[str, Any], started: float, shown: bool
+    run_directory: RunDirectory,
+    run_files: RunFiles,
+    result: Tables,
+    record: dict[str, Any],
+    started: float,
+    shown: bool,
 ) -> None:
-    """Write what is derived from the tables of a run, and last the record.
+    """Write tables and models of runs that have ended, what follows from them, and last the record.
 
     Args:
-      started: when this process started the run, by `time.monotonic`.
+      started: when this process started the runs, by `time.monotonic`.
       shown: whether page, figures and tables for papers are written.
     """
+    result.write(run_files)
+    reasons = {str(name): reason for name, reason in result.reasons.items()}
+    record = {**record, "status": result.status, "reasons": reasons}
     if shown:
         write_files(run_directory.path, derived_files(result.frames(), record))
     run_directory.seal(record, started)

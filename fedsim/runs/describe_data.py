@@ -204,14 +204,12 @@ def _read_samples(section: dict[str, Any], edits: Iterable[str]) -> tuple[Scenar
 
 
 def _scenario(section: dict[str, Any], edits: Iterable[str]) -> Scenario:
-    """A scenario with this data section."""
     values = {"name": "described", "data": section}
     return read(values, tuple(f"data.{edit}" for edit in edits))
 
 
 @locate_link_errors
 def _arrays(scenario: Scenario) -> Any:
-    """The samples of a scenario."""
     return factory_of(scenario.spec.data)()
 
 

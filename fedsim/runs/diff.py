@@ -129,7 +129,6 @@ def _groups(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields(a: Any, b: Any) -> list[Field]:
-    """The fields in which two nested values differ."""
     return [Field(*difference) for difference in differences(a, b)]
 
 
@@ -240,5 +239,4 @@ def models_differ(a: Path, b: Path) -> list[ModelDifference]:
 
 
 def _shapes(tensors: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Types and shapes of tensors by name."""
     return {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}

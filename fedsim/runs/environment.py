@@ -63,7 +63,6 @@ def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _cores() -> int | None:
-    """The processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()

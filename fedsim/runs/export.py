@@ -119,7 +119,6 @@ def _guarded(cell: Any) -> Any:
 
 
 def _open(path: Path) -> Source:
-    """The run directory at a path."""
     record = sound_record(path)
     if is_complete(record):
         names = sorted(file.stem for file in path.glob("*.csv"))
@@ -154,7 +153,6 @@ def _rows_for_paper(source: Source, spread: str) -> pd.DataFrame:
 
 
 def _paper_table(source: Source, spread: str) -> str:
-    """A paper's table in LaTeX."""
     record = source.record
     with reporting_table_errors(source.path):
         summary = by_setting(record, {"summary": _summary(source)})["summary"]

@@ -72,7 +72,6 @@ def _card(path: Path, base: str, page: str) -> dict[str, Any]:
 
 
 def _entry(path: Path, base: str, page: str) -> Entry:
-    """A run of the gallery."""
     running = in_use(path)
     record, frames = contents(path, TABLES)
     source = Source(record, by_setting(record, frames))

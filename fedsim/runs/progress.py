@@ -128,11 +128,9 @@ class Count:
         self.ended_rounds += self._rounds_of(label)
 
     def _rounds_of(self, label: str) -> int:
-        """Return the rounds of one run of a configuration."""
         return max(self.cells.get(label, self.rounds), 1)
 
     def _done(self) -> int:
-        """Return the rounds that are done."""
         return self.ended_rounds + sum(self.rounds_done.values())
 
     def _measure_from_here(self) -> None:

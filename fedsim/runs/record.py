@@ -99,7 +99,6 @@ def record_of_comparison(design: Design, devices: list, supplied: Sequence[str])
 
 
 def _common(scenario: Scenario, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
-    """The entries that the records of runs and comparisons have in common."""
     common = {
         "status": "running",
         "scenario": resolved_from(scenario),

@@ -281,7 +281,6 @@ def _differing_rows(seed: RecordedSeed, again: RecordedSeed) -> list[str]:
 
 
 def _tables(seed: RecordedSeed) -> dict[str, str]:
-    """The tables of a seed as CSV."""
     return {name.removesuffix(".csv"): text for name, text in csv_of(seed.record, seed.tables)}
 
 

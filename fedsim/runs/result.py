@@ -1,9 +1,9 @@
 """The result of a scenario: frames, models and states, and how they become files."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,8 @@ class Tables:
     """
 
     records: dict[str, list[Record]]
+    status: str
+    reasons: Mapping[Any, str]  # by seed, or by label of a run
 
     rounds = Frame()
     clients = Frame()
@@ -225,11 +227,7 @@ class Result(Tables):
         self.reasons: dict[int, str] = {}
         self.records = {name: [] for name in TABLE_COLUMNS}
 
-        # By method and seed.
-        self._models: dict[tuple[str, int], Any] = {}
-        self._states: dict[tuple[str, int], Callable[[], State]] = {}
-        self._client_models: dict[tuple[str, int], Callable[[int], Any]] = {}
-        self._outputs: dict[tuple[str, int], Callable[[Any, int | None], np.ndarray]] = {}
+        self._runs: dict[int, PlayedRun] = {}  # by seed
 
     def __repr__(self) -> str:
         seeds = ", ".join(map(str, self.scenario["seeds"]))
@@ -299,8 +297,8 @@ class Result(Tables):
           ValueError: when there is no such client, or clients have no models of their own.
         """
         if client is None:
-            return self._only(self._models, method, seed)
-        return self._only(self._client_models, method, seed)(client)
+            return self._only(method, seed).variables
+        return self._only(method, seed).of_client(client)
 
     def predict(
         self,
@@ -337,7 +335,7 @@ class Result(Tables):
         >>> result.predict(new_samples).argmax(1).shape
         (3,)
         """
-        return self._only(self._outputs, method, seed)(x, client)
+        return self._only(method, seed).outputs(x, client)
 
     def state(self, method: str | None = None, seed: int | None = None) -> State:
         """The final state of server and clients, by the names that the papers use.
@@ -357,7 +355,7 @@ class Result(Tables):
         Raises:
           KeyError: when that run is not part of the result.
         """
-        return self._only(self._states, method, seed)()
+        return self._only(method, seed).state
 
     @property
     def notes(self) -> dict[int, str]:
@@ -381,20 +379,17 @@ class Result(Tables):
             partition = partition.loc[partition["seed"] == seed]
         return chance_note(run, partition)
 
-    def _only(
-        self, by_run: dict[tuple[str, int], Any], method: str | None, seed: int | None
-    ) -> Any:
-        """The value of the one run that fits a method and a seed."""
-        matches = []
-        for (run_method, run_seed), value in by_run.items():
-            if method in (None, run_method) and seed in (None, run_seed):
-                matches.append(value)
-        if len(matches) != 1:
-            count = len(matches)
+    def _only(self, method: str | None, seed: int | None) -> "PlayedRun":
+        """The one run that fits a method and a seed."""
+        fits = [run for number, run in self._runs.items() if seed in (None, number)]
+        if method not in (None, self.method):
+            fits = []
+        if len(fits) != 1:
+            known = [(self.method, number) for number in sorted(self._runs)]
             raise KeyError(
-                f"{count} runs fit method={method!r}, seed={seed!r}; there are {sorted(by_run)}"
+                f"{len(fits)} runs fit method={method!r}, seed={seed!r}; there are {known}"
             )
-        return matches[0]
+        return fits[0]
 
     def add_run(self, seed: int, journal: Journal, run: Run, numerics: Numerics) -> None:
         """Add a run that has ended."""
@@ -403,45 +398,45 @@ class Result(Tables):
             self.reasons[seed] = run.reason
         for name in TABLE_COLUMNS:
             self.records[name] += journal.records.get(name, [])
-        self._models[self.method, seed] = final_variables(run)
-        self._states[self.method, seed] = cache(partial(_state, run, numerics))
-        self._client_models[self.method, seed] = partial(_client_model, run, numerics)
-        self._outputs[self.method, seed] = partial(_outputs, run, numerics)
+        self._runs[seed] = PlayedRun(run, numerics)
 
     def write_models(self, run_files: RunFiles) -> None:
         """Write the final shared variables of every seed."""
-        for (method, seed), variables in self._models.items():
-            directory.write_model(run_files.model(self._label(method), seed), variables)
+        for seed, run in self._runs.items():
+            directory.write_model(run_files.model(label_of(self.who), seed), run.variables)
 
     def _labels(self) -> list[str]:
-        return [self._label(method) for method, _ in self._models]
-
-    def _label(self, method: str) -> str:
-        return label_of({**self.who, "method": method})
+        return [label_of(self.who)]
 
 
-def _client_model(run: Run, numerics: Numerics, client: int) -> Any:
-    """A client's own variables at the end of a run."""
-    _require_client(run, client)
-    with numerics():
-        return final_variables(run, client)
+class PlayedRun:
+    """A run that has ended; what is asked of it later is computed in its numerics."""
 
+    def __init__(self, run: Run, numerics: Numerics):
+        self.run = run
+        self.numerics = numerics
+        self.variables = final_variables(run)
 
-def _outputs(run: Run, numerics: Numerics, x: Any, client: int | None) -> np.ndarray:
-    """The outputs of a final model."""
-    if client is not None:
-        _require_client(run, client)
-    with numerics():
-        return outputs(run, x, client)
+    @cached_property
+    def state(self) -> State:
+        """The final state of server and clients."""
+        with self.numerics():
+            return final_state(self.run)
 
+    def of_client(self, client: int) -> Any:
+        """A client's own variables."""
+        self._require_client(client)
+        with self.numerics():
+            return final_variables(self.run, client)
 
-def _require_client(run: Run, client: int) -> None:
-    N = run.plan.federation.unpooled.N
-    if not 0 <= client < N:
-        raise ValueError(f"client {client}: the clients are 0 to {N - 1}")
+    def outputs(self, x: Any, client: int | None) -> np.ndarray:
+        """The outputs of the final model, or of a client's own."""
+        if client is not None:
+            self._require_client(client)
+        with self.numerics():
+            return outputs(self.run, x, client)
 
-
-def _state(run: Run, numerics: Numerics) -> State:
-    """The final state of a run."""
-    with numerics():
-        return final_state(run)
+    def _require_client(self, client: int) -> None:
+        N = self.run.plan.federation.unpooled.N
+        if not 0 <= client < N:
+            raise ValueError(f"client {client}: the clients are 0 to {N - 1}")

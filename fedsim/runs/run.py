@@ -204,7 +204,11 @@ def run_from(
         if run_directory is not None and not _is_complete(run_directory, record):
             assert run_files is not None  # a run directory has one
             record["memory"] = memory(devices)
-            _finish(run_directory, run_files, record, result, options)
+            if result.notes:
+                record["notes"] = {str(seed): note for seed, note in result.notes.items()}
+            derive.complete(
+                run_directory, run_files, result, record, options.started, options.pictures
+            )
     return result
 
 
@@ -326,22 +330,3 @@ def _is_complete(run_directory: RunDirectory, record: dict[str, Any]) -> bool:
     if without_hashed_paths(before["scenario"]) != without_hashed_paths(record["scenario"]):
         return False
     return all((run_directory.path / name).exists() for name in before["files"])
-
-
-def _finish(
-    run_directory: RunDirectory,
-    run_files: RunFiles,
-    record: dict[str, Any],
-    result: Result,
-    options: Options,
-) -> None:
-    """Write tables and models, and complete the directory."""
-    record = {
-        **record,
-        "status": result.status,
-        "reasons": {str(seed): reason for seed, reason in result.reasons.items()},
-    }
-    if result.notes:
-        record["notes"] = {str(seed): note for seed, note in result.notes.items()}
-    result.write(run_files)
-    derive.complete(run_directory, result, record, options.started, options.pictures)

@@ -87,8 +87,6 @@ class Sweep:
         return [self.outcome_by_label[label_of(cell.key_columns)] for cell, _ in runs]
 
     def _planned(self, cell: Cell, seeds: Sequence[int]) -> PlannedExperiment:
-        """Build a cell."""
-
         def within() -> AbstractContextManager[list]:
             return self.numerics(cell.scenario)
 
@@ -129,7 +127,6 @@ class Sweep:
             self.outcome_by_label[label_of(cell.key_columns)] = Outcome(cell, result)
 
     def _failed(self, cell: Cell, error: Exception) -> None:
-        """The cell cannot be run."""
         line = " ".join(str(error).split())
         reason = with_relative_paths(line, roots_of(cell.scenario.document))
         out_of_memory = exit_code(error) == 8 or bool(exhausted(error))
@@ -191,7 +188,6 @@ def _partition_of_process() -> Partitioner:
 
 
 def _same_samples(planned: PlannedExperiment, other: PlannedExperiment) -> bool:
-    """Whether two cells hold the same samples."""
     plan = next(iter(planned.experiment.plans.values()))
     other_plan = next(iter(other.experiment.plans.values()))
     return plan.federation.train.x is other_plan.federation.train.x

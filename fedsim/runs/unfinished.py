@@ -84,7 +84,6 @@ def runs_of(path: Path, record: Mapping[str, Any]) -> list[UnfinishedRun]:
 def _runs_of_configuration(
     run_files: RunFiles, record: Mapping[str, Any], who: Mapping[str, Any]
 ) -> list[UnfinishedRun]:
-    """The runs of one configuration."""
     label = label_of(who)
     planned = record.get("planned") or {}
     plan = planned.get(label) or record["scenario"]

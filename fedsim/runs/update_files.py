@@ -107,5 +107,4 @@ def _restored(tensors: dict[str, np.ndarray], structure: dict[str, Tree]) -> dic
 
 
 def _name(path: tuple) -> str:
-    """Return the name of an array in a file."""
     return jax.tree_util.keystr(path, simple=True, separator="/")

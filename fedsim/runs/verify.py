@@ -165,7 +165,6 @@ def _verify(
     whole: bool,
     trust_data: bool,
 ) -> None:
-    """Make the checks of a run or a comparison."""
     record = directory.read_record(path)
     with made.check("record", "intact") as problems:
         if record is not None and record.get("status") in UNDER_WAY:
