@@ -95,7 +95,6 @@ def described(difference: "Difference") -> Iterator[str]:
     for model in difference.models:
         largest = "" if model.absolute is None else f", by at most {model.absolute:.3g}"
         yield f"{model.name}: {model.what}{largest}"
-    yield from _lines_of_fields("surroundings (which change no bit)", difference.surroundings)
 
     compared: dict[str, Any] = dict(difference.groups)
     for name in COMPARED_TABLES:

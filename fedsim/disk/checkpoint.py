@@ -123,7 +123,6 @@ def rows_from(raw: np.ndarray, like: tree.Tree) -> tree.Tree:
     """Return the rows of which `row_bytes` made bytes `[K, size]`.
 
     Args:
-      raw: the bytes.
       like: a PyTree with the shapes and types of one row.
     """
     leaves, structure = jax.tree.flatten(like)
@@ -140,7 +139,6 @@ def _parse(blob: bytes, start: int) -> Snapshot:
     """The snapshot in bytes whose hash matches.
 
     Args:
-      blob: the bytes.
       start: the end of the first line.
     """
     header_start = start + LENGTH_BYTES

@@ -12,7 +12,6 @@ def distribution(name: str, values: np.ndarray, weights: np.ndarray) -> dict[str
     client, and the standard deviation over clients. Clients without samples have no score.
 
     Args:
-      name: the score.
       values: the score of every client `[N]`.
       weights: samples that it is the score of `[N]`.
 

@@ -27,7 +27,6 @@ class Claim(NamedTuple):
       path: its path when it was locked.
       folder: the descriptor of the directory.
       lock: the descriptor of the lock file, which is in the directory.
-      name: the name of the lock file.
     """
 
     path: Path
@@ -48,11 +47,7 @@ def release(claim: Claim) -> None:
 
 
 def require_claim(path: Path) -> None:
-    """Check, before a file is changed, that its directory is still the one that was locked.
-
-    Raises:
-      DirectoryError: when the directory was renamed or replaced; another run may be there by now.
-    """
+    """Check, before a file is changed, that its directory is still the one that was locked."""
     for claim in tuple(CLAIMS):
         if claim.path not in path.parents:
             continue
@@ -86,20 +81,16 @@ def reporting_os_errors(path: Path) -> Iterator[None]:
         raise DirectoryError(f"{where}: {reason}{_free_space(path)}") from error
 
 
-def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> str:
+def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file so that readers see all of it or none.
 
     It is written under another name, synced and renamed; then its folder is synced.
-
-    Returns:
-      The SHA-256 of the content.
 
     Raises:
       DirectoryError: when it cannot be written; the file is as before then.
     """
     parts = _parts(content)
     unfinished = path.with_name(path.name + UNFINISHED_SUFFIX)
-    digest = hashlib.sha256()
     with WRITING, reporting_os_errors(path):
         require_claim(path)
         try:
@@ -107,7 +98,6 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
             file = os.open(unfinished, flags, 0o666)
             try:
                 for part in parts:
-                    digest.update(part)
                     _write_all(file, part)
                 os.fsync(file)
             finally:
@@ -118,15 +108,10 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> st
                 os.unlink(unfinished)
             raise
         sync_folder(path.parent)
-    return digest.hexdigest()
 
 
 def publish(path: Path, content: str | bytes) -> None:
-    """Write a file that other processes may be writing, too: its draft has a name of its own.
-
-    Raises:
-      DirectoryError: when it cannot be written.
-    """
+    """Write a file that other processes may be writing, too: its draft has a name of its own."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     write(draft, content)
     with reporting_os_errors(path):
@@ -137,9 +122,6 @@ def write_output(path: Path, content: str | bytes) -> None:
     """Write a file whose path the user gave: links are followed, pipes and devices written to.
 
     A regular file is complete afterwards, or as before.
-
-    Raises:
-      DirectoryError: when it cannot be written.
     """
     target = Path(os.path.realpath(path))
     with reporting_os_errors(path):
@@ -198,11 +180,7 @@ def sha256(path: Path) -> str:
 
 
 def require_space(path: Path, needed: int) -> None:
-    """Check, before anything is computed, that there is space for that many bytes.
-
-    Raises:
-      DirectoryError: when there is less.
-    """
+    """Check, before anything is computed, that there is space for that many bytes."""
     with reporting_os_errors(path):
         free = shutil.disk_usage(path).free
     if free < needed:

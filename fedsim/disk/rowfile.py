@@ -21,13 +21,10 @@ class RowFile:
     beyond was never committed and is cut off when the file is opened.
 
     Args:
-      folder: the folder of the file.
       generation: the number of the file; a compacted file has the next one.
       size: bytes of a row.
-      N: the number of clients.
 
     Attributes:
-      name: the name of the file.
       offset: where every client's newest row starts `[N]`; −1: there is none.
       length: bytes in use.
       file: the descriptor of the file; None while it is closed.

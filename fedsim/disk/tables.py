@@ -44,7 +44,6 @@ class Added(NamedTuple):
     Attributes:
       to: the table; empty for a new one.
       after: what they stand behind: the first of these that there is.
-      names: the columns.
       table: the name of a new table, which is written where it has rows.
     """
 
@@ -234,9 +233,6 @@ def is_guarded(cell: str) -> bool:
 def reporting_table_errors(*paths: Path) -> Iterator[None]:
     """Turn any error in reading tables into one line: readers rely on the columns that runs write.
 
-    Args:
-      paths: the tables that are read.
-
     Raises:
       DirectoryError: instead of that error.
     """
@@ -253,8 +249,6 @@ def read_table(path: Path, name: str, text: Sequence[str] = ()) -> pd.DataFrame 
     """Return a table of a run directory; None when it has no table of that name.
 
     Args:
-      path: the run directory.
-      name: the table's name.
       text: further columns that stay text.
     """
     file = path / f"{name}.csv"

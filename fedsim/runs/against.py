@@ -35,9 +35,7 @@ class Again(NamedTuple):
     """A recorded run or comparison next to a repetition.
 
     Attributes:
-      name: its name.
       verdict: `BYTES`, `SCORES`, `APART`, `DIFFERS` or `OPEN`.
-      lines: why.
       rows: of what was tested, where bits differ.
       difference: everything that differs, where somebody has asked for it.
     """
@@ -60,27 +58,14 @@ def two_runs(path: Path, other: Path) -> Again:
     """Compare a run directory with another one, and list everything that differs.
 
     Args:
-      path: what is compared.
       other: what it should be.
-
-    Raises:
-      DirectoryError: where one holds no run, or its record is damaged.
     """
     found = against(path.resolve().name, other, path)
     return found._replace(difference=diff(path, other))
 
 
 def against(name: str, path: Path, other: Path) -> Again:
-    """Compare a recorded run or comparison with a repetition.
-
-    Args:
-      name: its name.
-      path: its directory.
-      other: the directory of the repetition.
-
-    Raises:
-      DirectoryError: where one holds no run, or its record is damaged.
-    """
+    """Compare a recorded run or comparison with a repetition."""
     record = directory.sound_record(path)
     again = directory.sound_record(other)
     groups = record_differences(record, again)
@@ -167,7 +152,6 @@ def _tested(name: str, before: list[Record], after: list[Record], score: str) ->
 
 
 def _summary(path: Path) -> list[Record]:
-    """The rows of `summary.csv`."""
     table = read_table(path, "summary")
     if table is None:
         raise DirectoryError(f"{path}: has no summary.csv")

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
@@ -23,9 +24,11 @@ class TimeLeftColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         """Render the field `estimate` of a task: the seconds left, and when that was known."""
         left, estimated_at = task.fields["estimate"]
+        text = "-:--:--"
         if left is not None:
-            left = max(left - (time.monotonic() - estimated_at), 0.0)
-        return Text(on_a_clock(left), style="progress.remaining")
+            seconds = max(left - (time.monotonic() - estimated_at), 0.0)
+            text = str(timedelta(seconds=round(seconds)))
+        return Text(text, style="progress.remaining")
 
 
 @contextlib.contextmanager
@@ -50,15 +53,3 @@ def bar(console: Console, name: str, total: int) -> Iterator[Show]:
             view.update(task, completed=done, total=total, description=words, estimate=estimate)
 
         yield show
-
-
-def on_a_clock(seconds: float | None) -> str:
-    """Return a time in few characters, of the same width below ten hours.
-
-    >>> on_a_clock(None), on_a_clock(42), on_a_clock(600), on_a_clock(10_000)
-    ('-:--:--', '0:00:42', '0:10:00', '2:46:40')
-    """
-    if seconds is None:
-        return "-:--:--"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -27,15 +27,12 @@ class Tried(NamedTuple):
     """The cells of a comparison after they were tried.
 
     Attributes:
-      problems: why cells are refused.
-      cells: how many cells there are.
       checked: of how many all parts were made and checked.
       built: how many were built; the other checked ones differ from one of them only in floats.
       runs: the runs of the checked cells.
       local_steps: the cost of these runs.
       bytes_up: likewise, at most.
       bytes_down: likewise, at most.
-      notes: what to know before the comparison is run.
     """
 
     problems: list[Problem]
@@ -68,10 +65,7 @@ def try_cells(
     and counted.
 
     Args:
-      draft: the comparison, as far as it could be read.
-      device: the devices to compute on.
       partition: the `cached_partition` that the base scenario has used.
-      given: what a Python program passed.
       known: problems of the base scenario.
       known_lines: problems of its data.
     """
@@ -157,7 +151,6 @@ def _without_floats(spec: Any) -> str:
 
 
 def _floats_as_none(value: Any) -> Any:
-    """A nested value with None in place of every float."""
     if isinstance(value, dict):
         return {key: _floats_as_none(entry) for key, entry in value.items()}
     if isinstance(value, list):

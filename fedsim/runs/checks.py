@@ -1,13 +1,10 @@
 """What `fedsim verify` checks before a replay: record, files, logs and tables fit each other."""
 
 import contextlib
-import io
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from fedsim.disk import files, tables
 from fedsim.disk.tables import read_table, reporting_table_errors
@@ -54,7 +51,6 @@ def of_files(record: dict[str, Any], hashes: dict[str, str]) -> list[str]:
     """Files that are missing, that were changed, or that the record should name and does not.
 
     Args:
-      record: the run's record.
       hashes: SHA-256 of the files that are there.
     """
     listed = record["files"]
@@ -132,18 +128,9 @@ def of_comparison(path: Path, record: dict[str, Any]) -> list[str]:
         followed = tables.to_csv(rows, columns_of(name, varied, tuned))
         with files.reporting_os_errors(path), contextlib.suppress(FileNotFoundError):
             text = (path / f"{name}.csv").read_text(encoding="utf-8")
-            if partition is None:
-                text = _without_verdict(text)
-                followed = _without_verdict(followed)
             if text != followed:
                 problems.append(f"{name}.csv does not follow from summary.csv")
     return problems
-
-
-def _without_verdict(text: str) -> str:
-    """A table without the column `verdict`, which says by partition.csv what guessing scores."""
-    cells = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-    return cells.drop(columns="verdict", errors="ignore").to_csv(index=False)
 
 
 # --------------------------------------------------------------------------------------- a run

@@ -6,7 +6,6 @@ to see the run directory. What decides bits is compared before anything starts.
 
 import contextlib
 import math
-import os
 import pickle
 import re
 import socket
@@ -21,7 +20,7 @@ from fedsim._version import __version__
 from fedsim.disk import files
 from fedsim.errors import LostError, ProcessError
 from fedsim.runs.commits import number_of
-from fedsim.runs.executor import Runs, count_of, keys_of, tasks_by_family
+from fedsim.runs.executor import Runs, keys_of, tasks_by_family
 from fedsim.runs.filenames import RunFiles
 from fedsim.runs.remote import (
     MAX_CHARACTERS,
@@ -35,10 +34,6 @@ from fedsim.runs.terms import Terms
 
 INSTALLATION = (
     "dask is not installed; pip install 'fedsim-jax[cluster]', or pip install 'dask[distributed]'"
-)
-CERTIFICATES = (
-    "set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__TLS__CLIENT__CERT and ...__TLS__CLIENT__KEY "
-    "to its files"
 )
 ADDRESS = re.compile(r"(dask|tls)://(\[[0-9A-Fa-f:.]+\]|[\w.-]+):([0-9]{1,5})/?")
 
@@ -54,18 +49,7 @@ ALONE_SECONDS = 60  # without any worker, after which the comparison ends
 
 
 class Cluster:
-    """Brings tasks to the workers of a cluster; a `Carrier`.
-
-    Args:
-      client: a `distributed.Client`.
-      name: the cluster's name in messages.
-      terms: what every worker has to meet.
-      run_files: the files of the run directory, which the caller has locked.
-
-    Raises:
-      ProcessError: when there is no worker, or one that does not meet the terms.
-      LostError: when a worker is lost meanwhile.
-    """
+    """Brings tasks to the workers of a cluster; a `Carrier`."""
 
     def __init__(self, client: Any, name: str, terms: Terms, run_files: RunFiles):
         self.client = client
@@ -82,7 +66,6 @@ class Cluster:
         self._demand_terms()
 
     def _demand_terms(self) -> None:
-        """Refuse workers that do not meet the terms."""
         order = pickle.dumps(Order(self.terms, [], {}))
         answers = self.client.run(compare_terms, order, self.comparison, on_error="return")
         refusals = {worker: answers[worker] for worker in sorted(answers) if answers[worker]}
@@ -109,7 +92,7 @@ class Cluster:
     def prepare(self, runs: Runs) -> list[list[Runs]]:
         """Cut the runs into few tasks."""
         slots = max(self.slots(), 1)
-        most = max(math.ceil(count_of(runs) / (TASKS_PER_SLOT * slots)), 1)
+        most = max(math.ceil(len(keys_of(runs)) / (TASKS_PER_SLOT * slots)), 1)
         return tasks_by_family(runs, slots, most, least=1)
 
     def start(self, families: list[list[Runs]]) -> dict[Any, Runs]:
@@ -168,9 +151,6 @@ def connected(on: Any) -> Iterator[tuple[Any, str]]:
     Args:
       on: `dask://HOST:PORT`, or `tls://HOST:PORT` of a scheduler that asks for certificates, which
         dask's configuration names; or a client, which stays open.
-
-    Raises:
-      ProcessError: when there is no such scheduler, no dask here, or no certificate.
     """
     if not isinstance(on, str):
         yield on, "on"
@@ -189,7 +169,6 @@ def connected(on: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _client(name: str, protocol: str, host: str, port: int) -> Any:
-    """Connect to the scheduler at an address."""
     try:
         from dask import config
 
@@ -199,8 +178,6 @@ def _client(name: str, protocol: str, host: str, port: int) -> Any:
         from distributed import Client
     except ImportError:
         raise ProcessError(f"{name}: {INSTALLATION}") from None
-    if protocol == "tls":
-        _demand_certificates(name)
     try:
         # Dask would try until its timeout, even where nobody listens.
         socket.create_connection((host.strip("[]"), port), TIMEOUT).close()
@@ -210,24 +187,6 @@ def _client(name: str, protocol: str, host: str, port: int) -> Any:
         if protocol == "tls":
             ways += " or the certificates"
         raise ProcessError(f"{name}: no dask scheduler answers ({_short(error)}); {ways}") from None
-
-
-def _demand_certificates(name: str) -> None:
-    """Check that dask's configuration names an authority, and a certificate with its key."""
-    from distributed import Security
-
-    security = Security()
-    for file in (security.tls_ca_file, security.tls_client_cert, security.tls_client_key):
-        is_path = file and "\n" not in file  # a certificate may also be given as text
-        if is_path and not os.path.exists(file):
-            raise ProcessError(f"{name}: certificate {file} does not exist; {CERTIFICATES}")
-    try:
-        context = security.get_connection_args("client").get("ssl_context")
-    except (OSError, ValueError) as error:
-        reason = f"a certificate cannot be read ({_short(error)})"
-        raise ProcessError(f"{name}: {reason}; {CERTIFICATES}") from None
-    if context is None:
-        raise ProcessError(f"{name}: dask's configuration names no certificate; {CERTIFICATES}")
 
 
 # ---------------------------------------------------------------------------------- the answers

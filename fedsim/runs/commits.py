@@ -62,11 +62,8 @@ class Commit(NamedTuple):
     """A commit as it is on the disk.
 
     Attributes:
-      path: its file.
       identity: everything that determines the bits of its run.
       files: names of the files in the folder that it refers to.
-      run: the state of the run.
-      round: the round after which it was written.
       status: `running`, or how the run ended.
       full: the complete log.
       reopened: the part of the log that a run with more rounds would have, too.
@@ -158,8 +155,6 @@ class Committed(NamedTuple):
     """What a run had committed when its journal was read from outside.
 
     Attributes:
-      tables: its rows by table.
-      round: the round of the commit.
       status: `running`, or how the run ended.
     """
 
@@ -176,7 +171,6 @@ def committed(folder: Path, rounds: int) -> Committed | None:
     names exists as long as the commit does, and when a commit is gone there is a newer one.
 
     Args:
-      folder: the journal's folder.
       rounds: the run's rounds; of a run that ended earlier and is to resume, rows that a longer run
         does not have are left out.
 
@@ -202,7 +196,6 @@ def committed(folder: Path, rounds: int) -> Committed | None:
 
 
 def _read_committed(path: Path, rounds: int) -> Committed:
-    """Read one commit with its rows."""
     commit = read_commit(path)
     tables = read_log(commit, commit.extent(rounds)).tables
     status = "running" if commit.is_reopened(rounds) else commit.status

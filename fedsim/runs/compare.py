@@ -52,13 +52,8 @@ class Session(NamedTuple):
     """A comparison in progress.
 
     Attributes:
-      options: how it is executed.
-      jobs: processes on this machine.
       on: the address or client of a cluster; None: no cluster.
-      design: its grid, whose scenario has been resolved.
       run_files: the files of its runs; None: none are written.
-      record: the content of its `run.json`.
-      devices: the devices of this process.
       threads: the thread count recorded by the comparison that is resumed; None for a new one.
       partition: makes the federations of the cells, each partition only once.
     """
@@ -277,7 +272,14 @@ def _run_design(
             resolved = design.scenario.resolved()
             comparison = Comparison(outcomes, resolved, design.baseline, design.score)
             if run_directory is not None:
-                _finish(run_directory, session, comparison)
+                assert run_files is not None  # a run directory has some
+                record = session.record | {
+                    "verdict": comparison.verdict,
+                    "memory": memory(devices),
+                }
+                derive.complete(
+                    run_directory, run_files, comparison, record, options.started, options.pictures
+                )
     return comparison
 
 
@@ -315,11 +317,6 @@ def _prepare(run_directory: RunDirectory, session: Session) -> None:
 def _demand_resumable(path: Path, before: dict[str, Any], session: Session) -> None:
     """Check that the configurations that were started can be resumed.
 
-    Args:
-      path: the run directory.
-      before: its record.
-      session: the comparison that resumes it.
-
     Raises:
       CheckpointError: if another version of fedsim began it, or a configuration is to end before
         its last commit.
@@ -341,26 +338,10 @@ def _version(record: dict[str, Any]) -> dict[str, Any]:
     return {"environment": {"fedsim": record["environment"].get("fedsim")}}
 
 
-def _finish(run_directory: RunDirectory, session: Session, comparison: Comparison) -> None:
-    """Write tables and models, and complete the directory."""
-    assert session.run_files is not None  # a run directory has one
-    comparison.write(session.run_files)
-    record = {
-        **session.record,
-        "status": comparison.status,
-        "reasons": comparison.reasons,
-        "verdict": comparison.verdict,
-    }
-    record["memory"] = memory(session.devices)
-    options = session.options
-    derive.complete(run_directory, comparison, record, options.started, options.pictures)
-
-
 # ------------------------------------------------------------------------------- the execution
 
 
 def _sweep(session: Session, listen: Listener) -> Sweep:
-    """What runs cells in this process."""
     threads = session.threads
     device = session.options.device
     return Sweep(
@@ -396,7 +377,6 @@ def _carrier(session: Session, stack: contextlib.ExitStack) -> Carrier | None:
 
 @contextlib.contextmanager
 def _cluster(session: Session, run_files: RunFiles) -> Iterator[Carrier]:
-    """The workers of a cluster, compared with this machine."""
     from fedsim.runs.cluster import Cluster, connected
 
     with connected(session.on) as (client, name):
@@ -412,17 +392,7 @@ def _cluster(session: Session, run_files: RunFiles) -> Iterator[Carrier]:
 
 
 def _execute(session: Session, local: Sweep, carrier: Carrier | None) -> list[Outcome]:
-    """Execute the runs that have not ended, outside this process if there is a carrier.
-
-    Args:
-      session: the comparison.
-      local: what runs cells in this process.
-      carrier: what brings runs to a cluster or to several processes.
-
-    Raises:
-      Interrupted: when `ask` said so.
-      LostError: when workers were lost.
-    """
+    """Execute the runs that have not ended, outside this process if there is a carrier."""
     cells = session.design.cells
     if session.run_files is not None and has_rungs(session.design):
         play = functools.partial(_play_to_rung, session)

@@ -1,17 +1,14 @@
 """The result of a comparison: frames, files, and a verdict in words."""
 
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from fedsim.disk import files, tables
+from fedsim.disk import tables
 from fedsim.disk.tables import Record
-from fedsim.runs.filenames import RunFiles, label_of, names_of
-from fedsim.runs.lock import held
-from fedsim.runs.result import OPTIONAL_TABLES, TABLE_COLUMNS, Result, State, Tables
+from fedsim.runs.filenames import RunFiles, label_of
+from fedsim.runs.result import TABLE_COLUMNS, Frame, Result, State, Tables
 from fedsim.study.conclusions import conclusions
 from fedsim.study.findings import findings_of
 from fedsim.study.grid import Cell
@@ -37,9 +34,7 @@ class Outcome(NamedTuple):
     """The outcome of a cell of the grid.
 
     Attributes:
-      cell: the cell.
       result: its result; None where it failed.
-      reason: why it failed.
       large: whether it failed for want of memory.
     """
 
@@ -85,6 +80,15 @@ class Comparison(Tables):
       status: `done`, or `incomplete` where a run failed, diverged, was stopped or has not run.
       reasons: why, by label of the run.
     """
+
+    table = Frame("compare")
+    across = Frame()
+    profiles = Frame()
+    worst = Frame()
+    breakdown = Frame()
+    bytes = Frame()
+    seconds = Frame()
+    tuning = Frame()
 
     def __init__(
         self, outcomes: Sequence[Outcome], scenario: dict[str, Any], baseline: str, score: str
@@ -148,38 +152,6 @@ class Comparison(Tables):
         """The columns of a table in order."""
         return columns_of(name, self.varied, self.tuned)
 
-    @property
-    def table(self) -> pd.DataFrame:
-        return self._frame("compare")
-
-    @property
-    def across(self) -> pd.DataFrame:
-        return self._frame("across")
-
-    @property
-    def profiles(self) -> pd.DataFrame:
-        return self._frame("profiles")
-
-    @property
-    def worst(self) -> pd.DataFrame:
-        return self._frame("worst")
-
-    @property
-    def breakdown(self) -> pd.DataFrame:
-        return self._frame("breakdown")
-
-    @property
-    def bytes(self) -> pd.DataFrame:
-        return self._frame("bytes")
-
-    @property
-    def seconds(self) -> pd.DataFrame:
-        return self._frame("seconds")
-
-    @property
-    def tuning(self) -> pd.DataFrame:
-        return self._frame("tuning")
-
     def model(self, method: str, seed: int, variant: str = "") -> Any:
         """Final parameters of one run, as `Result.model`.
 
@@ -207,7 +179,6 @@ class Comparison(Tables):
         return self._result(method, variant).state(method, seed)
 
     def _result(self, method: str, variant: str) -> Result:
-        """The result of a configuration."""
         results = {(o.cell.method, o.cell.variant): o.result for o in self.outcomes if o.result}
         if (method, variant) not in results:
             raise KeyError(
@@ -248,43 +219,18 @@ class Comparison(Tables):
                     reasons[f"{label}, seed {seed}"] = reason
         return reasons
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tables and models into a folder; a file is replaced as a whole or not at all.
-
-        The folder is made if there is none.
-
-        Raises:
-          DirectoryError: when it cannot be written.
-          LockedError: when another process is writing there.
-        """
-        labels = [label_of(outcome.cell.key_columns) for outcome in self.outcomes]
-        with held(Path(path)):
-            self.write(RunFiles(Path(path), names_of(labels)))
-
-    def write(self, run_files: RunFiles) -> None:
-        """Write tables and models to their files in a run directory."""
-        for name, records in self.records.items():
-            path = run_files.path / f"{name}.csv"
-            is_required = name == "compare" or (
-                name in TABLE_COLUMNS and name not in OPTIONAL_TABLES
-            )
-            if records or is_required:
-                files.write(path, tables.to_csv(records, self.order(name)))
-            else:
-                files.remove(path)  # there may be an earlier one
+    def write_models(self, run_files: RunFiles) -> None:
+        """Write the final shared variables of every run that has a result."""
         for outcome in self.outcomes:
             if outcome.result is not None:
                 outcome.result.write_models(run_files)
 
+    def _labels(self) -> list[str]:
+        return [label_of(outcome.cell.key_columns) for outcome in self.outcomes]
+
 
 def columns_of(name: str, varied: Sequence[str], tuned: Sequence[str] = ()) -> list[str]:
-    """The columns of a comparison's table in order.
-
-    Args:
-      name: the table's name.
-      varied: paths that vary.
-      tuned: paths that were tuned.
-    """
+    """The columns of a comparison's table in order."""
     columns = list(COLUMNS[name])
     added = []
     if varied:
@@ -311,16 +257,7 @@ def verdict_of(
     score: str,
     tuned: Sequence[str],
 ) -> Verdict:
-    """The tables of a comparison in sentences, the headline first, with everything they claim.
-
-    Args:
-      records: the rows of all of its tables.
-      partition: the columns of `partition.csv`.
-      scenario: the resolved scenario.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
-      tuned: paths that were tuned.
-    """
+    """The tables of a comparison in sentences, the headline first, with everything they claim."""
     metrics = (str(row["metric"]) for row in records["summary"] if row.get("metric"))
     chance = chance_levels(partition, next(metrics, ""))
     findings = findings_of(records, baseline, score, scenario, chance)
@@ -345,10 +282,6 @@ def _with_chosen_settings(
     outcomes: list[Outcome], score: str
 ) -> tuple[list[Outcome], list[Record]]:
     """Choose the setting of every method and variation that validation data favour.
-
-    Args:
-      outcomes: every setting of every method and variation.
-      score: one of `SCORES`.
 
     Returns:
       The outcomes with the chosen settings, and the rows of `tuning.csv`.

@@ -6,11 +6,14 @@ import statistics
 from pathlib import Path
 from typing import Annotated
 
+import jax
 from annotated_types import Len
 from pydantic import StringConstraints, TypeAdapter
 
 from fedsim.disk import files
+from fedsim.engine.clock import compile_seconds
 from fedsim.errors import DirectoryError
+from fedsim.study.words import count, seconds_in_words
 
 FILE = "fedsim-seconds.json"  # in the folder of the compile cache
 REMEMBERED = 100  # comparisons
@@ -23,6 +26,28 @@ TIMES = TypeAdapter(
         Annotated[list[float], Len(1, 2)],
     ]
 )
+
+
+class Compiling:
+    """The programs of a run or a comparison that compile from here on.
+
+    Attributes:
+      words: how many they are, and about how long it takes if somebody knows.
+    """
+
+    def __init__(self, name: str, programs: int):
+        self.name = name
+        self.programs = programs
+        self.before = compile_seconds()  # of this process
+        self.memory = Memory(jax.config.values["jax_compilation_cache_dir"])
+        self.words = f"compiling {count(programs, 'program')}"
+        seconds = self.memory.expected(name, programs)
+        if seconds is not None:
+            self.words += f", about {seconds_in_words(seconds)}"
+
+    def remember(self) -> None:
+        """All runs have ended: remember how long their programs compiled."""
+        self.memory.add(self.name, self.programs, compile_seconds() - self.before)
 
 
 class Memory:
@@ -42,10 +67,6 @@ class Memory:
 
         Of one that compiled twice or more often, it is the last time; of one that never did, the
         median of a program in the others.
-
-        Args:
-          name: of its scenario.
-          programs: how many it compiles.
         """
         before = self._read()
         times = before.get(_key(name, programs), [])

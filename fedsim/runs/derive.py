@@ -22,6 +22,7 @@ from fedsim.report.results import rows_of
 from fedsim.runs import directory
 from fedsim.runs.comparison import verdict_of
 from fedsim.runs.directory import RunDirectory
+from fedsim.runs.filenames import RunFiles
 from fedsim.runs.result import TABLE_COLUMNS, Tables
 from fedsim.runs.unfinished import (
     axes_of,
@@ -65,15 +66,7 @@ DERIVED = re.compile(r"report\.html|figures/[^/]+\.(png|svg|pdf)|tables/[^/]+\.(
 
 
 def tables_of(path: Path, names: Sequence[str] = TABLES) -> dict[str, pd.DataFrame]:
-    """The tables of a run directory by name, as far as there are any.
-
-    Args:
-      path: the run directory.
-      names: of the tables.
-
-    Raises:
-      DirectoryError: for one that no run has written.
-    """
+    """The tables of a run directory by name, as far as there are any."""
     tables = {}
     for name in names:
         table = read_table(path, name)
@@ -92,12 +85,7 @@ def contents(
     """Record and tables of a run directory: its files, or what an unfinished run has committed.
 
     Args:
-      path: the run directory.
       names: of the tables that are read of a finished run.
-
-    Raises:
-      DirectoryError: when it holds no run.
-      CheckpointError: for a log or a commit that is damaged.
     """
     record = directory.sound_record(path)
     if is_complete(record):
@@ -118,29 +106,29 @@ def write_files(path: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def complete(
-    run_directory: RunDirectory, result: Tables, record: dict[str, Any], started: float, shown: bool
+    run_directory: RunDirectory,
+    run_files: RunFiles,
+    result: Tables,
+    record: dict[str, Any],
+    started: float,
+    shown: bool,
 ) -> None:
-    """Write what is derived from the tables of a run, and last the record.
+    """Write tables and models of runs that have ended, what follows from them, and last the record.
 
     Args:
-      run_directory: the directory, which has the tables and models already.
-      result: the tables.
-      record: the run's record.
-      started: when this process started the run, by `time.monotonic`.
+      started: when this process started the runs, by `time.monotonic`.
       shown: whether page, figures and tables for papers are written.
     """
+    result.write(run_files)
+    reasons = {str(name): reason for name, reason in result.reasons.items()}
+    record = {**record, "status": result.status, "reasons": reasons}
     if shown:
         write_files(run_directory.path, derived_files(result.frames(), record))
     run_directory.seal(record, started)
 
 
 def delete_derived(path: Path, record: Mapping[str, Any] | None) -> None:
-    """Delete what was derived from an earlier state of a run that resumes.
-
-    Args:
-      path: the run directory.
-      record: the record of that state; None where there is none.
-    """
+    """Delete what was derived from an earlier state of a run that resumes."""
     if record is None:
         return
     unfinished = record.get("unfinished", {})
@@ -155,11 +143,6 @@ def rebuild(path: Path) -> list[str]:
     For a finished run they follow from its tables, and its record gets their new hashes, and for a
     comparison the verdict. For a run that was interrupted or killed they follow from its logs,
     tables included, and all of them carry its mark; resuming it is not affected.
-
-    Raises:
-      DirectoryError: when it holds no run.
-      LockedError: when another process is writing there.
-      CheckpointError: for a log or a commit that is damaged.
     """
     directory.sound_record(path)
     with directory.open_run_directory(path, force=False, resume=True):
@@ -205,9 +188,6 @@ def write_so_far(
     The tables come first: they are there even if the page or a figure fails.
 
     Args:
-      path: the run directory, which is locked.
-      record: the run's record.
-      shown: whether page and figures are written at all.
       drawn: the formats of figures, which take longest.
     """
     runs = runs_of(path, record)
@@ -228,14 +208,7 @@ def write_so_far(
 def _write_with_record(
     path: Path, record: dict[str, Any], contents: Mapping[str, bytes], earlier: Collection[str] = ()
 ) -> None:
-    """Write files of an unfinished run, after a record that names them.
-
-    Args:
-      path: the run directory.
-      record: the run's record.
-      contents: the files by name.
-      earlier: names of files that are there already.
-    """
+    """Write files of an unfinished run, after a record that names them."""
     names = sorted([*contents, *earlier])
     directory.write_record(path, {**record, "unfinished": {**record["unfinished"], "files": names}})
     write_files(path, contents)
@@ -248,9 +221,7 @@ def tables_if_interrupted(
     """Write record, tables and page of a run that is interrupted; figures need `fedsim report`.
 
     Args:
-      run_directory: where they are written; None: nowhere.
       started: when this process started the run, by `time.monotonic`.
-      shown: whether a page is written at all.
     """
     try:
         yield
@@ -279,12 +250,7 @@ def page_of_runs(paths: Sequence[Path], refresh: int = 0) -> bytes:
     """The page of a run or a comparison, or of several runs side by side, whether ended or not.
 
     Args:
-      paths: the run directories.
       refresh: seconds after which a browser loads the page again, as `page_of` takes them.
-
-    Raises:
-      DirectoryError: when one holds no run; or several of which one is a comparison.
-      CheckpointError: for a log or a commit that is damaged.
     """
     loaded = [contents(path) for path in paths]
     if len(paths) > 1:

@@ -51,7 +51,6 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     """What a path holds; of a table also its columns, whether it can be read as samples or not.
 
     Args:
-      path: a file or a folder.
       edits: `KEY=VALUE` of the `data:` section, such as `target=wage`.
 
     Returns:
@@ -63,8 +62,6 @@ def describe(path: str, edits: Iterable[str] = ()) -> dict[str, Any]:
     Raises:
       DataError: for a path that holds no known form of data, for what is not a table and cannot be
         read as samples, and for a file that cannot be read.
-      ScenarioError: for keys that the kind does not have.
-      OSError: where there is nothing.
     """
     kind = kind_of(path)
     edits = [edit.removeprefix("data.") for edit in edits]
@@ -207,14 +204,12 @@ def _read_samples(section: dict[str, Any], edits: Iterable[str]) -> tuple[Scenar
 
 
 def _scenario(section: dict[str, Any], edits: Iterable[str]) -> Scenario:
-    """A scenario with this data section."""
     values = {"name": "described", "data": section}
     return read(values, tuple(f"data.{edit}" for edit in edits))
 
 
 @locate_link_errors
 def _arrays(scenario: Scenario) -> Any:
-    """The samples of a scenario."""
     return factory_of(scenario.spec.data)()
 
 

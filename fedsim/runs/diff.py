@@ -9,7 +9,7 @@ import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from fedsim.disk import files
 from fedsim.disk.checkpoint import leaves_by_name
 from fedsim.errors import CheckpointError
 from fedsim.runs import directory
-from fedsim.runs.differences import differences
+from fedsim.runs.differences import differences, without
 from fedsim.runs.filenames import names_in
 from fedsim.runs.result import OPTIONAL_TABLES
 from fedsim.runs.unfinished import csv_of, is_complete, records_so_far, runs_of
-from fedsim.scenario.named_files import naming_files, without_hashed_paths
+from fedsim.scenario.named_files import without_hashed_paths
 from fedsim.study.row_differences import Field, Line, RowDifferences, row_differences
 
 # All tables but `timing`, which may differ between equal runs.
@@ -32,16 +32,12 @@ COMPARED_TABLES = ("rounds", "clients", "partition", *OPTIONAL_TABLES, "summary"
 # What else of a record says which runs are compared, and which one a fork goes on from.
 COMPARISON = ("kind", "method", "baseline", "score", "cells", "fork")
 
-MAX_CHARACTERS = 50  # of a path
-
 
 @dataclass(frozen=True)
 class ModelDifference:
     """The difference of two model files.
 
     Attributes:
-      name: the file's name.
-      what: the difference in words.
       absolute: the largest difference of two numbers; None where there are no two.
     """
 
@@ -60,7 +56,6 @@ class Difference:
       groups: fields by group: scenario, numerics, data, own kinds, environment, end.
       tables: rows of the tables that differ.
       models: the model files that differ.
-      surroundings: where the two took place, which changes no bit.
     """
 
     a: str
@@ -68,7 +63,6 @@ class Difference:
     groups: dict[str, list[Field]]
     tables: dict[str, RowDifferences]
     models: list[ModelDifference]
-    surroundings: list[Field] = field(default_factory=list)
 
     @property
     def equal(self) -> bool:
@@ -105,7 +99,6 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Difference:
         groups=record_differences(record_a, record_b),
         tables=tables_differ(tables_a, tables_b, seeds),
         models=_models(sources),
-        surroundings=_fields(_surroundings(record_a), _surroundings(record_b)),
     )
 
 
@@ -124,35 +117,18 @@ def _groups(record: dict[str, Any]) -> dict[str, Any]:
     scenario = record["scenario"]
     return {
         "scenario": {
-            **_without("numerics", without_hashed_paths(scenario)),
+            **without(without_hashed_paths(scenario), "numerics"),
             **{name: record[name] for name in COMPARISON if name in record},
         },
         "numerics": scenario.get("numerics", {}),
-        "data": _without("scenario", record["hashes"]),
+        "data": without(record["hashes"], "scenario"),
         "own kinds": {"supplied": record["supplied"], "own_links": record["own_links"]},
         "environment": record["environment"],
         "end": {"status": record["status"], "reasons": record.get("reasons", {})},
     }
 
 
-def _without(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """A mapping without one of its entries."""
-    return {key: value for key, value in values.items() if key != name}
-
-
-def _surroundings(record: dict[str, Any]) -> dict[str, Any]:
-    """Where a run took place, and where its files were."""
-    values = dict(record["surroundings"])
-    for key, section in naming_files(record["scenario"]):
-        path = section["path"]
-        if isinstance(path, str):
-            is_short = len(path) < MAX_CHARACTERS
-            values[key[-1]] = path if is_short else f"...{path[-MAX_CHARACTERS:]}"
-    return values
-
-
 def _fields(a: Any, b: Any) -> list[Field]:
-    """The fields in which two nested values differ."""
     return [Field(*difference) for difference in differences(a, b)]
 
 
@@ -166,7 +142,6 @@ def tables_differ(
 
     Args:
       a: CSV texts by table.
-      b: those of the other run.
       seeds: of the rows of each, in tables without a column for it.
     """
     unequal = {}
@@ -264,5 +239,4 @@ def models_differ(a: Path, b: Path) -> list[ModelDifference]:
 
 
 def _shapes(tensors: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Types and shapes of tensors by name."""
     return {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}

@@ -13,12 +13,7 @@ def demand_same(recorded: dict[str, Any], present: dict[str, Any], where: str) -
     """Refuse to resume a run as anything but what it was.
 
     Args:
-      recorded: the identity of the recorded run.
-      present: the identity of the run that would resume it.
       where: what the messages name.
-
-    Raises:
-      CheckpointError: naming every field that differs.
     """
     lines = []
     fields = []
@@ -67,3 +62,8 @@ def _text(value: Any) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
     return text[: MAX_CHARACTERS - 3] + "..."
+
+
+def without(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """A mapping without some of its entries."""
+    return {name: value for name, value in values.items() if name not in names}

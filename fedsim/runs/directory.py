@@ -36,7 +36,6 @@ class RunDirectory(NamedTuple):
     """A run directory that this process has locked for writing.
 
     Attributes:
-      path: the directory.
       before: the record of the run that resumes there; None for a new one.
     """
 
@@ -76,7 +75,6 @@ class RunDirectory(NamedTuple):
         """Write the record with the wall seconds and the hashes of all files, which completes it.
 
         Args:
-          record: the content of `run.json`.
           started: when this process started the run, by `time.monotonic`.
         """
         beside = {name for _, names in added("BESIDE") for name in names}
@@ -92,15 +90,6 @@ def open_run_directory(
     """Lock a run directory while a run writes there; None when nothing is to be written.
 
     A directory that was made for this, and in which no run was started, is removed at the end.
-
-    Args:
-      out: the directory, or None.
-      force: replace an earlier run.
-      resume: continue the run there.
-
-    Raises:
-      DirectoryError: when it holds something that may not be replaced, or cannot be written.
-      LockedError: when another process is writing there.
     """
     if out is None:
         yield None
@@ -117,14 +106,8 @@ def open_run_directory(
 def open_output_folder(path: Path, names: Iterable[str], force: bool) -> Iterator[None]:
     """Lock a folder that is no run while files are written there, which replace nobody's.
 
-    Args:
-      path: the folder.
-      names: of the files.
-      force: replace files of these names.
-
     Raises:
       DirectoryError: when it holds a run or, without `force`, such a file; or cannot be written.
-      LockedError: when another process is writing there.
     """
     if (path / RECORD).exists():
         raise DirectoryError(f"{path}: is a run, which stays as it is; choose another --out")
@@ -172,9 +155,6 @@ def start(path: Path, record: dict[str, Any], scenario: dict[str, Any], replace:
     """Write record and scenario of a run that starts.
 
     Args:
-      path: the run directory.
-      record: the content of `run.json`.
-      scenario: the content of `scenario.yaml`.
       replace: whether everything that is there is deleted before, the earlier record last.
     """
     if replace:
@@ -255,7 +235,6 @@ def hashes(path: Path, excluded: Collection[str] = ()) -> dict[str, str]:
     """The SHA-256 of every file of a run by relative name, but for record, lock and live page.
 
     Args:
-      path: the run directory.
       excluded: names of its files and folders that are not part of the run.
     """
     with files.reporting_os_errors(path):

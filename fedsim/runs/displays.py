@@ -27,7 +27,6 @@ def progress_of(scenario: Scenario, progress: bool | None) -> Iterator[Count | N
     """Show the progress of a run or a comparison.
 
     Args:
-      scenario: the scenario whose rounds are counted.
       progress: True: always, in a log as a line every half minute; False: never; None: where
         somebody looks, which is at a terminal or in a notebook.
 
@@ -95,13 +94,7 @@ def notebook_shell() -> Any:
 def notebook_line(
     shell: Any, name: str, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Show]:
-    """Show a bar and a line below the cell that runs, replaced in place and empty at the end.
-
-    Args:
-      shell: IPython's, of the notebook.
-      name: the scenario's name.
-      clock: returns seconds.
-    """
+    """Show a bar and a line below the cell that runs, replaced in place and empty at the end."""
     display_id = f"fedsim-{uuid.uuid4().hex}"
     last_shown = clock()
 
@@ -138,13 +131,7 @@ def line_of(name: str, done: int, total: int, words: str, left: float | None) ->
 
 
 class Lines:
-    """Progress as lines, not too many; a run that ends soon prints none.
-
-    Args:
-      name: the scenario's name.
-      print_line: prints a line.
-      clock: returns seconds.
-    """
+    """Progress as lines, not too many; a run that ends soon prints none."""
 
     def __init__(
         self,

@@ -36,12 +36,7 @@ class EndedRun(NamedTuple):
     """A run of one method that has ended.
 
     Attributes:
-      path: its directory.
-      record: its record.
-      scenario: its scenario, read again.
-      given: what a Python program passed.
       data_roots: folders that the record may name data files in.
-      device: the devices to compute on.
     """
 
     path: Path
@@ -66,20 +61,12 @@ class EndedRun(NamedTuple):
         return numerics(self.scenario, self.threads, self.device)
 
     def build(self, devices: list[Any]) -> Experiment:
-        """Build its experiment again (inside `numerics`).
-
-        Raises:
-          CheckpointError: where it is not the recorded one.
-        """
+        """Build its experiment again (inside `numerics`)."""
         with _naming(self.path):
             return build_again(self.record, self.scenario, self.given, devices)
 
     def recorded(self, seeds: Sequence[int]) -> list[RecordedSeed]:
-        """Return some of its seeds as they are recorded.
-
-        Raises:
-          CheckpointError: for seeds that it does not have, or that are damaged.
-        """
+        """Return some of its seeds as they are recorded."""
         with _naming(self.path):
             by_seed = {seed.who["seed"]: seed for seed in recorded_seeds(self.path, self.record)}
             for seed in seeds:
@@ -101,11 +88,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def ended_record(path: Path) -> dict[str, Any]:
-    """Return the record of a run or a comparison that has ended.
-
-    Raises:
-      DirectoryError: where there is none, it is damaged, or it has not ended.
-    """
+    """Return the record of a run or a comparison that has ended."""
     record = directory.sound_record(path)
     if record["status"] in UNDER_WAY:
         raise DirectoryError(f"{path}: has not ended; continue it with --resume first")
@@ -124,16 +107,9 @@ def ended_run(
     """Return the run in a directory, which has ended and is what its record says.
 
     Args:
-      path: the directory.
-      device: the devices to compute on.
-      data_roots: folders that the record may name data files in.
       function: the function of fedsim that was called with it.
       verb: what it does with a run.
-      given: what a Python program passed.
       forks: whether it may be a fork, which has no start of its own.
-
-    Raises:
-      DirectoryError: where it is not.
     """
     record = ended_record(path)
     if is_comparison(record):
@@ -183,10 +159,6 @@ def read_again(
     """Read the recorded scenario of a run or a comparison again.
 
     Args:
-      path: its directory.
-      record: its record.
-      given: what a Python program passed.
-      data_roots: folders that the record may name data files in.
       function: the function of fedsim that was called, for messages.
       trust_data: whether HDF5 files and workbooks in the directory are read.
 
@@ -216,11 +188,7 @@ def read_again(
 
 
 def scenario_in(path: Path) -> dict[str, Any]:
-    """The values in the scenario file of a run directory.
-
-    Raises:
-      CheckpointError: where it cannot be read.
-    """
+    """The values in the scenario file of a run directory."""
     name = directory.SCENARIO
     try:
         return parse((path / name).read_text(encoding="utf-8"), name).values
@@ -243,12 +211,6 @@ def build_again(
     record: dict[str, Any], scenario: Scenario, given: Given, devices: list[Any]
 ) -> Experiment:
     """Build the experiment of a run again (inside `numerics`).
-
-    Args:
-      record: the run's record.
-      scenario: its scenario, read again.
-      given: what a Python program passed.
-      devices: the devices to compute on.
 
     Raises:
       MissingError: for files that are not here.

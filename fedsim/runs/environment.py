@@ -43,7 +43,6 @@ def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
     """Where a run took place: recorded, without influence on its bits.
 
     Args:
-      devices: the devices that it trains on.
       roots: folders that recorded paths are relative to.
     """
     flags = {}
@@ -64,7 +63,6 @@ def surroundings(devices: list, roots: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _cores() -> int | None:
-    """The processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count()

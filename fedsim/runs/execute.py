@@ -42,11 +42,8 @@ class PlannedExperiment(NamedTuple):
     """An experiment that is to be executed.
 
     Attributes:
-      experiment: the experiment.
-      record: the content of its `run.json`.
       who: the first columns of its rows, `method` among them.
       numerics: the context to compute in.
-      seeds: the seeds to run.
     """
 
     experiment: Experiment
@@ -60,11 +57,7 @@ class JournaledRun(NamedTuple):
     """A run with its journal.
 
     Attributes:
-      run: the run.
-      journal: its rows and commits.
       who: the first columns of its rows: method, variation and seed.
-      experiment: the experiment that it belongs to.
-      updates: the files of its updates, where it keeps them.
     """
 
     run: Run
@@ -106,11 +99,8 @@ def execute(
     It is called inside their numerics.
 
     Args:
-      planned: the experiments.
       run_files: the files of the run directory; None: nothing is written.
       calls: device calls per block.
-      listen: called with every run and every row.
-      ask: whether to stop.
 
     Raises:
       Interrupted: when `ask` said so.
@@ -279,11 +269,6 @@ def _resume(run: Run, journal: Journal) -> None:
 
 def restore(run: Run, state: Snapshot, folder: Path | None) -> None:
     """Resume a run from the state in a commit, which is intact.
-
-    Args:
-      run: the run.
-      state: the state.
-      folder: the commit's, for messages.
 
     Raises:
       CorruptError: where no run has written it.

@@ -29,11 +29,7 @@ MAX_LISTED = 3  # tasks that a message names
 
 
 class Carrier(Protocol):
-    """What brings tasks to other processes.
-
-    Attributes:
-      name: its name in messages.
-    """
+    """What brings tasks to other processes."""
 
     name: str
 
@@ -65,11 +61,6 @@ def execute_elsewhere(
 
     A run that fails has ended, too: the caller has to execute it again, to learn the reason.
 
-    Args:
-      carrier: what brings them to other processes.
-      runs: the runs.
-      ask: whether to stop.
-
     Raises:
       Interrupted: when `ask` said so.
       LostError: when runs could not be executed; all others have been by then.
@@ -81,7 +72,7 @@ def execute_elsewhere(
         while active := active | carrier.start(families):
             if ask():
                 tasks = [*active.values(), *(task for family in families for task in family)]
-                raise Interrupted(f"with {sum(map(count_of, tasks))} runs to go")
+                raise Interrupted(f"with {sum(len(keys_of(task)) for task in tasks)} runs to go")
             done = [future for future in active if future.done()]
             for future in done:
                 task = active.pop(future)
@@ -156,17 +147,8 @@ def keys_of(runs: Runs) -> list[RunKey]:
     return [(label_of(cell.key_columns), seed) for cell, seeds in runs for seed in seeds]
 
 
-def count_of(runs: Runs) -> int:
-    """How many runs there are."""
-    return sum(len(seeds) for _, seeds in runs)
-
-
 def with_scenarios(task: Runs, document: Document) -> Runs:
     """A task that was sent here, with the scenarios of its cells.
-
-    Args:
-      task: one of `tasks_by_family`.
-      document: the scenario without its grid.
 
     Raises:
       Failure: for what could be read where it was sent from, but not here.
@@ -187,7 +169,6 @@ def tasks_by_family(runs: Runs, slots: int, most: int, least: int) -> list[list[
     Their cells have no scenarios, which who executes them reads itself.
 
     Args:
-      runs: the runs.
       slots: how many tasks are executed side by side.
       most: about how many runs a task has at most.
       least: how many tasks a family is cut into at least, if it has enough runs.
@@ -245,7 +226,6 @@ def next_family(
     Args:
       families: the tasks that no process has yet, by family.
       latest: the family of the latest task, by process.
-      process: its number.
     """
     left = [family for family, tasks in enumerate(families) if tasks]
     if latest.get(process) in left:

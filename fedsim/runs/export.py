@@ -30,9 +30,6 @@ class Source(NamedTuple):
     """A run directory whose tables are exported.
 
     Attributes:
-      path: the directory.
-      record: its record.
-      names: the names of its tables.
       read: a table by its name; None where there is none.
     """
 
@@ -50,7 +47,6 @@ def exported(
     For an unfinished run it is what the run has committed so far, with a warning that says so.
 
     Args:
-      path: the run directory.
       table: the name of one of its tables; None: a row per method, as a paper shows it; in `xlsx`,
         all tables, with a sheet for each; in `json`, which programs read, the numbers of `compare`
         or, of a run, of `summary`.
@@ -59,10 +55,6 @@ def exported(
       guard: put an apostrophe before text that a spreadsheet would compute; None: only in `csv`,
         which spreadsheets open.
       spread: of a paper's table: `sd`, or `interval` of the mean.
-
-    Raises:
-      DirectoryError: when there is no such run or table, or what the form needs is not installed.
-      CheckpointError: for a log or a commit that is damaged.
     """
     for package, forms in added("EXPORTS"):
         if form in forms:
@@ -127,7 +119,6 @@ def _guarded(cell: Any) -> Any:
 
 
 def _open(path: Path) -> Source:
-    """The run directory at a path."""
     record = sound_record(path)
     if is_complete(record):
         names = sorted(file.stem for file in path.glob("*.csv"))
@@ -162,7 +153,6 @@ def _rows_for_paper(source: Source, spread: str) -> pd.DataFrame:
 
 
 def _paper_table(source: Source, spread: str) -> str:
-    """A paper's table in LaTeX."""
     record = source.record
     with reporting_table_errors(source.path):
         summary = by_setting(record, {"summary": _summary(source)})["summary"]

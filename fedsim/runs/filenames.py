@@ -26,7 +26,6 @@ class RunFiles(NamedTuple):
     """Where the runs of a run directory write: their folders and model files.
 
     Attributes:
-      path: the run directory.
       names: the part of their names that stands for a run, by label.
     """
 
@@ -89,11 +88,9 @@ def labels_of(record: Mapping[str, Any]) -> list[str]:
 
 
 def _dashed(label: str) -> str:
-    """A label with dashes for whatever is neither a letter nor a digit."""
     return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
 
 
 def _with_hash(label: str, name: str) -> str:
-    """A name with a hash of its label."""
     digest = hashlib.sha256(label.encode()).hexdigest()[:DIGITS]
     return f"{name[: MAX_CHARACTERS - DIGITS - 1].rstrip('-')}_{digest}"

@@ -17,14 +17,7 @@ from fedsim.types.client import POOLED
 
 
 def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None:
-    """Add the tables of a run that has ended to its journal.
-
-    Args:
-      journal: the journal, which has the rows of the run.
-      run: the run.
-      who: the first columns of its rows: method, variation and seed.
-      spec: the scenario's sections.
-    """
+    """Add the tables of a run that has ended to its journal."""
     evaluate = spec.evaluate
     scores = final_scores(end_of(run), evaluate.clients)
     clients = _clients(run, scores)
@@ -64,12 +57,7 @@ def add_final_tables(journal: Journal, run: Run, who: Record, spec: Any) -> None
 
 
 def _clients(run: Run, scores: dict[str, ClientScores]) -> Record:
-    """The columns of `clients.csv`.
-
-    Args:
-      run: a run that has ended.
-      scores: of the clients, as of `final_scores`.
-    """
+    """The columns of `clients.csv`."""
     end = end_of(run)
     federation = run.plan.federation.unpooled
     listed = _listed(run)

@@ -30,14 +30,10 @@ def gallery_of(
     """The gallery of a folder, and a line for every folder in it that is left out.
 
     Args:
-      folder: of the runs' folders.
       base: the relative way to it from where the gallery will be.
       names: of the runs' folders; left out: all that are there.
       page: the name of a run's page.
       titles: of runs whose records have none, by the names of their folders.
-
-    Raises:
-      DirectoryError: when the folder cannot be read, or is a run itself, or holds none.
     """
     if (folder / RECORD).exists():
         raise DirectoryError(f"{folder}: is a run, not a folder of runs; try {folder.parent}")
@@ -67,12 +63,7 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _card(path: Path, base: str, page: str) -> dict[str, Any]:
-    """What the gallery shows of a folder: a run, or a page such as that of a suite.
-
-    Raises:
-      DirectoryError: when the folder holds neither.
-      CheckpointError: for a log or a commit that is damaged.
-    """
+    """What the gallery shows of a folder: a run, or a page such as that of a suite."""
     alone = path / PAGE
     if alone.is_file() and not (path / RECORD).exists():
         link = quote(f"{base}/{path.name}/{page}")
@@ -81,12 +72,6 @@ def _card(path: Path, base: str, page: str) -> dict[str, Any]:
 
 
 def _entry(path: Path, base: str, page: str) -> Entry:
-    """A run of the gallery.
-
-    Raises:
-      DirectoryError: when the folder holds no run.
-      CheckpointError: for a log or a commit that is damaged.
-    """
     running = in_use(path)
     record, frames = contents(path, TABLES)
     source = Source(record, by_setting(record, frames))

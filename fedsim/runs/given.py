@@ -10,12 +10,6 @@ class Given(NamedTuple):
     """What takes the place of parts of a scenario; None: the scenario's own.
 
     Its names and its order are those of the arguments of `assemble.build`.
-
-    Attributes:
-      data: `fedsim.Arrays`, `(x, y)`, or a pandas DataFrame.
-      model: a `Model`, a pair `(init, apply)`, or an object with both.
-      params: start parameters.
-      loss: `f(outputs, y) -> loss per row`.
     """
 
     data: Any = None

@@ -47,20 +47,7 @@ def go_on(
     options: Options,
     progress: bool | None,
 ) -> Result:
-    """Run a scenario from the state of the original after a round.
-
-    Args:
-      original: one run of one method.
-      scenario: the fork's.
-      point: where it begins.
-      out: its directory.
-      options: how it is run.
-      progress: as in `fedsim.run`.
-
-    Raises:
-      CheckpointError: where the fork shapes differently what the state holds, and where the
-        original cannot be repeated here.
-    """
+    """Run a scenario from the state of the original after a round."""
     _require_fork(original, scenario, point.round)
     states = _states(original, point.round, scenario.spec.seeds)
     where = f"{original.path}: round {point.round}"
@@ -79,11 +66,7 @@ def go_on(
 
 
 def _require_fork(original: EndedRun, scenario: Scenario, round: int) -> None:
-    """Refuse a scenario that cannot go on from a round of the original.
-
-    Raises:
-      CheckpointError: naming the section.
-    """
+    """Refuse a scenario that cannot go on from a round of the original."""
     path = original.path
     before = original.scenario.spec
     after = scenario.spec
@@ -104,12 +87,7 @@ def _require_fork(original: EndedRun, scenario: Scenario, round: int) -> None:
 def _states(
     original: EndedRun, round: int, seeds: Sequence[int]
 ) -> dict[int, tuple[RecordedSeed, Snapshot]]:
-    """The recorded seeds, and their states after a round of the original, by seed.
-
-    Raises:
-      CheckpointError: for seeds that the original does not have, and where its rows do not come out
-        again.
-    """
+    """The recorded seeds, and their states after a round of the original, by seed."""
     recorded_seeds = original.recorded(seeds)
     states = {}
     with original.numerics() as devices:
@@ -120,11 +98,7 @@ def _states(
 
 
 def _require_same_start(original: EndedRun, record: Mapping[str, Any], seed: int) -> None:
-    """Refuse a fork with other clients or another start model than the original.
-
-    Raises:
-      CheckpointError: naming what differs.
-    """
+    """Refuse a fork with other clients or another start model than the original."""
     texts = {"partition": "the samples of clients", "start": "what the server starts with"}
     for name, text in texts.items():
         if record["hashes"][name][str(seed)] != original.record["hashes"][name][str(seed)]:
@@ -135,11 +109,7 @@ def _require_same_start(original: EndedRun, record: Mapping[str, Any], seed: int
 def _fitted(
     experiment: Experiment, seed: int, snapshot: Snapshot, fresh: Sequence[str], where: str
 ) -> Snapshot:
-    """The state of the original as one that the fork's run can resume from.
-
-    Raises:
-      CheckpointError: where the fork's run remembers something else.
-    """
+    """The state of the original as one that the fork's run can resume from."""
     run = experiment.run(seed)
     try:
         expected = run.snapshot(portable=True).arrays
@@ -172,11 +142,7 @@ def _require_same_shapes(
 
 
 def _try(run: Run, snapshot: Snapshot, where: str) -> None:
-    """Resume a run from a snapshot, or say that it does not fit.
-
-    Raises:
-      CheckpointError: where it does not.
-    """
+    """Resume a run from a snapshot, or say that it does not fit."""
     try:
         run.restore(snapshot)
     except (CheckpointError, KeyError, IndexError, TypeError, ValueError, AttributeError):

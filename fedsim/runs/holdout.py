@@ -17,17 +17,7 @@ TAKEN = f"each varies {AXIS}, and so does the comparison; remove one of them"
 def with_holdout(
     scenario: Scenario, overrides: CompareOverrides, given: Given = NOTHING_GIVEN
 ) -> tuple[Scenario, CompareOverrides]:
-    """Return a comparison whose variations hold one client out each, where it asks for that.
-
-    Args:
-      scenario: as read.
-      overrides: of its comparison.
-      given: what a Python program passed.
-
-    Raises:
-      ScenarioError: for a comparison that varies the test set already.
-      DataError: for samples that cannot be learned from.
-    """
+    """Return a comparison whose variations hold one client out each, where it asks for that."""
     if scenario.spec.data.holdout is None:
         return scenario, overrides
     varied = axes_of(overrides.vary or scenario.spec.compare.vary)

@@ -30,9 +30,7 @@ class Pace(NamedTuple):
     """When commits are due: after so many seconds, after every so many rounds, and when they stay.
 
     Attributes:
-      seconds: between commits.
       rounds: a commit is due whenever so many rounds are done; None: only by time.
-      keep: the rounds whose commits are due and are not deleted.
     """
 
     seconds: float = 10.0
@@ -49,7 +47,6 @@ class Journal:
     Args:
       folder: where log and commits are written; None: nowhere.
       identity: everything that determines the bits of this run; commits of other runs are refused.
-      pace: when a commit is due.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any], pace: Pace = DEFAULT):
@@ -107,7 +104,6 @@ class Journal:
         """Make all rows so far durable, together with the state of the run.
 
         Args:
-          snapshot: the state of the run.
           refers: names of the files in the folder that it refers to; they are already on the disk.
         """
         if self.folder is None:

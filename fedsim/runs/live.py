@@ -25,10 +25,6 @@ def show(path: Path, refresh: int = 0) -> Path:
     """Write the page of an unfinished run into `live.html` -> its path.
 
     It is the only file in a run directory that is not part of the run.
-
-    Args:
-      path: the run directory, which is not locked.
-      refresh: as `page_of_runs` takes it.
     """
     files.publish(path / LIVE, page_of_runs([path], refresh))
     return path / LIVE
@@ -43,12 +39,7 @@ def follow(
       paths: the run directories; a single one where `out` is None.
       out: the page; None: `live.html` in the run directory, which leads to `report.html` in the
         end.
-      ask: whether to stop.
       say: called with the page when it has been written for the first time.
-
-    Raises:
-      DirectoryError: when one holds no run.
-      CheckpointError: for a log or a commit that is damaged.
     """
     page = out or paths[0] / LIVE
     shown = False

@@ -22,10 +22,6 @@ def held(path: Path) -> Iterator[None]:
     """Lock a folder while something is written there; every command that writes a folder does so.
 
     It is made if there is none, and removed at the end if it is empty then.
-
-    Raises:
-      DirectoryError: when it is no folder, or cannot be written.
-      LockedError: when another process is writing there.
     """
     if path.exists() and not path.is_dir():
         raise DirectoryError(f"{path}: is not a directory; choose another --out")
@@ -56,7 +52,6 @@ def lock(path: Path, stack: contextlib.ExitStack) -> None:
     What is locked and freed is the directory that has this name now, not whatever has it later.
 
     Raises:
-      DirectoryError: when the file system cannot lock.
       LockedError: when another process holds the lock.
     """
     while True:

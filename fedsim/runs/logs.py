@@ -26,15 +26,7 @@ LogOpener = Callable[[RunFiles, bool], Log]
 
 
 def log_opener(log_to: str | Sequence[str], out: str | os.PathLike[str] | None) -> LogOpener | None:
-    """What opens the log that a user asks for; None where nobody does.
-
-    Args:
-      log_to: names of trackers as a sequence, or separated by commas.
-      out: the run directory, or None.
-
-    Raises:
-      ScenarioError: for a log that cannot be kept.
-    """
+    """What opens the log that a user asks for; None where nobody does."""
     if not log_to:
         return None
     for module in modules_with("LOG"):

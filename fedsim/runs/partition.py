@@ -34,22 +34,13 @@ def write_partition(
     """Partition the samples for every seed; write `partition.csv` and a figure of the first seed.
 
     Args:
-      scenario: as read.
-      folder: where both are written.
       split: a file for the sample numbers of every client, as the partition `file` reads them; for
         the first seed.
       by: a column whose values the figure shows instead of labels; None: for `domains` the column
         that it names, else labels.
-      force: replace files of the same names in the folder.
 
     Returns:
       How far the clients differ, by seed, and sentences about the partition of the first seed.
-
-    Raises:
-      ScenarioError: when the samples cannot be partitioned as asked.
-      DataError: for samples that cannot be learned from.
-      DirectoryError: when nothing can be written there, or nothing may be replaced.
-      LockedError: when another process is writing there.
     """
     scenario, by = _with_column(scenario, by)
     samples = partitioned_samples(scenario, None, np.dtype(scenario.spec.numerics.dtype))

@@ -3,17 +3,13 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import jax
-
-from fedsim.engine.clock import compile_seconds
 from fedsim.engine.run import Row, Run
-from fedsim.runs.compiling import Memory
+from fedsim.runs.compiling import Compiling
 from fedsim.runs.execute import JournaledRun
 from fedsim.runs.executor import RunKey
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
 from fedsim.study.grid import Cell
-from fedsim.study.words import count, seconds_in_words
 
 # Columns of rounds.csv that are shown -> their names in words.
 SHOWN = {
@@ -31,11 +27,6 @@ class Count:
 
     It counts the rounds of all runs, estimates how long they will still take, and describes in
     words where they are. It only reads rows that are written anyway, and the device never waits.
-
-    Args:
-      scenario: the scenario whose rounds are counted.
-      show: called with what to show, after every change.
-      clock: returns seconds.
     """
 
     def __init__(self, scenario: Scenario, show: Show, clock: Callable[[], float] = time.monotonic):
@@ -56,11 +47,8 @@ class Count:
         self.cells: Mapping[str, int] = {}
         self.elsewhere = False  # whether other processes do the runs
 
-        # What compiles: the programs of a comparison, and the seconds of this process before.
-        self.programs = 0
-        self.compiling = ""  # in words, until the first round
-        self.compiled_before = 0.0
-        self.memory = Memory(None)
+        self.compiling: Compiling | None = None
+        self.is_compiling = False  # until the first round
         self.resumed = False  # whether runs had begun before, so that less is compiled
 
         # The pace is measured from here: when, and the rounds that had been done without it.
@@ -68,12 +56,7 @@ class Count:
         self.rounds_before = 0
 
     def comparison_started(self, cells: Sequence[Cell], programs: int) -> None:
-        """A comparison of these configurations starts, or goes on to the next rung of a search.
-
-        Args:
-          cells: the configurations.
-          programs: how many programs they compile to.
-        """
+        """A comparison of these configurations starts, or goes on to the next rung of a search."""
         self.cells = {label_of(cell.key_columns): cell.rounds for cell in cells}
         seeds = [len(cell.scenario.spec.seeds) for cell in cells]
         self.runs = sum(seeds)
@@ -84,24 +67,19 @@ class Count:
         self.rounds_before = 0
         pairs = zip(seeds, self.cells.values(), strict=True)
         self.all_rounds = sum(number * max(rounds, 1) for number, rounds in pairs)
-        if not self.programs:  # later rungs have the programs of the first one
+        if self.compiling is None:  # later rungs have the programs of the first one
             self.compiling_started(programs)
 
     def compiling_started(self, programs: int) -> None:
         """So many programs are compiled, before the first round and between others."""
-        self.programs = programs
-        self.compiled_before = compile_seconds()
-        self.memory = Memory(jax.config.values["jax_compilation_cache_dir"])
-        self.compiling = f"compiling {count(programs, 'program')}"
-        seconds = self.memory.expected(self.name, programs)
-        if seconds is not None:
-            self.compiling += f", about {seconds_in_words(seconds)}"
-        self._show(self.compiling)
+        self.compiling = Compiling(self.name, programs)
+        self.is_compiling = True
+        self._show(self.compiling.words)
 
     def close(self) -> None:
-        """All runs of this process have ended: remember how long their programs compiled."""
-        if self.programs and not self.elsewhere and not self.resumed:
-            self.memory.add(self.name, self.programs, compile_seconds() - self.compiled_before)
+        """All runs of this process have ended."""
+        if self.compiling is not None and not self.elsewhere and not self.resumed:
+            self.compiling.remember()
 
     def runs_ended(self, runs: Sequence[RunKey]) -> None:
         """Other processes have executed these runs; the first ones had ended before."""
@@ -137,8 +115,8 @@ class Count:
         self.rounds_done[key] = round
         if round:
             self._measure_from_here()
-        if self.compiling:
-            self._show(self.compiling)
+        if self.compiling is not None and self.is_compiling:
+            self._show(self.compiling.words)
         else:
             self._show(self._where() + (self._words(row) if round else "compiling"))
         if row.status != "running":
@@ -150,16 +128,14 @@ class Count:
         self.ended_rounds += self._rounds_of(label)
 
     def _rounds_of(self, label: str) -> int:
-        """Return the rounds of one run of a configuration."""
         return max(self.cells.get(label, self.rounds), 1)
 
     def _done(self) -> int:
-        """Return the rounds that are done."""
         return self.ended_rounds + sum(self.rounds_done.values())
 
     def _measure_from_here(self) -> None:
         """Measure the pace from here, if it is not measured yet: what compiled before is apart."""
-        self.compiling = ""
+        self.is_compiling = False
         if self.began is None:
             self.began = self.clock()
             self.rounds_before = self._done()
@@ -197,19 +173,9 @@ class Count:
         return f"{numbers} of {self.runs}: {round}  "
 
     def _running_cells(self) -> str:
-        running_labels = {label for label, _ in self.rounds_done}
-        numbers = [n for n, label in enumerate(self.cells, 1) if label in running_labels]
-        first = next(label for label in self.cells if label in running_labels)
-        text = f"{_numbered(numbers, len(self.cells))} {first}"
-        return f"{text} and {len(numbers) - 1} more" if len(numbers) > 1 else text
-
-
-def _numbered(numbers: list[int], total: int) -> str:
-    """Return the numbers of the configurations that are running.
-
-    >>> _numbered([3], 12), _numbered([3, 6], 12), _numbered([3, 4, 6, 9], 12)
-    ('[3/12]', '[3+6/12]', '[3..9/12]')
-    """
-    if len(numbers) < 4:
-        return f"[{'+'.join(map(str, numbers))}/{total}]"
-    return f"[{numbers[0]}..{numbers[-1]}/{total}]"
+        running = {label for label, _ in self.rounds_done}
+        number, first = next(
+            (number, label) for number, label in enumerate(self.cells, 1) if label in running
+        )
+        text = f"[{number}/{len(self.cells)}] {first}"
+        return f"{text} and {len(running) - 1} more" if len(running) > 1 else text

@@ -8,6 +8,7 @@ from fedsim.assemble import Experiment
 from fedsim.assemble.components import links_of, not_federated_of
 from fedsim.disk.checkpoint import digest
 from fedsim.installed import offered
+from fedsim.runs.differences import without
 from fedsim.runs.environment import numerical, surroundings
 from fedsim.runs.filenames import label_of
 from fedsim.scenario import Scenario
@@ -28,8 +29,6 @@ def record_of(experiment: Experiment, devices: list, supplied: Sequence[str]) ->
     Its `identity` determines every bit of the result.
 
     Args:
-      experiment: what is run.
-      devices: the devices that it trains on.
       supplied: `Given.names`.
     """
     scenario = experiment.scenario
@@ -67,8 +66,6 @@ def record_of_comparison(design: Design, devices: list, supplied: Sequence[str])
 
     Args:
       design: its grid, whose scenario has been resolved.
-      devices: the devices of this process.
-      supplied: `Given.names`.
     """
     planned = {}
     halves: dict[str, dict[str, None]] = {}
@@ -102,7 +99,6 @@ def record_of_comparison(design: Design, devices: list, supplied: Sequence[str])
 
 
 def _common(scenario: Scenario, devices: list, supplied: Sequence[str]) -> dict[str, Any]:
-    """The entries that the records of runs and comparisons have in common."""
     common = {
         "status": "running",
         "scenario": resolved_from(scenario),
@@ -129,9 +125,9 @@ def _halves(spec: Any) -> str:
 
 def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
     """The part of a record that determines the bits of its runs, or of the run of one seed."""
-    scenario = _without(without_hashed_paths(record["scenario"]), *CHANGEABLE)
-    scenario["data"] = _without(scenario["data"], "resident_mb")
-    hashes = _without(record["hashes"], "scenario")
+    scenario = without(without_hashed_paths(record["scenario"]), *CHANGEABLE)
+    scenario["data"] = without(scenario["data"], "resident_mb")
+    hashes = without(record["hashes"], "scenario")
     if seed is not None:
         del scenario["seeds"]
         hashes = _hashes_of_seed(hashes, seed)
@@ -147,11 +143,6 @@ def identity(record: dict[str, Any], seed: int | None = None) -> dict[str, Any]:
     if "fork" in record:
         determined["fork"] = record["fork"]
     return determined
-
-
-def _without(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    """A mapping without some of its entries."""
-    return {name: value for name, value in values.items() if name not in names}
 
 
 def _hashes_of_seed(hashes: dict[str, Any], seed: int) -> dict[str, Any]:

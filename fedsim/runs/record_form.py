@@ -213,7 +213,6 @@ def malformed(record: dict[str, Any], *needed: str) -> list[str]:
     """The entries of a record that are not as a run or a comparison writes them.
 
     Args:
-      record: the content of a `run.json`.
       needed: names of entries that only the record of a finished run has, and this one must have.
     """
     missing = [name for name in needed if name not in record]

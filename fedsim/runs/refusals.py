@@ -46,16 +46,7 @@ def read_checked(
     """Read a scenario; one that is refused is refused with the problems of all later stages, too.
 
     Args:
-      source: a path, a mapping or a `Scenario`.
-      edits: `PATH=VALUE` texts, as `--set` takes them.
-      data_roots: as `read` takes them.
-      device: the devices to compute on.
       overrides: of its comparison, whose cells are tried as well; None: no cell is tried.
-      given: what a Python program passed.
-      method: a method in place of the scenario's.
-
-    Raises:
-      ScenarioError: with every problem.
     """
     try:
         scenario = read(given.beside(source), edits, method, data_roots=data_roots)
@@ -96,9 +87,6 @@ def refuse(
 
     Args:
       scenario: as read, or what is left of one that was refused.
-      device: as `read_checked` takes it.
-      overrides: as `read_checked` takes it.
-      given: as `read_checked` takes it.
       before: what was refused already.
 
     Returns:
@@ -142,11 +130,6 @@ def _notes_on_seeds(design: Design, partition: Partitioner, data: Any) -> list[s
     """Whether a comparison has too few seeds for any significant difference: a note, or none.
 
     Comparisons that turn out to have equal scores are one test, so there may be fewer of them.
-
-    Args:
-      design: the comparison.
-      partition: a `cached_partition`.
-      data: what a Python program passed.
     """
     tests = set()
     for cell in design.cells:

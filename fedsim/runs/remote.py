@@ -39,7 +39,6 @@ class Order(NamedTuple):
     """Runs that are to be executed; without any, only the terms are compared.
 
     Attributes:
-      terms: the terms of the comparison.
       runs: the runs, without their scenarios.
       existing: what each run has committed already.
     """

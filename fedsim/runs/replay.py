@@ -40,10 +40,8 @@ class RecordedSeed(NamedTuple):
     """One seed as a run directory records it.
 
     Attributes:
-      run_files: the files of the run directory.
       record: the record of its run; of a comparison's, as if it had been run alone.
       who: the first columns of its rows: method and seed, in a comparison also what varies.
-      tables: its rows by table.
       commits: its commits, oldest first; the last one is the end.
     """
 
@@ -97,11 +95,6 @@ def recorded_run(
 ) -> RecordedSeed:
     """Read the log and the commits of a run, which have to match each other.
 
-    Args:
-      run_files: the files of its run directory.
-      record: the record of the run, whose identity its commits have to have.
-      who: the first columns of its rows.
-
     Raises:
       CheckpointError: where they do not match.
     """
@@ -146,8 +139,6 @@ def replayed(
     The first rounds of a fork are those of another run, so only those after a commit are played.
 
     Args:
-      seed: the seed as recorded.
-      experiment: the experiment, built again.
       whole: play every round, instead of the first one and those after the older commit.
     """
     before = None
@@ -167,11 +158,6 @@ def replayed_to(seed: RecordedSeed, experiment: Experiment, round: int) -> Snaps
     """Return the state of a seed after a round, in which it is played again (inside `numerics`).
 
     It begins with the newest commit at or before that round, where there is one.
-
-    Args:
-      seed: the seed as recorded.
-      experiment: the experiment, built again.
-      round: the last round that is played.
 
     Raises:
       CheckpointError: where the recorded rows do not come out again.
@@ -295,7 +281,6 @@ def _differing_rows(seed: RecordedSeed, again: RecordedSeed) -> list[str]:
 
 
 def _tables(seed: RecordedSeed) -> dict[str, str]:
-    """The tables of a seed as CSV."""
     return {name.removesuffix(".csv"): text for name, text in csv_of(seed.record, seed.tables)}
 
 

@@ -19,11 +19,6 @@ def resolve_design(design: Design, partition: Partitioner, data: Any = None) -> 
 
     Where configurations differ, keys on which they agree are filled in, and the others stay as they
     are written; a number of clients that nobody wrote and that differs is left open.
-
-    Args:
-      design: the comparison.
-      partition: a `cached_partition`.
-      data: samples that a Python program passed.
     """
     resolved = _resolved_sections(design.cells, partition, data)
     if not resolved:
@@ -46,16 +41,7 @@ def resolve_design(design: Design, partition: Partitioner, data: Any = None) -> 
 
 
 def demand_own_samples(design: Design, partition: Partitioner, data: Any) -> None:
-    """Refuse a comparison on the clients' own test samples if no client that trains has any.
-
-    Args:
-      design: the comparison.
-      partition: a `cached_partition`.
-      data: what a Python program passed.
-
-    Raises:
-      ScenarioError: with what would give them some.
-    """
+    """Refuse a comparison on the clients' own test samples if no client that trains has any."""
     if design.score == OWN and not has_own_samples(design, partition, data):
         text = "clients keep no test samples of their own, on which own compares methods"
         raise design.scenario.error(("compare", "score"), f"{text}; set data.client_test=0.2")

@@ -1,9 +1,9 @@
 """The result of a scenario: frames, models and states, and how they become files."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +50,26 @@ def _tables() -> dict[str, Sequence[str]]:
 TABLE_COLUMNS = _tables()
 # Tables that are written only where they have rows.
 OPTIONAL_TABLES = tuple(name for name in TABLE_COLUMNS if name in tables.TABLES_OF_FIELDS)
+# Tables that are written even without rows.
+WRITTEN = (*(name for name in TABLE_COLUMNS if name not in OPTIONAL_TABLES), "compare")
 
 State = dict[str, dict[str, Any]]
 
 # The context of a scenario's float types, threads and devices.
 Numerics = Callable[[], AbstractContextManager[list]]
+
+
+class Frame:
+    """An attribute of a result: the frame of its name."""
+
+    def __init__(self, table: str = ""):
+        self.table = table
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.table = self.table or name
+
+    def __get__(self, result: "Tables", owner: type) -> pd.DataFrame:
+        return result.frame(self.table)
 
 
 class Tables:
@@ -65,6 +80,14 @@ class Tables:
     """
 
     records: dict[str, list[Record]]
+    status: str
+    reasons: Mapping[Any, str]  # by seed, or by label of a run
+
+    rounds = Frame()
+    clients = Frame()
+    partition = Frame()
+    summary = Frame()
+    timing = Frame()
 
     def order(self, name: str) -> Sequence[str]:
         """The columns of a table in order."""
@@ -75,7 +98,7 @@ class Tables:
         frames = {}
         for name, rows in self.records.items():
             if rows or name not in OPTIONAL_TABLES:
-                frames[name] = self._frame(name)
+                frames[name] = self.frame(name)
         return frames
 
     def plot(self, picture: str = "curves") -> "ShownFigure":
@@ -100,11 +123,7 @@ class Tables:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Say where a column is that is asked for as an attribute.
-
-            Raises:
-              AttributeError: always; for a column, or the end of a column's name, with its frame.
-            """
+            """Say where a column is that is asked for as an attribute."""
             for methods in offered("RESULT", "METHODS"):
                 if name in methods and isinstance(self, Result):
                     return partial(methods[name], self)
@@ -122,45 +141,43 @@ class Tables:
         """What pictures and notebooks show, with the keys of `run.json`."""
         raise NotImplementedError
 
-    def _frame(self, name: str) -> pd.DataFrame:
+    def frame(self, name: str) -> pd.DataFrame:
         """One frame."""
         return tables.frame(self.records[name], self.order(name))
 
-    @property
-    def rounds(self) -> pd.DataFrame:
-        return self._frame("rounds")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write tables and models into a folder; a file is replaced as a whole or not at all.
 
-    @property
-    def clients(self) -> pd.DataFrame:
-        return self._frame("clients")
+        The folder is made if there is none.
 
-    @property
-    def clusters(self) -> pd.DataFrame:
-        return self._frame("clusters")
+        Raises:
+          DirectoryError: when it cannot be written.
+          LockedError: when another process is writing there.
+        """
+        with held(Path(path)):
+            self.write(RunFiles(Path(path), names_of(self._labels())))
 
-    @property
-    def partition(self) -> pd.DataFrame:
-        return self._frame("partition")
+    def write(self, run_files: RunFiles) -> None:
+        """Write tables and models to their files in a run directory."""
+        for name, rows in self.records.items():
+            path = run_files.path / f"{name}.csv"
+            if rows or name in WRITTEN:
+                files.write(path, tables.to_csv(rows, self.order(name)))
+            else:
+                files.remove(path)  # there may be an earlier one
+        self.write_models(run_files)
 
-    @property
-    def staleness(self) -> pd.DataFrame:
-        return self._frame("staleness")
+    def write_models(self, run_files: RunFiles) -> None:
+        """Write the final shared variables of every run."""
+        raise NotImplementedError
 
-    @property
-    def machines(self) -> pd.DataFrame:
-        return self._frame("machines")
+    def _labels(self) -> list[str]:
+        """The labels of all runs."""
+        raise NotImplementedError
 
-    @property
-    def canaries(self) -> pd.DataFrame:
-        return self._frame("canaries")
 
-    @property
-    def summary(self) -> pd.DataFrame:
-        return self._frame("summary")
-
-    @property
-    def timing(self) -> pd.DataFrame:
-        return self._frame("timing")
+for _name in OPTIONAL_TABLES:
+    setattr(Tables, _name, Frame(_name))
 
 
 class Result(Tables):
@@ -210,11 +227,7 @@ class Result(Tables):
         self.reasons: dict[int, str] = {}
         self.records = {name: [] for name in TABLE_COLUMNS}
 
-        # By method and seed.
-        self._models: dict[tuple[str, int], Any] = {}
-        self._states: dict[tuple[str, int], Callable[[], State]] = {}
-        self._client_models: dict[tuple[str, int], Callable[[int], Any]] = {}
-        self._outputs: dict[tuple[str, int], Callable[[Any, int | None], np.ndarray]] = {}
+        self._runs: dict[int, PlayedRun] = {}  # by seed
 
     def __repr__(self) -> str:
         seeds = ", ".join(map(str, self.scenario["seeds"]))
@@ -284,8 +297,8 @@ class Result(Tables):
           ValueError: when there is no such client, or clients have no models of their own.
         """
         if client is None:
-            return self._only(self._models, method, seed)
-        return self._only(self._client_models, method, seed)(client)
+            return self._only(method, seed).variables
+        return self._only(method, seed).of_client(client)
 
     def predict(
         self,
@@ -316,12 +329,13 @@ class Result(Tables):
             unknown, and blanks that nothing fills; and where there is no such model.
 
         >>> import fedsim
-        >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": "digits"})
+        >>> data = {"kind": "gaussian_blobs", "samples": 300, "clients": 5}
+        >>> result = fedsim.run({"name": "tiny", "rounds": 2, "data": data})
         >>> new_samples = result.experiment.plans[0].federation.test.x[:3]
         >>> result.predict(new_samples).argmax(1).shape
         (3,)
         """
-        return self._only(self._outputs, method, seed)(x, client)
+        return self._only(method, seed).outputs(x, client)
 
     def state(self, method: str | None = None, seed: int | None = None) -> State:
         """The final state of server and clients, by the names that the papers use.
@@ -341,7 +355,7 @@ class Result(Tables):
         Raises:
           KeyError: when that run is not part of the result.
         """
-        return self._only(self._states, method, seed)()
+        return self._only(method, seed).state
 
     @property
     def notes(self) -> dict[int, str]:
@@ -365,94 +379,64 @@ class Result(Tables):
             partition = partition.loc[partition["seed"] == seed]
         return chance_note(run, partition)
 
-    def _only(
-        self, by_run: dict[tuple[str, int], Any], method: str | None, seed: int | None
-    ) -> Any:
-        """The value of the one run that fits a method and a seed."""
-        matches = []
-        for (run_method, run_seed), value in by_run.items():
-            if method in (None, run_method) and seed in (None, run_seed):
-                matches.append(value)
-        if len(matches) != 1:
-            count = len(matches)
+    def _only(self, method: str | None, seed: int | None) -> "PlayedRun":
+        """The one run that fits a method and a seed."""
+        fits = [run for number, run in self._runs.items() if seed in (None, number)]
+        if method not in (None, self.method):
+            fits = []
+        if len(fits) != 1:
+            known = [(self.method, number) for number in sorted(self._runs)]
             raise KeyError(
-                f"{count} runs fit method={method!r}, seed={seed!r}; there are {sorted(by_run)}"
+                f"{len(fits)} runs fit method={method!r}, seed={seed!r}; there are {known}"
             )
-        return matches[0]
+        return fits[0]
 
     def add_run(self, seed: int, journal: Journal, run: Run, numerics: Numerics) -> None:
-        """Add a run that has ended.
-
-        Args:
-          seed: the run's seed.
-          journal: its rows.
-          run: its final server and memory.
-          numerics: the context in which its state is computed, when it is asked for.
-        """
+        """Add a run that has ended."""
         if run.status not in WITH_RESULT:
             self.status = run.status
             self.reasons[seed] = run.reason
         for name in TABLE_COLUMNS:
             self.records[name] += journal.records.get(name, [])
-        self._models[self.method, seed] = final_variables(run)
-        self._states[self.method, seed] = cache(partial(_state, run, numerics))
-        self._client_models[self.method, seed] = partial(_client_model, run, numerics)
-        self._outputs[self.method, seed] = partial(_outputs, run, numerics)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tables and models into a folder; a file is replaced as a whole or not at all.
-
-        The folder is made if there is none.
-
-        Raises:
-          DirectoryError: when it cannot be written.
-          LockedError: when another process is writing there.
-        """
-        labels = [self._label(method) for method, _ in self._models]
-        with held(Path(path)):
-            self.write(RunFiles(Path(path), names_of(labels)))
-
-    def write(self, run_files: RunFiles) -> None:
-        """Write tables and models to their files in a run directory."""
-        for name, order in TABLE_COLUMNS.items():
-            if self.records[name] or name not in OPTIONAL_TABLES:
-                files.write(
-                    run_files.path / f"{name}.csv", tables.to_csv(self.records[name], order)
-                )
-        self.write_models(run_files)
+        self._runs[seed] = PlayedRun(run, numerics)
 
     def write_models(self, run_files: RunFiles) -> None:
         """Write the final shared variables of every seed."""
-        for (method, seed), variables in self._models.items():
-            directory.write_model(run_files.model(self._label(method), seed), variables)
+        for seed, run in self._runs.items():
+            directory.write_model(run_files.model(label_of(self.who), seed), run.variables)
 
-    def _label(self, method: str) -> str:
-        """The label of a method's runs."""
-        return label_of({**self.who, "method": method})
-
-
-def _client_model(run: Run, numerics: Numerics, client: int) -> Any:
-    """A client's own variables at the end of a run."""
-    _require_client(run, client)
-    with numerics():
-        return final_variables(run, client)
+    def _labels(self) -> list[str]:
+        return [label_of(self.who)]
 
 
-def _outputs(run: Run, numerics: Numerics, x: Any, client: int | None) -> np.ndarray:
-    """The outputs of a final model."""
-    if client is not None:
-        _require_client(run, client)
-    with numerics():
-        return outputs(run, x, client)
+class PlayedRun:
+    """A run that has ended; what is asked of it later is computed in its numerics."""
 
+    def __init__(self, run: Run, numerics: Numerics):
+        self.run = run
+        self.numerics = numerics
+        self.variables = final_variables(run)
 
-def _require_client(run: Run, client: int) -> None:
-    N = run.plan.federation.unpooled.N
-    if not 0 <= client < N:
-        raise ValueError(f"client {client}: the clients are 0 to {N - 1}")
+    @cached_property
+    def state(self) -> State:
+        """The final state of server and clients."""
+        with self.numerics():
+            return final_state(self.run)
 
+    def of_client(self, client: int) -> Any:
+        """A client's own variables."""
+        self._require_client(client)
+        with self.numerics():
+            return final_variables(self.run, client)
 
-def _state(run: Run, numerics: Numerics) -> State:
-    """The final state of a run."""
-    with numerics():
-        return final_state(run)
+    def outputs(self, x: Any, client: int | None) -> np.ndarray:
+        """The outputs of the final model, or of a client's own."""
+        if client is not None:
+            self._require_client(client)
+        with self.numerics():
+            return outputs(self.run, x, client)
+
+    def _require_client(self, client: int) -> None:
+        N = self.run.plan.federation.unpooled.N
+        if not 0 <= client < N:
+            raise ValueError(f"client {client}: the clients are 0 to {N - 1}")

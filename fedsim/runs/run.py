@@ -49,16 +49,7 @@ class Options(NamedTuple):
 
     Attributes:
       started: when the run started, by `time.monotonic`.
-      given: what a Python program passed.
-      build_options: further arguments of `build`.
-      calls: device calls per block.
-      force: whether an earlier run is replaced.
-      resume: whether the run in the directory is continued.
-      device: the devices to compute on.
-      watch: called with every row.
       progress: what shows how far the run is; None: nothing is shown.
-      ask: whether to stop.
-      pictures: whether page, figures and tables for papers are written.
       open_log: opens what gets the rows as well; None: nothing does.
       fork: of a fork, what its record says of the original.
       beginning: of a fork, (experiment, its record, seed) -> what the run of a seed begins with.
@@ -213,7 +204,11 @@ def run_from(
         if run_directory is not None and not _is_complete(run_directory, record):
             assert run_files is not None  # a run directory has one
             record["memory"] = memory(devices)
-            _finish(run_directory, run_files, record, result, options)
+            if result.notes:
+                record["notes"] = {str(seed): note for seed, note in result.notes.items()}
+            derive.complete(
+                run_directory, run_files, result, record, options.started, options.pictures
+            )
     return result
 
 
@@ -258,11 +253,7 @@ def _begin(run_directory: RunDirectory, planned: PlannedExperiment, options: Opt
 
 
 def _require_build_options(names: Iterable[str]) -> None:
-    """Refuse arguments that `run` does not have.
-
-    Raises:
-      TypeError: with the way to change a key of the scenario.
-    """
+    """Refuse arguments that `run` does not have."""
     known = inspect.signature(build).parameters.keys() - UNRECORDED
     for name in names:
         if name in known or name == "calls":
@@ -272,11 +263,7 @@ def _require_build_options(names: Iterable[str]) -> None:
 
 
 def texts_of(edits: str | Sequence[str]) -> tuple[str, ...]:
-    """Edits as a tuple.
-
-    Raises:
-      TypeError: for a mapping, with the texts that it was meant as.
-    """
+    """Edits as a tuple."""
     if isinstance(edits, Mapping):
         texts = [f"{path}={value}" for path, value in edits.items()]
         raise TypeError(f"edits are texts; write edits={texts}")
@@ -299,9 +286,6 @@ def _beginnings(
     """What the runs of a fork begin with, by seed; nothing where no fork starts.
 
     Args:
-      experiment: the fork's.
-      record: its record.
-      options: of the run.
       begun: files of a fork that resumes, whose seeds may have begun; None: none has.
     """
     if options.beginning is None:
@@ -317,14 +301,7 @@ def _beginnings(
 def _prepare(
     run_directory: RunDirectory, record: dict[str, Any], experiment: Experiment, force: bool
 ) -> None:
-    """Check that the run in the directory can be resumed, or prepare the directory for a new one.
-
-    Args:
-      run_directory: the directory, which is locked.
-      record: the content of `run.json`.
-      experiment: what is run.
-      force: whether an earlier run is replaced.
-    """
+    """Check that the run in the directory can be resumed, or prepare it for a new one."""
     path = run_directory.path
     before = run_directory.before
     if before is not None:
@@ -345,7 +322,6 @@ def _is_complete(run_directory: RunDirectory, record: dict[str, Any]) -> bool:
     """Whether the run in the directory has all rounds already, with all its files.
 
     Args:
-      run_directory: the directory.
       record: the content of `run.json` as it would be now.
     """
     before = run_directory.before
@@ -354,22 +330,3 @@ def _is_complete(run_directory: RunDirectory, record: dict[str, Any]) -> bool:
     if without_hashed_paths(before["scenario"]) != without_hashed_paths(record["scenario"]):
         return False
     return all((run_directory.path / name).exists() for name in before["files"])
-
-
-def _finish(
-    run_directory: RunDirectory,
-    run_files: RunFiles,
-    record: dict[str, Any],
-    result: Result,
-    options: Options,
-) -> None:
-    """Write tables and models, and complete the directory."""
-    record = {
-        **record,
-        "status": result.status,
-        "reasons": {str(seed): reason for seed, reason in result.reasons.items()},
-    }
-    if result.notes:
-        record["notes"] = {str(seed): note for seed, note in result.notes.items()}
-    result.write(run_files)
-    derive.complete(run_directory, result, record, options.started, options.pictures)

@@ -32,14 +32,6 @@ def searched(design: Design, run_files: RunFiles, play: Callable[[Runs], None]) 
 
     Those that go on to the last round are left at the rung before. What is in the journals already
     is not played again.
-
-    Args:
-      design: the comparison.
-      run_files: the files with the journals.
-      play: executes runs into their journals.
-
-    Raises:
-      CheckpointError: for runs that were played further than this search does.
     """
     search = design.scenario.spec.compare.search
     cells = list(design.cells)
@@ -86,11 +78,7 @@ def _value_at(cell: Cell, seed: int, column: str, run_files: RunFiles) -> float 
 
 
 def _demand_not_beyond(cells: Sequence[Cell], run_files: RunFiles) -> None:
-    """Refuse runs whose journals are beyond the round after which they end.
-
-    Raises:
-      CheckpointError: with a line for each.
-    """
+    """Refuse runs whose journals are beyond the round after which they end."""
     lines = []
     for cell in cells:
         label = label_of(cell.key_columns)

@@ -29,8 +29,6 @@ def begin(parent: int, plugins: tuple[str, ...], cache: dict[str, Any]) -> None:
 
     Args:
       parent: the id of the process that spawned this one.
-      plugins: as `enable` takes them.
-      cache: the parent's `compile_cache`.
     """
     end_with(parent)
     import jax

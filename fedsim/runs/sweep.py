@@ -43,11 +43,8 @@ class Sweep:
     """Runs cells in this process.
 
     Args:
-      devices: the devices to compute on.
       numerics: scenario -> the context to compute in.
       run_files: the files of the run directory; None: nothing is written.
-      listen: called with every run and every row.
-      build: builds a cell on the devices.
     """
 
     def __init__(
@@ -67,10 +64,6 @@ class Sweep:
 
     def execute(self, runs: Runs, ask: Callable[[], bool]) -> list[Outcome]:
         """Execute runs, and return the outcomes of their cells.
-
-        Args:
-          runs: the runs.
-          ask: whether to stop.
 
         Raises:
           Interrupted: when `ask` said so.
@@ -94,8 +87,6 @@ class Sweep:
         return [self.outcome_by_label[label_of(cell.key_columns)] for cell, _ in runs]
 
     def _planned(self, cell: Cell, seeds: Sequence[int]) -> PlannedExperiment:
-        """Build a cell."""
-
         def within() -> AbstractContextManager[list]:
             return self.numerics(cell.scenario)
 
@@ -136,7 +127,6 @@ class Sweep:
             self.outcome_by_label[label_of(cell.key_columns)] = Outcome(cell, result)
 
     def _failed(self, cell: Cell, error: Exception) -> None:
-        """The cell cannot be run."""
         line = " ".join(str(error).split())
         reason = with_relative_paths(line, roots_of(cell.scenario.document))
         out_of_memory = exit_code(error) == 8 or bool(exhausted(error))
@@ -155,11 +145,6 @@ def run_sweep(
     """Execute runs into their journals: what a spawned process does.
 
     Args:
-      runs: the runs.
-      run_files: the files of the folder with their journals.
-      device: as `devices_of` takes it.
-      threads: the threads of XLA's pool.
-      ask: whether to stop.
       partition: a `cached_partition` for the comparison; left out: it is this process' only one.
 
     Returns:
@@ -189,14 +174,7 @@ def run_sweep(
 def build_cell(
     cell: Cell, devices: list, partition: Partitioner, given: Given = NOTHING_GIVEN
 ) -> Built:
-    """Build a cell (call it inside `numerics`).
-
-    Args:
-      cell: the cell.
-      devices: the devices to compute on.
-      partition: a `cached_partition`.
-      given: what a Python program passed.
-    """
+    """Build a cell (call it inside `numerics`)."""
     inputs = given._asdict()
     experiment = build(cell.scenario, devices=devices, partition=partition, **inputs)
     record = {**record_of(experiment, devices, given.names), "method": cell.method}
@@ -210,7 +188,6 @@ def _partition_of_process() -> Partitioner:
 
 
 def _same_samples(planned: PlannedExperiment, other: PlannedExperiment) -> bool:
-    """Whether two cells hold the same samples."""
     plan = next(iter(planned.experiment.plans.values()))
     other_plan = next(iter(other.experiment.plans.values()))
     return plan.federation.train.x is other_plan.federation.train.x

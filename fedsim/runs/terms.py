@@ -22,9 +22,6 @@ class Terms(NamedTuple):
 
     Attributes:
       document: the scenario without its grid.
-      directory: the working directory of the comparison.
-      threads: the threads of XLA's pool.
-      device: as `devices_of` takes it.
       plugins: names of the enabled plug-ins, each with its text if it is a file.
       environment: what decides bits, as text by name; of a user's links the hash of their files.
       files: SHA-256 of data by path.
@@ -42,15 +39,7 @@ class Terms(NamedTuple):
 def terms_of(
     cells: Sequence[Cell], document: Any, record: dict[str, Any], device: str | None, devices: list
 ) -> Terms:
-    """The terms that workers have to meet, which no worker can for a link defined interactively.
-
-    Args:
-      cells: the cells of the grid.
-      document: the scenario without its grid.
-      record: the comparison's.
-      device: as `devices_of` takes it.
-      devices: the devices that it chose.
-    """
+    """The terms that workers have to meet, which no worker can for a link defined interactively."""
     hashes = {}
     for path in dict.fromkeys(_data_files(cells)):
         hashes[str(path)] = sha256_of_data(path)
@@ -81,7 +70,6 @@ def environment_of(devices: list, links: Sequence[str]) -> dict[str, str]:
     """What decides bits on this machine, besides a scenario: as text by name.
 
     Args:
-      devices: the devices to compute on.
       links: `FAMILY KIND` of a user's links, which are represented by the hashes of their files.
     """
     major, minor, _ = platform.python_version_tuple()
@@ -98,12 +86,7 @@ def _text(value: Any) -> str:
 
 
 def differing(terms: Terms, devices: list) -> list[str]:
-    """The differences between the terms and this machine, a line for each.
-
-    Args:
-      terms: those of the comparison.
-      devices: the devices of this machine.
-    """
+    """The differences between the terms and this machine, a line for each."""
     lines = []
     links = [name for name in terms.environment if " " in name]
     local_values = environment_of(devices, links)

@@ -35,7 +35,6 @@ class UnfinishedRun(NamedTuple):
       name: its name in `reasons` and `unfinished` of the record: the seed; of a comparison the
         configuration as well.
       who: the first columns of its rows.
-      seed: its seed.
       rounds: the rounds that it is to have.
       committed: what its journal holds; None before the first commit.
     """
@@ -72,11 +71,7 @@ def is_comparison(record: Mapping[str, Any]) -> bool:
 
 
 def runs_of(path: Path, record: Mapping[str, Any]) -> list[UnfinishedRun]:
-    """Every run of a run directory, in the order of its tables.
-
-    Raises:
-      CheckpointError: for a log or a commit that is damaged.
-    """
+    """Every run of a run directory, in the order of its tables."""
     run_files = run_files_of(path, record)
     if not is_comparison(record):
         return _runs_of_configuration(run_files, record, {"method": record["method"]})
@@ -89,13 +84,6 @@ def runs_of(path: Path, record: Mapping[str, Any]) -> list[UnfinishedRun]:
 def _runs_of_configuration(
     run_files: RunFiles, record: Mapping[str, Any], who: Mapping[str, Any]
 ) -> list[UnfinishedRun]:
-    """The runs of one configuration.
-
-    Args:
-      run_files: the files of the run directory.
-      record: its record.
-      who: the first columns of the configuration's rows.
-    """
     label = label_of(who)
     planned = record.get("planned") or {}
     plan = planned.get(label) or record["scenario"]
@@ -109,16 +97,7 @@ def _runs_of_configuration(
 
 
 def demand_reachable(where: Path, scenario: Scenario, runs: Sequence[UnfinishedRun]) -> None:
-    """Refuse to make a run shorter than its last commit, or than a schedule of rounds in it.
-
-    Args:
-      where: the run directory.
-      scenario: the scenario with its new number of rounds.
-      runs: its runs, as far as they have come.
-
-    Raises:
-      CheckpointError: naming the commit, or the schedule.
-    """
+    """Refuse to make a run shorter than its last commit, or than a schedule of rounds in it."""
     rounds = scenario.spec.rounds
     over = "start over with --force or --out"
     lines = []

@@ -39,15 +39,7 @@ def demand_regular_files(path: Path) -> None:
 
 
 def demand_plausible_size(entry: Path, size: int) -> None:
-    """Refuse a file of a run directory that is larger than any run writes, or mostly holes.
-
-    Args:
-      entry: the file.
-      size: its bytes.
-
-    Raises:
-      DirectoryError: naming it.
-    """
+    """Refuse a file of a run directory that is larger than any run writes, or mostly holes."""
     most = MAX_BYTES.get(entry.name)
     if most is not None and size > most:
         raise DirectoryError(
@@ -66,7 +58,6 @@ def refusal_of_data(scenario: Scenario, path: Path) -> str | None:
     Libraries read HDF5 files and workbooks, which may crash them or fill the memory.
 
     Args:
-      scenario: the scenario of the run.
       path: its directory, which may be in an unpacked bundle.
     """
     what = GUARDED.get(scenario.spec.data.kind)

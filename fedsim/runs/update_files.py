@@ -23,11 +23,7 @@ SUFFIX = ".safetensors"
 
 
 class UpdateFiles:
-    """The folder with the updates of one run.
-
-    Args:
-      folder: its path.
-    """
+    """The folder with the updates of one run."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -37,11 +33,7 @@ class UpdateFiles:
         return self.folder / f"round-{round:06}{SUFFIX}"
 
     def write(self, updates: RoundUpdates) -> None:
-        """Write the updates of a round; the arrays are named by field and path, `updates/layer0/W`.
-
-        Raises:
-          DirectoryError: when it cannot be written.
-        """
+        """Write the updates of a round; arrays are named by field and path, `updates/layer0/W`."""
         fields = updates._asdict()
         round = fields.pop("round")
         tensors = {}
@@ -71,7 +63,6 @@ class UpdateFiles:
         """Read the updates of a round back.
 
         Args:
-          round: the round.
           run: a run of the same scenario, which has trees of the same structure.
 
         Raises:
@@ -116,5 +107,4 @@ def _restored(tensors: dict[str, np.ndarray], structure: dict[str, Tree]) -> dic
 
 
 def _name(path: tuple) -> str:
-    """Return the name of an array in a file."""
     return jax.tree_util.keystr(path, simple=True, separator="/")

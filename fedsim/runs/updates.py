@@ -74,11 +74,7 @@ def updates_of(
 
 
 def only_seed(ended: EndedRun, seed: int | None) -> int:
-    """Return a seed, which may be left out where a run has only one.
-
-    Raises:
-      CheckpointError: where it has several.
-    """
+    """Return a seed, which may be left out where a run has only one."""
     seeds = ended.record["scenario"]["seeds"]
     if seed is not None:
         return seed
@@ -89,11 +85,7 @@ def only_seed(ended: EndedRun, seed: int | None) -> int:
 
 
 def require_updates(ended: EndedRun, experiment: Experiment) -> None:
-    """Refuse a run whose server receives no updates of single clients.
-
-    Raises:
-      CheckpointError: with the reason.
-    """
+    """Refuse a run whose server receives no updates of single clients."""
     pipeline = experiment.program.server.pipeline
     reason = why_unrecorded(experiment.client, pipeline.rule, pipeline.codec)
     if reason:
@@ -103,17 +95,7 @@ def require_updates(ended: EndedRun, experiment: Experiment) -> None:
 def updates_in(
     ended: EndedRun, experiment: Experiment, recorded: RecordedSeed
 ) -> Iterator[RoundUpdates]:
-    """Yield the updates of a recorded seed (inside `numerics`).
-
-    Args:
-      ended: the run.
-      experiment: its experiment, built again.
-      recorded: the seed.
-
-    Raises:
-      CheckpointError: where the files are damaged, or the replay differs from the record.
-      DirectoryError: for a fork that did not keep them.
-    """
+    """Yield the updates of a recorded seed (inside `numerics`)."""
     own_rounds = list(range(ended.first_round, recorded.end["round"] + 1))
     is_kept = recorded.updates.rounds() == own_rounds
     if ended.first_round > 1 and not is_kept:

@@ -74,14 +74,7 @@ class Stopped(Exception):
 
 
 class Checks:
-    """The checks of a run directory, made in turn.
-
-    Args:
-      say: called with every check as soon as it is made.
-
-    Attributes:
-      made: the checks so far.
-    """
+    """The checks of a run directory, made in turn."""
 
     def __init__(self, say: Callable[[Check], None] | None):
         self.say = say
@@ -92,7 +85,6 @@ class Checks:
         """Make a check in this context, which raises its problems, or adds them to the list.
 
         Args:
-          name: its name.
           result: the detail where nothing is wrong.
           ends: whether no other check is made where it fails.
 
@@ -173,7 +165,6 @@ def _verify(
     whole: bool,
     trust_data: bool,
 ) -> None:
-    """Make the checks of a run or a comparison."""
     record = directory.read_record(path)
     with made.check("record", "intact") as problems:
         if record is not None and record.get("status") in UNDER_WAY:
@@ -214,11 +205,7 @@ def _verify(
 
 
 def demand_tools(record: dict[str, Any]) -> None:
-    """Refuse a run that a field cannot check with what is installed.
-
-    Raises:
-      MissingError: with a line for each thing that is missing.
-    """
+    """Refuse a run that a field cannot check with what is installed."""
     lines = []
     for missing in offered("RECORDED", "missing"):
         lines += missing(record["scenario"])
@@ -236,11 +223,7 @@ def _recompute(experiment: Experiment, seeds: list[RecordedSeed], made: Checks) 
 
 
 def demand_environment(record: dict[str, Any], devices: list[Any]) -> None:
-    """Refuse an environment in which bits may differ.
-
-    Raises:
-      MissingError: with the fields that are not the recorded ones.
-    """
+    """Refuse an environment in which bits may differ."""
     present = json.loads(json.dumps(numerical(devices)))
     fields = []
     for name, old, new in differences(record["environment"], present):

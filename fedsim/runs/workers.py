@@ -31,13 +31,7 @@ class Workers:
     A run that fails, or whose process is lost, has no end in its journal.
 
     Args:
-      document: the scenario without its grid.
-      run_files: the files of the run directory, which the caller has locked.
       jobs: how many processes there are, this one among them.
-      device: as `devices_of` takes it.
-      threads: the threads of XLA's pool.
-      partition: a `cached_partition` for this process.
-      ask: whether this process is to stop.
     """
 
     name = "--jobs"

@@ -79,32 +79,6 @@ def test_a_missing_scheduler_is_one_line_and_leaves_no_files(tmp_path):
 
 
 @needs_dask
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({}, "dask's configuration names no certificate"),
-        ({"ca-file": "nowhere.pem"}, "certificate nowhere.pem does not exist"),
-        (
-            {"ca-file": __file__, "client.cert": __file__, "client.key": __file__},
-            "a certificate cannot be read",
-        ),
-    ],
-)
-def test_without_its_certificate_a_scheduler_is_not_contacted(files, message):
-    from dask import config
-
-    places = dict.fromkeys(("ca-file", "client.cert", "client.key")) | files
-    with (
-        config.set({f"distributed.comm.tls.{name}": place for name, place in places.items()}),
-        pytest.raises(ProcessError, match=message) as refused,
-        connected(f"tls://127.0.0.1:{free_port()}"),
-    ):
-        pass
-    assert "DASK_DISTRIBUTED__COMM__TLS__CA_FILE" in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
-@needs_dask
 def test_a_worker_lost_while_terms_are_compared_is_reported_as_lost():
     from distributed.comm import CommClosedError
 

@@ -121,64 +121,40 @@ def test_a_process_without_any_of_the_devices_is_refused_in_one_line(monkeypatch
         pass
 
 
-VARIABLES = [  # variable, value, what the line says, exit code
-    (
-        "JAX_ENABLE_X64",
-        "maybe",
-        "environment variable JAX_ENABLE_X64: JAX does not take 'maybe'",
-        2,
-    ),
-    (
-        "JAX_NUM_CPU_DEVICES",
-        "abc",
-        "environment variable JAX_NUM_CPU_DEVICES: JAX does not take 'abc'",
-        2,
-    ),
-    (
-        "JAX_PLATFORMS",
-        "tpu",
-        "environment variable JAX_PLATFORMS=tpu: JAX cannot start: Unable to initialize",
-        2,
-    ),
-    ("JAX_PLATFORMS", "cuda", "environment variable JAX_PLATFORMS=cuda: JAX cannot start: ", 2),
-    (
-        "JAX_PLATFORM_NAME",
-        "nonsense",
-        "environment variable JAX_PLATFORM_NAME=nonsense: JAX cannot start: ",
-        2,
-    ),
-    ("JAX_DISABLE_JIT", "1", "JAX_DISABLE_JIT is set", 2),
-    ("NPROC", "all", "environment variable NPROC: should be a number of threads", 2),
-    ("XLA_FLAGS", "nonsense", 'environment variable XLA_FLAGS: Could not open file "nonsense"', 2),
-    ("XLA_FLAGS", "--xla_force_host_platform_device_count=abc", "Couldn't interpret value abc", 2),
-    ("XLA_FLAGS", "--xla_force_host_platform_device_count=-1", "environment variable ", 2),
+VARIABLES = [  # variable, value, what the line says
+    ("JAX_ENABLE_X64", "maybe", "variable JAX_ENABLE_X64: JAX does not take 'maybe'"),
+    ("JAX_NUM_CPU_DEVICES", "abc", "variable JAX_NUM_CPU_DEVICES: JAX does not take 'abc'"),
+    ("JAX_PLATFORMS", "tpu", "variable JAX_PLATFORMS=tpu: JAX cannot start: Unable to initialize"),
+    ("JAX_PLATFORMS", "cuda", "variable JAX_PLATFORMS=cuda: JAX cannot start: "),
+    ("JAX_PLATFORM_NAME", "nonsense", "variable JAX_PLATFORM_NAME=nonsense: JAX cannot start: "),
+    ("JAX_DISABLE_JIT", "1", "JAX_DISABLE_JIT is set"),
+    ("NPROC", "all", "variable NPROC: should be a number of threads"),
+    ("XLA_FLAGS", "nonsense", 'variable XLA_FLAGS: Could not open file "nonsense"'),
+    ("XLA_FLAGS", "--xla_force_host_platform_device_count=abc", "Couldn't interpret value abc"),
+    ("XLA_FLAGS", "--xla_force_host_platform_device_count=-1", "environment variable "),
 ]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", ["run tiny.yaml", "check tiny.yaml", "doctor", "list devices"])
 @pytest.mark.parametrize(
-    ("name", "value", "message", "code"), VARIABLES, ids=[f"{n}={v}" for n, v, *_ in VARIABLES]
+    ("command", "name", "value", "message"),
+    [
+        *(("run tiny.yaml", *case) for case in VARIABLES),
+        *((command, *VARIABLES[2]) for command in ("check tiny.yaml", "doctor", "list devices")),
+    ],
 )
-def test_nonsense_in_variables_is_refused_in_one_line(command, name, value, message, code, desk):
+def test_nonsense_in_variables_is_refused_in_one_line(command, name, value, message, desk):
     done = fedsim(command, desk, **{name: value})
-    if name == "NPROC" and command == "list devices":
-        assert done.returncode == 0  # which asks for no thread
-        return
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert message in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert not (desk / "reports").exists()
 
 
 def test_a_variable_that_jax_refuses_is_named(desk):
     """One of them in the fast part: it is refused while JAX is imported, in another process."""
-    name, value, message, code = VARIABLES[0]
+    name, value, message = VARIABLES[0]
     done = fedsim("check tiny.yaml", desk, **{name: value})
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (
-        code,
-        "",
-        1,
-    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr
 
 
@@ -222,13 +198,6 @@ LINES = {
     "suite run": "suite run task.yaml --out out",
 }
 LINES = {name: line for name, line in LINES.items() if name in every_command()}
-SHOWN = {
-    "data describe",
-    "list",
-    "explain",
-    "new --schema",
-    "export",
-}  # commands whose only result is what they print
 
 
 @pytest.fixture(scope="module")
@@ -257,11 +226,10 @@ def test_commands_do_their_work_with_closed_streams(command, closed, desk, finis
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("reader", ["true", "head -n 1"])
 @pytest.mark.parametrize("command", LINES)
-def test_commands_do_their_work_when_nobody_reads_their_output(command, reader, desk, finished):
+def test_commands_do_their_work_when_nobody_reads_their_output(command, desk, finished):
     shutil.copytree(finished, desk / "done")
-    done = fedsim(f"{LINES[command]} 2>&1 | {reader}", desk)
+    done = fedsim(f"{LINES[command]} 2>&1 | true", desk)
     assert done.returncode == 0 and done.stderr == "" and "Traceback" not in done.stdout
     if command in ("run", "compare"):
         assert fedsim("verify out", desk).returncode == 0

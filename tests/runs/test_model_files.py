@@ -31,12 +31,3 @@ def test_a_tensor_inside_another_one(tmp_path):
     save_file({"params": ARRAY, "params/W": ARRAY}, file)
     with pytest.raises(DirectoryError, match="'params/W' lies inside another tensor"):
         fedsim.load_model(file)
-
-
-@pytest.mark.parametrize("option", ["force", "resume"])
-def test_a_folder_of_something_else_is_left_alone(tmp_path, option):
-    (tmp_path / "thesis.tex").write_text("mine")
-    scenario = {"name": "s", "rounds": 1, "data": {"kind": "digits", "clients": 4}}
-    with pytest.raises(DirectoryError, match=r"holds no fedsim run \(thesis\.tex \.\.\.\)"):
-        fedsim.run({**scenario, "model": "logistic"}, out=tmp_path, **{option: True})
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

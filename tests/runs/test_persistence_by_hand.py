@@ -263,27 +263,6 @@ def test_files_have_the_permissions_of_the_umask(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_files_may_be_written_only_if_their_locked_directory_is_in_place(tmp_path, monkeypatch):
-    mine, other = tmp_path / "mine", tmp_path / "other"
-    mine.mkdir()
-    other.mkdir()
-    folder = os.open(mine, os.O_RDONLY)
-    try:
-        monkeypatch.setattr(files, "CLAIMS", {files.Claim(mine, folder, -1, "lock")})
-        files.require_claim(mine / "x")
-        files.require_claim(mine / "a" / "x")
-        mine.rename(tmp_path / "renamed")
-        for place in (mine / "x", mine / "a" / "x"):
-            with pytest.raises(DirectoryError, match="renamed or replaced"):
-                files.require_claim(place)
-        files.require_claim(other / "x")
-        mine.mkdir()  # another one of that name
-        with pytest.raises(DirectoryError, match="renamed or replaced"):
-            files.require_claim(mine / "x")
-    finally:
-        os.close(folder)
-
-
 class TwoNumbers(Memories):
     """Clients that remember two numbers."""
 

@@ -1,48 +1,17 @@
 """Run directories under real processes: killed, racing, and on disks that are full or gone."""
 
-import random
 import shutil
 import subprocess
 import sys
 
 import pytest
-from conftest import TESTS, WHOLE
-from directories import (
-    bits,
-    finished,
-    started,
-    tiny,
-    wait_for_commit,
-    written,
-)
+from conftest import TESTS
+from directories import started, tiny, wait_for_commit, written
 
 sys.path.insert(0, str(TESTS / "deep"))
-from kill_loop import kill_loop, scenario
 from races import quick_races
 
 pytestmark = pytest.mark.long
-
-
-KILLS = 10 if WHOLE else 2
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["scaffold", "median"] if WHOLE else ["scaffold"])
-def test_a_process_killed_at_any_moment_resumes_to_equal_bytes(name, tmp_path):
-    """A fixed few moments: each takes five seconds or more."""
-    file = written(scenario(name, rounds=60), tmp_path / "scenario.yaml")
-    assert finished(file, tmp_path / "whole").returncode == 0
-    tally = kill_loop(
-        file,
-        tmp_path,
-        bits(tmp_path / "whole"),
-        KILLS,
-        random.Random(1),
-        start=0.1,
-        span=0.3,
-        soon=2.0,
-    )
-    assert tally.kills == KILLS
 
 
 def test_one_writer_wins_each_of_fifty_races(tmp_path):

@@ -85,7 +85,7 @@ def cache(tmp_path):
 
 def test_a_comparison_says_what_compiles_and_for_how_long_until_its_first_round(cache, monkeypatch):
     seconds = iter([100.0, 160.0, 160.0])
-    monkeypatch.setattr("fedsim.runs.progress.compile_seconds", lambda: next(seconds))
+    monkeypatch.setattr("fedsim.runs.compiling.compile_seconds", lambda: next(seconds))
     Memory(cache).add("other", 1, 20.0)
     count, shown, _ = counted()
     count.comparison_started(CELLS, programs=2)
@@ -112,7 +112,7 @@ def test_a_comparison_names_its_current_configuration():
     assert shown[-1][:3] == (40, 1200, words)
     count(other, row(10))
     assert shown[-1][:2] == (50, 1200)
-    assert shown[-1][2].startswith("[1+3/3] fedavg fleet.malicious=0 and 1 more: round 10")
+    assert shown[-1][2].startswith("[1/3] fedavg fleet.malicious=0 and 1 more: round 10")
     count(one, row(200, "done"))
     count(other, row(20))
     assert shown[-1][0] == 220

@@ -229,26 +229,6 @@ def test_a_dropped_client_s_loss_is_not_part_of_the_mean():
 
 
 @pytest.mark.long
-def test_counts_of_usable_updates_resume_after_a_commit(tmp_path):
-    """A model that moved in the first rounds has moved, whatever happens later."""
-    written = {"name": "ends", "rounds": 2, "client": CLIENT, "checkpoint": {"rounds": 1}}
-    once = fedsim.run(written, data=arrays(X), out=tmp_path / "run")
-    more = fedsim.run({**written, "rounds": 4}, data=arrays(X), out=tmp_path / "run", resume=True)
-    assert once.status == more.status == "done" and more.experiment.scenario.spec.rounds == 4
-
-
-@pytest.mark.long
-def test_a_diverged_run_never_has_a_score():
-    data = {"kind": "gaussian_blobs", "samples": 60, "clients": 4}
-    written = {"name": "ends", "rounds": 2, "data": data, "client": CLIENT, "seeds": 2}
-    attacked = {**written, "wire": ["nonfinite"], "fleet": {"malicious": 1.0}}
-    comparison = fedsim.compare(attacked, ["fedavg", "fedsgd"])
-    summary = comparison.summary
-    assert summary["final"].isna().all() and summary["reason"].str.contains("never moved").all()
-    assert (comparison.table["diverged"] == 2).all()
-
-
-@pytest.mark.long
 def test_a_run_that_grows_without_bound_says_so(tmp_path):
     """Steps on a quadratic are far too long: each round is ten times farther off, finite still."""
     quadratic = {"kind": "quadratics", "clients": 4, "features": 3}

@@ -8,7 +8,7 @@ import pytest
 import fedsim
 from fedsim.errors import CheckpointError, Interrupted
 
-pytestmark = pytest.mark.usefixtures("quickly_compiled")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quickly_compiled")]
 
 DIVERGING = 1e30
 SETTINGS = [DIVERGING, 0.01, 0.3, 0.02]
@@ -67,7 +67,6 @@ def test_a_setting_that_was_resumed_has_the_run_that_it_has_without_a_search(hal
     pd.testing.assert_frame_equal(comparison.rounds[columns], alone.rounds)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("asked", [1, 5])  # in the first rung, and in the last one
 def test_an_interrupted_search_resumes_and_a_finished_one_is_only_read(halved, tmp_path, asked):
     out, _ = halved
@@ -83,21 +82,18 @@ def test_an_interrupted_search_resumes_and_a_finished_one_is_only_read(halved, t
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-@pytest.mark.long
 def test_random_search_is_a_search_with_one_rung(tmp_path):
     searched(tmp_path / "random", edits=())
     searched(tmp_path / "one", edits=["compare.search={kind: halving, rungs: 1}"])
     assert bits(tmp_path / "one") == bits(tmp_path / "random")
 
 
-@pytest.mark.long
 def test_other_processes_search_as_well(halved, tmp_path):
     tuning = searched(tmp_path / "run", jobs=2).tuning  # other bits: they compile thoroughly
     assert tuning["rung"].equals(halved[1].tuning["rung"])
     assert tuning["chosen"].equals(halved[1].tuning["chosen"])
 
 
-@pytest.mark.long
 def test_a_search_that_ends_runs_earlier_than_they_are_is_refused(halved, tmp_path):
     shutil.copytree(halved[0], tmp_path / "run")
     searched(tmp_path / "run", edits=(), resume=True)  # all are played to the end

@@ -129,17 +129,6 @@ def test_a_finished_run_is_confirmed_and_left_unchanged(kind, made):
 
 
 @pytest.mark.long
-def test_the_run_directories_are_what_their_names_say(made):
-    statuses = {kind: json.loads((made(kind) / "run.json").read_text())["status"] for kind in KINDS}
-    assert {kind for kind, status in statuses.items() if status != "done"} == {
-        "diverged",
-        "stopped",
-    }
-    assert (made("scaffold on disk") / "checkpoints/scaffold.0/memory-0.rows").stat().st_size > 0
-    assert len(list((made("scaffold") / "checkpoints/scaffold.0").glob("state-*"))) == 2
-
-
-@pytest.mark.long
 def test_a_run_to_which_rounds_were_added_is_confirmed(tmp_path):
     short = {**SCAFFOLD, "rounds": 3, "checkpoint": {"resident_mb": 0}}
     fedsim.run(short, out=tmp_path / "x")
@@ -176,9 +165,9 @@ def test_a_flipped_byte_in_any_file_is_found(mine):
 
 
 def test_a_changed_byte_of_the_record_is_found(mine):
-    out = mine("no rounds")
+    out = mine("fedavg")
     whole = (out / "run.json").read_bytes()
-    for position in range(0, len(whole), 61):
+    for position in range(0, len(whole), 151):
         spoiled = bytearray(whole)
         spoiled[position] ^= 1 << position % 8
         (out / "run.json").write_bytes(spoiled)
@@ -387,8 +376,8 @@ def test_a_running_total_that_falls_is_caught(mine):
 
 
 def test_an_end_that_the_commits_do_not_confirm_is_caught(mine):
-    out = mine("stopped")
-    rehashed(out, status="done", reasons={})
+    out = mine("fedavg")
+    rehashed(out, status="stopped", reasons={"0": "round 3: not finite"})
     problem = "run.json and the last commits differ about how the run ended"
     assert problem in failed(fedsim.verify(out))["tables"]
 
@@ -518,12 +507,11 @@ def test_diff_names_what_differs(made, tmp_path):
     assert "different tensors" in result["dtype"].models[0].what
 
 
-def test_diff_lists_the_surroundings_of_a_run_separately(mine, made):
+def test_diff_names_the_environment_and_not_where_a_run_took_place(mine, made):
     out = mine("fedavg")
     record = directory.read_record(out)
     rehashed(out, surroundings={**record["surroundings"], "python": "2.7"})
-    result = fedsim.diff(made("fedavg"), out)
-    assert result.equal and [field.name for field in result.surroundings] == ["python"]
+    assert fedsim.diff(made("fedavg"), out).equal
     rehashed(out, environment={**record["environment"], "jax": "0.1"})
     assert [field.name for field in fedsim.diff(made("fedavg"), out).groups["environment"]] == [
         "jax"
@@ -538,13 +526,6 @@ def test_diff_compares_an_unfinished_run(made, tmp_path):
     assert result.tables["clients"].b is None
     assert [field.name for field in result.groups["end"]] == ["status"]
     assert f"clients.csv: not in {tmp_path / 'x'}" in list(described(result))
-
-
-def test_diff_refuses_a_damaged_record(mine, made):
-    out = mine("fedavg")
-    (out / "run.json").write_text("{}")
-    with pytest.raises(fedsim.disk.files.DirectoryError, match=r"run\.json: is damaged"):
-        fedsim.diff(made("fedavg"), out)
 
 
 def command(*words):

@@ -74,17 +74,6 @@ def test_every_export_format_has_all_rows(out, form, tmp_path):
         assert paper.decode().count("\n") == 6 and "baseline" in paper.decode()
 
 
-def test_spreadsheet_formulas_are_escaped_unless_turned_off(out, tmp_path):
-    import shutil
-
-    copy = tmp_path / "copy"
-    shutil.copytree(out, copy)
-    text = (copy / "summary.csv").read_text()
-    (copy / "summary.csv").write_text(text.replace("median,", "=cmd(),"))
-    assert b"\n'=cmd()" in exported(copy, "summary", "csv")
-    assert b"\n=cmd()" in exported(copy, "summary", "csv", False)
-
-
 def test_latex_prints_names_as_they_are():
     from fedsim.report.tables import latex, markdown
 
