@@ -10,7 +10,6 @@ def adversary_of(section: float | list[int] | Malicious, N: int) -> Adversary:
 
     Args:
       section: a share of the clients, a list of client ids, or a mapping with either or a count.
-      N: the number of clients.
     """
     if isinstance(section, list):
         malicious = Malicious(ids=section)

@@ -65,10 +65,6 @@ def check_scenario(
 
     For a scenario whose wrong sections were left out it returns UNKNOWN: there is nothing to run,
     and its other problems are raised.
-
-    Raises:
-      ScenarioError: with a line for every problem that can be known.
-      DataError: for samples that cannot be learned from.
     """
     problems = Problems(scenario)
     supplied = Supplied(model, params, loss)
@@ -95,7 +91,6 @@ def _asked(find: Callable[[Facts], Any], facts: Facts) -> bool:
 
 
 def _checked(facts: Facts) -> CheckedScenario:
-    """What a scenario is made of, in which nothing was refused."""
     up, down = message_bytes(facts)
     return CheckedScenario(
         scenario=facts.scenario,

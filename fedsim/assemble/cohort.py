@@ -19,7 +19,6 @@ def cohort_of(scenario: Scenario) -> Cohort:
 
     Raises:
       LinkError: for hyper-parameters that the factory refuses.
-      DataError: for a file that lists no cohorts.
     """
     try:
         return make_link(scenario, COHORT, scenario.spec.cohort, path_of(scenario, COHORT))
@@ -34,11 +33,7 @@ def resolved_cohort(scenario: Scenario) -> Any:
 
 
 def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
-    """Refuse a file of cohorts that lists clients that do not exist.
-
-    Raises:
-      DataError: naming file and lines.
-    """
+    """Refuse a file of cohorts that lists clients that do not exist."""
     section = scenario.spec.cohort
     if section.kind != "listed" or not any(client >= N for client in cohort.names):
         return

@@ -58,7 +58,6 @@ class Experiment(NamedTuple):
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
 
         Args:
-          seed: one of the scenario's seeds.
           folder: directory for client memory that does not fit on the device.
         """
         spec = self.scenario.spec
@@ -101,15 +100,11 @@ def numerics(
     The defaults of the host program are the same afterwards.
 
     Args:
-      scenario: as read.
       threads: threads of a run that is repeated or resumed; used where the scenario says `auto`.
       device: as `devices_of` takes it.
 
     Yields:
       The devices to train on; everything else happens on the first one of this process.
-
-    Raises:
-      DeviceError: when the devices do not exist, or none of them is this process's.
     """
     spec = scenario.spec.numerics
     fix_threads(threads if spec.threads == "auto" else spec.threads)
@@ -221,7 +216,6 @@ def _program(
     devices: Sequence[Any] | None,
     before: tuple[RowStage, ...],
 ) -> Program:
-    """Return the compiled half of an experiment; arguments as in `build` and `layout_of`."""
     trained = inputs.trained
     server = serving(
         inputs.training_inputs,

@@ -119,7 +119,6 @@ def updates_bytes(experiment: Experiment) -> int:
 
 
 def _bytes_up(plan: Plan, rounds: Sequence[RoundPlan], message_bytes: int) -> int:
-    """The most bytes that the clients of an average round send."""
     return int(mean_of([_bytes_sent(plan, work, message_bytes) for work in rounds]))
 
 
@@ -145,7 +144,6 @@ def _parameters(experiment: Experiment) -> dict[str, int]:
 
 
 def _numbers_in(params: Any) -> int:
-    """How many numbers a tree holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
@@ -155,7 +153,6 @@ def mean_of(numbers: Sequence[float]) -> float:
 
 
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
-    """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
     counted = downlink_of(experiment.program, plan, of_first_seed(experiment.shared))
     return int(mean_of([int(counted.foresee(plan, work).sum()) for work in rounds]))
@@ -234,7 +231,6 @@ def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call
 
 
 def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
-    """The lanes' program."""
     program = experiment.program
     integer = Shape((), np.int32)
     start = shapes["start"]
@@ -283,7 +279,6 @@ def _bank(experiment: Experiment, shapes: dict[str, Any]) -> tuple:
 
 
 def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
-    """The programs that reduce a round's messages and step."""
     server = experiment.program.server
     start = shapes["start"]
     store = shapes["store"]
@@ -368,7 +363,6 @@ def _seconds_of(program: Any, arguments: tuple) -> float:
 
 
 def _largest(values: Any) -> Any:
-    """The largest magnitude in a tree."""
     magnitudes = [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size]
     return functools.reduce(jnp.maximum, magnitudes, 0.0)
 

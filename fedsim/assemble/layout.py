@@ -56,14 +56,8 @@ def layout_of(
     """Return the layout of a scenario's rounds.
 
     Args:
-      scenario: as read.
-      inputs: what the scenario is made of.
       plans: by seed.
-      pack: assigns clients to lanes.
       devices: on which the lanes train; None: the default one.
-
-    Raises:
-      ScenarioTooLargeError: for what cannot fit into memory, whatever the rounds are.
     """
     spec = scenario.spec
     plan = of_first_seed(plans)
@@ -106,7 +100,6 @@ def width_of(numerics: Numerics, model_bytes: int, activation_bytes: int, K: int
       numerics: where both may be `auto`.
       model_bytes: of the parameters.
       activation_bytes: of the largest value in a pass of a batch of nominal rows.
-      K: clients.
     """
     return Width(
         lanes=_lanes(numerics.lanes, model_bytes, activation_bytes, K, platform()),
@@ -169,7 +162,6 @@ def _block(requested: int | str, model_bytes: int, K: int) -> int:
 
 
 def _longest_client_steps(plan: Plan) -> int:
-    """Return the local steps of the client that trains longest."""
     return int(plan.steps.max(initial=0))
 
 

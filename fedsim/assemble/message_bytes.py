@@ -35,7 +35,6 @@ def bytes_down(facts: Facts, links: list[Link]) -> int:
     """Return the most bytes that a client receives in a round.
 
     Args:
-      facts: what is known of the scenario.
       links: of the server's message, which a codec among them encodes.
     """
     client = facts.trained.client

@@ -211,7 +211,6 @@ def does_more(client: Client, shared: Shared) -> bool:
     """Whether a method does more than to train what it receives and to send the difference.
 
     Args:
-      client: the method.
       shared: the start variables, or their shapes.
     """
     return _has_hooks(client) or _has_row(client, shared)

@@ -16,9 +16,6 @@ def with_samples(reason: str, section: Any, federation: Federation, is_of_output
     """Return a line: what went wrong, what samples look like, and which key of `data` changes that.
 
     Args:
-      reason: what went wrong.
-      section: the data section.
-      federation: the samples.
       is_of_outputs: whether the model took the samples, and returned other outputs than labels
         need.
     """

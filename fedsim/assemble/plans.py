@@ -105,9 +105,7 @@ def plans_of(
     """Return a plan for every seed.
 
     Args:
-      scenario: as read.
       federations: by seed.
-      inputs: what decides the rounds of every seed.
       labelled: whether clients know how many of their samples are in each class.
       bytes_down: the most bytes that a client receives in a round.
       bytes_up: the most bytes that it sends.

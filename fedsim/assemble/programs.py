@@ -122,12 +122,8 @@ def registered_model(
     """Return a model by its kind, for samples of a shape; its `init` is one program.
 
     Args:
-      section: the model section.
-      shape: the shape of one sample.
-      outputs: how many outputs the model is to have.
       expects: `(("classes", 10),)` or `(("targets", 2),)`, which its outputs are checked against
         when they are traced; or empty.
-      tokens: what the model must know about samples that are tokens.
       remat: whether the inner values of its blocks are computed again for the gradient.
 
     Raises:
@@ -180,7 +176,7 @@ def partly_frozen(
 def user_model(
     init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]
 ) -> Model:
-    """A user's pair of functions as a model; arguments as in `registered_model`."""
+    """A user's pair of functions as a model; `expects` as in `registered_model`."""
     options: Any = dict(expects)
     return as_model(init, apply, shape=shape, **options)
 
@@ -231,7 +227,6 @@ def training(inputs: TrainingInputs) -> Training:
 
 
 def _tuning(inputs: TrainingInputs, method: Client) -> Client:
-    """The training before a score."""
     return balancing(tuning(method)) if _balances(inputs) else tuning(method)
 
 
@@ -288,7 +283,6 @@ def _pass_of(method: Client) -> Client:
 
 
 def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
-    """`data.augment`, as a change of a batch."""
     sections = [link.section for link in links]
     names = unique_names([section.kind for section in sections])
     changes = [factory_of(section)() for section in sections]
@@ -311,10 +305,7 @@ def serving(
     """Return the server's program for what `training(training_inputs)` sends.
 
     Args:
-      training_inputs: what decides the messages.
-      sections: what decides the rest.
       drop: whether messages that are not finite are left out.
-      shape: lanes, slots and blocks.
 
     Raises:
       OrderError: for a server list in an order that means nothing.

@@ -26,7 +26,6 @@ def traced_bytes(program: Any, *arguments: Any, donated: Any = ()) -> int:
 
     Args:
       program: made by `jax.jit`.
-      arguments: shapes of its arguments.
       donated: those whose memory the results take.
     """
     leaves = jax.tree.leaves(donated)

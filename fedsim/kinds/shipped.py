@@ -204,7 +204,6 @@ def _has_kind(contents: dict[str, Any], name: str) -> bool:
 
 
 def _entry(factory: Callable) -> dict[str, Any]:
-    """The entry of a kind, from its factory."""
     parameters = {}
     for parameter in signature(factory, eval_str=True).parameters.values():
         entry = [_expression(parameter.annotation)]

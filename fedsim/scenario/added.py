@@ -141,7 +141,6 @@ def describe(section: type[Section], keys: type | None = None) -> None:
     pydantic offers the same (`use_attribute_docstrings`), but reads the file for every section.
 
     Args:
-      section: the section.
       keys: the class that has the strings; None: the section itself.
     """
     source = keys or section

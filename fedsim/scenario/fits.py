@@ -87,11 +87,7 @@ def refusal(one: Traits, other: Traits) -> str:
 
 
 def traits_named(name: str) -> tuple[str, Traits]:
-    """Return the family and the traits of a kind or section, by its name or as FAMILY/NAME.
-
-    Raises:
-      ScenarioError: for a name that is neither, or that several families have.
-    """
+    """Return the family and the traits of a kind or section, by its name or as FAMILY/NAME."""
     family, _, word = name.rpartition("/")
     word = ALIASES.get(word, word)
     matches = [

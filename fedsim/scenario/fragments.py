@@ -50,9 +50,6 @@ def ranges_of_method(name: str, client: str) -> dict[str, str]:
     Returns:
       A parameter of the method, or the path of a key, -> the range as text; nothing for a name
       that is no method.
-
-    Raises:
-      ScenarioError: for ranges of another form.
     """
     kind = ALIASES.get(name, name)
     factory = FAMILIES["method"].get(kind) or FAMILIES["rule"].get(kind)

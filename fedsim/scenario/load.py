@@ -201,9 +201,6 @@ def edited(document: Document, edit: str) -> Document:
     """Return a document after `PATH=VALUE`.
 
     Setting one of `steps` and `epochs` of the client removes the other.
-
-    Raises:
-      ScenarioError: if the edit cannot be read, or there is nothing at the path to set.
     """
     path, value = _path_and_value(document, edit)
     if path[0] == EXTENDS:

@@ -143,12 +143,7 @@ class AllowedKinds:
         return self._by_name().get(name) if isinstance(name, str) else None
 
     def validate(self, value: Any) -> Section:
-        """Return a value as a section, validated by the model of the kind that it names.
-
-        Raises:
-          PydanticCustomError: if it names no kind that is allowed here.
-          ValidationError: from the kind's model; pydantic adds it to the scenario's other errors.
-        """
+        """Return a value as a section, validated by the model of the kind that it names."""
         # Validated before, such as a scenario's link that is passed to `fedsim.aggregate`.
         if isinstance(value, Section):
             return value

@@ -542,7 +542,6 @@ def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]
 
     Args:
       value: a scenario's `Spec`, a section, a list of sections, or anything else, which has none.
-      path: the value's path, keys and list indices from the top.
     """
     if isinstance(value, BaseModel):
         yield path, value
