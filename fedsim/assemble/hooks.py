@@ -3,14 +3,14 @@
 import contextlib
 import functools
 import inspect
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fedsim.assemble.links import Link, factory_of
-from fedsim.assemble.programs import HashableSection, Training
+from fedsim.assemble.programs import Training
 from fedsim.compose import FAMILIES, plain_context, plain_updates
 from fedsim.compose.contract import (
     check_aggregate_stage,
@@ -44,9 +44,6 @@ from fedsim.types import (
 )
 
 Shape: Any = jax.ShapeDtypeStruct
-
-# Checks that were passed: many cells of a comparison have the same links.
-PASSED: set[Hashable] = set()
 
 # family -> what its factories return, and the name of that in `fedsim`
 RETURNED = {
@@ -147,10 +144,6 @@ def check_link(scenario: Scenario, link: Link, shapes: StackShapes, types: bool 
     with located_hooks(scenario, link.path, link.section) as file:
         if file is None:
             return
-        key = _key(link.section, types, shapes)
-        if key in PASSED:
-            return
-
         if isinstance(made, Rule):
             check_rule(made, updates, context, present, file, types)
         elif isinstance(made, Codec):
@@ -159,7 +152,6 @@ def check_link(scenario: Scenario, link: Link, shapes: StackShapes, types: bool 
             check_aggregate_stage(made, updates, context, present, file)
         elif isinstance(made, Stage | RowStage | Aim):
             check_stage(made, updates, context, present, file)
-        PASSED.add(key)
 
 
 def check_training(
@@ -172,25 +164,14 @@ def check_training(
         batch, work = training_shapes(scenario, trained, federation, rows)
         if file is None:
             return
-        key = _key(section, trained.task, (shared, batch, work))
-        if key in PASSED:
-            return
         shared, frozen = without_frozen(shared)
         task = bound(trained.task, *jax.tree.map(_zeros, (frozen, merged_section(shared))))
         check_client(trained.client, task, shared, batch, work, file)
-        PASSED.add(key)
 
 
 def _zeros(shape: Any) -> np.ndarray:
     """An array of zeros that takes no memory, for programs that are traced and never run."""
     return np.broadcast_to(np.zeros((), shape.dtype), shape.shape)
-
-
-def _key(section: Any, about: Any, shapes: Any) -> Hashable:
-    """Everything that a check depends on."""
-    leaves, structure = jax.tree.flatten(shapes)
-    leaf_types = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-    return (HashableSection(section), about, structure, leaf_types)
 
 
 def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:

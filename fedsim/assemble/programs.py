@@ -148,28 +148,10 @@ def registered_model(
     return model._replace(init=jax.jit(model.init))
 
 
-@functools.lru_cache(MAX_CACHED)
-def narrow_model(model: Model, dtype: str) -> Model:
-    """A model that computes in another float type; cached, so that it is compiled once."""
-    return computing_in(model, dtype)
-
-
-@functools.lru_cache(MAX_CACHED)
-def stored_model(model: Model, scale: float, channels_first: bool) -> Model:
-    """A model that reads features as they are stored; cached, so that it is compiled once."""
-    return reading(model, scale, channels_first)
-
-
-@functools.lru_cache(MAX_CACHED)
-def partly_frozen(
-    model: Model,
-    freeze: tuple[str, ...] | None,
-    train: tuple[str, ...],
-    adapter_leaves: tuple[str, ...] = (),
-    merged: tuple[str, ...] = (),
-) -> Model:
-    """A model of which only some leaves are trained; cached, so that it is compiled once."""
-    return freezing(model, freeze, train, adapter_leaves, merged)
+# Cached, so that equal models are compiled once.
+narrow_model = functools.lru_cache(MAX_CACHED)(computing_in)
+stored_model = functools.lru_cache(MAX_CACHED)(reading)
+partly_frozen = functools.lru_cache(MAX_CACHED)(freezing)
 
 
 @functools.lru_cache(MAX_CACHED)

@@ -172,7 +172,6 @@ FORMS = [
     {"method": {"kind": "fedprox", "muu": 1}},
     {"client": {"lr": 0.1, "steps": [1, 2]}},
     {"client": {"batch": "full", "steps": 4, "epochs": None}},
-    {"client": {"steps": 4, "epochs": 1}},
     {
         "client": {
             "lr": {
@@ -190,7 +189,6 @@ FORMS = [
     {"client": {"kind": "sgd", "mu": 0.1}},
     {"client": {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}},
     {"client": {"kind": "fedprox", "momentum": 0.9}},
-    {"client": {"momentum": 0.9, "optimizer": "sgd"}},
     {"client": {"weight_decay": -1}},
     {"client": "sgd(lr=0.1, optimizer=adam(b1=0.8))"},
     {
