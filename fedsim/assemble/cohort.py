@@ -1,10 +1,8 @@
 """The cohort, from the section `cohort` of a scenario."""
 
-from typing import Any
-
 import numpy as np
 
-from fedsim.assemble.data_files import path_of, resolved_file
+from fedsim.assemble.data_files import path_of
 from fedsim.assemble.hooks import make_link
 from fedsim.errors import DataError
 from fedsim.fleet import Cohort
@@ -25,11 +23,6 @@ def cohort_of(scenario: Scenario) -> Cohort:
     except DataError as error:
         error.section = COHORT
         raise
-
-
-def resolved_cohort(scenario: Scenario) -> Any:
-    """Return the section `cohort` with the path and the hash of its file written out."""
-    return scenario.spec.cohort.model_copy(update=resolved_file(scenario, COHORT))
 
 
 def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:

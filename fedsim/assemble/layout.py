@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
-from fedsim.assemble.check import CheckedScenario
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.plans import of_first_seed
 from fedsim.engine.footprint import minimum_bytes
@@ -47,7 +47,7 @@ class Layout(NamedTuple):
 
 def layout_of(
     scenario: Scenario,
-    inputs: CheckedScenario,
+    inputs: Facts,
     plans: dict[int, Plan],
     *,
     pack: Packer,

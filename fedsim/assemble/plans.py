@@ -48,7 +48,7 @@ def draw_cohort(facts: Facts) -> None:
     cohort = facts.maybe("cohort")
     facts.attempt(require_members, facts.scenario, cohort, facts.maybe("N"))
     eligible = facts.maybe("eligible")
-    if not facts.problems.errors and all_known(cohort, eligible):
+    if not facts.errors and all_known(cohort, eligible):
         for field in fields().values():
             cohort = field.cohort(facts.scenario, cohort, eligible)
         facts.learn(cohort=cohort)

@@ -10,7 +10,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, Union
 
 from annotated_types import Ge, GroupedMetadata, Le, Lt, MinLen
@@ -244,22 +244,23 @@ class KindSchema:
         return annotation
 
 
+def _parameters_of(factory: Callable) -> Iterable[inspect.Parameter]:
+    return inspect.signature(factory, eval_str=True).parameters.values()
+
+
 def takes_codec(factory: Callable) -> bool:
     """Whether a parameter of a factory may be a codec."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    return any(is_codec(p.annotation) for p in parameters)
+    return any(is_codec(p.annotation) for p in _parameters_of(factory))
 
 
 def needs_codec(factory: Callable) -> bool:
     """Whether a parameter of a factory must be a codec, as in those that add a memory to it."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    return any(is_codec(p.annotation) and p.default is p.empty for p in parameters)
+    return any(is_codec(p.annotation) and p.default is p.empty for p in _parameters_of(factory))
 
 
 def takes_rule(factory: Callable) -> bool:
     """Whether a parameter of a factory may be a rule."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    return any(is_rule(p.annotation) for p in parameters)
+    return any(is_rule(p.annotation) for p in _parameters_of(factory))
 
 
 # Learning rates over time. The key `schedule` of a scenario is something else: a `timetable`.
