@@ -41,11 +41,7 @@ class PartitionedSamples(NamedTuple):
 def federations_of(
     scenario: Scenario, data: Arrays | None, dtype: np.dtype
 ) -> dict[int, Federation]:
-    """Return a federation for every seed: samples are loaded once, and partitioned by seed.
-
-    Args:
-      data: `Arrays` in place of the scenario's data set.
-    """
+    """Return a federation for every seed: samples are loaded once, and partitioned by seed."""
     return federations_from(scenario, partitioned_samples(scenario, data, dtype))
 
 

@@ -134,10 +134,6 @@ def check_link(scenario: Scenario, link: Link, shapes: StackShapes, types: bool 
     """Check that a user's link of `broadcast`, `wire` or `server` keeps its contract.
 
     Optimisers are left to optax.
-
-    Args:
-      shapes: as `stack_shapes` makes them.
-      types: whether a rule must keep the dtype.
     """
     updates, context, present = shapes
     made = link.made

@@ -53,12 +53,7 @@ def layout_of(
     pack: Packer,
     devices: Sequence[Any] | None,
 ) -> Layout:
-    """Return the layout of a scenario's rounds.
-
-    Args:
-      plans: by seed.
-      devices: on which the lanes train; None: the default one.
-    """
+    """Return the layout of a scenario's rounds."""
     spec = scenario.spec
     plan = of_first_seed(plans)
     K = plan.nominal
@@ -94,13 +89,7 @@ def layout_of(
 
 
 def width_of(numerics: Numerics, model_bytes: int, activation_bytes: int, K: int) -> Width:
-    """Return lanes and block of a cohort of K clients.
-
-    Args:
-      numerics: where both may be `auto`.
-      model_bytes: of the parameters.
-      activation_bytes: of the largest value in a pass of a batch of nominal rows.
-    """
+    """Return lanes and block of a cohort of K clients."""
     return Width(
         lanes=_lanes(numerics.lanes, model_bytes, activation_bytes, K, platform()),
         block=_block(numerics.block, model_bytes, K),

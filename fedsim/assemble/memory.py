@@ -62,7 +62,6 @@ def run_footprint(
     """Return the memory that a run adds to what the process holds already.
 
     Args:
-      shared: start variables, or their shapes.
       activations: bytes of the largest value in a pass of one client through the model.
     """
     spec = scenario.spec
@@ -86,9 +85,6 @@ def recorded_bytes(program: Program, messages: Messages) -> int:
 
     Rounds on their way hold what arrived in them. The host has a copy of one run's round, and its
     file.
-
-    Args:
-      messages: shapes of a block's, of all runs side by side.
     """
     sent = messages.rows.message
     of_all_runs = program.capacity.blocks * tree.nbytes((sent.delta, sent.stats))
@@ -112,11 +108,7 @@ def check_rows_of_all(scenario: Scenario, program: Program, shapes: Any) -> None
 
 
 def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
-    """Refuse what does not fit together with what the process holds already.
-
-    Args:
-      parts: bytes by purpose.
-    """
+    """Refuse what does not fit together with what the process holds already."""
     try:
         require_memory(process=memory_now(), **parts)
     except OutOfMemoryError as error:
@@ -143,11 +135,7 @@ def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[KeyPath, str]
 
 @contextlib.contextmanager
 def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
-    """Report an allocation that fails inside, although it was counted, as a line with the count.
-
-    Args:
-      parts: bytes by purpose, as they were counted.
-    """
+    """Report an allocation that fails inside, although it was counted, as a line with the count."""
     try:
         yield
     except Exception as error:

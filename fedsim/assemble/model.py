@@ -423,9 +423,6 @@ def activation_bytes(
     """Return the bytes of the largest value that the model makes of a batch, by its rows.
 
     They are counted in a trace; nothing is computed.
-
-    Args:
-      widths: numbers of rows that a batch may have.
     """
     x = federation.train.x
     key = jax.eval_shape(jax.random.key, 0)

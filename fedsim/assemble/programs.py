@@ -286,9 +286,6 @@ def serving(
 ) -> Server:
     """Return the server's program for what `training(training_inputs)` sends.
 
-    Args:
-      drop: whether messages that are not finite are left out.
-
     Raises:
       OrderError: for a server list in an order that means nothing.
     """

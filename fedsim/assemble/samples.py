@@ -86,11 +86,7 @@ def _with_labels(scenario: Scenario, arrays: Arrays) -> Arrays:
 
 
 def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:
-    """Return samples with their images recognised, where the source does not know of any.
-
-    Args:
-      are_supplied: whether a Python program passed them.
-    """
+    """Return samples with their images recognised, where the source does not know of any."""
     knows_images = not hasattr(section, "channel_axis")
     if knows_images and not are_supplied:
         return ImageSets(arrays, False, [])
@@ -132,11 +128,7 @@ def _columns(section: Any) -> dict[str, list[str]]:
 def _prepared(
     section: Any, arrays: Arrays, by_id: bool, test: float, dtype: np.dtype
 ) -> tuple[Sets, int]:
-    """The samples by purpose, and how many classes they have.
-
-    Args:
-      by_id: whether clients are those that the samples name.
-    """
+    """The samples by purpose, and how many classes they have."""
     column = _client_column(section)
     if by_id and column is not None:
         ids = np.asarray(column_of(arrays.columns or {}, column))
@@ -159,11 +151,7 @@ def _prepared(
 
 
 def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
-    """Refuse to cut a test set from samples that bring one.
-
-    Raises:
-      PartitionError: naming the key.
-    """
+    """Refuse to cut a test set from samples that bring one."""
     brings_test = arrays.y_test is not None and np.size(arrays.y_test) > 0
     if not brings_test:
         return

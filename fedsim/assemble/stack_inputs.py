@@ -48,11 +48,7 @@ def _numbers(command: str, argument: str, values: Any) -> np.ndarray:
 
 
 def mask_of(malicious: Any, K: int) -> np.ndarray:
-    """Return the mask `[K]` of the rows that an attack controls.
-
-    Args:
-      malicious: a mask, or row numbers; None: no rows.
-    """
+    """Return the mask `[K]` of the rows that an attack controls, of a mask or row numbers."""
     given = np.asarray([] if malicious is None else malicious)
     if given.dtype == bool:
         if given.shape != (K,):
@@ -102,12 +98,7 @@ def as_server_loss(loss: Callable[[Tree], Any] | None) -> ServerLoss | None:
 
 
 def checked_links(command: str, section: str, argument: str, links: Any) -> list[BaseModel]:
-    """Return a kind, a link or a list of links as the checked sections of a list.
-
-    Args:
-      section: the section whose links are allowed, `wire` or `server`.
-      argument: the argument that brings the list, as errors name it.
-    """
+    """Return a kind, a link or a list of links as the checked sections of a list."""
     listed = [links] if isinstance(links, str | dict) else list(links)
     return checked(command, argument, listed, LISTS_OF_LINKS[section])
 
@@ -119,11 +110,7 @@ def _adapter(annotation: Any) -> TypeAdapter:
 
 
 def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
-    """Return a value of a scenario as the schema reads it.
-
-    Args:
-      argument: the argument that brings it, as errors name it.
-    """
+    """Return a value of a scenario as the schema reads it."""
     may_have_calls = "(" in str(value)  # most values have none, and looking for them takes time
     expanded = expand_calls(value, annotation) if may_have_calls else value
     try:

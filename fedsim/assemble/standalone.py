@@ -291,11 +291,7 @@ def _decoding_each(links: Sequence[Link]) -> list[Any]:
 def _hashable_sections(
     command: str, section: str, argument: str, links: Any
 ) -> tuple[HashableSection, ...]:
-    """The checked sections of a list that a user wrote, as keys of a cache.
-
-    Args:
-      section: the section whose links are allowed, `wire` or `server`.
-    """
+    """The checked sections of a list that a user wrote, as keys of a cache."""
     return hashable_sections(checked_links(command, section, argument, links))
 
 

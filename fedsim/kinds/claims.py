@@ -41,9 +41,6 @@ def _refusal(name: str, kind: str, text: str) -> ScenarioError:
 def ranges_of(factory: Callable[..., Any]) -> dict[str, str]:
     """Return over which ranges the file of a kind says that it is tuned.
 
-    Args:
-      factory: what makes the kind, or what stands for it.
-
     Returns:
       A parameter of the kind, or the path of a key, -> the range as text.
     """

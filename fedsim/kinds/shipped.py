@@ -109,10 +109,6 @@ class Shipped:
     calls the factory.
 
     Args:
-      family: the family of the kind.
-      name: its name.
-      module: the module that defines its factory.
-      doc: the factory's docstring.
       parameters: name -> [annotation] or [annotation, default] of each hyper-parameter.
       ranges: over which ranges it is tuned, as its file says.
     """

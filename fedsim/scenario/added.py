@@ -124,11 +124,7 @@ def without_messages() -> dict[str, Any]:
 
 
 def settled_keys(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return kind of a rule -> the keys that fields settle where nobody says otherwise.
-
-    Args:
-      values: of a scenario, as written.
-    """
+    """Return kind of a rule -> the keys that fields settle where nobody says otherwise."""
     settled: dict[str, dict[str, Any]] = {}
     for settles in offered("KEYS", "settles"):
         settled |= settles(values)

@@ -480,9 +480,6 @@ def _belongs_in(holders: dict[str, list[str]]) -> str:
     """Return that a key belongs in the first of these sections, and which kinds have it.
 
     Sections that have it whatever their kind come before those that have it with a kind.
-
-    Args:
-      holders: path -> the kinds that have it, as of `places`; the empty path is the top.
     """
     of_any_kind = {place: kinds for place, kinds in holders.items() if not kinds}
     holders = of_any_kind or holders

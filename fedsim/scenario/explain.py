@@ -286,11 +286,7 @@ def _meanings_of_file(name: str) -> list[dict[str, Any]]:
 
 
 def _meanings_of_family(word: str, singular_too: bool) -> list[dict[str, Any]]:
-    """Return the meaning of the name of a family: where its kinds belong, and what they are.
-
-    Args:
-      singular_too: whether the singular counts, which is mostly a key as well.
-    """
+    """Return the meaning of the name of a family: where its kinds belong, and what they are."""
     family = family_named(word)
     if not family or (word == family and not singular_too):
         return []

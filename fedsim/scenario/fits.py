@@ -106,11 +106,7 @@ def traits_named(name: str) -> tuple[str, Traits]:
 
 
 def by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
-    """Return reason -> the kinds that have it, where only the kind's name differs.
-
-    Args:
-      reasons: kind -> its reason, or nothing.
-    """
+    """Return reason -> the kinds that have it, where only the kind's name differs."""
     grouped: dict[str, list[str]] = {}
     for kind, reason in reasons.items():
         if reason:

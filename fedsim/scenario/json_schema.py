@@ -35,11 +35,7 @@ NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}
 
 
 def editor_schema(plugins: bool = True) -> Json:
-    """Return the JSON Schema (draft 7) of scenarios, as written or resolved.
-
-    Args:
-      plugins: whether to include kinds that are not fedsim's.
-    """
+    """Return the JSON Schema (draft 7) of scenarios, with the kinds of plug-ins or without."""
     # A scenario holds its method as text, and takes it in any form.
     text = Spec.model_fields["method"]
     method: Any = Optional[Annotated[Any, METHODS]]  # noqa: UP045 (`|` does not take Annotated)

@@ -40,8 +40,6 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
     """Return a document with a method's fragment merged in.
 
     Args:
-      document: the document as written, `--set` applied.
-      method: the method as `name`, `name(a=1)` or `{kind: name, a: 1}`.
       replace: whether it replaces what it owns, as a method of the command line does. A method of
         the file may not meet another explicit client kind or rule there.
     """
@@ -134,11 +132,7 @@ def _keys_of_kind(client: Any) -> set[str]:
 
 
 def without_parameters(section: dict[str, Any], kinds: AllowedKinds, kind: Any) -> dict[str, Any]:
-    """Return a section with the keys that do not belong to its kind, for another kind.
-
-    Args:
-      section: the section, which stays as it is if the kind is its own.
-    """
+    """Return a section with the keys that do not belong to its kind, for another kind."""
     before = kinds.kind_of(section)
     if before is None or before.name == kind_name(kind):
         return section
@@ -185,10 +179,6 @@ def _server(
     """Return (index in the file, link) of `server` with a method's links in place of its rule.
 
     Links that are unknown or out of order stay, so that the schema refuses them.
-
-    Args:
-      fragment: the links of the method; their index in the file is None.
-      keep_optimizers: whether the optimisers of the file stay.
     """
     families = [_family(link) for link in links]
     if "rule" in families:

@@ -80,10 +80,6 @@ def at(resolved: dict, path: str):
     )
 
 
-def test_there_are_enough_guesses_and_each_once():
-    assert len({(guess["typed"], guess["where"]) for guess in GUESSES}) == len(GUESSES) >= 60
-
-
 WORDS = [
     guess
     for path in sorted(TESTS.rglob("words.csv"))
@@ -285,21 +281,9 @@ def test_every_key_column_file_exit_code_and_command_is_explained(desk):  # noqa
         name for value in vars(tables).values() if isinstance(value, tuple) for name in value
     } - {*tables.COMPUTED}
     shown = {".".join(path) for path in keys()}
-    assert {
-        "rounds",
-        "client.lr",
-        "data.partition.alpha",
-        "server.lr.alpha",
-        "client.weight_decay",
-    } <= shown
-    for name in (
-        *shown,
-        *columns,
-        *meanings()["files"],
-        *meanings()["tables"],
-        *map(str, EXIT_CODES),
-        "exit",
-    ):
+    assert {"client.lr", "data.partition.alpha", "server.lr.alpha", "client.weight_decay"} <= shown
+    files = (*meanings()["files"], *meanings()["tables"])
+    for name in (*shown, *columns, *files, *map(str, EXIT_CODES), "exit"):
         explained = explanations(name)
         assert json.loads(json.dumps(explained))
         assert all(
@@ -338,25 +322,15 @@ def test_short_options_exist_wherever_the_long_ones_do():
 # ---- calls
 
 
-def test_calls_may_replace_mappings_wherever_links_are_given():
+def test_calls_may_replace_mappings_and_set_changes_their_arguments():
     (link,) = checked_links("aggregate", "server", "server", "krum(f=2)")
     assert (link.kind, link.f) == ("krum", 2)
-    values = {
-        "name": "x",
-        "data": "digits(partition=dirichlet(alpha=0.2, min_samples=3))",
-        "server": ["krum(f=1)"],
-    }
-    assert read(values).resolved()["data"]["partition"] == {
-        "kind": "dirichlet",
-        "alpha": 0.2,
-        "min_samples": 3,
-        "bins": None,
-    }
-
-
-def test_set_changes_the_arguments_of_a_call():
-    document = read({"name": "x", "data": "digits", "server": ["krum(f=1)", "adam(lr=1)"]}).document
-    assert edited(document, "server[0].f=2").values["server"][0] == {"kind": "krum", "f": 2}
+    data = "digits(partition=dirichlet(alpha=0.2, min_samples=3))"
+    scenario = read({"name": "x", "data": data, "server": ["krum(f=1)", "adam(lr=1)"]})
+    partition = {"kind": "dirichlet", "alpha": 0.2, "min_samples": 3, "bins": None}
+    assert scenario.resolved()["data"]["partition"] == partition
+    changed = edited(scenario.document, "server[0].f=2")
+    assert changed.values["server"][0] == {"kind": "krum", "f": 2}
 
 
 def test_text_that_only_looks_like_a_call_stays_text():
@@ -371,21 +345,18 @@ LONG = {"optimizer": {"kind": "sgd", "momentum": 0.9, "nesterov": True, "weight_
 SHORT = {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}
 
 
+NOTHING = {"momentum": None, "nesterov": False, "weight_decay": 0.0}
+
+
 @pytest.mark.parametrize(
     "client", [{}, {"kind": "fedprox", "mu": 0.1}, {"kind": "scaffold"}], ids=str
 )
 def test_the_short_form_is_resolved_into_the_long_one(client):
-    short, long = (
-        read({"name": "x", "data": "digits", "client": {**client, **form}})
-        for form in (SHORT, LONG)
-    )
+    scenarios = {"name": "x", "data": "digits"}
+    forms = (SHORT, LONG, {}, NOTHING)
+    short, long, plain, zero = (read({**scenarios, "client": {**client, **f}}) for f in forms)
     assert short.resolved() == long.resolved() and short.hash() == long.hash()
     assert read(short.resolved()).resolved() == long.resolved()
-    nothing = {"momentum": None, "nesterov": False, "weight_decay": 0.0}
-    plain, zero = (
-        read({"name": "x", "data": "digits", "client": {**client, **form}})
-        for form in ({}, nothing)
-    )
     assert plain.hash() == zero.hash()  # the same program
 
 
