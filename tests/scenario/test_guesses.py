@@ -30,7 +30,6 @@ from fedsim.scenario.keys import keys, keys_at
 from fedsim.scenario.load import edited
 from fedsim.scenario.meanings import meanings
 from fedsim.scenario.reader import parse
-from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import call_of
 from fedsim.spelling import plain
 from fedsim.synonyms import Synonym, synonyms
@@ -148,49 +147,9 @@ def flags(name: str) -> set[str]:
     return {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
 
 
-def own(family: str) -> set[str]:
-    return {
-        kind
-        for kind, factory in FAMILIES[family].items()
-        if factory.__module__.startswith("fedsim.")
-    }
-
-
 def test_no_synonym_is_listed_twice():
     places = [(plain(s.typed), s.where) for s in synonyms() if s.where != "parameter"]
     assert len(places) == len(set(places))
-
-
-def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
-    """A row for what has become a kind, key, command or option is never read: remove it."""
-    for synonym in synonyms():
-        where, _, of = synonym.where.partition(":")
-        if "{number}" in synonym.ours:  # its words are followed by a number
-            continue
-        if where == "list":
-            is_known = family_named(synonym.typed) in FAMILIES
-        else:
-            is_known = plain(synonym.typed) in known_where(where, of)
-        place = f"'{synonym.typed}' ({synonym.where})"
-        assert not is_known, f"take {place} out of fedsim/synonyms.csv"
-
-
-@functools.cache
-def known_where(where: str, of: str) -> set[str]:
-    """What fedsim knows at a place of the table of synonyms, plainly spelt."""
-    every_kind = set().union(*map(own, FAMILIES)) | ALIASES.keys()
-    known: set[str] = set()
-    if where == "kind":
-        known = own(of) | ALIASES.keys() if of else every_kind
-    elif where == "key" and of in ("", "top"):
-        known = set(Spec.model_fields)
-    elif where == "absent":
-        known = set(Spec.model_fields) | every_kind | set(every_command())
-    elif where == "command":
-        known = set(every_command())
-    elif where == "option":
-        known = {flag.lstrip("-") for flag in flags(of or "run")}
-    return set(map(plain, known))
 
 
 def test_the_target_of_every_synonym_exists():

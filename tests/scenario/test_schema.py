@@ -106,15 +106,7 @@ def test_every_field_of_every_section_is_described(golden):
     assert not bare
 
 
-def test_a_docstring_is_split_into_its_parts():
-    docs = docs_of(FAMILIES["rule"]["trimmed_mean"])
-    assert docs.summary == "Coordinate-wise mean without the smallest and the largest values."
-    assert (
-        docs.body.startswith("aggᵈ = 1/(m−2·trim)")
-        and "Resists: trim malicious clients" in docs.body
-    )
-    assert docs.args == {"trim": docs.sections["Args"].removeprefix("trim: ")}
-    assert list(docs.sections) == ["Args", "Raises", "References", "Examples"]
+def test_optax_calls_its_learning_rate_otherwise_and_writes_equations_in_latex():
     adam = docs_of(FAMILIES["optimizer"]["adam"])
     assert adam.args["lr"] == adam.args["learning_rate"] and "m_t ← β_1 · m_(t-1)" in adam.body
     assert docs_of(lambda: None) == ("", "", {}, {})
