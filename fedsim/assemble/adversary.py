@@ -6,12 +6,7 @@ from fedsim.scenario.sections import Malicious
 
 
 def adversary_of(section: float | list[int] | Malicious, N: int) -> Adversary:
-    """Return who of N clients is malicious.
-
-    Args:
-      section: a share of the clients, a list of client ids, or a mapping with either or a count.
-      N: the number of clients.
-    """
+    """Return who of N clients is malicious, by a share, ids or a mapping."""
     if isinstance(section, list):
         malicious = Malicious(ids=section)
     elif isinstance(section, Malicious):

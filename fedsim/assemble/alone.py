@@ -15,7 +15,6 @@ from fedsim.assemble.link_traits import voice_of_link
 from fedsim.assemble.links import Link
 from fedsim.assemble.losses import voice_of_loss
 from fedsim.assemble.method_traits import voice_alone
-from fedsim.assemble.problems import Problems
 from fedsim.assemble.section_traits import voice_of_cohort
 from fedsim.assemble.traits import NOUNS, SILENT, Reason, Voice
 from fedsim.assemble.voices import heard
@@ -110,13 +109,13 @@ def _of_family(family: str, home: str) -> dict[str, Traits]:
 
 def _of_section(path: str, written: Any) -> Traits:
     """The traits of a section, by the voices that stand there."""
-    facts = Facts(Problems(read({**LEAST, **written})))
+    facts = Facts(read({**LEAST, **written}))
     return _by_side(voice for voice in heard(facts) if ".".join(map(str, voice.path)) == path)
 
 
 def _of_facts(place: str, known: dict[str, Any]) -> Traits:
     """The traits of a section of which this is known."""
-    facts = Facts(Problems(read(LEAST)), **known)
+    facts = Facts(read(LEAST), **known)
     return _by_side(voice for voice in heard(facts) if voice.path == (place,))
 
 

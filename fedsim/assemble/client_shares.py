@@ -33,13 +33,6 @@ def rounded_shares(scenario: Scenario, federation: Federation, cohort: Cohort) -
 
 
 def _shares(scenario: Scenario, federation: Federation, cohort: Cohort) -> Iterator[ShareOfClients]:
-    """The shares of clients that a scenario asks for.
-
-    Args:
-      scenario: as read.
-      federation: who holds which samples.
-      cohort: the clients of a round.
-    """
     fleet = scenario.spec.fleet
     data = scenario.spec.data
     federation = federation.unpooled

@@ -1,10 +1,8 @@
 """The cohort, from the section `cohort` of a scenario."""
 
-from typing import Any
-
 import numpy as np
 
-from fedsim.assemble.data_files import path_of, resolved_file
+from fedsim.assemble.data_files import path_of
 from fedsim.assemble.hooks import make_link
 from fedsim.errors import DataError
 from fedsim.fleet import Cohort
@@ -19,7 +17,6 @@ def cohort_of(scenario: Scenario) -> Cohort:
 
     Raises:
       LinkError: for hyper-parameters that the factory refuses.
-      DataError: for a file that lists no cohorts.
     """
     try:
         return make_link(scenario, COHORT, scenario.spec.cohort, path_of(scenario, COHORT))
@@ -28,17 +25,8 @@ def cohort_of(scenario: Scenario) -> Cohort:
         raise
 
 
-def resolved_cohort(scenario: Scenario) -> Any:
-    """Return the section `cohort` with the path and the hash of its file written out."""
-    return scenario.spec.cohort.model_copy(update=resolved_file(scenario, COHORT))
-
-
 def require_members(scenario: Scenario, cohort: Cohort, N: int) -> None:
-    """Refuse a file of cohorts that lists clients that do not exist.
-
-    Raises:
-      DataError: naming file and lines.
-    """
+    """Refuse a file of cohorts that lists clients that do not exist."""
     section = scenario.spec.cohort
     if section.kind != "listed" or not any(client >= N for client in cohort.names):
         return

@@ -87,7 +87,6 @@ def _hook_keys(section: Any) -> list[KeyPath]:
 
 
 def _local_of(section: Any) -> Local:
-    """Return how much a client trains, from its section."""
     rate = client_rate(section)
     return Local(
         batch=None if section.batch == "full" else section.batch,

@@ -34,13 +34,6 @@ def data_file(scenario: Scenario, key: SectionKey) -> Path:
     Where the section gives the file's SHA-256, as run directories do, the file may have moved: to
     anywhere below these folders, or to wherever its relative path leads. Whoever knows the hash
     knows the file.
-
-    Args:
-      scenario: as read.
-      key: the section key of the section.
-
-    Raises:
-      ScenarioError: when there is no such file, or it lies elsewhere.
     """
     section = section_at(scenario, key)
     path_key = (*key, "path")

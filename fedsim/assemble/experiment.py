@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from fedsim import tree
-from fedsim.assemble.check import CheckedScenario, check_scenario
-from fedsim.assemble.cohort import resolved_cohort
+from fedsim.assemble.check import check_scenario
+from fedsim.assemble.data_files import resolved_file
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.fields import fields, first_answer, form_of
 from fedsim.assemble.layout import Layout, layout_of
@@ -35,6 +36,7 @@ from fedsim.field import ProgramSetting
 from fedsim.fleet import Plan
 from fedsim.machine import compile_cache, devices_of, fix_threads
 from fedsim.models.freezing import with_all_leaves
+from fedsim.scenario.named_files import COHORT
 from fedsim.scenario.scenario import Scenario
 from fedsim.types import Client, Model, RowStage
 from fedsim.types.client import ALONE
@@ -58,7 +60,6 @@ class Experiment(NamedTuple):
         """Return the run of one seed, ready for `engine.loop.events` inside `numerics`.
 
         Args:
-          seed: one of the scenario's seeds.
           folder: directory for client memory that does not fit on the device.
         """
         spec = self.scenario.spec
@@ -101,15 +102,11 @@ def numerics(
     The defaults of the host program are the same afterwards.
 
     Args:
-      scenario: as read.
       threads: threads of a run that is repeated or resumed; used where the scenario says `auto`.
       device: as `devices_of` takes it.
 
     Yields:
       The devices to train on; everything else happens on the first one of this process.
-
-    Raises:
-      DeviceError: when the devices do not exist, or none of them is this process's.
     """
     spec = scenario.spec.numerics
     fix_threads(threads if spec.threads == "auto" else spec.threads)
@@ -214,14 +211,13 @@ def build(
 
 def _program(
     spec: Any,
-    inputs: CheckedScenario,
+    inputs: Facts,
     layout: Layout,
     *,
     pack: Packer,
     devices: Sequence[Any] | None,
     before: tuple[RowStage, ...],
 ) -> Program:
-    """Return the compiled half of an experiment; arguments as in `build` and `layout_of`."""
     trained = inputs.trained
     server = serving(
         inputs.training_inputs,
@@ -277,7 +273,7 @@ def _program(
     )
 
 
-def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: Any) -> Scenario:
+def _resolved(scenario: Scenario, inputs: Facts, width: Width, data: Any) -> Scenario:
     """Return the scenario with what the build decided written out."""
     federation = of_first_seed(inputs.federations)
     spec = scenario.spec
@@ -285,7 +281,7 @@ def _resolved(scenario: Scenario, inputs: CheckedScenario, width: Width, data: A
         "numerics": spec.numerics.model_copy(update=width._asdict()),
         "model": resolved_model(scenario, spec.model),
         "data": resolved_data(scenario, data, federation),
-        "cohort": resolved_cohort(scenario),
+        "cohort": spec.cohort.model_copy(update=resolved_file(scenario, COHORT)),
     }
     for field in fields().values():
         sections |= field.resolved(scenario)

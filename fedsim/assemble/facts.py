@@ -1,6 +1,5 @@
 """What is known of a scenario while it is checked."""
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from fedsim.assemble.problems import UNKNOWN, Problems
@@ -12,8 +11,8 @@ class NotKnownError(Exception):
     """What was asked for is not known yet, or was refused."""
 
 
-class Facts:
-    """What is known of a scenario: every step of a check adds what it made, by name.
+class Facts(Problems):
+    """What is known of a scenario, and its problems: every step of a check adds what it made.
 
     To ask for what is not known raises `NotKnownError`. By name there are, in the order in which
     the steps add them:
@@ -28,18 +27,22 @@ class Facts:
         was refused, the samples in equal parts.
       N, eligible, K: clients, those that can be drawn, and those of a nominal round.
       classes, per_token: number of classes, 0 of numbers; whether every token has a label.
+      plan_inputs: what decides the rounds of every seed.
       model, trained, shapes, travelling, row: what is trained, how, and shapes of its variables, of
-        those that travel, and of what a client remembers.
+        those that travel, and of what a client remembers; `training_inputs` decides `trained`.
+      shared: start variables by seed where a model or parameters were supplied. Otherwise empty:
+        they are made once it is known that they fit into memory.
+      activation_bytes: of the largest value in a pass of a batch through the model, by its rows.
+      bytes_up, bytes_down: the most bytes that a client sends in a round, and receives; a node of a
+        graph: per neighbour.
 
     Attributes:
-      problems: where refusals are recorded.
       scenario: as read, with what the check solved for.
     """
 
-    def __init__(self, problems: Problems, **given: Any):
-        self.problems = problems
-        self.scenario: Scenario = problems.scenario
+    def __init__(self, scenario: Scenario, **given: Any):
         self._known = given
+        super().__init__(scenario)
 
     def learn(self, **known: Any) -> None:
         """Add what was made, or UNKNOWN."""
@@ -60,10 +63,6 @@ class Facts:
         """The sections of the scenario."""
         return self.scenario.spec
 
-    def refused(self, *paths: str) -> bool:
-        """Whether anything at or below one of these dotted paths was refused."""
-        return self.problems.refused(*paths)
-
     def require(self, *names: str) -> None:
         """Raise `NotKnownError` where something of this is not known."""
         for name in names:
@@ -71,11 +70,5 @@ class Facts:
 
     def require_sound(self, *paths: KeyPath) -> None:
         """Raise `NotKnownError` where something there was left out for being wrong."""
-        if not self.problems.sound(*paths):
+        if not self.sound(*paths):
             raise NotKnownError(paths)
-
-    def attempt(
-        self, make: Callable[..., Any], *arguments: Any, reads: Iterable[KeyPath] = ()
-    ) -> Any:
-        """Return `make(*arguments)`, or UNKNOWN, as `Problems.attempt` does."""
-        return self.problems.attempt(make, *arguments, reads=reads)

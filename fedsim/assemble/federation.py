@@ -41,17 +41,7 @@ class PartitionedSamples(NamedTuple):
 def federations_of(
     scenario: Scenario, data: Arrays | None, dtype: np.dtype
 ) -> dict[int, Federation]:
-    """Return a federation for every seed: samples are loaded once, and partitioned by seed.
-
-    Args:
-      scenario: as read.
-      data: `Arrays` in place of the scenario's data set.
-      dtype: float type of the features.
-
-    Raises:
-      ScenarioError: when the samples cannot be partitioned as asked.
-      DataError: for samples that cannot be learned from.
-    """
+    """Return a federation for every seed: samples are loaded once, and partitioned by seed."""
     return federations_from(scenario, partitioned_samples(scenario, data, dtype))
 
 
@@ -99,9 +89,6 @@ def federations_from(scenario: Scenario, partitioned: PartitionedSamples) -> dic
     """Return the federations of partitioned samples, by seed.
 
     Clients that never train are chosen here, and the samples are changed.
-
-    Raises:
-      ScenarioError: for samples that cannot be changed as asked.
     """
     section = scenario.spec.data
     sets = partitioned.sets
@@ -149,11 +136,7 @@ def _test_clients(scenario: Scenario, parts: Parts) -> np.ndarray:
 
 
 def altered(scenario: Scenario, federation: Federation, seed: int) -> Federation:
-    """Return the federation after `data.skew`, and after what fields do to the samples.
-
-    Raises:
-      ScenarioError: for samples that cannot be changed as asked, with the problems of all.
-    """
+    """Return the federation after `data.skew`, and after what fields do to the samples."""
     problems = Problems(scenario)
     for change in (with_skews, *(alteration.alter for alteration in alterations())):
         federation = problems.attempt(change, scenario, federation, seed) or federation
@@ -166,10 +149,6 @@ def evenly_partitioned(scenario: Scenario, data: Arrays | None, dtype: np.dtype)
     """Return the samples in equal parts.
 
     Where the partition asked for is impossible, the rest of a scenario is checked on them.
-
-    Raises:
-      ScenarioError: when there are no samples to partition.
-      DataError: for samples that cannot be learned from.
     """
     sets, classes = load_samples(scenario, data, dtype)
     n = len(sets.train.y)

@@ -33,7 +33,7 @@ from fedsim.engine.scoring.sets import scored_sets
 from fedsim.engine.shared_leaves import shared_leaves
 from fedsim.errors import dotted
 from fedsim.fleet import Plan, RoundPlan
-from fedsim.machine import memory_now, memory_peak, platform
+from fedsim.machine import memory_now, memory_peak
 from fedsim.types import Batch, RowStage, Rule, Work
 
 Shape = jax.ShapeDtypeStruct
@@ -119,7 +119,6 @@ def updates_bytes(experiment: Experiment) -> int:
 
 
 def _bytes_up(plan: Plan, rounds: Sequence[RoundPlan], message_bytes: int) -> int:
-    """The most bytes that the clients of an average round send."""
     return int(mean_of([_bytes_sent(plan, work, message_bytes) for work in rounds]))
 
 
@@ -145,7 +144,6 @@ def _parameters(experiment: Experiment) -> dict[str, int]:
 
 
 def _numbers_in(params: Any) -> int:
-    """How many numbers a tree holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
@@ -155,7 +153,6 @@ def mean_of(numbers: Sequence[float]) -> float:
 
 
 def _bytes_down(experiment: Experiment, rounds: Sequence[RoundPlan]) -> int:
-    """The most bytes that the clients of an average round receive."""
     plan = of_first_seed(experiment.plans)
     counted = downlink_of(experiment.program, plan, of_first_seed(experiment.shared))
     return int(mean_of([int(counted.foresee(plan, work).sum()) for work in rounds]))
@@ -234,56 +231,43 @@ def _program_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call
 
 
 def _training_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
-    """The lanes' program."""
-    program = experiment.program
-    integer = Shape((), np.int32)
-    start = shapes["start"]
-    inputs = LaneInputs(
-        bank=_bank(experiment, shapes),
-        memory=shapes["memory"],
-        queues=shapes["queues"],
-        slots=shapes["slots"],
-        data=shapes["data"],
-        keys=((start.root,), start.round),
-        frozen=start.frozen,
-    )
+    shared = one_model(experiment.client, shapes["server"].shared)
+    bank = (shared,) * experiment.program.capacity.models_per_run
+    layout = (shapes["queues"], shapes["slots"])
     buffers = (shapes["lane"], shapes["rows"])
-    arguments = (inputs, *buffers, integer, integer, integer)
-    return _Call(program.mesh.shards, program.mesh.train, arguments, donated=buffers)
+    return _lanes_call(experiment.program.mesh, shapes, bank, shapes["memory"], layout, buffers)
 
 
 def _probe_call(experiment: Experiment, shapes: dict[str, Any]) -> _Call:
     """The program of the pass at the global model."""
     program = experiment.program
-    assert program.probe_mesh is not None
-    integer = Shape((), np.int32)
-    start = shapes["start"]
     plan = of_first_seed(experiment.plans)
     shared = shapes["server"].shared
-    queues, slots, lane, rows = probe_pass(program, plan, shared, start.frozen).shapes
+    queues, slots, lane, rows = probe_pass(program, plan, shared, shapes["start"].frozen).shapes
+    return _lanes_call(program.probe_mesh, shapes, (shared,), (), (queues, slots), (lane, rows))
+
+
+def _lanes_call(
+    mesh: Any, shapes: dict[str, Any], bank: tuple, memory: Any, layout: tuple, buffers: tuple
+) -> _Call:
+    """A program of the lanes; `layout` are queues and slots, `buffers` lanes and rows."""
+    start = shapes["start"]
+    queues, slots = layout
     inputs = LaneInputs(
-        bank=(shapes["server"].shared,),
-        memory=(),
+        bank=bank,
+        memory=memory,
         queues=queues,
         slots=slots,
         data=shapes["data"],
         keys=((start.root,), start.round),
         frozen=start.frozen,
     )
-    arguments = (inputs, lane, rows, integer, integer, integer)
-    return _Call(
-        program.probe_mesh.shards, program.probe_mesh.train, arguments, donated=(lane, rows)
-    )
-
-
-def _bank(experiment: Experiment, shapes: dict[str, Any]) -> tuple:
-    """Start models of the lanes."""
-    shared = one_model(experiment.client, shapes["server"].shared)
-    return (shared,) * experiment.program.capacity.models_per_run
+    integer = Shape((), np.int32)
+    arguments = (inputs, *buffers, integer, integer, integer)
+    return _Call(mesh.shards, mesh.train, arguments, donated=buffers)
 
 
 def _server_calls(experiment: Experiment, shapes: dict[str, Any]) -> list[_Call]:
-    """The programs that reduce a round's messages and step."""
     server = experiment.program.server
     start = shapes["start"]
     store = shapes["store"]
@@ -368,7 +352,6 @@ def _seconds_of(program: Any, arguments: tuple) -> float:
 
 
 def _largest(values: Any) -> Any:
-    """The largest magnitude in a tree."""
     magnitudes = [jnp.abs(leaf).max() for leaf in jax.tree.leaves(values) if leaf.size]
     return functools.reduce(jnp.maximum, magnitudes, 0.0)
 
@@ -394,7 +377,6 @@ def notes(experiment: Experiment) -> list[str]:
     plan = of_first_seed(experiment.plans)
     spec = experiment.scenario.spec
     return [
-        *_notes_on_compute(spec),
         *_notes_on_sizes(spec, plan.sizes),
         *_notes_on_attacks(spec, plan),
         *of_all(lambda field: field.notes(spec)),
@@ -422,14 +404,6 @@ def _notes_on_rounds(rounds: Sequence[RoundPlan]) -> list[str]:
     text = f"no client reports in the first {len(rounds)} rounds"
     keys = of_all(lambda field: field.keeps_away)
     return [f"{text}; see {', '.join(keys[:-1])} and {keys[-1]}" if keys else text]
-
-
-def _notes_on_compute(spec: Any) -> list[str]:
-    """A float type that the machine is slow with."""
-    if spec.numerics.compute is None or platform() != "cpu":
-        return []
-    text = f"numerics.compute is {spec.numerics.compute}, and a CPU takes 1.4 to 2.4 times as long"
-    return [f"{text} with it as in float32"]
 
 
 def _notes_on_sizes(spec: Any, sizes: np.ndarray) -> list[str]:

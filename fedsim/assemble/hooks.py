@@ -3,14 +3,14 @@
 import contextlib
 import functools
 import inspect
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fedsim.assemble.links import Link, factory_of
-from fedsim.assemble.programs import HashableSection, Training
+from fedsim.assemble.programs import Training
 from fedsim.compose import FAMILIES, plain_context, plain_updates
 from fedsim.compose.contract import (
     check_aggregate_stage,
@@ -44,9 +44,6 @@ from fedsim.types import (
 )
 
 Shape: Any = jax.ShapeDtypeStruct
-
-# Checks that were passed: many cells of a comparison have the same links.
-PASSED: set[Hashable] = set()
 
 # family -> what its factories return, and the name of that in `fedsim`
 RETURNED = {
@@ -88,7 +85,6 @@ def located_hooks(scenario: Scenario, path: KeyPath, section: Any) -> Iterator[s
       `user_file(section)`.
 
     Raises:
-      ScenarioError: for hooks that return something else than their callers take.
       HookError: for hooks that fail.
     """
     file = user_file(section)
@@ -121,14 +117,10 @@ def make_link(
     """Return what the factory of a section makes.
 
     Args:
-      scenario: whose document knows the section's place in the file.
-      path: the section's path.
-      section: whose keys are the factory's arguments.
       file: `{"path": PATH}`, where the section names a file.
 
     Raises:
       LinkError: for hyper-parameters that the factory refuses.
-      ScenarioError: for a user's factory that returns something else.
     """
     with located_hooks(scenario, path, section) as source:
         made = factory_of(section)(**(file or {}))
@@ -142,25 +134,12 @@ def check_link(scenario: Scenario, link: Link, shapes: StackShapes, types: bool 
     """Check that a user's link of `broadcast`, `wire` or `server` keeps its contract.
 
     Optimisers are left to optax.
-
-    Args:
-      scenario: whose document knows the link's place in the file.
-      link: the link.
-      shapes: as `stack_shapes` makes them.
-      types: whether a rule must keep the dtype.
-
-    Raises:
-      ScenarioError: where it does not.
     """
     updates, context, present = shapes
     made = link.made
     with located_hooks(scenario, link.path, link.section) as file:
         if file is None:
             return
-        key = _key(link.section, types, shapes)
-        if key in PASSED:
-            return
-
         if isinstance(made, Rule):
             check_rule(made, updates, context, present, file, types)
         elif isinstance(made, Codec):
@@ -169,30 +148,21 @@ def check_link(scenario: Scenario, link: Link, shapes: StackShapes, types: bool 
             check_aggregate_stage(made, updates, context, present, file)
         elif isinstance(made, Stage | RowStage | Aim):
             check_stage(made, updates, context, present, file)
-        PASSED.add(key)
 
 
 def check_training(
     scenario: Scenario, trained: Training, shared: Any, federation: Federation, local: Local
 ) -> None:
-    """Check that a user's client method keeps its contract on a batch.
-
-    Raises:
-      ScenarioError: where it does not.
-    """
+    """Check that a user's client method keeps its contract on a batch."""
     section = scenario.spec.client
     with located_hooks(scenario, ("client",), section) as file:
         rows = local.widest(federation.sizes)
         batch, work = training_shapes(scenario, trained, federation, rows)
         if file is None:
             return
-        key = _key(section, trained.task, (shared, batch, work))
-        if key in PASSED:
-            return
         shared, frozen = without_frozen(shared)
         task = bound(trained.task, *jax.tree.map(_zeros, (frozen, merged_section(shared))))
         check_client(trained.client, task, shared, batch, work, file)
-        PASSED.add(key)
 
 
 def _zeros(shape: Any) -> np.ndarray:
@@ -200,19 +170,8 @@ def _zeros(shape: Any) -> np.ndarray:
     return np.broadcast_to(np.zeros((), shape.dtype), shape.shape)
 
 
-def _key(section: Any, about: Any, shapes: Any) -> Hashable:
-    """Everything that a check depends on."""
-    leaves, structure = jax.tree.flatten(shapes)
-    leaf_types = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-    return (HashableSection(section), about, structure, leaf_types)
-
-
 def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
-    """Return the shapes of the start variables that travel: those that the client method shares.
-
-    Raises:
-      ScenarioError: for a choice that the model's leaves do not allow.
-    """
+    """Return the shapes of the start variables that travel: those that the client method shares."""
     section = scenario.spec.client
     shapes, _ = without_frozen(shapes)
     try:
@@ -228,12 +187,7 @@ def shared_leaves(scenario: Scenario, trained: Training, shapes: Any) -> Any:
 
 
 def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Federation) -> None:
-    """Check that an augmentation makes an image of an image.
-
-    Raises:
-      ScenarioError: for samples that are not images, and for an augmentation that returns something
-        else, or refuses them.
-    """
+    """Check that an augmentation makes an image of an image."""
     path = ("data", "augment", i)
     shape = federation.train.x.shape[1:]
     if federation.vocabulary or len(shape) not in (2, 3):
@@ -256,14 +210,7 @@ def check_augmentation(scenario: Scenario, i: int, section: Any, federation: Fed
 def training_shapes(
     scenario: Scenario, trained: Training, federation: Federation, rows: int
 ) -> tuple[Batch, Work]:
-    """Return the shapes of a batch, and of what a client knows about its work.
-
-    Args:
-      scenario: as read.
-      trained: how clients train.
-      federation: whose samples have the shape of all.
-      rows: rows of the batch.
-    """
+    """Return the shapes of a batch, and of what a client knows about its work."""
     x = federation.train.x
     y = federation.train.y
     integer = Shape((), np.int32)
@@ -298,11 +245,7 @@ def stack_shapes(scenario: Scenario, trained: Training, shared: Any, K: int, N: 
     """Return the shapes of a stack of K messages, of the context and of the mask of all clients.
 
     Args:
-      scenario: as read.
-      trained: how clients train.
-      shared: shapes of the variables that travel.
       K: messages, of which at most MAX_ROWS are used.
-      N: clients.
     """
     K = min(K, MAX_ROWS)
     dtype = np.dtype(scenario.spec.numerics.dtype)

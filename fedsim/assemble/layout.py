@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsim import tree
-from fedsim.assemble.check import CheckedScenario
+from fedsim.assemble.facts import Facts
 from fedsim.assemble.memory import check_memory
 from fedsim.assemble.plans import of_first_seed
 from fedsim.engine.footprint import minimum_bytes
@@ -47,24 +47,13 @@ class Layout(NamedTuple):
 
 def layout_of(
     scenario: Scenario,
-    inputs: CheckedScenario,
+    inputs: Facts,
     plans: dict[int, Plan],
     *,
     pack: Packer,
     devices: Sequence[Any] | None,
 ) -> Layout:
-    """Return the layout of a scenario's rounds.
-
-    Args:
-      scenario: as read.
-      inputs: what the scenario is made of.
-      plans: by seed.
-      pack: assigns clients to lanes.
-      devices: on which the lanes train; None: the default one.
-
-    Raises:
-      ScenarioTooLargeError: for what cannot fit into memory, whatever the rounds are.
-    """
+    """Return the layout of a scenario's rounds."""
     spec = scenario.spec
     plan = of_first_seed(plans)
     K = plan.nominal
@@ -100,14 +89,7 @@ def layout_of(
 
 
 def width_of(numerics: Numerics, model_bytes: int, activation_bytes: int, K: int) -> Width:
-    """Return lanes and block of a cohort of K clients.
-
-    Args:
-      numerics: where both may be `auto`.
-      model_bytes: of the parameters.
-      activation_bytes: of the largest value in a pass of a batch of nominal rows.
-      K: clients.
-    """
+    """Return lanes and block of a cohort of K clients."""
     return Width(
         lanes=_lanes(numerics.lanes, model_bytes, activation_bytes, K, platform()),
         block=_block(numerics.block, model_bytes, K),
@@ -169,7 +151,6 @@ def _block(requested: int | str, model_bytes: int, K: int) -> int:
 
 
 def _longest_client_steps(plan: Plan) -> int:
-    """Return the local steps of the client that trains longest."""
     return int(plan.steps.max(initial=0))
 
 

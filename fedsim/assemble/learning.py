@@ -98,11 +98,7 @@ def _sample_of(federation: Any) -> tuple[tuple[int, ...], str] | None:
 def _model_of_method(
     scenario: Scenario, client: Client, federation: Federation, model: Model
 ) -> Model:
-    """The model that the client method trains in place of the scenario's.
-
-    Raises:
-      ScenarioError: where features are missing.
-    """
+    """The model that the client method trains in place of the scenario's."""
     if client.model is None:
         return model
     if "features" in client.needs and (model.features is None or model.head is None):
@@ -137,7 +133,6 @@ def make_training(facts: Facts) -> None:
 
 
 def _travelling(facts: Facts) -> Any:
-    """Shapes of the variables that travel."""
     known = (facts.maybe("trained"), facts.maybe("shapes"))
     try:
         return facts.attempt(shared_leaves, facts.scenario, *known)

@@ -25,7 +25,6 @@ def voice_of_link(link: Link, sees_payloads: bool = True) -> Voice:
     """A link alone.
 
     Args:
-      link: with its section, and what its factory made.
       sees_payloads: whether a linear codec may stand before it.
     """
     needs = list(needs_messages(link))

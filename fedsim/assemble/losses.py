@@ -45,10 +45,6 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
 
     Weights of classes are those of the samples, but for `balanced_by_client`, which stays as it is
     written.
-
-    Raises:
-      ScenarioError: for a loss that does not suit the samples, and where it is not clear whether
-        targets are classes.
     """
     section: Any = scenario.spec.model.loss
     demand_clear_targets(scenario, federation)
@@ -74,11 +70,7 @@ def loss_of(scenario: Scenario, federation: Federation) -> Loss:
 
 
 def demand_clear_targets(scenario: Scenario, federation: Federation) -> None:
-    """Refuse numbers that may be meant as classes, where no loss says which they are.
-
-    Raises:
-      ScenarioError: with what to write.
-    """
+    """Refuse numbers that may be meant as classes, where no loss says which they are."""
     if scenario.spec.model.loss is None:
         unclear = unclear_targets(scenario.spec.data, federation)
         if unclear:
@@ -99,7 +91,6 @@ def _weighted(loss: Loss, weights: tuple[float, ...]) -> Loss:
 
 
 def _targets_of(section: Any, f: Federation) -> str:
-    """What the samples have: a key of `TARGETS`."""
     if f.classes:
         return "tokens" if f.per_token else "classes"
     return "times" if has_times(getattr(section, "target", None)) else "numbers"
@@ -154,12 +145,7 @@ def are_sets(y: np.ndarray) -> bool:
 
 
 def unclear_targets(section: Any, f: Federation) -> str:
-    """Return what to write where numbers may be meant as classes; empty where that is clear.
-
-    Args:
-      section: the data section.
-      f: the samples.
-    """
+    """Return what to write where numbers may be meant as classes; empty where that is clear."""
     y = f.train.y
     if f.classes or getattr(section, "task", None) == "regression":
         return ""
@@ -229,12 +215,7 @@ def _takes(kind: str, loss: Loss) -> Iterator[Reason]:
 
 
 def class_weight_notes(scenario: Scenario, federation: Federation) -> list[str]:
-    """Return a line for clients whose samples are all of one class, which no weights can balance.
-
-    Args:
-      scenario: as read.
-      federation: the samples.
-    """
+    """Return a line for clients with samples of one class alone, which no weights can balance."""
     section = scenario.spec.model.loss
     if getattr(section, "class_weights", None) != BY_CLIENT:
         return []

@@ -62,10 +62,6 @@ def run_footprint(
     """Return the memory that a run adds to what the process holds already.
 
     Args:
-      scenario: as read.
-      program: as built.
-      plan: the plan of one seed.
-      shared: start variables, or their shapes.
       activations: bytes of the largest value in a pass of one client through the model.
     """
     spec = scenario.spec
@@ -89,10 +85,6 @@ def recorded_bytes(program: Program, messages: Messages) -> int:
 
     Rounds on their way hold what arrived in them. The host has a copy of one run's round, and its
     file.
-
-    Args:
-      program: as built.
-      messages: shapes of a block's, of all runs side by side.
     """
     sent = messages.rows.message
     of_all_runs = program.capacity.blocks * tree.nbytes((sent.delta, sent.stats))
@@ -101,16 +93,7 @@ def recorded_bytes(program: Program, messages: Messages) -> int:
 
 
 def check_rows_of_all(scenario: Scenario, program: Program, shapes: Any) -> None:
-    """Refuse client memory in a file, where the server sends clients what it makes of all rows.
-
-    Args:
-      scenario: as read.
-      program: the run's program.
-      shapes: shapes of the start variables.
-
-    Raises:
-      ScenarioTooLargeError: naming the megabytes that it takes.
-    """
+    """Refuse client memory in a file, where the server sends clients what it makes of all rows."""
     if program.server.client.travel.sends is None:
         return
     memories = program.server.memories
@@ -125,15 +108,7 @@ def check_rows_of_all(scenario: Scenario, program: Program, shapes: Any) -> None
 
 
 def check_memory(scenario: Scenario, parts: Mapping[str, int]) -> None:
-    """Refuse what does not fit together with what the process holds already.
-
-    Args:
-      scenario: whose document knows the place in the file.
-      parts: bytes by purpose.
-
-    Raises:
-      ScenarioTooLargeError: naming the bytes, at the path of what takes most of them.
-    """
+    """Refuse what does not fit together with what the process holds already."""
     try:
         require_memory(process=memory_now(), **parts)
     except OutOfMemoryError as error:
@@ -160,15 +135,7 @@ def _remedy(scenario: Scenario, parts: Mapping[str, int]) -> tuple[KeyPath, str]
 
 @contextlib.contextmanager
 def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
-    """Report an allocation that fails inside, although it was counted, as a line with the count.
-
-    Args:
-      scenario: whose document knows the place in the file.
-      parts: bytes by purpose, as they were counted.
-
-    Raises:
-      ScenarioTooLargeError: in place of the failed allocation's error.
-    """
+    """Report an allocation that fails inside, although it was counted, as a line with the count."""
     try:
         yield
     except Exception as error:
@@ -183,16 +150,7 @@ def allocations(scenario: Scenario, parts: Mapping[str, int]) -> Iterator[None]:
 
 
 def check_memory_of_clients(scenario: Scenario, n: int, classes: int) -> None:
-    """Refuse more clients than memory has space for, before anything is partitioned.
-
-    Args:
-      scenario: as read.
-      n: training samples.
-      classes: classes of the samples.
-
-    Raises:
-      ScenarioTooLargeError: for tables, plans and partitions of all seeds that do not fit.
-    """
+    """Refuse more clients than memory has space for, before anything is partitioned."""
     spec = scenario.spec
     N = spec.data.clients
     index_bytes = 4 * n

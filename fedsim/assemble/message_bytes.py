@@ -32,12 +32,7 @@ def bytes_up(facts: Facts) -> int:
 
 
 def bytes_down(facts: Facts, links: list[Link]) -> int:
-    """Return the most bytes that a client receives in a round.
-
-    Args:
-      facts: what is known of the scenario.
-      links: of the server's message, which a codec among them encodes.
-    """
+    """Return the most bytes that a client receives in a round."""
     client = facts.trained.client
     down = _encoded_bytes(facts.travelling, facts.travelling["params"], links)
     return down * client.travel.models - bytes_at_server(client, facts.shapes["params"])

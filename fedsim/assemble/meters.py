@@ -26,15 +26,7 @@ def meters_of(
     policy: Policy,
     of_fields: Mapping[str, Any],
 ) -> list[Meter]:
-    """Return the meters of a run, in the order in which they count.
-
-    Args:
-      program: the compiled half of the run.
-      plan: the host's half.
-      shared: variables at the start of the run.
-      policy: when the run ends before its last round.
-      of_fields: what fields planned, by name.
-    """
+    """Return the meters of a run, in the order in which they count."""
     client = program.server.client
     pipeline = program.server.pipeline
     kind = Pooled if client.not_federated == POOLED else Traffic
@@ -54,7 +46,7 @@ def meters_of(
 
 
 def downlink_of(program: Program, plan: Plan, shared: Any) -> Downlink:
-    """Return what counts the bytes that clients receive; arguments as of `meters_of`."""
+    """Return what counts the bytes that clients receive."""
     server = program.server
     variables, _ = without_frozen(shared)
     sent = one_model(server.client, variables)

@@ -208,12 +208,7 @@ def steps_voice(facts: Facts) -> Voice:
 
 
 def does_more(client: Client, shared: Shared) -> bool:
-    """Whether a method does more than to train what it receives and to send the difference.
-
-    Args:
-      client: the method.
-      shared: the start variables, or their shapes.
-    """
+    """Whether a method does more than to train what it receives and to send the difference."""
     return _has_hooks(client) or _has_row(client, shared)
 
 

@@ -13,15 +13,7 @@ MAX_REASON = 120  # characters of what went wrong, so that the line has space fo
 
 
 def with_samples(reason: str, section: Any, federation: Federation, is_of_outputs: bool) -> str:
-    """Return a line: what went wrong, what samples look like, and which key of `data` changes that.
-
-    Args:
-      reason: what went wrong.
-      section: the data section.
-      federation: the samples.
-      is_of_outputs: whether the model took the samples, and returned other outputs than labels
-        need.
-    """
+    """Return what went wrong, what samples look like, and which key of `data` changes that."""
     x: Any = federation.train.x
     shape = list(federation.given_shape)
     samples = f"samples are {x.dtype} {shape}"

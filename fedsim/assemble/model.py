@@ -79,15 +79,9 @@ def model_of(
     With a loss of the user's own, a model may have any outputs.
 
     Args:
-      scenario: as read.
-      federation: the samples.
-      supplied: what a Python program passed in place of the scenario's model.
       loss: what it learns by; None: it is not known.
       rule: of the server; it may decide which leaves are trained.
       local: as clients compute it while they train, by `numerics.compute` and `numerics.remat`.
-
-    Raises:
-      ScenarioError: for a model that does not take such samples, or has no blocks for `remat`.
     """
     kind = scenario.spec.model.kind
     if supplied.model is None and kind == "logistic" and not federation.classes:
@@ -130,11 +124,7 @@ def model_of(
 
 
 def _require_blocks(scenario: Scenario, supplied: Any) -> None:
-    """Refuse `remat` for a model whose blocks fedsim does not know.
-
-    Raises:
-      ScenarioError: naming models that have some.
-    """
+    """Refuse `remat` for a model whose blocks fedsim does not know."""
     kind = "a model of your own"
     remedy = "put jax.checkpoint around its blocks and leave remat out"
     if supplied is None:
@@ -148,7 +138,6 @@ def _require_blocks(scenario: Scenario, supplied: Any) -> None:
 
 
 def _partly_trained(section: Any, net: Model, rule: Rule | None) -> Model:
-    """The model with frozen leaves."""
     of_fields = first_answer(lambda field: field.model(net, section, rule))
     if of_fields is not None:
         return of_fields
@@ -189,7 +178,6 @@ def _fit_of(federation: Federation, shape: tuple[int, ...], loss: Loss | None) -
 
 
 def _supplied_model(supplied: Supplied, fit: _Fit) -> Model:
-    """A user's network as a `Model`."""
     options: dict[str, Any] = {**fit.expects, "tokens": fit.tokens is not None}
 
     # Only functions are cached: an object with state may have changed since the last run.
@@ -212,12 +200,10 @@ def model_errors(
     """Report what goes wrong in a model as a line at `model`; in a user's, with file and line.
 
     Args:
-      scenario: as read.
       model: a user's network; None: the scenario's.
       federation: the samples, which the line describes where a user's model does not fit them.
 
     Raises:
-      ScenarioError: for a TypeError or ValueError, which is how JAX reports shapes that do not fit.
       HookError: for anything else inside a user's model.
     """
     section = scenario.spec.model
@@ -236,13 +222,6 @@ def model_errors(
 
 
 def _in_one_line(error: Exception, data: Any, federation: Federation | None) -> ContractError:
-    """What went wrong in a model, as one line.
-
-    Args:
-      error: what was raised.
-      data: the data section.
-      federation: the samples, where the line may describe them.
-    """
     cause = error.__cause__
     raised = isinstance(error, ContractError) and error.raised
     informative = error if raised or cause is None else cause
@@ -283,10 +262,6 @@ def start_models(
 
     The variables are made here only where a model or parameters were supplied; otherwise the
     dictionary is empty, and they are made once it is known that they fit into memory.
-
-    Raises:
-      ScenarioError: for parameters that are not floats, or do not fit the model.
-      ScenarioTooLargeError: for a supplied model that does not fit into memory.
     """
     seeds = scenario.spec.seeds
     with model_errors(scenario, supplied.model):
@@ -299,7 +274,6 @@ def start_models(
 
 
 def _start_shapes(scenario: Scenario, net: Model, trained: Training, params: Any) -> Any:
-    """Shapes of the start variables; nothing is computed."""
     seed = scenario.spec.seeds[0]
     shapes = jax.eval_shape(lambda: start_variables(scenario, net, trained, seed, params))
     return one_model(trained.client, shapes)
@@ -309,9 +283,6 @@ def _check_size(scenario: Scenario, net: Model, trained: Training, params: Any) 
     """Refuse a user's model that is too large before it is made.
 
     A model that cannot be traced counts as empty: what is wrong with it shows when it is made.
-
-    Raises:
-      ScenarioTooLargeError: naming the bytes.
     """
     model_bytes = 0
     with contextlib.suppress(Exception):
@@ -347,9 +318,6 @@ def start_variables(
 
     Of a server with several models, they are stacked `[k, ...]`; `params` is a list of k then.
     Where leaves are frozen, they come with them, as the section `frozen`, which is not sent.
-
-    Raises:
-      ScenarioError: for parameters that are not floats, or do not fit the model.
     """
     key = start_key(jax.random.key(seed))
     bank = trained.client.bank
@@ -367,11 +335,7 @@ def start_variables(
 
 
 def _start_params(scenario: Scenario, bank: Bank, params: Any) -> list[Any]:
-    """Return the start parameters of every model; None where they are not given.
-
-    Raises:
-      ScenarioError: for a list of another length, or one model where clients are to choose.
-    """
+    """Return the start parameters of every model; None where they are not given."""
     one_for_all = bank.choice is None or bank.models == 1
     if params is None or (one_for_all and not isinstance(params, list | tuple)):
         return [params] * bank.models
@@ -405,9 +369,6 @@ def _supplied_params(scenario: Scenario, net: Model, variables: Any, params: Any
     """Return start parameters that a Python program passed, of the model that is trained.
 
     They are those of that model, or of the scenario's, of which the method makes it.
-
-    Raises:
-      ScenarioError: for parameters that do not fit.
     """
     drawn = with_all_leaves(variables)["params"]
     if jax.tree.structure(params) != jax.tree.structure(drawn):
@@ -435,11 +396,6 @@ def _is_of_file(params: Any) -> bool:
 
 
 def _require_floats(scenario: Scenario, params: Any) -> None:
-    """Refuse parameters that are not floats.
-
-    Raises:
-      ScenarioError: naming the first one.
-    """
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):
             parameter = f"parameter {jax.tree_util.keystr(path)} is {leaf.dtype}"
@@ -467,17 +423,6 @@ def activation_bytes(
     """Return the bytes of the largest value that the model makes of a batch, by its rows.
 
     They are counted in a trace; nothing is computed.
-
-    Args:
-      scenario: as read.
-      net: the model.
-      supplied: what a Python program passed in place of the scenario's model.
-      federation: whose samples have the shape of all.
-      widths: numbers of rows that a batch may have.
-      variables: shapes of the start variables.
-
-    Raises:
-      ScenarioError: for a model that does not take such a batch.
     """
     x = federation.train.x
     key = jax.eval_shape(jax.random.key, 0)

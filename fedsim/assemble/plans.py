@@ -48,7 +48,7 @@ def draw_cohort(facts: Facts) -> None:
     cohort = facts.maybe("cohort")
     facts.attempt(require_members, facts.scenario, cohort, facts.maybe("N"))
     eligible = facts.maybe("eligible")
-    if not facts.problems.errors and all_known(cohort, eligible):
+    if not facts.errors and all_known(cohort, eligible):
         for field in fields().values():
             cohort = field.cohort(facts.scenario, cohort, eligible)
         facts.learn(cohort=cohort)
@@ -105,9 +105,7 @@ def plans_of(
     """Return a plan for every seed.
 
     Args:
-      scenario: as read.
       federations: by seed.
-      inputs: what decides the rounds of every seed.
       labelled: whether clients know how many of their samples are in each class.
       bytes_down: the most bytes that a client receives in a round.
       bytes_up: the most bytes that it sends.

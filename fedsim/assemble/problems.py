@@ -48,8 +48,6 @@ class Problems:
         A refusal is recorded for `raise_all`.
 
         Args:
-          make: a step of the build.
-          arguments: the step's arguments.
           reads: paths of the scenario that the step depends on.
         """
         if not all_known(*arguments) or not self.sound(*reads):
@@ -96,13 +94,7 @@ class Problems:
         return any(path.startswith(paths) for path in refused_paths)
 
     def raise_all(self) -> None:
-        """Raise one exception with a line for every problem, in the order of the file, if any.
-
-        Raises:
-          ScenarioError: of the class that all problems share, which decides the exit code; of
-            several classes, a plain one.
-          DataError: for samples that cannot be learned from, where nothing else is wrong.
-        """
+        """Raise one exception with a line for every problem, in the order of the file, if any."""
         if not self.errors:
             return
         first = self.errors[0]

@@ -122,12 +122,8 @@ def registered_model(
     """Return a model by its kind, for samples of a shape; its `init` is one program.
 
     Args:
-      section: the model section.
-      shape: the shape of one sample.
-      outputs: how many outputs the model is to have.
       expects: `(("classes", 10),)` or `(("targets", 2),)`, which its outputs are checked against
         when they are traced; or empty.
-      tokens: what the model must know about samples that are tokens.
       remat: whether the inner values of its blocks are computed again for the gradient.
 
     Raises:
@@ -152,35 +148,17 @@ def registered_model(
     return model._replace(init=jax.jit(model.init))
 
 
-@functools.lru_cache(MAX_CACHED)
-def narrow_model(model: Model, dtype: str) -> Model:
-    """A model that computes in another float type; cached, so that it is compiled once."""
-    return computing_in(model, dtype)
-
-
-@functools.lru_cache(MAX_CACHED)
-def stored_model(model: Model, scale: float, channels_first: bool) -> Model:
-    """A model that reads features as they are stored; cached, so that it is compiled once."""
-    return reading(model, scale, channels_first)
-
-
-@functools.lru_cache(MAX_CACHED)
-def partly_frozen(
-    model: Model,
-    freeze: tuple[str, ...] | None,
-    train: tuple[str, ...],
-    adapter_leaves: tuple[str, ...] = (),
-    merged: tuple[str, ...] = (),
-) -> Model:
-    """A model of which only some leaves are trained; cached, so that it is compiled once."""
-    return freezing(model, freeze, train, adapter_leaves, merged)
+# Cached, so that equal models are compiled once.
+narrow_model = functools.lru_cache(MAX_CACHED)(computing_in)
+stored_model = functools.lru_cache(MAX_CACHED)(reading)
+partly_frozen = functools.lru_cache(MAX_CACHED)(freezing)
 
 
 @functools.lru_cache(MAX_CACHED)
 def user_model(
     init: Callable, apply: Callable, shape: tuple[int, ...], expects: tuple[tuple[str, int], ...]
 ) -> Model:
-    """A user's pair of functions as a model; arguments as in `registered_model`."""
+    """A user's pair of functions as a model; `expects` as in `registered_model`."""
     options: Any = dict(expects)
     return as_model(init, apply, shape=shape, **options)
 
@@ -231,7 +209,6 @@ def training(inputs: TrainingInputs) -> Training:
 
 
 def _tuning(inputs: TrainingInputs, method: Client) -> Client:
-    """The training before a score."""
     return balancing(tuning(method)) if _balances(inputs) else tuning(method)
 
 
@@ -288,7 +265,6 @@ def _pass_of(method: Client) -> Client:
 
 
 def _augmentation(links: tuple[HashableSection, ...]) -> Callable:
-    """`data.augment`, as a change of a batch."""
     sections = [link.section for link in links]
     names = unique_names([section.kind for section in sections])
     changes = [factory_of(section)() for section in sections]
@@ -309,12 +285,6 @@ def serving(
     shape: ServerShape,
 ) -> Server:
     """Return the server's program for what `training(training_inputs)` sends.
-
-    Args:
-      training_inputs: what decides the messages.
-      sections: what decides the rest.
-      drop: whether messages that are not finite are left out.
-      shape: lanes, slots and blocks.
 
     Raises:
       OrderError: for a server list in an order that means nothing.

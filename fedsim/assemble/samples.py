@@ -32,18 +32,7 @@ NO_CLIENTS = "client needs the clients that the samples name, partition: natural
 
 
 def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, int]:
-    """Return the samples by purpose, and how many classes they have.
-
-    Args:
-      scenario: as read.
-      data: samples in place of the scenario's data set.
-      dtype: float type of the features.
-
-    Raises:
-      ScenarioError: for keys of the section that do not suit the samples.
-      DataError: for samples that cannot be learned from.
-      ScenarioTooLargeError: for more clients than memory has space for.
-    """
+    """Return the samples by purpose, and how many classes they have."""
     section = scenario.spec.data
     file = path_of(scenario, DATA) if data is None else {}
     made = _tokenizer_of(scenario, data)
@@ -85,11 +74,7 @@ def load_samples(scenario: Scenario, data: Any, dtype: np.dtype) -> tuple[Sets, 
 
 
 def _with_labels(scenario: Scenario, arrays: Arrays) -> Arrays:
-    """The samples, with a number for each label where they may have several, or times and events.
-
-    Raises:
-      DataError: for sets of labels under another loss.
-    """
+    """The samples, with a number for each label if they may have several; or times and events."""
     section = scenario.spec.model.loss
     made = None if section is None else factory_of(section)()
     targets = made.targets if isinstance(made, Loss) else frozenset()
@@ -101,16 +86,7 @@ def _with_labels(scenario: Scenario, arrays: Arrays) -> Arrays:
 
 
 def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:
-    """Return samples with their images recognised, where the source does not know of any.
-
-    Args:
-      section: the data section.
-      arrays: the samples as they were loaded.
-      are_supplied: whether a Python program passed them.
-
-    Raises:
-      DataError: for images that can be read in two ways, and sets of different ranges.
-    """
+    """Return samples with their images recognised, where the source does not know of any."""
     knows_images = not hasattr(section, "channel_axis")
     if knows_images and not are_supplied:
         return ImageSets(arrays, False, [])
@@ -119,12 +95,7 @@ def images_of(section: Any, arrays: Arrays, are_supplied: bool) -> ImageSets:
 
 
 def _tokenizer_of(scenario: Scenario, data: Any) -> dict[str, Tokenizer]:
-    """The argument `tokenizer` of the data set's factory, where the section names one.
-
-    Raises:
-      ScenarioError: for samples that are no texts.
-      DataError: for a file that is no tokenizer.
-    """
+    """The argument `tokenizer` of the data set's factory, where the section names one."""
     section = scenario.spec.data
     written = section.tokenizer
     if written is None:
@@ -157,15 +128,7 @@ def _columns(section: Any) -> dict[str, list[str]]:
 def _prepared(
     section: Any, arrays: Arrays, by_id: bool, test: float, dtype: np.dtype
 ) -> tuple[Sets, int]:
-    """The samples by purpose, and how many classes they have.
-
-    Args:
-      section: the data section.
-      arrays: the samples as they were loaded.
-      by_id: whether clients are those that the samples name.
-      test: share of the samples to test on.
-      dtype: float type of the features.
-    """
+    """The samples by purpose, and how many classes they have."""
     column = _client_column(section)
     if by_id and column is not None:
         ids = np.asarray(column_of(arrays.columns or {}, column))
@@ -188,11 +151,7 @@ def _prepared(
 
 
 def _require_one_test(section: Any, arrays: Arrays, by_id: bool) -> None:
-    """Refuse to cut a test set from samples that bring one.
-
-    Raises:
-      PartitionError: naming the key.
-    """
+    """Refuse to cut a test set from samples that bring one."""
     brings_test = arrays.y_test is not None and np.size(arrays.y_test) > 0
     if not brings_test:
         return
@@ -210,9 +169,6 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
     """What a Python program passed as samples.
 
     A frame is read by the keys of the data section; fields read data sets of other libraries.
-
-    Raises:
-      ScenarioError: for keys that name columns, where there are none.
     """
     section = scenario.spec.data
     for package, libraries in added("DATA_SETS"):
@@ -241,7 +197,6 @@ def _arrays_of(scenario: Scenario, data: Any) -> Arrays:
 
 
 def _written_columns(section: Any) -> dict[str, str]:
-    """The columns that a data section names besides its defaults."""
     return {
         name: getattr(section, name)
         for name in ("target", "client")
@@ -260,7 +215,7 @@ def partition_section(section: Any, named: bool) -> Any:
 
 
 def is_natural(section: Any, named: bool) -> bool:
-    """Whether clients are those that the samples name; arguments as in `partition_section`."""
+    """Whether clients are those that the samples name, where they bring ids (`named`)."""
     return partition_section(section, named).kind == "natural"
 
 
@@ -281,11 +236,7 @@ def test_clients(section: Any) -> HeldOut:
 
 
 def require_count(scenario: Scenario, count: int, reason: str) -> None:
-    """Refuse another number of clients than samples or partition decide.
-
-    Raises:
-      ScenarioError: where the scenario writes a number of clients, and not `count`.
-    """
+    """Refuse another number of clients than samples or partition decide."""
     section = scenario.spec.data
     if "clients" in section.model_fields_set and section.clients != count:
         text = f"{section.clients} clients, but {reason}"

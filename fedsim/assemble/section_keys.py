@@ -9,9 +9,7 @@ from fedsim.compose import FAMILIES
 class HashableSection:
     """A checked section as a key: equal values and an equal factory make equal keys.
 
-    Args:
-      section: a checked section.
-      without: keys of the section that do not count.
+    Keys of the section that are in `without` do not count.
     """
 
     def __init__(self, section: Any, without: frozenset[str] | set[str] = frozenset()):

@@ -14,12 +14,7 @@ from fedsim.scenario.scenario import Scenario
 
 
 def with_skews(scenario: Scenario, federation: Federation, seed: int) -> Federation:
-    """Return the federation after the skews of `data.skew`; without any, the same one.
-
-    Raises:
-      ScenarioError: for samples that cannot be skewed as asked, with a line for every skew.
-      ScenarioTooLargeError: when a copy of the samples does not fit into memory.
-    """
+    """Return the federation after the skews of `data.skew`; without any, the same one."""
     sections = scenario.spec.data.skew
     if not sections:
         return federation
@@ -61,7 +56,6 @@ def with_skews(scenario: Scenario, federation: Federation, seed: int) -> Federat
 
 
 def _unfit(i: int, kind: str, skew: Skew, federation: Federation) -> Findings:
-    """A skew that these samples do not allow."""
     text = skew_refusal(skew, federation)
     if text:
         yield ("data", "skew", i), f"{kind} {text}"

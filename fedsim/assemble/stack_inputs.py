@@ -24,11 +24,7 @@ def argument_error(command: str, argument: str, text: str) -> ScenarioError:
 
 
 def weights_of(command: str, weights: Any, K: int) -> np.ndarray:
-    """Return the sample counts of K rows, 1 each where none are given.
-
-    Raises:
-      ScenarioError: for another number of them, or one that is negative or not finite.
-    """
+    """Return the sample counts of K rows, 1 each where none are given."""
     if weights is None:
         return np.ones(K)
     counts = _numbers(command, "weights", weights)
@@ -44,11 +40,7 @@ def weights_of(command: str, weights: Any, K: int) -> np.ndarray:
 
 
 def _numbers(command: str, argument: str, values: Any) -> np.ndarray:
-    """Return what a caller passed for the rows in float64.
-
-    Raises:
-      ScenarioError: for what is no number.
-    """
+    """Return what a caller passed for the rows in float64."""
     try:
         return np.asarray(values, float)
     except (TypeError, ValueError) as error:
@@ -56,15 +48,7 @@ def _numbers(command: str, argument: str, values: Any) -> np.ndarray:
 
 
 def mask_of(malicious: Any, K: int) -> np.ndarray:
-    """Return the mask `[K]` of the rows that an attack controls.
-
-    Args:
-      malicious: a mask, or row numbers; None: no rows.
-      K: the number of rows.
-
-    Raises:
-      ScenarioError: for a mask of another length, or a row that does not exist.
-    """
+    """Return the mask `[K]` of the rows that an attack controls, of a mask or row numbers."""
     given = np.asarray([] if malicious is None else malicious)
     if given.dtype == bool:
         if given.shape != (K,):
@@ -83,11 +67,7 @@ def mask_of(malicious: Any, K: int) -> np.ndarray:
 
 
 def losses_of(loss: Any, K: int) -> np.ndarray | None:
-    """Return the losses of K rows, if there are any.
-
-    Raises:
-      ScenarioError: for another number of them.
-    """
+    """Return the losses of K rows, if there are any."""
     if loss is None:
         return None
     losses = _numbers("aggregate", "loss", loss)
@@ -118,17 +98,7 @@ def as_server_loss(loss: Callable[[Tree], Any] | None) -> ServerLoss | None:
 
 
 def checked_links(command: str, section: str, argument: str, links: Any) -> list[BaseModel]:
-    """Return a kind, a link or a list of links as the checked sections of a list.
-
-    Args:
-      command: what errors name in place of a file.
-      section: the section whose links are allowed, `wire` or `server`.
-      argument: the argument that brings the list, as errors name it.
-      links: as a user writes them.
-
-    Raises:
-      ScenarioError: with every problem.
-    """
+    """Return a kind, a link or a list of links as the checked sections of a list."""
     listed = [links] if isinstance(links, str | dict) else list(links)
     return checked(command, argument, listed, LISTS_OF_LINKS[section])
 
@@ -140,17 +110,7 @@ def _adapter(annotation: Any) -> TypeAdapter:
 
 
 def checked(command: str, argument: str, value: Any, annotation: Any) -> Any:
-    """Return a value of a scenario as the schema reads it.
-
-    Args:
-      command: the function that it was passed to, which errors name in place of a file.
-      argument: the argument that brings it, as errors name it.
-      value: as a user writes it.
-      annotation: its annotation.
-
-    Raises:
-      ScenarioError: with every problem.
-    """
+    """Return a value of a scenario as the schema reads it."""
     may_have_calls = "(" in str(value)  # most values have none, and looking for them takes time
     expanded = expand_calls(value, annotation) if may_have_calls else value
     try:

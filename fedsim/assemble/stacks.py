@@ -14,15 +14,7 @@ from fedsim.tree import Tree
 
 
 def stack_of(command: str, deltas: Any) -> Tree:
-    """Return the updates of K ≥ 1 clients as arrays of the types that they have.
-
-    Args:
-      command: `aggregate` or `transmit`, which errors name in place of a file.
-      deltas: a PyTree of arrays or nested lists.
-
-    Raises:
-      ScenarioError: for what is no number, or no stack.
-    """
+    """Return the updates of K ≥ 1 clients as arrays of the types that they have."""
     stack = _arrays_of(command, "deltas", deltas)
     try:
         K = tree.rows(stack) if jax.tree.leaves(stack) else 0
@@ -43,12 +35,7 @@ def as_floats(stack: Tree) -> Tree:
 
 
 def in_types_of(stack: Tree, result: Tree) -> Tree:
-    """Return what links made of the floats of a stack, in the caller's types.
-
-    Args:
-      stack: as the caller passed it.
-      result: of the same structure.
-    """
+    """Return what links made of the floats of a stack, in the caller's types."""
     return jax.tree.map(lambda leaf, like: _cast(leaf, _result_type(like)), result, stack)
 
 
@@ -59,17 +46,7 @@ def message_bytes(stack: Tree) -> int:
 
 
 def like_a_row(command: str, argument: str, given: Any, stack: Tree) -> Tree | None:
-    """Return a tree of the caller's in the types of a row of the stack; None for None.
-
-    Args:
-      command: as above.
-      argument: the argument that brings the tree.
-      given: the tree.
-      stack: what links compute on.
-
-    Raises:
-      ScenarioError: for a tree that is not like a row.
-    """
+    """Return a tree of the caller's in the types of a row of the stack; None for None."""
     if given is None:
         return None
     arrays = _arrays_of(command, argument, given)
@@ -93,11 +70,7 @@ def _shapes_in_words(tree: Tree) -> list[str]:
 
 
 def _arrays_of(command: str, argument: str, trees: Any) -> Tree:
-    """Return a PyTree of arrays, in which a nested list of numbers is one array.
-
-    Raises:
-      ScenarioError: for a leaf that holds no numbers.
-    """
+    """Return a PyTree of arrays, in which a nested list of numbers is one array."""
 
     def as_array(path: tuple, leaf: Any) -> Any:
         try:
@@ -143,7 +116,6 @@ def _is_float(dtype: Any) -> bool:
 
 
 def _computing_type(leaf: Any) -> np.dtype:
-    """The type in which links compute on a leaf."""
     is_narrow = _is_float(leaf.dtype) and leaf.dtype.itemsize <= 4
     return np.dtype(np.float32 if is_narrow else np.float64)
 

@@ -205,12 +205,7 @@ class Prepared(NamedTuple):
 
 @functools.lru_cache(MAX_CACHED)
 def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
-    """The links of a fresh server, behind an empty wire; made once for each list.
-
-    Raises:
-      ScenarioError: for a list in an order that means nothing, or hyper-parameters that a factory
-        refuses.
-    """
+    """The links of a fresh server, behind an empty wire; made once for each list."""
     links, server_links = _make_server_links("aggregate", "server", server)
     rule = server_links.rule
     pipeline = Pipeline([], server_links, sgd(), drops_nonfinite=False)
@@ -238,12 +233,7 @@ def _aggregation(server: tuple[HashableSection, ...]) -> Prepared:
 def _transmission(
     wire: tuple[HashableSection, ...], defence: tuple[HashableSection, ...]
 ) -> Prepared:
-    """The links of a wire, before the defence of a server list; made once for each pair of lists.
-
-    Raises:
-      ScenarioError: for a defence in an order that means nothing, or hyper-parameters that a
-        factory refuses.
-    """
+    """The links of a wire, before the defence of a server list; made once for each pair."""
     links = _make_links("transmit", "wire", wire)
     _, server_links = _make_server_links("transmit", "defence", defence)
     rule = server_links.rule
@@ -280,10 +270,7 @@ def _fresh_round(
     """The updates with the rows of clients that never took part, and the first state of the links.
 
     Args:
-      pipeline: the links.
       remembering: those whose rows the updates get, by name.
-      updates: the stack.
-      context: of the round.
     """
     updates = updates._replace(memory=fresh_rows(remembering, context))
     state = pipeline.init(context.shared["params"], jnp.ones_like(updates.arrived))
@@ -304,31 +291,11 @@ def _decoding_each(links: Sequence[Link]) -> list[Any]:
 def _hashable_sections(
     command: str, section: str, argument: str, links: Any
 ) -> tuple[HashableSection, ...]:
-    """The checked sections of a list that a user wrote, as keys of a cache.
-
-    Args:
-      command: `aggregate` or `transmit`, which errors name in place of a file.
-      section: the section whose links are allowed, `wire` or `server`.
-      argument: the argument that brings the list.
-      links: as the user wrote them.
-
-    Raises:
-      ScenarioError: with every problem.
-    """
+    """The checked sections of a list that a user wrote, as keys of a cache."""
     return hashable_sections(checked_links(command, section, argument, links))
 
 
 def _make_links(command: str, argument: str, sections: Sequence[HashableSection]) -> list[Link]:
-    """Make the links of a list.
-
-    Args:
-      command: `aggregate` or `transmit`, which errors name in place of a file.
-      argument: the argument that brings the list.
-      sections: its checked sections.
-
-    Raises:
-      ScenarioError: for hyper-parameters that a factory refuses.
-    """
     scenario = _empty_scenario(command)
     links = []
     for i, hashable in enumerate(sections):
@@ -344,12 +311,7 @@ def _make_links(command: str, argument: str, sections: Sequence[HashableSection]
 def _make_server_links(
     command: str, argument: str, sections: Sequence[HashableSection]
 ) -> tuple[list[Link], ServerLinks]:
-    """Make the links of a server list, all of them and by what they do; arguments as above.
-
-    Raises:
-      ScenarioError: for a list in an order that means nothing, or hyper-parameters that a factory
-        refuses.
-    """
+    """Make the links of a server list, all of them and by what they do."""
     try:
         rule_index = index_of_rule([hashable.section for hashable in sections])
     except OrderError as error:
@@ -372,11 +334,7 @@ def _check_hooks(command: str, links: list[Link], updates: Updates, context: Con
 
 
 def _require_needs(prepared: Prepared, inputs: RoundInputs) -> None:
-    """Refuse to leave out an argument that the rule asks for.
-
-    Raises:
-      ScenarioError: naming the argument.
-    """
+    """Refuse to leave out an argument that the rule asks for."""
     for name in sorted(prepared.needs):
         if getattr(inputs, name) is None:
             text = f"a rule of the list asks for {NEEDED[name]}; pass {name}="
@@ -387,9 +345,6 @@ def _require_rows(prepared: Prepared, weights: np.ndarray) -> None:
     """Refuse fewer reporting rows than a link needs, or more than it can take.
 
     No rows at all change nothing, and are allowed.
-
-    Raises:
-      ScenarioError: naming the link and the hyper-parameter that decides.
     """
     rows = int((weights > 0).sum())
     for link in prepared.links:
@@ -424,11 +379,7 @@ def _call(section: Any, names: list[str]) -> str:
 
 
 def _run(prepared: Prepared, inputs: RoundInputs) -> Any:
-    """Run the compiled links in the float type of the stack; NumPy in, NumPy out.
-
-    Raises:
-      ScenarioError: for inputs that the links cannot work on.
-    """
+    """Run the compiled links in the float type of the stack; NumPy in, NumPy out."""
     _require_rows(prepared, inputs.weights)
     _require_needs(prepared, inputs)
 
@@ -453,7 +404,6 @@ numpy: Any = np
 
 
 def _updates(inputs: RoundInputs, dtype: type) -> Updates:
-    """The stack as what K clients sent."""
     K = tree.rows(inputs.stack)
     weights = numpy.asarray(inputs.weights, dtype)
     ones = numpy.ones(K, dtype)

@@ -25,8 +25,6 @@ def traced_bytes(program: Any, *arguments: Any, donated: Any = ()) -> int:
     XLA's own number is mostly between half and twice as large.
 
     Args:
-      program: made by `jax.jit`.
-      arguments: shapes of its arguments.
       donated: those whose memory the results take.
     """
     leaves = jax.tree.leaves(donated)

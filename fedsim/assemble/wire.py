@@ -33,17 +33,7 @@ def works_on_nothing(link: Link) -> bool:
 
 
 def check_size(scenario: Scenario, link: Link, params: Any) -> None:
-    """Refuse a codec whose messages have too many bytes to count or to encode.
-
-    Args:
-      scenario: whose document knows the link's place in the file.
-      link: any link; one that is not a codec passes.
-      params: shapes of the parameters that a message has.
-
-    Raises:
-      ScenarioTooLargeError: for a message whose size does not fit into an int32, or whose arrays
-        do not fit into memory.
-    """
+    """Refuse a codec whose messages have too many bytes to count or to encode."""
     codec = link.made
     kind = link.section.kind
     if not isinstance(codec, Codec):

@@ -15,13 +15,7 @@ def claims(module: Any, name: str, kind: str, form: type) -> Any:
     """What a file claims about a kind: `NAME = {...}`, or by kind where the file has several.
 
     Args:
-      module: the file's module.
       name: `limits` or `ranges`, which are mappings, or `laws`, a list of names.
-      kind: the name of the kind.
-      form: of the claims of one kind.
-
-    Raises:
-      ScenarioError: for claims of another form.
     """
     found = getattr(module, name, None)
     if found is None or inspect.ismodule(found):
@@ -47,14 +41,8 @@ def _refusal(name: str, kind: str, text: str) -> ScenarioError:
 def ranges_of(factory: Callable[..., Any]) -> dict[str, str]:
     """Return over which ranges the file of a kind says that it is tuned.
 
-    Args:
-      factory: what makes the kind, or what stands for it.
-
     Returns:
       A parameter of the kind, or the path of a key, -> the range as text.
-
-    Raises:
-      ScenarioError: for ranges of another form.
     """
     shipped = getattr(factory, "ranges", None)  # its module may not have been imported
     if isinstance(shipped, dict):

@@ -109,10 +109,6 @@ class Shipped:
     calls the factory.
 
     Args:
-      family: the family of the kind.
-      name: its name.
-      module: the module that defines its factory.
-      doc: the factory's docstring.
       parameters: name -> [annotation] or [annotation, default] of each hyper-parameter.
       ranges: over which ranges it is tuned, as its file says.
     """
@@ -204,7 +200,6 @@ def _has_kind(contents: dict[str, Any], name: str) -> bool:
 
 
 def _entry(factory: Callable) -> dict[str, Any]:
-    """The entry of a kind, from its factory."""
     parameters = {}
     for parameter in signature(factory, eval_str=True).parameters.values():
         entry = [_expression(parameter.annotation)]

@@ -124,11 +124,7 @@ def without_messages() -> dict[str, Any]:
 
 
 def settled_keys(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return kind of a rule -> the keys that fields settle where nobody says otherwise.
-
-    Args:
-      values: of a scenario, as written.
-    """
+    """Return kind of a rule -> the keys that fields settle where nobody says otherwise."""
     settled: dict[str, dict[str, Any]] = {}
     for settles in offered("KEYS", "settles"):
         settled |= settles(values)
@@ -141,7 +137,6 @@ def describe(section: type[Section], keys: type | None = None) -> None:
     pydantic offers the same (`use_attribute_docstrings`), but reads the file for every section.
 
     Args:
-      section: the section.
       keys: the class that has the strings; None: the section itself.
     """
     source = keys or section

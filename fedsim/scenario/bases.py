@@ -44,13 +44,7 @@ def with_base(document: Document, folder: Path | None, files: tuple[Path, ...] =
     """Return a document with its base merged in; a document without `extends` as it is.
 
     Args:
-      document: the document as written.
       folder: its folder; None for the mapping of a Python program, whose base may be any file.
-      files: the files that have led to this one, itself included.
-
-    Raises:
-      ScenarioError: if the base may not be read, or cannot be; at the line that names it, or at the
-        line of the base that is wrong.
     """
     if EXTENDS not in document.values:
         return document
@@ -71,7 +65,6 @@ def with_base(document: Document, folder: Path | None, files: tuple[Path, ...] =
 
 
 def _base_file(document: Document, folder: Path | None, files: tuple[Path, ...]) -> Path:
-    """Return the file that `extends` names."""
     name = document.values[EXTENDS]
     if not isinstance(name, str) or not name.strip() or "\0" in name:
         text = f"should be a file in the scenario's folder, such as base.yaml, or {SHIPPED}"
@@ -98,11 +91,7 @@ def _base_file(document: Document, folder: Path | None, files: tuple[Path, ...])
 
 
 def demand_base(name: str, path: Path) -> None:
-    """Refuse what the scenario at a path could not name as its base.
-
-    Raises:
-      ScenarioError: as reading it would.
-    """
+    """Refuse what the scenario at a path could not name as its base."""
     document = Document({EXTENDS: name}, {}, str(path))
     _base_file(document, path.parent, (path,))
 

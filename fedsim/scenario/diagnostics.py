@@ -69,15 +69,7 @@ class Spot(NamedTuple):
 def problems_of(
     document: Document, annotation: Any, value: Any, errors: list[Any], above: KeyPath = ()
 ) -> list[Problem]:
-    """Return pydantic's errors in our words, one per path, in the order of the file.
-
-    Args:
-      document: the document as written.
-      annotation: the annotation that a value was validated by.
-      value: the validated value, with shorthand expanded.
-      errors: pydantic's errors.
-      above: the path of the value in the document.
-    """
+    """Return pydantic's errors in our words, one per path, in the order of the file."""
     texts = texts_by_path(document, annotation, value, errors, above)
     return in_order(document, [problem_at(document, path, text) for path, text in texts.items()])
 
@@ -85,7 +77,7 @@ def problems_of(
 def texts_by_path(
     document: Document, annotation: Any, value: Any, errors: list[Any], above: KeyPath = ()
 ) -> dict[KeyPath, str]:
-    """Return path -> what is wrong there, of pydantic's errors; arguments as of `problems_of`."""
+    """Return path -> what is wrong there, of pydantic's errors."""
     texts: dict[KeyPath, str] = {}
     for error in errors[: 4 * MAX_PROBLEMS]:
         spot = _spot(annotation, value, error["loc"])
@@ -402,11 +394,6 @@ def meant_paths(path: KeyPath, root: Any, value: Any) -> list[KeyPath]:
     """Return the paths that an unknown key may have been meant for.
 
     The values there are perhaps not what the author wanted, and are not to be judged.
-
-    Args:
-      path: the path of the key.
-      root: the annotation of the scenario.
-      value: the scenario.
     """
     section = _spot(root, value, path).section
     if section is None:
@@ -453,12 +440,7 @@ def _meaning_of_key(path: KeyPath, section: Any, root: Any) -> tuple[str, list[K
 
 
 def _row_of_key(path: KeyPath, section: Any) -> Synonym | None:
-    """Return what the table has for a key: of its kind or section first, then of any section.
-
-    Args:
-      path: the path of the key.
-      section: the section or kind that it was written in.
-    """
+    """Return what the table has for a key: of its kind or section first, then of any section."""
     key = str(path[-1])
     known = names_of(section)
     wheres = ["key:top"]
@@ -498,9 +480,6 @@ def _belongs_in(holders: dict[str, list[str]]) -> str:
     """Return that a key belongs in the first of these sections, and which kinds have it.
 
     Sections that have it whatever their kind come before those that have it with a kind.
-
-    Args:
-      holders: path -> the kinds that have it, as of `places`; the empty path is the top.
     """
     of_any_kind = {place: kinds for place, kinds in holders.items() if not kinds}
     holders = of_any_kind or holders

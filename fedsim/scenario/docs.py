@@ -98,7 +98,6 @@ def labelled_parts(body: str) -> dict[str, str]:
 
 
 def _prose_and_sections(text: str) -> tuple[str, dict[str, str]]:
-    """Return a docstring's prose before its sections, and the sections."""
     prose: list[str] = []
     sections: dict[str, list[str]] = {}
     current = prose

@@ -178,7 +178,6 @@ def _explain_factory(family: str, kind: str, factory: Callable) -> dict[str, Any
 
 
 def _explain_link(section: str, family: str, link: dict[str, Any]) -> dict[str, Any]:
-    """Return what a link of a method is."""
     docs = docs_of(FAMILIES[family][link["kind"]])
     return {
         "section": section,
@@ -235,7 +234,6 @@ def _listed(family: str, name: str, summary: str, entries: dict[str, str]) -> di
 
 
 def _default_and_text(factory: Callable, parameter: inspect.Parameter) -> str:
-    """Return the default of a parameter, if it has one, and what it is."""
     text = " ".join(docs_of(factory).args.get(parameter.name, "").split())
     if parameter.default is inspect.Parameter.empty:
         return text
@@ -288,12 +286,7 @@ def _meanings_of_file(name: str) -> list[dict[str, Any]]:
 
 
 def _meanings_of_family(word: str, singular_too: bool) -> list[dict[str, Any]]:
-    """Return the meaning of the name of a family: where its kinds belong, and what they are.
-
-    Args:
-      word: the name, mostly plural.
-      singular_too: whether the singular counts, which is mostly a key as well.
-    """
+    """Return the meaning of the name of a family: where its kinds belong, and what they are."""
     family = family_named(word)
     if not family or (word == family and not singular_too):
         return []
@@ -347,7 +340,6 @@ def _wrapped(line: str, width: int, hanging: str) -> list[str]:
 
 
 def _paragraphs_of(explained: dict[str, Any]) -> Iterator[Paragraph]:
-    """Yield the paragraphs of an explanation."""
     yield from _head(explained)
     for text in (explained.get("summary"), explained.get("body")):
         if text:
@@ -406,7 +398,6 @@ def _head(explained: dict[str, Any]) -> Iterator[Paragraph]:
 
 
 def _lines_of_link(link: dict[str, Any]) -> Iterator[Paragraph]:
-    """Yield the lines of a link of a method."""
     yield True, f"  {link['section']}: {as_mapping(link['link'])}", "    "
     factory = FAMILIES[link["family"]][link["link"]["kind"]]
     is_of_optax = factory.__module__ == "fedsim.rules.optimizers"  # whose texts are long

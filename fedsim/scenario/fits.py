@@ -87,11 +87,7 @@ def refusal(one: Traits, other: Traits) -> str:
 
 
 def traits_named(name: str) -> tuple[str, Traits]:
-    """Return the family and the traits of a kind or section, by its name or as FAMILY/NAME.
-
-    Raises:
-      ScenarioError: for a name that is neither, or that several families have.
-    """
+    """Return the family and the traits of a kind or section, by its name or as FAMILY/NAME."""
     family, _, word = name.rpartition("/")
     word = ALIASES.get(word, word)
     matches = [
@@ -110,11 +106,7 @@ def traits_named(name: str) -> tuple[str, Traits]:
 
 
 def by_reason(reasons: dict[str, str]) -> dict[str, list[str]]:
-    """Return reason -> the kinds that have it, where only the kind's name differs.
-
-    Args:
-      reasons: kind -> its reason, or nothing.
-    """
+    """Return reason -> the kinds that have it, where only the kind's name differs."""
     grouped: dict[str, list[str]] = {}
     for kind, reason in reasons.items():
         if reason:

@@ -43,16 +43,9 @@ def links_of(fragment: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
 def ranges_of_method(name: str, client: str) -> dict[str, str]:
     """Return what the files of a method's links, and its own, say it is tuned over.
 
-    Args:
-      name: the name of a method, or of a rule as one.
-      client: the kind of the scenario's client, which a rule as a method keeps.
-
     Returns:
       A parameter of the method, or the path of a key, -> the range as text; nothing for a name
       that is no method.
-
-    Raises:
-      ScenarioError: for ranges of another form.
     """
     kind = ALIASES.get(name, name)
     factory = FAMILIES["method"].get(kind) or FAMILIES["rule"].get(kind)

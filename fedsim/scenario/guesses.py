@@ -12,13 +12,7 @@ from fedsim.synonyms import ABSENT, Synonym, answer, synonym
 
 
 def meant(word: str, *wheres: str, **values: str) -> str:
-    """Return what to write for a word, by the table; empty if it is not there.
-
-    Args:
-      word: what was typed.
-      wheres: where it was typed, as in the table, the most special first.
-      values: texts for `{value}` and `{rest}` of the table.
-    """
+    """Return what to write for a word, by the table; empty if it is not there."""
     row = row_of(word, *wheres)
     return in_words(row, word, **values) if row else ""
 

@@ -8,12 +8,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Any, get_args
+from typing import Any
 
 import yaml
 
 from fedsim.installed import fields, folder_of
 from fedsim.kinds import FAMILIES
+from fedsim.kinds.examples import arguments_of
 from fedsim.kinds.shipped import home_of
 from fedsim.scenario.catalogue import catalogue
 from fedsim.scenario.docs import docs_of, labelled_parts
@@ -90,7 +91,7 @@ def facts_of_rule(name: str, factory: Callable) -> str:
         facts.append(f"resists {parts['Resists']}")
     if counts:
         facts.append(f"is given {counts[0]}")
-    if _has_bound(factory):
+    if factory(**arguments_of("rule", name)).bound is not None:
         facts.append("has a published κ")
     if "Cost" in parts:
         facts.append(f"costs {parts['Cost']}")
@@ -98,17 +99,6 @@ def facts_of_rule(name: str, factory: Callable) -> str:
         if method.partition("(")[0] == name:
             facts.append(_measurement(row))
     return "; ".join(facts) + "."
-
-
-def _has_bound(factory: Callable) -> bool:
-    """Whether a bound of a rule was published; its required hyper-parameters are set to 1."""
-    arguments: dict[str, Any] = {}
-    for p in inspect.signature(factory, eval_str=True).parameters.values():
-        if p.default is p.empty:
-            inner = get_args(p.annotation)  # of an `Annotated`, the type comes first
-            number_type = inner[0] if inner else p.annotation
-            arguments[p.name] = number_type(1)
-    return factory(**arguments).bound is not None
 
 
 def _measurement(row: dict[str, str]) -> str:

@@ -46,12 +46,7 @@ def known() -> dict[tuple[str, str], str]:
 
 
 def missing_field(family: str, name: str) -> str:
-    """Return the field that has a kind, a key and so on, if it is not installed; else empty.
-
-    Args:
-      family: of the kind, `key`, `score` or `need`.
-      name: of the kind, score or need, or the path of the key.
-    """
+    """Return the field that has a kind, a key and so on, if it is not installed; else empty."""
     field = known().get((family, name), "")
     return "" if field in fields() else field
 

@@ -27,8 +27,6 @@ from fedsim.scenario.sections import CLIENT_SGD, METHODS, Spec
 Json = dict[str, Any]
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
-NO_KIND = "this is not a kind: write {kind: NAME, ...} or NAME(a=1)"
-NOT_BARE = "this kind has parameters that must be given: write {kind: NAME, ...}"
 IN_CALL = "A kind with its parameters, NAME(a=1)."
 CALLED = r"^\s*({})\s*\(.*\)\s*$"
 
@@ -37,11 +35,7 @@ NOT_TEXT: Json = {"not": {"type": "string"}, "properties": {}}
 
 
 def editor_schema(plugins: bool = True) -> Json:
-    """Return the JSON Schema (draft 7) of scenarios, as written or resolved.
-
-    Args:
-      plugins: whether to include kinds that are not fedsim's.
-    """
+    """Return the JSON Schema (draft 7) of scenarios, with the kinds of plug-ins or without."""
     # A scenario holds its method as text, and takes it in any form.
     text = Spec.model_fields["method"]
     method: Any = Optional[Annotated[Any, METHODS]]  # noqa: UP045 (`|` does not take Annotated)
@@ -64,9 +58,8 @@ def _unless_extended(scenario: Json) -> Json:
     """Return the schema of a scenario in which `extends` makes up for keys that are missing."""
     complete: Json = {"required": scenario.pop("required"), "properties": {}}
     for name, schema in scenario["properties"].items():
-        for part in (schema, *schema.get("allOf", [])):
-            if part.get("required") == ["kind"]:
-                complete["properties"][name] = {"required": part.pop("required")}
+        if schema.get("required") == ["kind"]:
+            complete["properties"][name] = {"required": schema.pop("required")}
     return {**scenario, "if": {"required": ["extends"]}, "else": complete}
 
 
@@ -112,18 +105,6 @@ class Draft(GenerateJsonSchema):
             union["anyOf"].sort(key=lambda member: "$ref" not in member)
         return union
 
-    def default_schema(self, schema: Any) -> Json:
-        """Return the schema of a key with a default.
-
-        Of one that may be a name alone, inner keys are in `allOf`: an editor that inserts the key
-        then begins no mapping below it.
-        """
-        value = super().default_schema(schema)
-        if "properties" not in value or not isinstance(value["default"], str):
-            return value
-        inner = {key: value.pop(key) for key in ("properties", "required") if key in value}
-        return {**value, "allOf": [inner, *value["allOf"]]}
-
     def dict_schema(self, schema: Any) -> Json:
         """Return the schema of a mapping with free keys: of more, language servers fail."""
         return {"type": "object"}
@@ -150,14 +131,6 @@ class Draft(GenerateJsonSchema):
         names = {key: {"$ref": f"#/definitions/{key}/properties/kind"} for key in by_key}
         branches = [_branch(key, kind, kind.name == kinds.default) for key, kind in by_key.items()]
         bare = [names[key] for key, kind in by_key.items() if not _needs_parameters(kind)]
-
-        # The bare name of a kind with required parameters passes as text; a branch refuses it with
-        # a message that says why.
-        needy = [kind for kind in by_key.values() if _needs_parameters(kind)]
-        if needy:
-            refused: Json = {"type": "string", "pattern": _pattern(needy)}
-            bare.append(refused if bare else {**refused, "errorMessage": NO_KIND})
-            branches.append({"if": refused, "then": {"type": "object", "errorMessage": NOT_BARE}})
 
         schema: Json = {
             "type": ["string", "object"],
@@ -227,17 +200,14 @@ def _all_names(kinds: list[KindSchema]) -> list[str]:
     return names
 
 
-def _pattern(kinds: list[KindSchema]) -> str:
-    return f"^({'|'.join(_all_names(kinds))})$"
-
-
 def _branch(key: str, kind: KindSchema, is_default: bool) -> Json:
     """Return what a mapping of this kind has to be as well."""
     mapping: Json = {"type": "object", "required": ["kind"]}
     if is_default:
         # An empty section is one of the default kind, and editors can complete it.
         mapping = {"type": ["object", "null"]}
-    names = {"properties": {"kind": {"type": "string", "pattern": _pattern([kind])}}}
+    pattern = f"^({'|'.join(_all_names([kind]))})$"
+    names = {"properties": {"kind": {"type": "string", "pattern": pattern}}}
     return {"if": {**mapping, **names}, "then": {"$ref": f"#/definitions/{key}"}}
 
 

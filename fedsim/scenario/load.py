@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
-from yaml.representer import RepresenterError
 
 from fedsim.errors import Problem, ScenarioError, dotted, shortened
 from fedsim.scenario.bases import EXTENDS, with_base
@@ -134,28 +132,20 @@ def _with_roots(document: Document, data_roots: tuple[str | os.PathLike, ...]) -
     return document._replace(roots=(*document.roots, *added))
 
 
-class _DumperWithoutAliases(yaml.SafeDumper):
-    """Writes a list that occurs twice in a mapping twice, where YAML would use an alias."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _represent_array(dumper: yaml.SafeDumper, value: Any) -> yaml.Node:
-    """Represent NumPy's and JAX's numbers and arrays as those of Python."""
+def _plain(value: Any) -> Any:
+    """Return NumPy's and JAX's numbers and arrays as those of Python."""
     if not hasattr(value, "tolist"):
-        raise RepresenterError("cannot be represented", value)
-    return dumper.represent_data(value.tolist())
-
-
-_DumperWithoutAliases.add_multi_representer(object, _represent_array)  # what YAML lacks
+        raise TypeError
+    return value.tolist()
 
 
 def _unwritable(values: Any, path: KeyPath = ()) -> Iterator[Problem]:
     """Yield a problem for every value of a dictionary that no file could hold."""
     if isinstance(values, dict):
         for key, value in values.items():
-            yield from _unwritable(value, (*path, key))
+            if not isinstance(key, str | int | float | None):
+                yield Problem(dotted(path), f"has the key {key!r}; keys are plain words")
+            yield from _unwritable(value, (*path, str(key)))
     elif isinstance(values, list | tuple):
         for i, value in enumerate(values):
             yield from _unwritable(value, (*path, i))
@@ -170,13 +160,11 @@ def _unwritable(values: Any, path: KeyPath = ()) -> Iterator[Problem]:
 def _document_of_values(values: dict) -> Document:
     """Return the document of a dictionary; its values are read back, as strictly as a file."""
     try:
-        text = yaml.dump(
-            values, Dumper=_DumperWithoutAliases, sort_keys=False, default_flow_style=None
-        )
-    except RecursionError:
+        text = json.dumps(values, default=_plain, ensure_ascii=False)  # which is YAML
+    except (RecursionError, ValueError):
         problem = Problem("", "has a list or mapping that contains itself")
         raise ScenarioError([problem], "scenario") from None
-    except RepresenterError:
+    except TypeError:
         raise ScenarioError([*_unwritable(values)], "scenario") from None
     return parse(text, "scenario")._replace(positions={}, texts=())
 
@@ -201,9 +189,6 @@ def edited(document: Document, edit: str) -> Document:
     """Return a document after `PATH=VALUE`.
 
     Setting one of `steps` and `epochs` of the client removes the other.
-
-    Raises:
-      ScenarioError: if the edit cannot be read, or there is nothing at the path to set.
     """
     path, value = _path_and_value(document, edit)
     if path[0] == EXTENDS:

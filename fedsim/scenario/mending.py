@@ -40,10 +40,6 @@ _ABSENT = object()
 def mended(document: Document, errors: list[Any]) -> tuple[Scenario | None, list[Problem]]:
     """Return a scenario without its wrong values, and the problems that these have hidden.
 
-    Args:
-      document: the document as written.
-      errors: pydantic's errors.
-
     Returns:
       The scenario, None if too little is left; and the further problems, none of which only follows
       from the others.
@@ -165,7 +161,6 @@ def _replaceable(document: Document, path: KeyPath) -> KeyPath:
 
 
 def _is_link(path: KeyPath) -> bool:
-    """Whether a path is that of a link of `wire` or `server`."""
     return len(path) == 2 and path[0] in ("wire", "server") and isinstance(path[1], int)
 
 

@@ -40,13 +40,8 @@ def with_method(document: Document, method: Any, replace: bool) -> Document:
     """Return a document with a method's fragment merged in.
 
     Args:
-      document: the document as written, `--set` applied.
-      method: the method as `name`, `name(a=1)` or `{kind: name, a: 1}`.
       replace: whether it replaces what it owns, as a method of the command line does. A method of
         the file may not meet another explicit client kind or rule there.
-
-    Raises:
-      ScenarioError: for an unknown method, wrong hyper-parameters, or a conflict.
     """
     section, fragment = _section_and_fragment(document, method)
     if replace:
@@ -137,13 +132,7 @@ def _keys_of_kind(client: Any) -> set[str]:
 
 
 def without_parameters(section: dict[str, Any], kinds: AllowedKinds, kind: Any) -> dict[str, Any]:
-    """Return a section with the keys that do not belong to its kind, for another kind.
-
-    Args:
-      section: the section, which stays as it is if the kind is its own.
-      kinds: the kinds that are allowed there.
-      kind: the name of the other kind.
-    """
+    """Return a section with the keys that do not belong to its kind, for another kind."""
     before = kinds.kind_of(section)
     if before is None or before.name == kind_name(kind):
         return section
@@ -190,11 +179,6 @@ def _server(
     """Return (index in the file, link) of `server` with a method's links in place of its rule.
 
     Links that are unknown or out of order stay, so that the schema refuses them.
-
-    Args:
-      links: the links of the file.
-      fragment: the links of the method; their index in the file is None.
-      keep_optimizers: whether the optimisers of the file stay.
     """
     families = [_family(link) for link in links]
     if "rule" in families:
@@ -243,7 +227,6 @@ def _moved_positions(
     """Return positions after the links of `server` have moved.
 
     Args:
-      positions: the positions as of the file.
       indices: the index in the file of every link; None for one of the method, whose position is
         that of the key `method`.
     """
@@ -359,7 +342,6 @@ def _difference(link: Any, link_of_method: dict) -> tuple[str, str] | None:
 
 
 def _both(written: Any, of_method: Any) -> str:
-    """Return what the file says and what the method does."""
     return f"is {value_in_words(written)} here and {value_in_words(of_method)}"
 
 

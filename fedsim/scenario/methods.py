@@ -52,11 +52,6 @@ def composed(
     The decorated function names and describes the method. The parameters of the method are those of
     its links; links with a parameter of the same name share it. A parameter has the annotation,
     default and text of its link, unless the function declares or describes it as well.
-
-    Args:
-      server: the rule, then optimisers.
-      client: the client method.
-      sections: other sections of the scenario that the method sets.
     """
     server_kinds = FAMILIES["optimizer"] | FAMILIES["rule"]
     links = [_factory_or_link(client, FAMILIES["client"])]

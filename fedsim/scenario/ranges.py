@@ -76,9 +76,6 @@ def is_range(value: Any) -> bool:
 def range_of(text: str) -> Range:
     """Return a range as it is written.
 
-    Args:
-      text: the range.
-
     Raises:
       ValueError: if it is none, or holds no values; the message says what to write.
 

@@ -210,11 +210,7 @@ def without_line(text: str) -> str:
 
 
 def _checked_text(text: str, file: str) -> str:
-    """Return a text without its byte order mark.
-
-    Raises:
-      ScenarioError: if it is too large, or has characters that editors do not show.
-    """
+    """Return a text without its byte order mark."""
     if len(text) > MAX_BYTES or len(text.encode(errors="replace")) > MAX_BYTES:
         raise ScenarioError([Problem("", TOO_LARGE)], file)
     text = text.removeprefix("\ufeff")

@@ -99,12 +99,7 @@ def written_texts(document: Document) -> list[list[str]]:
 def resolved_from(
     scenario: Scenario, folder: str | os.PathLike[str] | None = None
 ) -> dict[str, Any]:
-    """Return the resolved scenario with its files as seen from a folder.
-
-    Args:
-      scenario: the scenario.
-      folder: the folder; by default the scenario's own.
-    """
+    """Return the resolved scenario with its files as seen from a folder."""
     resolved = scenario.resolved()
     roots = roots_of(scenario.document)
     start = os.fspath(folder or roots[0])

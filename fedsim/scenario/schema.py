@@ -10,7 +10,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Literal, Union
 
 from annotated_types import Ge, GroupedMetadata, Le, Lt, MinLen
@@ -143,12 +143,7 @@ class AllowedKinds:
         return self._by_name().get(name) if isinstance(name, str) else None
 
     def validate(self, value: Any) -> Section:
-        """Return a value as a section, validated by the model of the kind that it names.
-
-        Raises:
-          PydanticCustomError: if it names no kind that is allowed here.
-          ValidationError: from the kind's model; pydantic adds it to the scenario's other errors.
-        """
+        """Return a value as a section, validated by the model of the kind that it names."""
         # Validated before, such as a scenario's link that is passed to `fedsim.aggregate`.
         if isinstance(value, Section):
             return value
@@ -249,22 +244,23 @@ class KindSchema:
         return annotation
 
 
+def _parameters_of(factory: Callable) -> Iterable[inspect.Parameter]:
+    return inspect.signature(factory, eval_str=True).parameters.values()
+
+
 def takes_codec(factory: Callable) -> bool:
     """Whether a parameter of a factory may be a codec."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    return any(is_codec(p.annotation) for p in parameters)
+    return any(is_codec(p.annotation) for p in _parameters_of(factory))
 
 
 def needs_codec(factory: Callable) -> bool:
     """Whether a parameter of a factory must be a codec, as in those that add a memory to it."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    return any(is_codec(p.annotation) and p.default is p.empty for p in parameters)
+    return any(is_codec(p.annotation) and p.default is p.empty for p in _parameters_of(factory))
 
 
 def takes_rule(factory: Callable) -> bool:
     """Whether a parameter of a factory may be a rule."""
-    parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    return any(is_rule(p.annotation) for p in parameters)
+    return any(is_rule(p.annotation) for p in _parameters_of(factory))
 
 
 # Learning rates over time. The key `schedule` of a scenario is something else: a `timetable`.

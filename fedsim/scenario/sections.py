@@ -13,7 +13,6 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     WrapValidator,
     model_validator,
@@ -126,27 +125,6 @@ class Clip(Section):
 @extensible("client")
 class ClientCommon:
     """The keys of `client` that do not depend on its kind."""
-
-    # What `_steps_or_epochs` and `shorthand.with_optimizer` refuse, as JSON Schema for editors.
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {
-                "not": {
-                    "required": ["steps"],
-                    "properties": {"steps": {"type": ["integer", "array"]}},
-                }
-            },
-            "else": {
-                "properties": {
-                    "epochs": {
-                        "type": "null",
-                        "errorMessage": "steps is given as well: remove one of them",
-                    }
-                }
-            },
-            "dependencies": {"optimizer": {"propertyNames": {"not": {"enum": list(CLIENT_SGD)}}}},
-        }
-    )
 
     lr: Annotated[Annotated[float, Ge(0)] | Annotated[Any, LR_SCHEDULES], ByForm()] = 0.1
     """Client learning rate η_l: a number, or an optax schedule over rounds (or over local steps,
@@ -542,7 +520,6 @@ def sections_within(value: Any, path: tuple = ()) -> Iterator[tuple[tuple, Any]]
 
     Args:
       value: a scenario's `Spec`, a section, a list of sections, or anything else, which has none.
-      path: the value's path, keys and list indices from the top.
     """
     if isinstance(value, BaseModel):
         yield path, value

@@ -89,10 +89,6 @@ def meant_as_call(text: str, factories: Mapping[str, Callable]) -> str:
 
     `dirichlet:0.1` and `dirichlet(0.1)` are meant as calls.
 
-    Args:
-      text: a value of the scenario.
-      factories: the kinds that are allowed there.
-
     >>> meant_as_call("krum:2", {"krum": lambda f, neighbours=None: None})
     'write krum(f=2)'
     """
@@ -131,24 +127,14 @@ def _with_name(argument: str, parameter: inspect.Parameter) -> str:
 
 
 def with_calls_expanded(document: Document, annotation: Any) -> Document:
-    """Return a document with every call as a mapping; the schema refuses what is not readable.
-
-    Args:
-      document: the document as written.
-      annotation: the annotation of its values.
-    """
+    """Return a document with every call as a mapping; the schema refuses what is not readable."""
     if "(" not in str(document.values):
         return document
     return document._replace(values=expand_calls(document.values, annotation))
 
 
 def expand_calls(value: Any, annotation: Any) -> Any:
-    """Return a value of a scenario with every call in it as a mapping.
-
-    Args:
-      value: the value as written.
-      annotation: its annotation.
-    """
+    """Return a value of a scenario with every call in it as a mapping."""
     if isinstance(value, list):
         item = item_of(annotation)
         return value if item is None else [expand_calls(entry, item) for entry in value]

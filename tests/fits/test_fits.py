@@ -9,7 +9,6 @@ import pytest
 from conftest import WHOLE, if_all_installed
 
 from fedsim.assemble import alone as alone_of_kinds
-from fedsim.assemble import traits
 from fedsim.assemble.traits import NOUNS
 from fedsim.installed import ROOT
 from fedsim.kinds.shipped import homes
@@ -21,7 +20,6 @@ from tests.fits.combinations import (
     answer,
     answer_of,
     cases,
-    loaded,
     of_checks,
     pairs,
     recorded,
@@ -29,9 +27,9 @@ from tests.fits.combinations import (
     refusal,
     said,
 )
-from tests.fits.sites import reached, sites
 
-FAST = 160  # one in so many is in the fast part
+FAST = 320  # one in so many is in the fast part
+CHECKS = 4  # and one in so many of the checks
 LONG = 1 if WHOLE else 48  # and one in so many in the long part
 SLOW = {"resnet", "transformer"}  # models that take long to trace
 RECORDED = recorded()
@@ -52,12 +50,14 @@ def share(n: int) -> dict[str, Values]:
     return {name: values for name, values in every.items() if zlib.crc32(name.encode()) % n == 0}
 
 
-def first_of_every_check() -> dict[str, Values]:
-    """The first scenario that every check refuses."""
+def first_of_some_checks() -> dict[str, Values]:
+    """The first scenario that one in CHECKS of the checks refuses."""
     firsts: dict[str, tuple[str, Values]] = {}
     for name, values in of_checks().items():
-        if values["model"]["kind"] not in SLOW:
-            firsts.setdefault(name.partition(":")[0], (name, values))
+        check = name.partition(":")[0]
+        is_chosen = zlib.crc32(check.encode()) % CHECKS == 0
+        if is_chosen and values["model"]["kind"] not in SLOW:
+            firsts.setdefault(check, (name, values))
     return dict(firsts.values())
 
 
@@ -77,8 +77,8 @@ def test_some_pairs_have_the_recorded_verdict():
 
 
 @if_all_installed
-def test_a_refusal_of_every_check_says_what_is_recorded():
-    for name, values in first_of_every_check().items():
+def test_a_refusal_of_some_checks_says_what_is_recorded():
+    for name, values in first_of_some_checks().items():
         error = refusal(values)
         found = answer_of(error)
         if found == NOT_INSTALLED:
@@ -93,39 +93,12 @@ def test_a_larger_share_of_the_pairs_and_of_the_kinds_alone():
 
 
 @pytest.mark.long
-def test_every_noun_and_calculation_refuses_a_scenario_and_accepts_its_neighbour(monkeypatch):
-    nouns = met_nouns(monkeypatch)
-    places = sites()
-    untripped = set(places.values())
-    unmet = set(NOUNS)
+def test_every_check_refuses_a_scenario_and_accepts_its_neighbour():
     for name, values in of_checks().items():
-        nouns.clear()
-        error, lines = reached(values)
-        found = answer_of(error)
-        tripped = {places[line] for line in lines & places.keys()}
-        untripped -= tripped
-        unmet -= nouns
-        assert found == RECORDED[name], name
-        is_accepted = error is None
-        assert is_accepted == name.endswith(", nearest"), name
-        assert is_accepted == (not nouns and not tripped), name
-        assert is_accepted or said(error) == LINES[name]
-    assert unmet <= {"sample_losses"}  # of samples that no kind of data makes: test_survival.py
-    reasons = loaded("beyond.yaml")
-    assert {f"{site.function} {site.number}" for site in untripped} == reasons.keys()
-
-
-def met_nouns(monkeypatch) -> set[str]:
-    """Return a set that fills with the nouns that are needed and taken away."""
-    nouns: set[str] = set()
-    refusal = traits._refusal
-
-    def noting(here: Any, reason: Any, other: Any, others: Any) -> Any:
-        nouns.add(reason.noun)
-        return refusal(here, reason, other, others)
-
-    monkeypatch.setattr(traits, "_refusal", noting)
-    return nouns
+        error = refusal(values)
+        assert answer_of(error) == RECORDED[name], name
+        assert (error is None) == name.endswith(", nearest"), name
+        assert error is None or said(error) == LINES[name]
 
 
 def test_every_noun_has_a_meaning():

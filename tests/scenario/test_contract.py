@@ -1,7 +1,5 @@
 """What a user's hooks return is checked before training, and every fault is one line."""
 
-import inspect
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,86 +15,69 @@ from fedsim.assemble.links import factory_of
 from fedsim.compose import FAMILIES
 from fedsim.compose.contract import check_client, check_rule, check_stage
 from fedsim.errors import HookError, ScenarioError, exit_code
+from fedsim.kinds.examples import arguments_of
 from fedsim.scenario import read
 from fedsim.types import Rule
 
 PLUGIN = TESTS / "plugins" / "broken.py"
 DATA = {"kind": "gaussian_blobs", "shape": [4], "classes": 3, "samples": 60, "clients": 5}
 BASE = {"name": "x", "rounds": 1, "data": DATA, "model": "logistic", "client": {"batch": 6}}
-PLACES = {
-    "rule": ("server[0]", "server", 1),
-    "stage": ("server[0]", "server", 1),
-    "attack": ("wire[0]", "wire", 1),
-}
+PLACES = {"rule": "server[0]", "stage": "server[0]", "attack": "wire[0]"}
 STACK = "returned [5, 4, 3] for W; one row is [4, 3]"
-RETURNED = {  # kind -> the message
-    ("rule", "whole_stack"): STACK,
-    ("rule", "integers"): "returned int32 for W; one row is float32",
-    ("rule", "renamed"): "returned leaves w; one row has leaves W, b",
-    ("rule", "forgetful"): "returned nothing; one row has leaves W, b",
-    ("rule", "talkative"): "returned str, which is not an array",
-    ("rule", "growing"): "returned state [2, 2]; what init made is [2]",
-    ("rule", "stateless"): "returned dict; expected (tree, state, info)",
-    ("rule", "unreturned"): "returned NoneType; expected a function of (updates, context)",
-    ("stage", "every_other"): "returned [3, 4, 3] for W; the stack is [5, 4, 3]",
-    ("stage", "bare"): "returned dict; expected a fedsim.types.Updates",
-    ("stage", "summed"): "returned [] for W; one row is [4, 3]",
-    ("attack", "elsewhere"): "returned leaves w; what was sent has leaves W, b",
-    ("attack", "deeper"): "returned [5, 4, 3, 1] for W; what was sent is [5, 4, 3]",
-    ("client", "lossless"): "gradient returned dict; expected ((loss, stats), gradient)",
-    ("client", "halved"): "step returned params float16 for W; the model is float32",
-    (
-        "client",
-        "hoarding",
-    ): "step returned local leaves last.W, last.b; what start made has nothing",
-    (
-        "client",
-        "boxed",
-    ): "finish returned delta leaves params.W, params.b; the model has leaves W, b",
-    ("client", "swelling"): "finish returned memory [3]; what memory made is [2]",
-    (
-        "client",
-        "unannounced",
-    ): "finish returned aux 'h', and the client's `reduce` says neither mean nor sum_over_N of it",
-    (
-        "client",
-        "faceless",
-    ): (
+RETURNED = {  # family and kind -> the message
+    "rule whole_stack": STACK,
+    "rule integers": "returned int32 for W; one row is float32",
+    "rule renamed": "returned leaves w; one row has leaves W, b",
+    "rule forgetful": "returned nothing; one row has leaves W, b",
+    "rule talkative": "returned str, which is not an array",
+    "rule growing": "returned state [2, 2]; what init made is [2]",
+    "rule stateless": "returned dict; expected (tree, state, info)",
+    "rule unreturned": "returned NoneType; expected a function of (updates, context)",
+    "stage every_other": "returned [3, 4, 3] for W; the stack is [5, 4, 3]",
+    "stage bare": "returned dict; expected a fedsim.types.Updates",
+    "stage summed": "returned [] for W; one row is [4, 3]",
+    "attack elsewhere": "returned leaves w; what was sent has leaves W, b",
+    "attack deeper": "returned [5, 4, 3, 1] for W; what was sent is [5, 4, 3]",
+    "client lossless": "gradient returned dict; expected ((loss, stats), gradient)",
+    "client halved": "step returned params float16 for W; the model is float32",
+    "client hoarding": "step returned local leaves last.W, last.b; what start made has nothing",
+    "client boxed": "finish returned delta leaves params.W, params.b; the model has leaves W, b",
+    "client swelling": "finish returned memory [3]; what memory made is [2]",
+    "client unannounced": (
+        "finish returned aux 'h', and the client's `reduce` says neither mean nor sum_over_N of it"
+    ),
+    "client faceless": (
         "personal returned variables leaves params.W; "
         "the shared model has leaves params.W, params.b"
     ),
-    (
-        "client",
-        "secretive",
-    ): "returned shares without a leaf that travels; then the server learns nothing",
-    ("client", "nobody"): "returned NoneType; expected a fedsim.types.Client",
-    ("model", "narrow"): (
+    "client secretive": (
+        "returned shares without a leaf that travels; then the server learns nothing"
+    ),
+    "client nobody": "returned NoneType; expected a fedsim.types.Client",
+    "model narrow": (
         "apply returned outputs (6, 1); the data have 3 classes: [6, 3]; "
         "samples are float32 [4]; data.classes changes the labels, or change the model"
     ),
-    ("model", "outputs_alone"): "apply returned one array [6, 3]; expected (outputs, stats)",
+    "model outputs_alone": "apply returned one array [6, 3]; expected (outputs, stats)",
 }
-RAISED = {  # kind -> the line of its file that fails, and how
-    ("rule", "misspelt"): (
+RAISED = {  # family and kind -> the line of its file that fails, and how
+    "rule misspelt": (
         "updates.detla",
         "AttributeError: 'Updates' object has no attribute 'detla'",
     ),
-    ("rule", "undecided"): (
+    "rule undecided": (
         "if updates.weight[0] > 0:",
         "TracerBoolConversionError: Attempted boolean conversion",
     ),
-    ("stage", "weighed"): (
+    "stage weighed": (
         "updates._replace(weight=",
         "TypeError: updates.weight is arrived · samples: "
         "replace `arrived` (Bool) or `samples` (Float)",
     ),
-    ("client", "misnamed"): ('shared["momentum"]', "KeyError: 'momentum'"),
-    ("client", "undecidable"): ("leaf.size > limit", "NameError: name 'limit' is not defined"),
-    ("model", "unnamed"): ("features @ params", "NameError: name 'features' is not defined"),
-    ("model", "unfitting"): (
-        "(7, outputs)",
-        "TypeError: dot_general requires contracting dimensions",
-    ),
+    "client misnamed": ('shared["momentum"]', "KeyError: 'momentum'"),
+    "client undecidable": ("leaf.size > limit", "NameError: name 'limit' is not defined"),
+    "model unnamed": ("features @ params", "NameError: name 'features' is not defined"),
+    "model unfitting": ("(7, outputs)", "TypeError: dot_general requires contracting dimensions"),
 }
 
 
@@ -119,52 +100,47 @@ def written(family: str, kind: str) -> dict:
     return {**BASE, "model": kind}
 
 
-def refused(family: str, kind: str) -> ScenarioError:
-    scenario = read(written(family, kind))
+def refused(name: str) -> ScenarioError:
+    """The refusal of a scenario with `FAMILY KIND`."""
+    scenario = read(written(*name.split()))
     with pytest.raises(ScenarioError) as error, numerics(scenario) as devices:
         build(scenario, devices=devices[:1])
     assert "\n" not in str(error.value)
     return error.value
 
 
-@pytest.mark.parametrize(("family", "kind"), RETURNED, ids=lambda part: part)
-def test_a_wrong_return_value_is_refused_with_what_was_expected(family, kind):
-    where = PLACES.get(family, (family,))[0]
-    error = refused(family, kind)
-    assert (
-        str(error) == f"scenario: {where} {kind}: {RETURNED[family, kind]}"
-        and exit_code(error) == 2
-    )
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_wrong_return_value_is_refused_with_what_was_expected(name):
+    family, kind = name.split()
+    error = refused(name)
+    where = PLACES.get(family, family)
+    assert str(error) == f"scenario: {where} {kind}: {RETURNED[name]}" and exit_code(error) == 2
 
 
-@pytest.mark.parametrize(("family", "kind"), RAISED, ids=lambda part: part)
-def test_an_exception_in_a_hook_is_reported_with_file_and_line(family, kind):
-    text, says = RAISED[family, kind]
+@pytest.mark.parametrize("name", RAISED)
+def test_an_exception_in_a_hook_is_reported_with_file_and_line(name):
+    family, kind = name.split()
+    text, says = RAISED[name]
     lines = PLUGIN.read_text().splitlines()
     (number,) = [i for i, line in enumerate(lines, 1) if text in line]
-    error, where = refused(family, kind), PLACES.get(family, (family,))[0]
+    error = refused(name)
+    where = PLACES.get(family, family)
     hook = "gradient: " if kind == "misnamed" else ""
     assert str(error).startswith(f"scenario: {where} {kind}: {hook}broken.py:{number}: {says}")
-    shapes_do_not_fit = (
-        isinstance(error.__cause__.__cause__, TypeError) if family == "model" else False
-    )
+    shapes_do_not_fit = family == "model" and isinstance(error.__cause__.__cause__, TypeError)
     assert shapes_do_not_fit or (isinstance(error, HookError) and exit_code(error) == 1)
 
 
-def test_an_unknown_need_of_a_method_is_named():
-    with pytest.raises(
-        ScenarioError,
-        match="demanding needs lables, and a method may need classes, features, labels, softmax, ",
-    ):
-        fedsim.run({**BASE, "client": "demanding"})
-
-
-def test_an_unknown_need_of_a_cohort_is_named():
-    with pytest.raises(
-        ScenarioError,
-        match="insatiable needs losses, and a cohort may need drawn, labels, loss, norm",
-    ):
-        fedsim.run({**BASE, "cohort": "insatiable"})
+@pytest.mark.parametrize(
+    ("sections", "says"),
+    [
+        ({"client": "demanding"}, "demanding needs lables, and a method may need classes, feature"),
+        ({"cohort": "insatiable"}, "insatiable needs losses, and a cohort may need drawn, labels"),
+    ],
+)
+def test_an_unknown_need_is_named(sections, says):
+    with pytest.raises(ScenarioError, match=says):
+        fedsim.run({**BASE, **sections})
 
 
 def test_a_broken_link_is_reported_at_its_line_of_the_scenario(tmp_path):
@@ -211,32 +187,20 @@ ROWS = np.ones((5, 2))
 @pytest.mark.parametrize(
     ("call", "link", "says"),
     [
-        (
-            fedsim.aggregate,
-            "whole_stack",
-            "aggregate: server[0] whole_stack: returned [5, 2]; one row is [2]",
-        ),
-        (
-            fedsim.aggregate,
-            "unreturned",
-            "aggregate: server[0] unreturned: returned NoneType; expected",
-        ),
-        (fedsim.aggregate, "misspelt", "aggregate: server[0] misspelt: broken.py:"),
-        (
-            fedsim.transmit,
-            "every_other",
-            "transmit: wire[0] every_other: returned [3, 2]; the stack is [5, 2]",
-        ),
+        (fedsim.aggregate, "whole_stack", "server[0] whole_stack: returned [5, 2]; one row is [2]"),
+        (fedsim.aggregate, "unreturned", "server[0] unreturned: returned NoneType; expected"),
+        (fedsim.aggregate, "misspelt", "server[0] misspelt: broken.py:"),
+        (fedsim.transmit, "every_other", "wire[0] every_other: returned [3, 2]; the stack is [5"),
         (
             fedsim.aggregate,
             {"kind": "trimmed_mean", "trim": 3},
-            "aggregate: server[0].trim: trimmed_mean(trim=3): 5 rows reported, "
+            "server[0].trim: trimmed_mean(trim=3): 5 rows reported, "
             "at least 7 are needed; lower trim, or give",
         ),
         (
             fedsim.transmit,
             {"kind": "mix_neighbours", "f": 5},
-            "transmit: wire[0].f: mix_neighbours(f=5): 5 rows reported, "
+            "wire[0].f: mix_neighbours(f=5): 5 rows reported, "
             "at least 6 are needed; lower f, or give more rows",
         ),
     ],
@@ -245,7 +209,8 @@ ROWS = np.ones((5, 2))
 def test_errors_on_a_user_s_stack_name_the_link(call, link, says):
     with pytest.raises(ScenarioError) as error:
         call(link, ROWS)
-    assert str(error.value).startswith(says) and "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{call.__name__}: {says}")
+    assert "\n" not in str(error.value)
 
 
 def test_a_user_s_rule_may_change_the_dtype_of_a_user_s_stack():
@@ -258,15 +223,6 @@ OURS = [
     for kind, factory in FAMILIES[family].items()
     if factory.__module__.startswith("fedsim.")
 ]
-GIVEN = {
-    "f": 1,
-    "norm": 1.0,
-    "radius": 1.0,
-    "std": 1.0,
-    "threshold": 2,
-    "epsilon": 1.0,
-    "delta": 1e-5,
-}
 PARTNERS = {"dyn": "feddyn"}
 ON_THE_WIRE = ("local_gaussian", "local_laplace")  # stages that are refused behind it
 
@@ -274,8 +230,7 @@ ON_THE_WIRE = ("local_gaussian", "local_laplace")  # stages that are refused beh
 @pytest.mark.quick(48)
 @pytest.mark.parametrize(("family", "kind"), OURS, ids=lambda part: part)
 def test_every_shipped_link_keeps_the_contract(family, kind):
-    parameters = inspect.signature(FAMILIES[family][kind]).parameters.values()
-    needed = {p.name: GIVEN[p.name] for p in parameters if p.default is p.empty}
+    needed = arguments_of(family, kind)
     scenario = {
         **written(family, kind),
         "model": {"kind": "mlp", "hidden": [4]},

@@ -30,7 +30,6 @@ from fedsim.scenario.keys import keys, keys_at
 from fedsim.scenario.load import edited
 from fedsim.scenario.meanings import meanings
 from fedsim.scenario.reader import parse
-from fedsim.scenario.sections import Spec
 from fedsim.scenario.shorthand import call_of
 from fedsim.spelling import plain
 from fedsim.synonyms import Synonym, synonyms
@@ -78,10 +77,6 @@ def at(resolved: dict, path: str):
         path.replace("[", ".").replace("]", "").split("."),
         resolved,
     )
-
-
-def test_there_are_enough_guesses_and_each_once():
-    assert len({(guess["typed"], guess["where"]) for guess in GUESSES}) == len(GUESSES) >= 60
 
 
 WORDS = [
@@ -152,49 +147,9 @@ def flags(name: str) -> set[str]:
     return {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
 
 
-def own(family: str) -> set[str]:
-    return {
-        kind
-        for kind, factory in FAMILIES[family].items()
-        if factory.__module__.startswith("fedsim.")
-    }
-
-
 def test_no_synonym_is_listed_twice():
     places = [(plain(s.typed), s.where) for s in synonyms() if s.where != "parameter"]
     assert len(places) == len(set(places))
-
-
-def test_a_word_that_fedsim_knows_is_not_listed_as_a_synonym():
-    """A row for what has become a kind, key, command or option is never read: remove it."""
-    for synonym in synonyms():
-        where, _, of = synonym.where.partition(":")
-        if "{number}" in synonym.ours:  # its words are followed by a number
-            continue
-        if where == "list":
-            is_known = family_named(synonym.typed) in FAMILIES
-        else:
-            is_known = plain(synonym.typed) in known_where(where, of)
-        place = f"'{synonym.typed}' ({synonym.where})"
-        assert not is_known, f"take {place} out of fedsim/synonyms.csv"
-
-
-@functools.cache
-def known_where(where: str, of: str) -> set[str]:
-    """What fedsim knows at a place of the table of synonyms, plainly spelt."""
-    every_kind = set().union(*map(own, FAMILIES)) | ALIASES.keys()
-    known: set[str] = set()
-    if where == "kind":
-        known = own(of) | ALIASES.keys() if of else every_kind
-    elif where == "key" and of in ("", "top"):
-        known = set(Spec.model_fields)
-    elif where == "absent":
-        known = set(Spec.model_fields) | every_kind | set(every_command())
-    elif where == "command":
-        known = set(every_command())
-    elif where == "option":
-        known = {flag.lstrip("-") for flag in flags(of or "run")}
-    return set(map(plain, known))
 
 
 def test_the_target_of_every_synonym_exists():
@@ -285,21 +240,9 @@ def test_every_key_column_file_exit_code_and_command_is_explained(desk):  # noqa
         name for value in vars(tables).values() if isinstance(value, tuple) for name in value
     } - {*tables.COMPUTED}
     shown = {".".join(path) for path in keys()}
-    assert {
-        "rounds",
-        "client.lr",
-        "data.partition.alpha",
-        "server.lr.alpha",
-        "client.weight_decay",
-    } <= shown
-    for name in (
-        *shown,
-        *columns,
-        *meanings()["files"],
-        *meanings()["tables"],
-        *map(str, EXIT_CODES),
-        "exit",
-    ):
+    assert {"client.lr", "data.partition.alpha", "server.lr.alpha", "client.weight_decay"} <= shown
+    files = (*meanings()["files"], *meanings()["tables"])
+    for name in (*shown, *columns, *files, *map(str, EXIT_CODES), "exit"):
         explained = explanations(name)
         assert json.loads(json.dumps(explained))
         assert all(
@@ -338,25 +281,15 @@ def test_short_options_exist_wherever_the_long_ones_do():
 # ---- calls
 
 
-def test_calls_may_replace_mappings_wherever_links_are_given():
+def test_calls_may_replace_mappings_and_set_changes_their_arguments():
     (link,) = checked_links("aggregate", "server", "server", "krum(f=2)")
     assert (link.kind, link.f) == ("krum", 2)
-    values = {
-        "name": "x",
-        "data": "digits(partition=dirichlet(alpha=0.2, min_samples=3))",
-        "server": ["krum(f=1)"],
-    }
-    assert read(values).resolved()["data"]["partition"] == {
-        "kind": "dirichlet",
-        "alpha": 0.2,
-        "min_samples": 3,
-        "bins": None,
-    }
-
-
-def test_set_changes_the_arguments_of_a_call():
-    document = read({"name": "x", "data": "digits", "server": ["krum(f=1)", "adam(lr=1)"]}).document
-    assert edited(document, "server[0].f=2").values["server"][0] == {"kind": "krum", "f": 2}
+    data = "digits(partition=dirichlet(alpha=0.2, min_samples=3))"
+    scenario = read({"name": "x", "data": data, "server": ["krum(f=1)", "adam(lr=1)"]})
+    partition = {"kind": "dirichlet", "alpha": 0.2, "min_samples": 3, "bins": None}
+    assert scenario.resolved()["data"]["partition"] == partition
+    changed = edited(scenario.document, "server[0].f=2")
+    assert changed.values["server"][0] == {"kind": "krum", "f": 2}
 
 
 def test_text_that_only_looks_like_a_call_stays_text():
@@ -371,21 +304,18 @@ LONG = {"optimizer": {"kind": "sgd", "momentum": 0.9, "nesterov": True, "weight_
 SHORT = {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}
 
 
+NOTHING = {"momentum": None, "nesterov": False, "weight_decay": 0.0}
+
+
 @pytest.mark.parametrize(
     "client", [{}, {"kind": "fedprox", "mu": 0.1}, {"kind": "scaffold"}], ids=str
 )
 def test_the_short_form_is_resolved_into_the_long_one(client):
-    short, long = (
-        read({"name": "x", "data": "digits", "client": {**client, **form}})
-        for form in (SHORT, LONG)
-    )
+    scenarios = {"name": "x", "data": "digits"}
+    forms = (SHORT, LONG, {}, NOTHING)
+    short, long, plain, zero = (read({**scenarios, "client": {**client, **f}}) for f in forms)
     assert short.resolved() == long.resolved() and short.hash() == long.hash()
     assert read(short.resolved()).resolved() == long.resolved()
-    nothing = {"momentum": None, "nesterov": False, "weight_decay": 0.0}
-    plain, zero = (
-        read({"name": "x", "data": "digits", "client": {**client, **form}})
-        for form in ({}, nothing)
-    )
     assert plain.hash() == zero.hash()  # the same program
 
 

@@ -200,8 +200,6 @@ def test_a_grid_is_counted_before_it_is_expanded():
         pytest.raises(ScenarioError, match=f"= 500246412961 combinations.*at most {MAX_CELLS}"),
     ):
         combinations_of(many)
-    with confined(1 << 30), pytest.raises(ScenarioError, match="500246412961"):
-        fedsim.compare(TINY, ["fedavg"], vary=many)
     with pytest.raises(ScenarioError, match=r"10000 x 20 x 1 x 1 = 200000 combinations"):
         fedsim.compare(TINY, ["fedavg"], vary={"client.lr": list(range(20))}, seeds=10_000)
     assert len(combinations_of({"a": list(range(100)), "b": list(range(100))})) == MAX_CELLS
@@ -221,7 +219,7 @@ def test_too_many_seeds_are_refused(option, tmp_path):
 # -------------------------------------------------------------------------------------- odd samples
 
 X, Y = np.arange(24, dtype=np.float32).reshape(12, 2), np.arange(12) % 3
-SUPPLIED = {**TINY, "data": {"kind": "supplied", "clients": 2, "test": 0}}
+SUPPLIED = {**TINY, "rounds": 1, "data": {"kind": "supplied", "clients": 2, "test": 0}}
 
 
 @pytest.mark.parametrize(
@@ -262,14 +260,13 @@ def test_an_empty_test_set_counts_as_none():
         assert empty.rounds.equals(plain.rounds)
 
 
-@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("y", "y_test", "remark"),
     [
         (
-            Y * 1000,
+            Y * 50,
             None,
-            "labels run from 0 to 2000, 2001 classes, and 3 of them have training samples",
+            "labels run from 0 to 100, 101 classes, and 3 of them have training samples",
         ),
         (Y, np.full(12, 3), "test labels 3 are in no client's training samples"),
     ],
@@ -277,7 +274,7 @@ def test_an_empty_test_set_counts_as_none():
 def test_labels_that_are_missing_from_one_set_are_remarked_on(y, y_test, remark):
     data = fedsim.Arrays(X, y, x_test=None if y_test is None else X, y_test=y_test)
     with pytest.warns(UserWarning, match=remark):
-        fedsim.run(SUPPLIED, data=data)
+        fedsim.run({**SUPPLIED, "rounds": 0}, data=data)
 
 
 # ---------------------------------------------------------------------------- every number there is

@@ -2,18 +2,13 @@
 
 import csv
 import json
-import subprocess
-import sys
 from inspect import getdoc, signature
 
-import pytest
 from conftest import if_all_installed
 
-from fedsim.installed import added
 from fedsim.kinds import FAMILIES
 from fedsim.kinds.shipped import (
     FILE,
-    PACKAGES,
     Shipped,
     described,
     homes,
@@ -45,20 +40,6 @@ def test_the_index_of_fields_is_up_to_date():
     with index.FILE.open(encoding="utf-8", newline="") as lines:
         known = [tuple(row) for row in csv.reader(lines)][1:]
     assert known == list(index.rows()), "renew it: python -m fedsim.scenario.index"
-
-
-@pytest.mark.long
-def test_the_file_has_the_order_of_registration():
-    rooms = [f"fedsim.{package}" for package in PACKAGES]
-    rooms += [f"{package}.{module}" for package, modules in added("KINDS") for module in modules]
-    imports = f"for room in {rooms}: importlib.import_module(room)"
-    order = "print(json.dumps({family: list(kinds) for family, kinds in FAMILIES.items()}))"
-    code = f"import importlib, json; from fedsim.kinds import FAMILIES\n{imports}\n{order}"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    known = json.loads(done.stdout)
-    assert {family: known[family] for family in KINDS} == {
-        family: list(kinds) for family, kinds in KINDS.items()
-    }
 
 
 def test_a_kind_has_the_signature_and_docstring_of_its_factory():

@@ -115,27 +115,27 @@ def test_a_plugin_that_fails_is_reported_in_one_line_with_its_place(text, messag
         assert message in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("plugin", "answer"),
+    [
+        ("nosuch", "no plug-in of that name is installed; the name of a file ends in .py"),
+        ("a/none.py", "there is no such file"),
+    ],
+)
+def test_a_plugin_that_is_not_there(plugin, answer):
+    with pytest.raises(ScenarioError, match=answer):
+        fedsim.enable(plugin)
+
+
 @pytest.mark.long
 def test_a_rule_that_fails_in_the_run_is_named_with_its_line(root, tmp_path):
     (tmp_path / "wrong.py").write_text(
         "import fedsim\n\n\n@fedsim.rule\ndef wrong():\n"
         "    return lambda updates, context: updates.nothing\n"
     )
-    words = [
-        "run",
-        root / "scenarios/iid.yaml",
-        "--plugin",
-        "wrong.py",
-        "--set",
-        "server=[wrong]",
-        "--quiet",
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "fedsim.cli", *map(str, words)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
+    options = ["--plugin", "wrong.py", "--set", "server=[wrong]", "--quiet"]
+    words = [sys.executable, "-m", "fedsim.cli", "run", str(root / "scenarios/iid.yaml"), *options]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert (
         "wrong.py:6: AttributeError: 'Updates' object has no attribute 'nothing'; "

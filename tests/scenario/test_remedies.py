@@ -8,7 +8,6 @@ from fedsim.errors import ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.explain import explanations, lines_of
 from fedsim.scenario.guide import guide_to_rules
-from fedsim.scenario.plugins import enable
 
 SCENARIO = {
     "name": "s",
@@ -56,15 +55,3 @@ def test_advice_on_rules_names_every_rule_with_what_it_resists():
     entries = guide_to_rules()["entries"]
     assert entries["krum"].startswith("resists ") and "is given f" in entries["krum"]
     assert len(entries) > 40 and "fedprox" not in entries
-
-
-@pytest.mark.parametrize(
-    ("plugin", "answer"),
-    [
-        ("nosuch", "no plug-in of that name is installed; the name of a file ends in .py"),
-        ("a/none.py", "there is no such file"),
-    ],
-)
-def test_a_plugin_that_is_not_there(plugin, answer):
-    with pytest.raises(ScenarioError, match=answer):
-        enable(plugin)

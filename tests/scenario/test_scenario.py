@@ -12,7 +12,7 @@ from fedsim.errors import DataError, MissingFileError, ScenarioError
 from fedsim.scenario import read
 from fedsim.scenario.reader import parse
 
-MINIMAL = {"name": "x", "data": {"kind": "digits"}}
+MINIMAL = {"name": "x", "data": "digits"}
 
 
 @pytest.mark.parametrize("path", ["data.test.clients", "client.lr.kind", "fleet.malicious.count"])
@@ -35,19 +35,9 @@ def error_lines(text: str, *edits: str) -> list[str]:
 def test_only_name_and_data_are_required_and_defaults_are_filled_in():
     full = read(MINIMAL).resolved()
     assert full["rounds"] == 100 and full["seeds"] == [0] and full["data"]["clients"] == 100
-    assert full["client"] == {
-        "kind": "sgd",
-        "lr": 0.1,
-        "batch": 16,
-        "steps": None,
-        "epochs": 1,
-        "shuffle": True,
-        "drop_last": False,
-        "lr_per": "round",
-        "clip": None,
-        "optimizer_state": "reset",
-        "optimizer": {"kind": "sgd", "momentum": None, "nesterov": False, "weight_decay": 0.0},
-    }
+    client = {"kind": "sgd", "lr": 0.1, "batch": 16, "steps": None, "epochs": 1, "shuffle": True}
+    optimizer = {"kind": "sgd", "momentum": None, "nesterov": False, "weight_decay": 0.0}
+    assert client.items() <= full["client"].items() and full["client"]["optimizer"] == optimizer
     assert full["server"] == [{"kind": "mean", "weights": "samples", "denominator": "actual"}]
     assert list(full["data"]["partition"]) == ["kind"]
     name, data = error_lines("rounds: 3\n")
@@ -60,10 +50,6 @@ def test_resolved_reads_back_as_itself():
     again = read(scenario.resolved())
     assert again.resolved() == scenario.resolved() and again.hash() == scenario.hash()
     assert scenario.resolved()["seeds"] == [0, 1, 2]
-
-
-def test_a_name_alone_is_a_link():
-    assert read({"name": "x", "data": "digits"}).resolved() == read(MINIMAL).resolved()
 
 
 @pytest.mark.parametrize(
@@ -135,10 +121,8 @@ def test_all_impossible_parts_are_reported_in_the_order_of_the_file():
         # what a link refuses, whatever the samples are like
         (
             "name: x\ndata: {kind: csv, path: nowhere.csv}\nclient:\n"
-            "  lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}\n"
-            "server: [mean, {kind: sgd, "
-            "lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}}]\n",
-            ["2:25 data.path", "4:7 client.lr", "5:16 server[1]"],
+            "  lr: {kind: cosine_decay_schedule, init_value: 1, decay_steps: 0}\n",
+            ["2:25 data.path", "4:7 client.lr"],
         ),
         # a method that needs classes, a model that needs images, a rule that needs another method,
         # two links that need too many rows

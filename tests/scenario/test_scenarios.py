@@ -155,16 +155,6 @@ def test_results_match_the_comments(line):
             assert results[column] == pytest.approx(float(stated), abs=near), column
 
 
-def test_methods_that_may_replace_the_rule_are_listed_beside_it(root):
-    text = (root / "scenarios/robust_basic.yaml").read_text(encoding="utf-8")
-    listed = re.findall(r"^(?:# )?method: (\S+)", text, re.M)
-    proposed = [
-        re.search(r"method=([^\s']+)", line.command)
-        for line in table(root / "scenarios/robust_basic.yaml")
-    ]
-    assert set(listed[1:]) == {match[1] for match in proposed if match}
-
-
 @pytest.mark.long
 def test_clients_of_the_skewed_scenarios_are_as_described(root):
     skewed = fedsim.run(root / "scenarios/dirichlet.yaml", seeds=5, edits=["rounds=0"]).clients

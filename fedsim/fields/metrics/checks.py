@@ -90,7 +90,7 @@ def foreign_confusion(facts: Facts) -> Findings:
 def unmeasured_metric(facts: Facts) -> Findings:
     """The same metric twice, or a score to rank by that is not measured."""
     evaluate = facts.spec.evaluate
-    if facts.problems.sound(PATH):
+    if facts.sound(PATH):
         names = names_of(evaluate.metrics or ())
         for i, name in enumerate(names):
             if name in names[:i]:
