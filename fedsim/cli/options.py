@@ -162,7 +162,6 @@ def read_scenario(
     """Read the scenario that the shared options describe, and remove them from the arguments.
 
     Args:
-      arguments: the arguments of a command.
       all_stages: whether a scenario that is refused is also built, for further problems.
       compares: whether these include the problems of the cells of its comparison.
 

@@ -37,8 +37,6 @@ def derived_files(
     """Files by name: `report.html`, `figures/curves.png` ..., `tables/summary.tex` ...
 
     Args:
-      frames: the tables of a run or a comparison, by name.
-      record: the content of its `run.json`; what is known only at the end may be missing.
       drawn: the formats of figures, which take longest; none: without figures.
     """
     summary = frames.get("summary")
@@ -64,12 +62,7 @@ def derived_files(
 def runs_and_context(
     frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]
 ) -> tuple[list[Row], Context]:
-    """The rows of `summary.csv`, and what all pictures of them know.
-
-    Args:
-      frames: the tables of a run or a comparison, by name.
-      record: the content of its `run.json`, of which the scenario, score and baseline are read.
-    """
+    """The rows of `summary.csv`, and what all pictures of them know."""
     summary = frames.get("summary")
     score = record.get("score", "final")
     runs: list[Row] = []
@@ -86,8 +79,6 @@ def figure_of(
     """A figure as `derived_files` writes it, for a notebook or a script.
 
     Args:
-      frames: the tables of a run or a comparison, by name.
-      record: the content of its `run.json`, of which the scenario, score and baseline are read.
       picture: the name of its file without an ending: `curves`, `curves-2`.
 
     Raises:
@@ -119,14 +110,7 @@ def _summary_tables(
     runs: Sequence[Row],
     record: Mapping[str, Any],
 ) -> dict[str, bytes]:
-    """`tables/summary.tex` and `tables/summary.md`.
-
-    Args:
-      frames: tables by name.
-      summary: the columns of `summary.csv`.
-      runs: the rows of `summary.csv`.
-      record: the content of a `run.json`.
-    """
+    """`tables/summary.tex` and `tables/summary.md`."""
     score = record.get("score", "final")
     mark = unfinished_mark(record)
     compare = frames.get("compare")
@@ -211,14 +195,7 @@ def _figures(
 def _figures_of_scores(
     frames: Mapping[str, pd.DataFrame], compared: pd.DataFrame, path: str, context: Context
 ) -> Sequence[Any]:
-    """Scores along the only numeric axis.
-
-    Args:
-      frames: tables by name.
-      compared: the columns of `compare.csv`.
-      path: of the axis.
-      context: what is shown.
-    """
+    """Scores along the only numeric axis."""
     rounds = frames.get("rounds")
     starts = []
     if rounds is not None:
@@ -235,9 +212,6 @@ def fallen_of(
 
     Args:
       table: the columns of `breakdown.csv`, which are taken where they are along this axis.
-      compared: rows of `compare.csv`.
-      starts: rows of `rounds.csv` before training.
-      path: of the axis.
     """
     if path == MALICIOUS_AXIS and table is not None and len(table):
         return rows_of(table)
@@ -292,12 +266,7 @@ def _untrained(starts: Sequence[Row], metric: str) -> float | None:
 
 
 def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:
-    """The names of all clients; None where tables list only those that took part.
-
-    Args:
-      table: the columns of `clients.csv`, where there is one.
-      count: how many clients the scenario has.
-    """
+    """The names of all clients; None where tables list only those that took part."""
     if (count or 0) > MAX_LISTED_CLIENTS:
         return None
     if table is None:

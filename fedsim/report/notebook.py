@@ -29,7 +29,6 @@ def html_of_run(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -
     """The result of one method: a sentence, a row per seed, and curves.
 
     Args:
-      frames: the tables of the run, by name.
       record: its scenario, and the reasons and notes of its seeds.
     """
     runs, context = runs_and_context(frames, record)
@@ -48,7 +47,6 @@ def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, 
     """A comparison: the headline, a row per method and variation, and curves.
 
     Args:
-      frames: the tables of the comparison, by name.
       record: its scenario, baseline, score and verdict, and the reasons of its runs.
     """
     runs, context = runs_and_context(frames, record)
@@ -70,13 +68,7 @@ def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, 
 
 
 def _seeds(runs: Sequence[Row], rounds: Sequence[Row], context: Context) -> pd.DataFrame:
-    """The scores of every seed.
-
-    Args:
-      runs: rows of `summary.csv`.
-      rounds: rows of `rounds.csv`.
-      context: what is shown.
-    """
+    """The scores of every seed."""
     last = {seed: rows[-1] for (seed,), rows in grouped_by(rounds, "seed").items()}
     rows = []
     for run in runs:
@@ -107,14 +99,7 @@ def _bytes(size: float | None) -> str:
 
 
 def _together(sentence: str, lines: Sequence[str], table: Markup, curves: Markup) -> str:
-    """The parts below each other.
-
-    Args:
-      sentence: the headline.
-      lines: about runs that did not end as planned.
-      table: as HTML.
-      curves: as HTML.
-    """
+    """The parts below each other."""
     remarks = [element("div", line) for line in lines[:MAX_REMARKS]]
     if len(lines) > MAX_REMARKS:
         remarks.append(element("div", f"and {len(lines) - MAX_REMARKS} more: .reasons"))

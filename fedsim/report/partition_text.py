@@ -25,23 +25,12 @@ EXPENDABLE = ("entropy bits", "classes")  # a narrow terminal does without, the 
 
 
 def text(partition: Heterogeneity, width: int = 80, ascii: bool = False) -> str:
-    """Summary and table of a partition, as `fedsim data partition` prints them.
-
-    Args:
-      partition: how far its clients differ.
-      width: columns of the terminal.
-      ascii: without other characters.
-    """
+    """Summary and table of a partition, as `fedsim data partition` prints them."""
     return f"{summary(partition.overall, width)}\n\n{table(partition.clients, ascii, width)}\n"
 
 
 def summary(overall: dict[str, Any], width: int = 80) -> str:
-    """The numbers of all clients together, a paragraph each.
-
-    Args:
-      overall: as in `Heterogeneity`.
-      width: columns of the terminal.
-    """
+    """The numbers of all clients together, a paragraph each."""
     lines = {"clients": _clients_line(overall), "samples": _samples_line(overall)}
     if "labels" in overall:
         lines["labels"] = _labels_line(overall)
@@ -89,13 +78,7 @@ def _skew_line(overall: dict[str, Any]) -> str:
 
 
 def table(clients: pd.DataFrame, ascii: bool = False, width: int = 80) -> str:
-    """The clients; of many those whose labels are farthest from the common ones, or the largest.
-
-    Args:
-      clients: as in `Heterogeneity`.
-      ascii: without other characters.
-      width: columns of the terminal.
-    """
+    """The clients; of many those whose labels are farthest from the common ones, or the largest."""
     has_labels = "total_variation" in clients
     shown = clients
     if len(clients) > LISTED:

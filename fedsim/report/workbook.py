@@ -32,10 +32,6 @@ def workbook(tables: Mapping[str, pd.DataFrame], remark: str = "") -> bytes:
     texts `inf` and `-inf`, since a sheet has neither. Texts stay texts, also those that begin with
     `=`. The file has no date of its own, so that equal tables give equal bytes.
 
-    Args:
-      tables: the tables by name, at least one.
-      remark: a text for the file's properties.
-
     Raises:
       DirectoryError: for tables that do not fit into a sheet, and where openpyxl is missing.
     """

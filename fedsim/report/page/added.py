@@ -45,12 +45,7 @@ class Map(NamedTuple):
 
 
 def maps(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> list[Map]:
-    """The pictures that fields draw of the clients.
-
-    Args:
-      scenario: as resolved.
-      partition: the columns of `partition.csv`, which lists all clients; None where there is none.
-    """
+    """The pictures that fields draw of the clients."""
     drawn = [module.draw(scenario, partition) for module in modules_with("MAP")]
     return [picture for picture in drawn if picture is not None]
 

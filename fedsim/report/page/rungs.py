@@ -14,12 +14,7 @@ from fedsim.study.summary import in_words
 
 
 def rungs_of(tuning: Sequence[Row], context: Context) -> Markup | None:
-    """The section; None where no search has rungs.
-
-    Args:
-      tuning: rows of `tuning.csv`.
-      context: what is shown.
-    """
+    """The section; None where no search has rungs."""
     shown = searches(tuning, context)
     if not shown:
         return None

@@ -112,13 +112,7 @@ def rounds_of_one(sources: Sequence[Source], result: Result) -> list[Row]:
 
 
 def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]:
-    """The sentences of a comparison; none for runs that are not compared.
-
-    Args:
-      sources: runs and comparisons.
-      result: the results of all of them.
-      over: whether the runs have ended.
-    """
+    """The sentences of a comparison; none for runs that are not compared."""
     stored = sources[0].record.get("verdict")
     if stored and len(sources) == 1:
         return list(stored)

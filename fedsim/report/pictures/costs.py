@@ -134,12 +134,6 @@ def cost_pictures(
     """A picture for every variation apart from what is compared.
 
     Where all methods cost the same there is nothing to draw, but there are numbers for a table.
-
-    Args:
-      axis: what is counted.
-      rows: of its table.
-      baseline: the method that the others are compared with.
-      context: what is shown.
     """
     pictures = []
     for variant, group in comparison_groups(axis, rows).items():
@@ -188,12 +182,7 @@ def _picture(
 
 
 def rows_of_targets(picture: CostPicture, context: Context) -> Rows:
-    """What was spent to the target: a row per method, the median with its interval.
-
-    Args:
-      picture: what is drawn.
-      context: what is shown.
-    """
+    """What was spent to the target: a row per method, the median with its interval."""
     rows = []
     for point in picture.points:
         all_reached = point.row["reached"] == point.row["seeds"]
