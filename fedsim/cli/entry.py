@@ -256,8 +256,6 @@ def main(arguments: list[str] | None = None) -> Any:
     """
     if arguments is None:
         arguments = sys.argv[1:]
-    if "_FEDSIM_COMPLETE" in os.environ:
-        import fedsim.cli.completion  # noqa: F401 (importing it registers it)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
 

@@ -183,7 +183,8 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
     "--excel-safe/--raw",
     "guard",
     default=None,
-    help="Whether to put ' before text that a spreadsheet would compute.  [default: in csv only]",
+    help="Whether to put ' before text that a spreadsheet would compute.  "
+    "[default: in csv and xlsx]",
 )
 @options.debug
 def export_command(

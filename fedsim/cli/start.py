@@ -59,7 +59,7 @@ def scenario_path(name: Path) -> Path:
 
 
 def write_scenario(path: Path, text: str) -> Path:
-    """Write a new scenario, `starter.yaml` in its text being its file, and a schema -> that file."""
+    """Write a new scenario, whose text calls its file `starter.yaml`, and a schema -> that file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(text.replace("starter.yaml", str(path)))

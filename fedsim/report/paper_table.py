@@ -160,7 +160,7 @@ def _values(variant: str, varied: Sequence[str]) -> list[str]:
 
 
 def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
-    """The scores of all methods under one variation; the best is marked, and those level with it."""
+    """The scores of methods under one variation; the best is marked, and those level with it."""
     scores = []
     for method in methods:
         runs = [row for row in rows if row["method"] == method]
