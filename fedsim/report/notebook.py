@@ -11,10 +11,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.derived import runs_and_context
 from fedsim.report.element import element
 from fedsim.report.notebook_curves import curves_of
 from fedsim.report.page.outcome import headline
+from fedsim.report.page.sources import Source, runs_and_context
 from fedsim.report.results import Row, amount, grouped_by, rows_of
 from fedsim.report.tables import for_paper
 from fedsim.study.guessing import chance_levels
@@ -31,7 +31,7 @@ def html_of_run(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -
     Args:
       record: its scenario, and the reasons and notes of its seeds.
     """
-    runs, context = runs_and_context(frames, record)
+    runs, context = runs_and_context([Source(record, frames)])
     rounds = frames["rounds"]
     round_rows = rows_of(rounds)
     guessing = chance_levels(frames["partition"], context.metric).get("")
@@ -49,7 +49,7 @@ def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, 
     Args:
       record: its scenario, baseline, score and verdict, and the reasons of its runs.
     """
-    runs, context = runs_and_context(frames, record)
+    runs, context = runs_and_context([Source(record, frames)])
     table = Markup("")
     if runs:
         frame = for_paper(

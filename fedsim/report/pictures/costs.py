@@ -5,7 +5,6 @@ The front are the methods that no other one beats in both score and cost.
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from fedsim.report.context import Context
@@ -118,14 +117,6 @@ class CostPicture(NamedTuple):
             numbers = (point.mean, point.low, point.high)
             ends.append([number for number in numbers if number is not None])
         return ends
-
-    def corners(self) -> list[tuple[float, float]]:
-        """Cost and score at the corners of the front, drawn as steps."""
-        corners = self.front[:1]
-        for (_, score), (next_cost, next_score) in pairwise(self.front):
-            corners.append((next_cost, score))
-            corners.append((next_cost, next_score))
-        return corners
 
 
 def cost_pictures(
