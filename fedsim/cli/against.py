@@ -21,10 +21,6 @@ MAX_FIELDS = 20  # of a group or a row that are shown
 def print_outcomes(outcomes: "Iterable[Again]", as_json: bool) -> int:
     """Print how runs compare, each as soon as it is known.
 
-    Args:
-      outcomes: the runs, each next to another one.
-      as_json: whether they are printed as JSON, at the end.
-
     Returns:
       The exit code: 0 where nothing differs, 7 where something does, 2 where that is not known.
     """

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def status_line(wanted: bool) -> Iterator[Callable[[str], None]]:
-    """Show a line about the work in progress on stderr, if that is a terminal.
-
-    Yields:
-      A function that changes the line.
-    """
+    """Show a line about the work in progress on stderr, if that is a terminal -> what sets it."""
     console = Console(stderr=True)
     if not wanted or not console.is_terminal:
         yield lambda text: None
@@ -159,12 +155,7 @@ def _print_files(out: Path, names: list[str]) -> None:
 
 
 def forecast(expected: Record, verbose: bool = False) -> None:
-    """Print the expected costs of a run, a line each.
-
-    Args:
-      expected: as `fedsim.assemble.forecast.forecast` returns it, with what `check` adds.
-      verbose: whether to print how training is laid out on the device, too.
-    """
+    """Print a forecast, with what `check` adds to it, a line each."""
     traffic = _traffic(expected["bytes_up_a_round"], expected["bytes_down_a_round"])
     lines = {
         "clients": _clients(expected),
@@ -273,12 +264,7 @@ def graph(graph: Record) -> str:
 
 
 def _cells(comparison: Record, step_seconds: float) -> str:
-    """Return how many configurations of a comparison were tried, and what it costs.
-
-    Args:
-      comparison: as `Tried.record` returns it.
-      step_seconds: of the local step that was timed.
-    """
+    """Return how many configurations of a comparison were tried, and what it costs."""
     if comparison["checked"] < comparison["cells"]:
         tried = f"{comparison['checked']:,} of {comparison['cells']:,} configurations in order; "
         tried += "the others were read but not built, and do not count here"

@@ -253,17 +253,9 @@ def main(arguments: list[str] | None = None) -> Any:
     """Run a command line; every error is one line per problem and an exit code.
 
     Tracebacks are shown only with `--debug`.
-
-    Args:
-      arguments: the words after `fedsim`; by default those of this process.
-
-    Raises:
-      SystemExit: with the exit code.
     """
     if arguments is None:
         arguments = sys.argv[1:]
-    if "_FEDSIM_COMPLETE" in os.environ:
-        import fedsim.cli.completion  # noqa: F401 (importing it registers it)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
 

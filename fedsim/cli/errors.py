@@ -20,12 +20,9 @@ PLUGIN = "fedsim_plugin_"
 
 
 def print_usage(error: click.ClickException, arguments: list[str]) -> int:
-    """Print what is wrong with a command line, and what was meant, in one line per problem.
+    """Print what is wrong with a command line, and what was meant, a line each -> the exit code.
 
     A command without any argument gets its help, on stdout.
-
-    Returns:
-      The exit code.
     """
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message())
@@ -98,15 +95,7 @@ def _meant_as_edit(path: str, value: str) -> str:
 
 
 def print_error(error: Exception, farewell: str) -> int:
-    """Print any other error, in one line per problem.
-
-    Args:
-      error: the error.
-      farewell: what to say of a run that is interrupted.
-
-    Returns:
-      The exit code.
-    """
+    """Print any other error, in one line per problem -> the exit code."""
     code = exit_code(error)
     if isinstance(error, LostError):
         return _print(f"fedsim: error: {error}; {farewell}", code)

@@ -20,12 +20,7 @@ OF_OPTION = "(--set "  # in the text of a problem whose value stands in no file
 
 
 def print_excerpt(problem: Problem, file: str) -> None:
-    """Print the line of a problem on stderr, which is a terminal; nothing for one of no file.
-
-    Args:
-      problem: the problem.
-      file: the file that it is in, unless it names another one.
-    """
+    """Print the line of a problem on stderr, which is a terminal; nothing for one of no file."""
     path = Path(problem.file or file)
     if not problem.line or not problem.column or OF_OPTION in problem.what or not path.is_file():
         return

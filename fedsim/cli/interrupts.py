@@ -20,11 +20,7 @@ SHOW_CURSOR = b"\x1b[?25h"  # which a progress bar hides
 
 
 class Interrupts:
-    """The signals that have arrived.
-
-    Args:
-      farewell: what to print when the process ends at once.
-    """
+    """The signals that have arrived; `farewell` is printed when the process ends at once."""
 
     def __init__(self, farewell: str):
         self.farewell = farewell

@@ -1,14 +1,17 @@
 """Options that several commands share, and the scenario that they describe."""
 
 import errno
+import glob
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from fedsim.errors import ScenarioError, nearest
 
@@ -46,15 +49,19 @@ def as_json(output: str) -> Callable:
     return click.option("--json", "as_json", is_flag=True, help=f"Print {output} as JSON.")
 
 
-def _completed(name: str) -> Callable:
-    """Return what completes an option; it is imported when a shell asks."""
+def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a scenario: a file that is here, or else the name of one that is shipped.
 
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        from fedsim.cli import completion
+    A name without its folder is completed where no other scenario has it.
+    """
+    from fedsim.scenario.shipped import shipped
 
-        return getattr(completion, name)(ctx, param, incomplete)
-
-    return complete
+    if not incomplete or glob.glob(f"{glob.escape(incomplete)}*"):
+        return [CompletionItem(incomplete, type="file")]
+    last = Counter(name.rpartition("/")[2] for name in shipped())
+    short = [name for name, times in last.items() if times == 1]
+    names = sorted({*shipped(), *short})
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 plugins = click.option(
@@ -78,7 +85,6 @@ edits = click.option(
     "edits",
     multiple=True,
     metavar="PATH=VALUE",
-    shell_complete=_completed("edits"),
     help="Change a value, e.g. client.lr=0.05, after `extends` has been merged in; repeatable.",
 )
 seeds = click.option(
@@ -107,7 +113,6 @@ trust_data = click.option(
 methods = click.option(
     "--methods",
     metavar="LIST",
-    shell_complete=_completed("methods"),
     help="Methods or rules, e.g. fedavg,fedprox(mu=0.1),median; fedprox(mu=0.1|1) is tuned "
     "[compare.methods].",
 )
@@ -125,14 +130,12 @@ vary = click.option(
     "--vary",
     multiple=True,
     metavar="PATH=V1,V2",
-    shell_complete=_completed("axes"),
     help="An axis of the grid; repeatable.",
 )
 tune = click.option(
     "--tune",
     multiple=True,
     metavar="PATH=V1,V2",
-    shell_complete=_completed("axes"),
     help="Settings that every method is tried with, or a range, log(1e-3,1), of which "
     "compare.budget settings are drawn; repeatable.",
 )
@@ -140,7 +143,7 @@ tune = click.option(
 
 def scenario(command: Callable) -> Callable:
     """SCENARIO and the options that change or complete it; `read_scenario` takes all of them."""
-    argument = click.argument("scenario", type=click.Path(), shell_complete=_completed("scenarios"))
+    argument = click.argument("scenario", type=click.Path(), shell_complete=_scenarios)
     return _with_options(command, [argument, edits, seeds, plugins, data_roots])
 
 
@@ -162,7 +165,6 @@ def read_scenario(
     """Read the scenario that the shared options describe, and remove them from the arguments.
 
     Args:
-      arguments: the arguments of a command.
       all_stages: whether a scenario that is refused is also built, for further problems.
       compares: whether these include the problems of the cells of its comparison.
 

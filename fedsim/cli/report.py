@@ -112,11 +112,7 @@ def _write_index(directories: tuple[Path, ...], out: Path | None, follow: bool) 
 
 
 def _rebuild(path: Path) -> tuple[list[str], Path]:
-    """Make the files of a run again; of a run in progress only the page.
-
-    Returns:
-      The names of the files, and the page.
-    """
+    """Make the files of a run again, or only its page while it goes on -> their names, the page."""
     from fedsim.errors import LockedError
     from fedsim.report.derived import PAGE
     from fedsim.runs.derive import rebuild
@@ -187,7 +183,8 @@ def _follow(directories: tuple[Path, ...], out: Path | None, open_page: bool) ->
     "--excel-safe/--raw",
     "guard",
     default=None,
-    help="Whether to put ' before text that a spreadsheet would compute.  [default: in csv only]",
+    help="Whether to put ' before text that a spreadsheet would compute.  "
+    "[default: in csv and xlsx]",
 )
 @options.debug
 def export_command(

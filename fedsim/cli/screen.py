@@ -23,8 +23,6 @@ def wrapped(text: str, indent: str = "", hanging: str | None = None) -> str:
     """Return a text as lines of the terminal's width; as it is where there is none.
 
     Args:
-      text: a paragraph, without line breaks.
-      indent: in front of the first line.
       hanging: in front of the others; None: as the first.
     """
     return textwrap.fill(
@@ -41,10 +39,8 @@ def rows_of_terms(terms: Iterable[tuple[str, str]], column: int, indent: str = "
     """Return terms with their explanations beside them, a line each or as many as it takes.
 
     Args:
-      terms: each with its explanation.
       column: how wide the column of terms is, at most a quarter of the screen; a longer term
         has a line of its own if the two do not fit on one.
-      indent: in front of every line.
     """
     column = min(column, (width() or UNLIMITED) // 4)
     hanging = indent + " " * (column + 1)

@@ -48,12 +48,7 @@ def new_command(name: Path, extends: str | None) -> None:
 
 
 def scenario_path(name: Path) -> Path:
-    """Return the file of a new scenario, which may be named without its ending.
-
-    Raises:
-      UsageError: for what cannot name a scenario.
-      FileExistsError: where there is such a file.
-    """
+    """Return the file of a new scenario, which may be named without its ending."""
     path = name if name.suffix in (".yaml", ".yml") else name.with_name(f"{name.name}.yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", path.stem):
         allowed = "at most 64 letters, digits, '.', '_' or '-'"
@@ -64,11 +59,7 @@ def scenario_path(name: Path) -> Path:
 
 
 def write_scenario(path: Path, text: str) -> Path:
-    """Write a new scenario, in whose text `starter.yaml` is its file, and the schema next to it.
-
-    Returns:
-      The file of the schema.
-    """
+    """Write a new scenario, whose text calls its file `starter.yaml`, and a schema -> that file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(text.replace("starter.yaml", str(path)))

@@ -15,13 +15,7 @@ OWN_WORDS = "fedsim.own_words"
 
 
 def meant_command(words: list[str], commands: list[str], former: Mapping[str, str]) -> str:
-    """Return what a command that does not exist was meant as.
-
-    Args:
-      words: the name that was typed, and the words after it.
-      commands: the names of all commands.
-      former: names of earlier versions -> what they are now.
-    """
+    """Return what a command that does not exist was meant as."""
     from fedsim.scenario.guesses import in_words, row_of, what_is
 
     name, *arguments = words
@@ -36,12 +30,7 @@ def meant_command(words: list[str], commands: list[str], former: Mapping[str, st
 
 
 def meant_options(context: click.Context, arguments: list[str]) -> Iterator[str]:
-    """Yield a line for every option that the command does not have: what to write instead.
-
-    Args:
-      context: the command's context.
-      arguments: the words after the command's name.
-    """
+    """Yield a line for every option that the command does not have: what to write instead."""
     for flag, value in _unknown_options(context, arguments):
         meant = next(filter(None, _guesses_of_option(context, flag, value)), "")
         yield f"no such option '{flag}'; {meant}" if meant else f"no such option '{flag}'"

@@ -16,7 +16,6 @@ def empty_table(titles: Sequence[str], left: Sequence[str], folded: Sequence[str
     """Return an empty table.
 
     Args:
-      titles: of the columns.
       left: those of texts; the others are numbers, aligned on the right.
       folded: those that a screen shows as several lines where there is little room.
     """
@@ -36,7 +35,6 @@ def print_table(view: Table, expendable: Sequence[str] = ()) -> None:
     """Print a table; nothing of a cell is cut.
 
     Args:
-      view: the table.
       expendable: the titles of columns that a narrow terminal does without, the first ones
         first. A table that still does not fit is printed as a block of lines for each row.
     """

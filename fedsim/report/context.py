@@ -97,9 +97,6 @@ def context_of(
     """What pictures of a run or a comparison have in common.
 
     Args:
-      scenario: as in `run.json`.
-      runs: rows of `summary.csv`.
-      score: one of `SCORES`.
       order: methods, the most important first; left out: as they appear.
     """
     outside = {}

@@ -62,11 +62,7 @@ def _interval(value: float, row: Row, name: str, form: str, unit: float = 1.0) -
     """A number with its interval in brackets.
 
     Args:
-      value: the number.
-      row: with the ends of the interval.
       name: of the interval: its ends are the columns `NAME_low` and `NAME_high`.
-      form: of all three numbers.
-      unit: in which they are shown.
     """
     low = row[f"{name}_low"]
     high = row[f"{name}_high"]

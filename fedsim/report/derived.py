@@ -8,14 +8,14 @@ import pandas as pd
 from fedsim.disk.tables import MAX_LISTED_CLIENTS
 from fedsim.installed import modules_with
 from fedsim.report import figures, page, tables
-from fedsim.report.context import Context, context_of
+from fedsim.report.context import Context
 from fedsim.report.cost_table import cost_table
 from fedsim.report.latex import plain
 from fedsim.report.mark import in_latex, in_markdown, unfinished_mark
+from fedsim.report.page.sources import present, runs_and_context
 from fedsim.report.paper_table import paper_table
 from fedsim.report.pictures.costs import CostPicture, cost_pictures
-from fedsim.report.ranking import all_methods
-from fedsim.report.results import Row, errors_in, metric_of, rows_of
+from fedsim.report.results import Row, errors_in, rows_of
 from fedsim.report.series import by_variant
 from fedsim.study.breakdown import MALICIOUS_AXIS, breakdown_rows, untrained_scores
 from fedsim.study.cost_axes import AXES
@@ -37,47 +37,25 @@ def derived_files(
     """Files by name: `report.html`, `figures/curves.png` ..., `tables/summary.tex` ...
 
     Args:
-      frames: the tables of a run or a comparison, by name.
-      record: the content of its `run.json`; what is known only at the end may be missing.
       drawn: the formats of figures, which take longest; none: without figures.
     """
-    summary = frames.get("summary")
-    baseline = record.get("baseline")
     mark = unfinished_mark(record)
-    runs, context = runs_and_context(frames, record)
+    sources = [page.Source(record, frames)]
+    runs, context = runs_and_context(sources)
 
-    files = {PAGE: page.page_of([page.Source(record, frames)])}
+    files = {PAGE: page.page_of(sources)}
     if drawn:
-        for name, pages in _figures(frames, runs, context):
+        for name, pages in all_figures(frames, runs, context):
             for file, content in figures.files_of(pages, name, mark, drawn).items():
                 files[f"figures/{file}"] = content
-    if summary is not None and runs:
-        files |= _summary_tables(frames, summary, runs, record)
+    if runs:
+        files |= _summary_tables(frames, runs, context, mark)
     for axis in AXES:
-        spent = _present(frames, axis.table)
+        spent = present(frames, axis.table)
         if spent is not None:
-            pictures = cost_pictures(axis, rows_of(spent), baseline or "", context)
+            pictures = cost_pictures(axis, rows_of(spent), record.get("baseline") or "", context)
             files |= _cost_tables(pictures, mark)
     return files
-
-
-def runs_and_context(
-    frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]
-) -> tuple[list[Row], Context]:
-    """The rows of `summary.csv`, and what all pictures of them know.
-
-    Args:
-      frames: the tables of a run or a comparison, by name.
-      record: the content of its `run.json`, of which the scenario, score and baseline are read.
-    """
-    summary = frames.get("summary")
-    score = record.get("score", "final")
-    runs: list[Row] = []
-    if summary is not None and score in summary:
-        runs = rows_of(summary)
-    others = [_present(frames, "rounds"), _present(frames, "clients")]
-    order = all_methods(runs, others, record.get("baseline"), score)
-    return runs, context_of(record["scenario"], runs, score, order)
 
 
 def figure_of(
@@ -86,18 +64,16 @@ def figure_of(
     """A figure as `derived_files` writes it, for a notebook or a script.
 
     Args:
-      frames: the tables of a run or a comparison, by name.
-      record: the content of its `run.json`, of which the scenario, score and baseline are read.
       picture: the name of its file without an ending: `curves`, `curves-2`.
 
     Raises:
       ValueError: where there is no such picture, with the names of those that there are.
     """
-    runs, context = runs_and_context(frames, record)
+    runs, context = runs_and_context([page.Source(record, frames)])
     names: list[str] = []
-    for name, pages in _figures(frames, runs, context):
+    for name, pages in all_figures(frames, runs, context):
         for number, figure in enumerate(pages, 1):
-            names.append(_numbered(name, number))
+            names.append(figures.numbered(name, number))
             if names[-1] == picture:
                 figure.set_dpi(SHOWN_RESOLUTION)
                 return figure
@@ -105,41 +81,20 @@ def figure_of(
     raise ValueError(f"there is no picture {picture!r}; there are: {listed}")
 
 
-def _present(frames: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame | None:
-    """A table; None where there is none, or an empty one."""
-    table = frames.get(name)
-    if table is None or not len(table):
-        return None
-    return table
-
-
 def _summary_tables(
-    frames: Mapping[str, pd.DataFrame],
-    summary: pd.DataFrame,
-    runs: Sequence[Row],
-    record: Mapping[str, Any],
+    frames: Mapping[str, pd.DataFrame], runs: Sequence[Row], context: Context, mark: str
 ) -> dict[str, bytes]:
-    """`tables/summary.tex` and `tables/summary.md`.
-
-    Args:
-      frames: tables by name.
-      summary: the columns of `summary.csv`.
-      runs: the rows of `summary.csv`.
-      record: the content of a `run.json`.
-    """
-    score = record.get("score", "final")
-    mark = unfinished_mark(record)
+    """`tables/summary.tex` and `tables/summary.md`."""
+    score = context.score
+    scenario = context.scenario
     compare = frames.get("compare")
-    compared = None
-    if compare is not None:
-        compared = rows_of(compare)
-    rounds = _present(frames, "rounds")
-
-    table = tables.for_paper(summary, compare, score, rounds=rounds, scenario=record["scenario"])
+    rounds = present(frames, "rounds")
+    table = tables.for_paper(frames["summary"], compare, score, rounds=rounds, scenario=scenario)
     markdown = tables.markdown(table)
 
-    errors = errors_in(rounds, metric_of(runs))
-    latex = paper_table(runs, compared, score, record["scenario"], errors=errors)
+    compared = None if compare is None else rows_of(compare)
+    errors = errors_in(rounds, context.metric)
+    latex = paper_table(runs, compared, score, scenario, errors=errors)
     return {
         "tables/summary.tex": in_latex(latex, mark).encode(),
         "tables/summary.md": in_markdown(markdown, mark).encode(),
@@ -159,7 +114,7 @@ def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]
         if picture.title:
             note = f"{picture.title}. {note}"
 
-        name = f"tables/{_numbered(picture.axis.table, number)}"
+        name = f"tables/{figures.numbered(picture.axis.table, number)}"
         latex = f"% {plain(note)} Needs booktabs.\n{tables.latex(table)}"
         files[f"{name}.tex"] = in_latex(latex, mark).encode()
         markdown = f"{note}\n\n{tables.markdown(table)}"
@@ -167,13 +122,7 @@ def _cost_tables(pictures: Sequence[CostPicture], mark: str) -> dict[str, bytes]
     return files
 
 
-def _numbered(name: str, number: int) -> str:
-    if number == 1:
-        return name
-    return f"{name}-{number}"
-
-
-def _figures(
+def all_figures(
     frames: Mapping[str, pd.DataFrame], runs: Sequence[Row], context: Context
 ) -> Iterator[tuple[str, Sequence[Any]]]:
     """Figures by the name of their files, each on as many pages as it needs."""
@@ -181,14 +130,14 @@ def _figures(
     if rounds is not None and len(rounds):
         yield "curves", figures.pages_of_curves(_marked(rounds, runs), context)
 
-    partition = _present(frames, "partition")
+    partition = present(frames, "partition")
     if partition is not None:
         yield "partition", [_figure_of_partition(partition, frames.get("clients"), context)]
 
     for module in modules_with("FIGURES"):
         yield from module.figures(frames, context)
 
-    tuning = _present(frames, "tuning")
+    tuning = present(frames, "tuning")
     if tuning is not None:
         yield "rungs", figures.pages_of_rungs(rows_of(tuning), context)
 
@@ -196,11 +145,11 @@ def _figures(
         yield "attacks", figures.figures_of_attacks(runs, context)
 
     for axis in AXES:
-        spent = _present(frames, axis.table)
+        spent = present(frames, axis.table)
         if spent is not None:
             yield axis.table, figures.figures_of_costs(axis, rows_of(spent), rounds, context)
 
-    compared = _present(frames, "compare")
+    compared = present(frames, "compare")
     if compared is not None:
         yield "differences", figures.pages_of_differences(rows_of(compared), context)
         path = axis_of(context.scenario)
@@ -211,14 +160,7 @@ def _figures(
 def _figures_of_scores(
     frames: Mapping[str, pd.DataFrame], compared: pd.DataFrame, path: str, context: Context
 ) -> Sequence[Any]:
-    """Scores along the only numeric axis.
-
-    Args:
-      frames: tables by name.
-      compared: the columns of `compare.csv`.
-      path: of the axis.
-      context: what is shown.
-    """
+    """Scores along the only numeric axis."""
     rounds = frames.get("rounds")
     starts = []
     if rounds is not None:
@@ -235,9 +177,6 @@ def fallen_of(
 
     Args:
       table: the columns of `breakdown.csv`, which are taken where they are along this axis.
-      compared: rows of `compare.csv`.
-      starts: rows of `rounds.csv` before training.
-      path: of the axis.
     """
     if path == MALICIOUS_AXIS and table is not None and len(table):
         return rows_of(table)
@@ -292,12 +231,7 @@ def _untrained(starts: Sequence[Row], metric: str) -> float | None:
 
 
 def _clients(table: pd.DataFrame | None, count: int | None) -> Sequence[Any] | int | None:
-    """The names of all clients; None where tables list only those that took part.
-
-    Args:
-      table: the columns of `clients.csv`, where there is one.
-      count: how many clients the scenario has.
-    """
+    """The names of all clients; None where tables list only those that took part."""
     if (count or 0) > MAX_LISTED_CLIENTS:
         return None
     if table is None:

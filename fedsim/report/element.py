@@ -11,8 +11,6 @@ def element(name: str, *content: str, **attributes: Any) -> Markup:
     """An element; text that is not markup is escaped.
 
     Args:
-      name: the element's name.
-      content: text and elements inside of it; shapes have none.
       attributes: by name, with a low line for a hyphen; `class_` is `class`.
 
     >>> element("text", "a < b", x=2.04, text_anchor="end")

@@ -47,12 +47,7 @@ class Column(NamedTuple):
 
 
 def column(head: str, cells: Sequence[str]) -> Column:
-    """A column of plain text, numbers aligned on the point.
-
-    Args:
-      head: the line above it.
-      cells: plain text.
-    """
+    """A column of plain text, numbers aligned on the point."""
     shown = [cell if NUMBER.fullmatch(cell) else word(cell) for cell in cells]
     if shown == [word(cell) for cell in cells]:
         return Column([head], [("r", [escaped(cell) for cell in cells])])

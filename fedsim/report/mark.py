@@ -8,22 +8,13 @@ from fedsim.report.latex import escaped
 
 
 def marks_of_fields(columns: Iterable[str], scenario: Mapping[str, Any]) -> list[str]:
-    """The marks of fields; none of most runs.
-
-    Args:
-      columns: of their `rounds.csv`.
-      scenario: resolved, as plain values.
-    """
+    """The marks of fields; none of most runs."""
     marks = [module.mark(columns, scenario) for module in modules_with("MARK")]
     return [mark for mark in marks if mark]
 
 
 def unfinished_mark(record: Mapping[str, Any]) -> str:
-    """The mark in a record, `unfinished: 40 of 200 rounds`; empty for a run that has ended.
-
-    Args:
-      record: the content of a `run.json`.
-    """
+    """The mark in a record, `unfinished: 40 of 200 rounds`; empty for a run that has ended."""
     return (record.get("unfinished") or {}).get("mark", "")
 
 

@@ -11,10 +11,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from fedsim.report.context import Context
-from fedsim.report.derived import runs_and_context
 from fedsim.report.element import element
 from fedsim.report.notebook_curves import curves_of
 from fedsim.report.page.outcome import headline
+from fedsim.report.page.sources import Source, runs_and_context
 from fedsim.report.results import Row, amount, grouped_by, rows_of
 from fedsim.report.tables import for_paper
 from fedsim.study.guessing import chance_levels
@@ -29,10 +29,9 @@ def html_of_run(frames: Mapping[str, pd.DataFrame], record: Mapping[str, Any]) -
     """The result of one method: a sentence, a row per seed, and curves.
 
     Args:
-      frames: the tables of the run, by name.
       record: its scenario, and the reasons and notes of its seeds.
     """
-    runs, context = runs_and_context(frames, record)
+    runs, context = runs_and_context([Source(record, frames)])
     rounds = frames["rounds"]
     round_rows = rows_of(rounds)
     guessing = chance_levels(frames["partition"], context.metric).get("")
@@ -48,10 +47,9 @@ def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, 
     """A comparison: the headline, a row per method and variation, and curves.
 
     Args:
-      frames: the tables of the comparison, by name.
       record: its scenario, baseline, score and verdict, and the reasons of its runs.
     """
-    runs, context = runs_and_context(frames, record)
+    runs, context = runs_and_context([Source(record, frames)])
     table = Markup("")
     if runs:
         frame = for_paper(
@@ -70,13 +68,7 @@ def html_of_comparison(frames: Mapping[str, pd.DataFrame], record: Mapping[str, 
 
 
 def _seeds(runs: Sequence[Row], rounds: Sequence[Row], context: Context) -> pd.DataFrame:
-    """The scores of every seed.
-
-    Args:
-      runs: rows of `summary.csv`.
-      rounds: rows of `rounds.csv`.
-      context: what is shown.
-    """
+    """The scores of every seed."""
     last = {seed: rows[-1] for (seed,), rows in grouped_by(rounds, "seed").items()}
     rows = []
     for run in runs:
@@ -107,14 +99,7 @@ def _bytes(size: float | None) -> str:
 
 
 def _together(sentence: str, lines: Sequence[str], table: Markup, curves: Markup) -> str:
-    """The parts below each other.
-
-    Args:
-      sentence: the headline.
-      lines: about runs that did not end as planned.
-      table: as HTML.
-      curves: as HTML.
-    """
+    """The parts below each other."""
     remarks = [element("div", line) for line in lines[:MAX_REMARKS]]
     if len(lines) > MAX_REMARKS:
         remarks.append(element("div", f"and {len(lines) - MAX_REMARKS} more: .reasons"))

@@ -20,12 +20,7 @@ COLUMNS = ("method", "variant", "seed", "round", "test_loss", "train_loss")
 
 
 def curves_of(rounds: pd.DataFrame, context: Context) -> Markup:
-    """The curves of the score side by side; where nothing varies that of the train loss follows.
-
-    Args:
-      rounds: the columns of `rounds.csv`.
-      context: what is shown.
-    """
+    """The curves of the score side by side; where nothing varies that of the train loss follows."""
     methods = context.ordered(list(map(str, rounds["method"].unique())))
     read = [name for name in rounds if name in (*COLUMNS, context.metric)]
     groups = charts(pd.DataFrame(rounds[read]), methods, context, axes=[ROUNDS])

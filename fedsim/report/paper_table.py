@@ -84,11 +84,6 @@ def paper_table(
     target, R² and MAE of models that predict numbers, difference to the baseline and its p.
 
     Args:
-      summary: the rows of `summary.csv`.
-      compare: the rows of `compare.csv`, where there is one.
-      score: one of `SCORES`.
-      scenario: resolved, for its name and for what varies.
-      spread: `sd` or `interval`.
       errors: R² and MAE by name, by variation and method; left out: of models of classes.
     """
     errors = errors or {}
@@ -139,16 +134,7 @@ def _further(
     scenario: Mapping[str, Any],
     errors: Errors,
 ) -> list[Column]:
-    """The columns of a table of results behind the scores; those without any cell are left out.
-
-    Args:
-      methods: in their order.
-      summary: the rows of `summary.csv`.
-      compare: the rows of `compare.csv`, where there is one.
-      score: one of `SCORES`.
-      scenario: resolved.
-      errors: of models that predict numbers.
-    """
+    """The columns of a table of results behind the scores; those without any cell are left out."""
     compared = compare if len(methods) > 1 else None
     rows = results(summary, compared, score, scenario=scenario, errors=errors)
     by_method = {str(row["method"][1]): row for row in rows}
@@ -174,14 +160,7 @@ def _values(variant: str, varied: Sequence[str]) -> list[str]:
 
 
 def _scores(methods: Sequence[str], rows: Sequence[Row], score: str, spread: str) -> list[Score]:
-    """The scores of all methods under one variation; the best, and those level with it, are marked.
-
-    Args:
-      methods: in their order.
-      rows: of `summary.csv`, under this variation.
-      score: one of `SCORES`.
-      spread: `sd` or `interval`.
-    """
+    """The scores of methods under one variation; the best is marked, and those level with it."""
     scores = []
     for method in methods:
         runs = [row for row in rows if row["method"] == method]
@@ -250,11 +229,7 @@ def _level_with(best: str, rows: Sequence[Row], score: str) -> set[str]:
 
 
 def can_tell(rows: Sequence[Row]) -> bool:
-    """Whether there are enough seeds to call a difference of two methods sure.
-
-    Args:
-      rows: of `summary.csv`, under one variation.
-    """
+    """Whether there are enough seeds to call a difference of two methods sure."""
     seeds = len(distinct(rows, "seed"))
     methods = len(distinct(rows, "method"))
     return seeds > 1 and smallest_p(seeds) * math.comb(methods, 2) < SIGNIFICANCE_LEVEL
@@ -263,12 +238,7 @@ def can_tell(rows: Sequence[Row]) -> bool:
 def _score_columns(
     heads: Sequence[Sequence[str]], scores: Sequence[Sequence[Score]]
 ) -> list[Column]:
-    """The columns of scores, all with the same decimals.
-
-    Args:
-      heads: lines above every column.
-      scores: by column and method.
-    """
+    """The columns of scores, all with the same decimals."""
     digits = _digits(_entries(scores))
     columns = []
     for head, column_scores in zip(heads, scores, strict=True):
@@ -376,12 +346,7 @@ def _scored_on(row: Row, score: str) -> str:
 
 
 def _outside(summary: Sequence[Row], score: str) -> list[str]:
-    """Which methods are not federated, and so neither bold nor ranked.
-
-    Args:
-      summary: rows of `summary.csv`.
-      score: a column of it.
-    """
+    """Which methods are not federated, and so neither bold nor ranked."""
     listed = {}
     for row in summary:
         if not is_federated(row):

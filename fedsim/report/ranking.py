@@ -19,11 +19,6 @@ def order_of(summary: Sequence[Row], baseline: str | None, score: str) -> list[s
     Where nothing varies that is the order of the mean scores. A method without a score in a
     variation ranks last there. Methods that are not federated are at the end.
 
-    Args:
-      summary: the rows of `summary.csv`.
-      baseline: of a comparison; None for runs.
-      score: one of `SCORES`.
-
     >>> scores = {"a": 0.5, "b": 0.9, "c": 0.7}
     >>> rows = [{"method": m, "metric": "test_accuracy", "final": s} for m, s in scores.items()]
     >>> order_of(rows, "a", "final"), order_of(rows, None, "final")
@@ -51,11 +46,8 @@ def all_methods(
     """All methods in the one order of every picture; those without a score are last.
 
     Args:
-      summary: the rows of `summary.csv`.
       tables: others with a column `method`, which may name more methods; None: there is no such
         table.
-      baseline: of a comparison; None for runs.
-      score: one of `SCORES`.
     """
     methods = order_of(summary, baseline, score)
     for table in tables:

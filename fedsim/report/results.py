@@ -66,7 +66,6 @@ def spent_to_target(summary: Sequence[Row], scenario: Mapping[str, Any] | None) 
     Virtual seconds are among it where machines or a schedule decide how long rounds take.
 
     Args:
-      summary: the rows of `summary.csv`.
       scenario: resolved; None: without machines.
     """
     if all(row.get(ROUNDS.column) is None for row in summary):
@@ -91,7 +90,6 @@ def errors_in(rounds: pd.DataFrame | None, metric: str) -> Errors:
     """R² and the mean absolute error of models; empty for classes.
 
     Args:
-      rounds: the columns of `rounds.csv`.
       metric: of the scores, which is left out.
     """
     if rounds is None or not any(column in rounds for column in ERRORS):
@@ -124,14 +122,9 @@ def results(
     last.
 
     Args:
-      summary: the rows of `summary.csv`.
-      compare: the rows of `compare.csv`, where there is one.
-      score: one of `SCORES`.
       variants: in their order; left out: as they appear.
       by_variation: the standings of methods, whose verdicts are a column; left out: without it.
       scenario: resolved; left out: without what virtual seconds show.
-      errors: of models that predict numbers.
-      spread: in the column `sd`: `sd`, or `interval`: half of Student's 95 % interval of the mean.
     """
     verdicts = _verdicts(by_variation or {})
     errors = errors or {}
@@ -247,12 +240,7 @@ def _scores(rows: Sequence[Row], score: str, spread: str) -> dict[str, Cell]:
 
 
 def spread_of(values: Sequence[float], spread: str) -> float:
-    """The standard deviation, or half of Student's 95 % interval of the mean.
-
-    Args:
-      values: two or more.
-      spread: `sd` or `interval`.
-    """
+    """The standard deviation, or half of Student's 95 % interval of the mean."""
     return statistics.stdev(values) if spread == "sd" else half_width(values)
 
 
@@ -276,10 +264,6 @@ def reached(rows: Sequence[Row], spent: Spent) -> Cell:
     """The median of what runs spent to the target, and how many reached it.
 
     A run that did not reach the target counts as infinite.
-
-    Args:
-      rows: of `summary.csv`.
-      spent: what is counted.
     """
     median, arrived = median_to_target(rows, spent.column)
     if not arrived:
@@ -304,10 +288,6 @@ def _wins(
 
     Args:
       difference: the method's row of `compare.csv`; None for the baseline.
-      group: the method's rows of `summary.csv`.
-      runs: all rows of `summary.csv` by method and variation.
-      score: one of `SCORES`.
-      rising: whether a larger score is better.
     """
     if difference is None:
         return EMPTY
@@ -326,7 +306,6 @@ def _difference(row: Row | None, is_baseline: bool) -> dict[str, Cell]:
 
     Args:
       row: of `compare.csv`; None where there is none.
-      is_baseline: whether the method is the baseline.
     """
     cells: dict[str, Cell] = dict.fromkeys(DIFFERENCES, EMPTY)
     if is_baseline:

@@ -65,7 +65,6 @@ def tracks(rounds: pd.DataFrame, columns: tuple[str, ...]) -> list[Track]:
     """Rows by method, in order of appearance.
 
     Args:
-      rounds: the columns of `rounds.csv`.
       columns: those that are read; one that is missing or has no number is skipped.
     """
     names = np.asarray(rounds["method"], object).astype(str)

@@ -25,12 +25,6 @@ def for_paper(
     In every variation the baseline comes first, then the best.
 
     Args:
-      summary: the columns of `summary.csv`.
-      compare: the columns of `compare.csv`, where there is one.
-      score: one of `SCORES`.
-      spread: `sd`, or `interval`: half of Student's 95 % interval of the mean.
-      rounds: the columns of `rounds.csv`; of models that predict numbers it has R² and the mean
-        absolute error.
       scenario: resolved; left out: without what virtual seconds show.
     """
     runs = rows_of(summary)

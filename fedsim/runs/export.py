@@ -52,8 +52,8 @@ def exported(
         or, of a run, of `summary`.
       form: `csv`, `parquet`, `xlsx`, `latex`, `markdown` or `json`; or one of a field's own, of
         the whole run.
-      guard: put an apostrophe before text that a spreadsheet would compute; None: only in `csv`,
-        which spreadsheets open.
+      guard: put an apostrophe before text that a spreadsheet would compute; None: in `csv` and
+        `xlsx`, which spreadsheets open.
       spread: of a paper's table: `sd`, or `interval` of the mean.
     """
     for package, forms in added("EXPORTS"):
@@ -64,7 +64,7 @@ def exported(
     if mark:
         warnings.warn(f"{path}: {mark}", stacklevel=2)
     if guard is None:
-        guard = form == "csv"
+        guard = form in ("csv", "xlsx")
     if form == "xlsx":
         names = source.names if table is None else [table]
         frames = {name: _table(source, name) for name in names}

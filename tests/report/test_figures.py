@@ -393,7 +393,7 @@ def test_names_are_drawn_as_they_are():
 TWICE = """
 import hashlib, json, sys
 import pandas as pd, numpy as np
-from fedsim.report import figures, partition_text
+from fedsim.report import figures
 from fedsim.report.context import context_of
 from fedsim.study.label_skew import LabelCounts
 assert not [name for name in sys.modules if name.startswith("matplotlib")]

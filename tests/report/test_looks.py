@@ -97,7 +97,7 @@ def test_files_have_the_order_and_the_colours_of_the_page(drawn):
     order = all_methods(runs, [frames["rounds"]], "base", "final")
     assert order == ORDER
     context = context_of(written["scenario"], runs, "final", order)
-    pages = dict(derived._figures(frames, runs, context))
+    pages = dict(derived.all_figures(frames, runs, context))
     assert {"curves", "differences", "bytes"} <= set(pages)
 
     (curves,) = pages["curves"]
@@ -153,7 +153,7 @@ def far_away():
     written = comparison_of(FAR)
     runs = derived.rows_of(frames["summary"])
     context = context_of(written["scenario"], runs, "final", list(FAR))
-    pages = dict(derived._figures(frames, runs, context))
+    pages = dict(derived.all_figures(frames, runs, context))
     return page.page_of([page.Source(written, frames)]).decode(), pages
 
 

@@ -100,7 +100,7 @@ def test_the_figure_follows_from_the_runs(kept):
     order = order_of(rows_of(tables["summary"]), "mean", "final")
     frames = {"rounds": tables["rounds"], "compare": tables["compare"]}
     context = context_of(scenario, rows_of(tables["summary"]), "final", order)
-    pages = dict(derived._figures(frames, [], context))["scores"]
+    pages = dict(derived.all_figures(frames, [], context))["scores"]
     assert (folder / "figures/scores.pdf").read_bytes() == figures.files_of(pages, "scores")[
         "scores.pdf"
     ]

@@ -4,7 +4,7 @@ import pytest
 
 from fedsim.report.context import context_of
 from fedsim.report.figures import pages_of_rungs
-from fedsim.report.page.rungs import rungs_of
+from fedsim.report.page.added import rungs_of
 from fedsim.report.pictures.rungs import MOST, searches
 
 SCENARIO = {"name": "s", "evaluate": {"metric": "test_accuracy"}}

@@ -10,11 +10,11 @@ import pytest
 import fedsim
 from fedsim.assemble.federation import federations_of, resolved_data
 from fedsim.assemble.sample_notes import data_warnings
+from fedsim.cli.partition import print_partition
 from fedsim.data import Arrays, prepare
 from fedsim.data.completion import scale_remark
 from fedsim.disk import tables
 from fedsim.errors import DataError
-from fedsim.report.partition_text import text
 from fedsim.scenario import read
 from fedsim.sources import columns, csv, npz, parquet
 from fedsim.sources.arrays import Names
@@ -314,7 +314,7 @@ WARDS = Arrays(
 )
 
 
-def test_names_of_labels_and_clients_stay():
+def test_names_of_labels_and_clients_stay(capsys):
     _, f = federation(WARDS)
     assert f.names == Names(("ill", "well"), ("=b()", "a"), None)
     rows = heterogeneity(f).rows
@@ -322,7 +322,8 @@ def test_names_of_labels_and_clients_stay():
     assert (
         tables.to_csv([rows], tables.PARTITION) == "client,label,samples\n'=b(),well,2\na,ill,2\n"
     )
-    printed = text(heterogeneity(f))
+    print_partition(heterogeneity(f))
+    printed = capsys.readouterr().out
     assert "=b()" in printed and "100 % label well" in printed
     _, dealt = federation(WARDS, partition="iid", clients=2)
     assert dealt.client_names.tolist() == [0, 1] and dealt.label_names == ["ill", "well"]

@@ -25,18 +25,13 @@ from fedsim.report.figures.scores import figures_of_scores as figures_of_scores
 def files_of(
     pages: Sequence[Any], name: str, mark: str = "", formats: Sequence[str] = FORMATS
 ) -> dict[str, bytes]:
-    """Figures as `name.png`, `.svg` and `.pdf`; the second one as `name-2.png` and so on.
-
-    Args:
-      pages: figures.
-      name: of the files.
-      mark: of a run that has not ended.
-      formats: of the files.
-    """
+    """Figures as `name.png`, `.svg` and `.pdf`; the second one as `name-2.png` and so on."""
     files = {}
     for number, figure in enumerate(pages, 1):
-        file = name
-        if number > 1:
-            file += f"-{number}"
-        files |= rendered(figure, file, mark, formats)
+        files |= rendered(figure, numbered(name, number), mark, formats)
     return files
+
+
+def numbered(name: str, number: int) -> str:
+    """The name of the file of one of several pages or tables, from 1."""
+    return name if number == 1 else f"{name}-{number}"

@@ -19,12 +19,7 @@ LONGEST = 26  # letters of a name, at most
 
 
 def figures_of_attacks(summary: Sequence[Row], context: Context) -> list["Figure"]:
-    """A heat map for every variation apart from the attack; none where attacks do not vary.
-
-    Args:
-      summary: rows of `summary.csv`.
-      context: what is shown.
-    """
+    """A heat map for every variation apart from the attack; none where attacks do not vary."""
     return [_figure(grid, context) for grid in grids(summary, context)]
 
 

@@ -52,10 +52,7 @@ def figures_of_costs(
     """A figure for every variation in which rows differ in what they cost.
 
     Args:
-      axis: what is counted.
-      rows: of its table.
       rounds: the columns of `rounds.csv`; None: the front alone.
-      context: what is shown.
     """
     pictures = cost_pictures(axis, rows, "", context)
     return [_figure(picture, rounds, context) for picture in pictures if picture.drawn]
@@ -84,13 +81,7 @@ def _figure(picture: CostPicture, rounds: pd.DataFrame | None, context: Context)
 
 
 def _note(picture: CostPicture, curves: bool, context: Context) -> str:
-    """The small print.
-
-    Args:
-      picture: what is drawn.
-      curves: whether there are curves above.
-      context: what is shown.
-    """
+    """The small print."""
     axis = picture.axis
     notes = []
     if picture.shows_target:
@@ -179,15 +170,10 @@ def front_on_page(picture: CostPicture) -> Markup:
 def draw_front(
     axes: "Axes", picture: CostPicture, letters: float = 1.0
 ) -> list[tuple[Point, list["Artist"]]]:
-    """Draw a point per method with the interval of its mean, and steps along the front.
+    """Draw a point per method with its interval, and the front -> what each is, its mark last.
 
     Args:
-      axes: to draw in.
-      picture: what is drawn.
       letters: how many times as large letters are as in a figure of a paper.
-
-    Returns:
-      What is drawn of every point, its mark last.
     """
     spent = [point.cost for point in picture.finite]
     _lower(axes, picture.axis, spent, picture.label, picture.log)
@@ -227,13 +213,7 @@ def _mark_of(point: Point, picture: CostPicture) -> dict[str, Any]:
 
 
 def _number(axes: "Axes", picture: CostPicture, letters: float) -> None:
-    """Write the number of every point beside it, where there is no other number.
-
-    Args:
-      axes: whose scales are set.
-      picture: points that coincide share a text.
-      letters: how many times as large letters are as in a figure of a paper.
-    """
+    """Write the number of every point beside it, where there is no other number."""
     ends = [(point, point.cost, point.mean) for point in picture.finite]
     at_same: dict[tuple[float, float], list[Point]] = {}
     for point, x, y in within(axes, ends):

@@ -42,12 +42,7 @@ LETTER = 0.052  # inches of a letter above a panel
 
 
 def pages_of_curves(rounds: pd.DataFrame, context: Context) -> list["Figure"]:
-    """Figures of the curves, as many variations on each as fit a page.
-
-    Args:
-      rounds: the columns of `rounds.csv`.
-      context: what is shown.
-    """
+    """Figures of the curves, as many variations on each as fit a page."""
     tables = list(by_variant(rounds).values())
     context = context.including(_methods(rounds, context))
     figures = []
@@ -70,7 +65,6 @@ def figure_of_curves(rounds: pd.DataFrame, context: Context) -> "Figure":
     Args:
       rounds: the columns of `rounds.csv`; losses and accuracies may be missing, NaN or infinite. A
         further column `diverged` says which runs did; without it their last test loss does.
-      context: what is shown; its scenario has the small print and the target.
     """
     methods = _methods(rounds, context)
     context = context.including(methods)
@@ -136,14 +130,7 @@ def _methods(rounds: pd.DataFrame, context: Context) -> list[str]:
 def _note(
     scenario: Mapping[str, Any], tracks: Sequence[Track], panels: int, keys: Sequence[marks.Key]
 ) -> str:
-    """The small print.
-
-    Args:
-      scenario: of the run.
-      tracks: all that are drawn.
-      panels: how many there are.
-      keys: the legend.
-    """
+    """The small print."""
     notes = [_key(tracks)]
     if any(key.rank >= marks.STRONG for key in keys):
         notes.append(f"pale, by number: rank {marks.STRONG + 1} and after")
@@ -156,18 +143,7 @@ def _note(
 def _sheet(
     title: str, note: str, panels: int, keys: Sequence[marks.Key], varied: bool
 ) -> tuple["Figure", list["Axes"], int]:
-    """A figure with axes for all panels.
-
-    Args:
-      title: of the figure.
-      note: small print.
-      panels: how many there are.
-      keys: the legend.
-      varied: whether every panel is a variation, with a title above it.
-
-    Returns:
-      The figure, its axes, and how many of them are side by side.
-    """
+    """A figure, axes for all panels, and how many of them are side by side."""
     if varied:
         across, high = _abreast(panels)
         gap = drawing.GAP + 0.1
@@ -205,13 +181,7 @@ def _title(variation: str, axes: "Axes") -> str:
 
 
 def _label_outer(all_axes: Sequence["Axes"], across: int, common: bool) -> None:
-    """Leave numbers and labels only at the left and at the foot of the figure.
-
-    Args:
-      all_axes: of the panels, row by row.
-      across: how many are side by side.
-      common: whether a single label stands beside all rows.
-    """
+    """Leave numbers and labels only at the left and at the foot of the figure."""
     if common:
         first = all_axes[0]
         last = all_axes[-1]
@@ -229,12 +199,7 @@ def _label_outer(all_axes: Sequence["Axes"], across: int, common: bool) -> None:
 
 
 def _panels(by_variation: Mapping[str, list[Track]], context: Context) -> list[Panel]:
-    """A panel of the metric per variation; where nothing varies one per column, the metric first.
-
-    Args:
-      by_variation: the rows of all methods.
-      context: what is shown.
-    """
+    """A panel of the metric per variation; else one per column, the metric first."""
     methods = context.order
     all_tracks = _all_tracks(by_variation)
     columns = []

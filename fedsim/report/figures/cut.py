@@ -24,9 +24,7 @@ def cut_up(panels: Sequence["Axes"], rows: Sequence[Sequence[float]], names: Seq
     """Cut the upright axis where one method squeezes the others; an arrow has the method's name.
 
     Args:
-      panels: axes that share their limits.
       rows: the finite numbers of every method.
-      names: of the methods.
     """
     row = outlier(rows)
     if row is None:
@@ -47,7 +45,6 @@ def within(axes: "Axes", ends: Sequence[tuple[Of, float, float]]) -> list[tuple[
     """The ends of curves that do not lie beyond an axis that is cut.
 
     Args:
-      axes: that may be cut.
       ends: what each is of, and its x and y.
     """
     axes.autoscale_view()  # the scales that the axes will have

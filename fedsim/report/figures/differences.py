@@ -28,12 +28,7 @@ TITLE_LINE = 0.12  # inches of a further line of a title
 
 
 def pages_of_differences(compared: Sequence[Row], context: Context) -> list["Figure"]:
-    """Figures of the differences to the baseline, as many variations on each as fit a page.
-
-    Args:
-      compared: rows of `compare.csv`.
-      context: what is shown.
-    """
+    """Figures of the differences to the baseline, as many variations on each as fit a page."""
     drawn = forests(compared, context)
     rows = max((len(forest.rows) for forest in drawn), default=1)
     fitting = max(int((HIGH - FRAME) // (LINE * max(rows, 2) + BETWEEN)), 1)
@@ -50,10 +45,6 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
     Each line is the mean difference to the baseline with its 95 % interval. Filled marks are
     differences that the exact test, adjusted after Holm, calls sure; rows without a number have no
     mark.
-
-    Args:
-      drawn: the differences under every variation.
-      context: what is shown.
     """
     methods = [str(row["method"]) for forest in drawn for row in forest.rows]
     context = context.including(methods)
@@ -84,14 +75,7 @@ def figure_of_differences(drawn: Sequence[Forest], context: Context) -> "Figure"
 
 
 def _note(baseline: str, metric: str, shared: str, pictures: Sequence[Rows]) -> str:
-    """The small print.
-
-    Args:
-      baseline: that the others are compared with.
-      metric: of the scores.
-      shared: what all variations have in common.
-      pictures: what is drawn.
-    """
+    """The small print."""
     difference = f"paired difference to {literal(baseline)} in {in_words(metric)}"
     filled = f"filled: p < {SIGNIFICANCE_LEVEL} after Holm"
     notes = [f"{difference}, mean and 95 % interval over seeds", filled]

@@ -106,9 +106,6 @@ def style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
 
     The logger of matplotlib is silent meanwhile: it would report on stderr that it builds its font
     cache, or that the home folder cannot be written.
-
-    Args:
-      changes: settings that differ from it.
     """
     log = logging.getLogger("matplotlib")
     level = log.level
@@ -169,17 +166,7 @@ def sheet(
 ) -> tuple["Figure", list["Axes"]]:
     """A figure as wide as a column of a paper, with a title, small print, and axes below.
 
-    Axes come row by row, `across` of them in each.
-
-    Args:
-      title: of the sheet.
-      note: small print.
-      heights: of the rows of axes, in inches.
-      foot: inches below the last axes.
-      left: inches left of the axes.
-      right: inches right of the axes.
-      gap: inches between two rows.
-      across: axes in a row.
+    Axes come row by row, `across` of them in each. All lengths are inches.
     """
     from fedsim.report.figures.shown import ShownFigure
 
@@ -211,12 +198,7 @@ def sheet(
 
 
 def pages(panels: Sequence[Of], inches: Callable[[Of], float]) -> list[list[Of]]:
-    """Panels in their order, as many below each other as fit a page; one at least.
-
-    Args:
-      panels: of all pages.
-      inches: of a panel, with the space above it.
-    """
+    """Panels in their order, as many below each other as fit a page; one at least."""
     filled: list[list[Of]] = []
     used = 0.0
     for panel in panels:
@@ -237,11 +219,7 @@ def line_text(axes: "Axes", x: float, height: float, text: str, **alignment: Any
     """The text of a level line.
 
     Args:
-      axes: to draw in.
       x: of the text, in shares of the axes.
-      height: of the line.
-      text: what it is.
-      alignment: `ha` and `va`, as matplotlib takes them.
     """
     edge = axes.get_yaxis_transform()
     axes.text(x, height, text, transform=edge, fontsize=SMALL - 0.5, color=GREY, **alignment)
@@ -258,14 +236,7 @@ def literal(name: Any, most: int = 40) -> str:
 def rendered(
     figure: "Figure", name: str, mark: str = "", formats: Sequence[str] = FORMATS
 ) -> dict[str, bytes]:
-    """A figure as files, the same bytes for the same figure: `name.png`, `name.svg` and `name.pdf`.
-
-    Args:
-      figure: to write.
-      name: of the files.
-      mark: small text along the right edge, such as `unfinished: 40 of 200 rounds`.
-      formats: of the files.
-    """
+    """A figure as the files `name.png`, `name.svg` and `name.pdf`, the same bytes every time."""
     files = {}
     with style():
         if mark:

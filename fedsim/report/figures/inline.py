@@ -63,14 +63,7 @@ LETTER_OF_CODE = {Path.MOVETO: "M", Path.LINETO: "l", Path.CURVE3: "q", Path.CUR
 
 
 def tag(artist: "Artist", classes: str, name: str = "", title: str = "") -> None:
-    """Give what is drawn classes on the page, a name for the script, and a title for the pointer.
-
-    Args:
-      artist: what is drawn.
-      classes: of the style sheet.
-      name: of the method.
-      title: what it is, with its numbers.
-    """
+    """Give what is drawn classes on the page, a method's name for the script, and a tooltip."""
     artist.set_gid(BETWEEN.join((classes, name, title)))
 
 
@@ -79,7 +72,6 @@ def inline(figure: "Figure", label: str, **attributes: str) -> Markup:
 
     Args:
       figure: drawn with `PAGE_STYLE`.
-      label: for readers who cannot see it.
       attributes: further ones of the element, with a low line for a hyphen.
     """
     figure.set_dpi(DOTS)
@@ -103,10 +95,6 @@ def fluid(axes: "Axes", label: str) -> Markup:
     """What lies in axes as an element `svg` of any size, in which marks keep theirs.
 
     It knows marks, upright and level lines, and bars.
-
-    Args:
-      axes: of a figure that is drawn with `PAGE_STYLE`.
-      label: for readers who cannot see it.
     """
     figure: Any = axes.figure
     figure.set_dpi(DOTS)

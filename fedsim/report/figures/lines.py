@@ -47,11 +47,7 @@ def draw_lines(
     """Draw lines, and set both scales -> what each line consists of, and the span of the axis.
 
     Args:
-      axes: to draw in.
-      lines: what is drawn.
-      lower: the lower axis.
       share: whether heights are shares, within 0 and 1; else the axis may be cut.
-      marked: whether lines have markers, which print without colours needs.
     """
     numbers = np.concatenate([line.x for line in lines] or [np.zeros(0)])
     span = lower_axis(axes, [*lower.ticks, *numbers.tolist()], lower)
@@ -83,17 +79,7 @@ def band(
     alpha: float,
     label: str = "",
 ) -> "Artist":
-    """Draw the area between two lines; `fill_between` would take five times as long.
-
-    Args:
-      axes: to draw in.
-      x: `[n]`.
-      low: `[n]`.
-      high: `[n]`.
-      colour: of the area.
-      alpha: how far it covers what is below, from 0 to 1.
-      label: of the area.
-    """
+    """Draw the area between two lines, `[n]`; `fill_between` would take five times as long."""
     there_and_back = np.concatenate([x, x[::-1]])
     edge = np.concatenate([low, high[::-1]])
     look = {"color": colour, "alpha": alpha, "lw": 0, "label": label}
@@ -102,13 +88,7 @@ def band(
 
 
 def lower_axis(axes: "Axes", numbers: Sequence[float], lower: Lower) -> list[Any]:
-    """Set the lower axis: its limits, ticks and name -> the span, as in `Drawn`.
-
-    Args:
-      axes: to set.
-      numbers: that it spans.
-      lower: the axis.
-    """
+    """Set the lower axis: its limits, ticks and name -> the span, as in `Drawn`."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low = min(numbers, default=0.0)

@@ -48,22 +48,14 @@ def keys_of(methods: Sequence[str], context: Context) -> list[Key]:
 
 
 def colour_of(rank: int) -> str:
-    """The colour of a method's marks; grey for pale ones, which have a name beside them.
-
-    Args:
-      rank: of the method in the order of the result, from 0.
-    """
+    """The colour of a method's marks; grey for pale ones, which have a name beside them."""
     if rank >= STRONG:
         return GREY
     return COLOURS[rank]
 
 
 def line_of(rank: int) -> dict[str, Any]:
-    """Colour, dash and width of a method's line; thinner than the lines that it covers.
-
-    Args:
-      rank: of the method in the order of the result, from 0.
-    """
+    """Colour, dash and width of a method's line; thinner than the lines that it covers."""
     if rank >= STRONG:
         return {"color": PALE, "linestyle": "-", "lw": 0.7, "zorder": 1.5}
     return {
@@ -75,11 +67,7 @@ def line_of(rank: int) -> dict[str, Any]:
 
 
 def marker_of(rank: int) -> dict[str, Any]:
-    """A method's marker, every other one hollow; smaller than the markers that it covers.
-
-    Args:
-      rank: of the method in the order of the result; none for pale ones.
-    """
+    """A method's marker, every other one hollow; smaller than the markers that it covers."""
     if rank >= STRONG:
         return {}
     marker = {
@@ -93,12 +81,7 @@ def marker_of(rank: int) -> dict[str, Any]:
 
 
 def markers_of(rank: int, points: int) -> dict[str, Any]:
-    """A method's marker at some points of its curve, at others than the method before it.
-
-    Args:
-      rank: of the method in the order of the result.
-      points: of the curve.
-    """
+    """A method's marker at some points of its curve, at others than the method before it."""
     marker = marker_of(rank)
     if not marker:
         return {}
@@ -111,7 +94,6 @@ def numbered(axes: "Axes", ends: Sequence[tuple[int, float, float]]) -> None:
     """Write the numbers of pale curves right of their ends, apart from each other.
 
     Args:
-      axes: whose limits are set.
       ends: rank of the method, and x and y of the end of its curve.
     """
     if not ends:

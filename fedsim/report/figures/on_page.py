@@ -78,15 +78,7 @@ def page_axes(
     top: int = TOP,
     right: int = RIGHT,
 ) -> "Axes":
-    """The axes of a new figure of so many pixels; needs the style of the page.
-
-    Args:
-      size: width and height, in pixels.
-      bottom: pixels below the axes.
-      left: pixels left of them.
-      top: pixels above them.
-      right: pixels right of them.
-    """
+    """The axes of a new figure, with so many pixels beside them; needs the style of the page."""
     from matplotlib.figure import Figure
 
     from fedsim.report.figures.inline import DOTS
@@ -108,13 +100,7 @@ def upright_ticks(axes: "Axes") -> None:
 
 
 def series_tag(artists: Sequence["Artist"], rank: int, name: str) -> None:
-    """Tag what a curve consists of, so that the script finds it; areas are bands.
-
-    Args:
-      artists: what is drawn of the curve.
-      rank: of the method, which decides its colour.
-      name: of the method.
-    """
+    """Tag what a curve consists of, so that the script finds it; areas are bands."""
     from matplotlib.patches import Patch
 
     from fedsim.report.figures.inline import tag
@@ -135,11 +121,6 @@ def curves_on_page(
     """Pictures of the panels of one metric, all with the same upright axis.
 
     Args:
-      panels: the rounds of their curves are numbers along the lower axis.
-      lower: the lower axis.
-      size: width and height of a picture, in pixels.
-      labels: of the panels, for readers who cannot see them.
-      context: what is shown.
       wanted: the numbers of the panels that are drawn; None: all are.
     """
     from fedsim.report.figures.inline import PAGE_STYLE, inline
@@ -181,14 +162,9 @@ def lines_on_page(
     """A chart of lines with bands; the first is drawn last, above the others.
 
     Args:
-      lines: what is drawn.
-      lower: the lower axis.
-      label: for readers who cannot see it.
       caption: above the picture; empty: none.
       levels: heights that have a dashed line.
       uprights: numbers along the lower axis that have one.
-      share: whether heights are shares, within 0 and 1.
-      abreast: how many pictures are side by side.
     """
     from fedsim.report.figures.inline import PAGE_STYLE, inline
 
@@ -211,9 +187,7 @@ def chart(caption: str, pictures: Sequence[Drawn], plotted: Sequence[Plotted]) -
     """Pictures of the same curves over several lower axes, with their numbers for the script.
 
     Args:
-      caption: above the picture; empty: none.
       pictures: of which the first is seen.
-      plotted: the curves.
     """
     axes: list[dict[str, list[float]]] = []  # positions that several curves share are there once
     curves = []

@@ -42,11 +42,7 @@ def fill(
     """Draw the curves of a panel, and set its scales -> what each curve consists of.
 
     Args:
-      axes: to draw in.
-      panel: what they show.
-      several: whether there are several methods.
       log: whether losses are on a logarithmic scale because those of other panels are.
-      marked: whether curves of several methods have markers, which print without colours needs.
     """
     shared = len(panel.columns) > 1
     artists = []
@@ -88,15 +84,7 @@ def _scales(axes: "Axes", log: bool) -> None:
 def _curve(
     axes: "Axes", curve: Curve, look: dict[str, Any], several: bool, marked: bool
 ) -> list["Artist"]:
-    """Draw a curve: its mean, the seeds or their range, and crosses where seeds diverged.
-
-    Args:
-      axes: to draw in.
-      curve: labelled by its column.
-      look: of the line.
-      several: whether there are several methods.
-      marked: whether curves of several methods have markers.
-    """
+    """Draw a curve: its mean, the seeds or their range, and crosses where seeds diverged."""
     strong = not several or curve.rank < marks.STRONG
     artists: list[Artist] = []
     if curve.several and curve.each:
@@ -156,9 +144,6 @@ def draw_target(axes: "Axes", panel: Panel, scenario: Mapping[str, Any], accurat
     """Draw a dashed line at the target of the metric.
 
     Args:
-      axes: to draw in.
-      panel: what they show.
-      scenario: of the run.
       accurate: whether there is any accuracy; without it the target is of the test loss.
     """
     evaluate = scenario.get("evaluate", {})

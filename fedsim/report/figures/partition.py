@@ -34,8 +34,6 @@ def figure_of_partition(counts: LabelCounts, context: Context, seed: int | None 
     """A figure of a partition, clients in the order of ids; of many clients 200, evenly spaced.
 
     Args:
-      counts: samples per client and label.
-      context: what is shown; its scenario is in the small print.
       seed: of the partition, where there are several.
     """
     chosen = evenly_spaced(len(counts.clients), MAX_CLIENTS)
@@ -75,11 +73,8 @@ def _sheet(
     """A figure with space for names and numbers beside the axes.
 
     Args:
-      title: of the figure.
-      note: small print.
       labels: names of the heat map's rows; none: bars alone.
       samples: `[clients, labels]`.
-      foot: inches below the axes.
     """
     largest = samples.sum(1).max(initial=0)
     longest = max([len(f"{largest:,}"), *map(len, labels)])
@@ -117,9 +112,7 @@ def draw_heat_map(
     """Draw samples by label and client: a path for every shade, of all its cells.
 
     Args:
-      axes: to draw in.
       samples: `[clients, labels]`.
-      labels: names of the rows.
       named: rows that have a name, at most.
     """
     from matplotlib.patches import PathPatch
@@ -146,9 +139,6 @@ def draw_heat_map(
 
 def tops_of(most: int) -> list[int]:
     """The largest number of samples of every shade; they grow like squares, at least by one.
-
-    Args:
-      most: samples of a cell.
 
     >>> tops_of(36), tops_of(2)
     ([1, 4, 9, 16, 25, 36], [1, 2])

@@ -49,13 +49,7 @@ RELATIVE = dict(zip(SHAPES, (1.0, 0.9, 0.88, 1.1), strict=True))  # widths of sh
 
 
 def draw_rows(axes: "Axes", picture: Rows, size: Size = PAPER) -> None:
-    """Draw rows and levels, the first row at the top; set both scales.
-
-    Args:
-      axes: to draw in.
-      picture: what is drawn.
-      size: of marks and lines.
-    """
+    """Draw rows and levels, the first row at the top; set both scales."""
     span = picture.span
     axes.set_xscale("log" if span.log else "linear")
     axes.set_xlim(span.low, span.high)
@@ -84,17 +78,7 @@ def _look_of(level: Level) -> dict[str, Any]:
 def _draw_mark(
     axes: "Axes", height: float, mark: Mark, shape: str, span: Span, colour: str, size: Size
 ) -> None:
-    """Draw a number above its interval and its dots; an arrow stands for what is beyond the axis.
-
-    Args:
-      axes: to draw in.
-      height: of the mark.
-      mark: what is drawn.
-      shape: of the mark.
-      span: of the axis.
-      colour: of the row.
-      size: of marks and lines.
-    """
+    """Draw a number above its interval and its dots; an arrow is what lies beyond the axis."""
     face = colour if mark.filled else "white"
     look = {"mec": colour, "mfc": face, "mew": size.edge, "ls": "", "clip_on": False}
     if mark.at is None:
@@ -120,16 +104,7 @@ def _draw_mark(
 def _draw_spread(
     axes: "Axes", place: int, spread: Sequence[float], span: Span, colour: str, size: Size
 ) -> None:
-    """Draw a bar between the outer percentiles, the middle half darker, the median as a line.
-
-    Args:
-      axes: to draw in.
-      place: of the row.
-      spread: `PERCENTILES` of the values.
-      span: of the axis.
-      colour: of the row.
-      size: of marks and lines.
-    """
+    """Draw a bar between the outer percentiles, the middle half darker, the median as a line."""
     from matplotlib.patches import Rectangle
 
     lowest, low, median, high, highest = [_within(end, span) for end in spread]
@@ -246,12 +221,7 @@ def _shown_keys(picture: Rows) -> list[tuple[Markup, str]]:
 
 @functools.cache
 def symbol(key: Key, colour: str = GREY) -> Markup:
-    """The symbol of a legend.
-
-    Args:
-      key: what it stands for.
-      colour: of a mark.
-    """
+    """The symbol of a legend."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 

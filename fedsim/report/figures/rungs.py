@@ -28,12 +28,7 @@ BEHIND = 1.06  # of a rung: where its scores begin
 
 
 def pages_of_rungs(tuning: Sequence[Row], context: Context) -> list["Figure"]:
-    """Figures of all searches with rungs, as many panels on each as fit a page.
-
-    Args:
-      tuning: rows of `tuning.csv`.
-      context: what is shown.
-    """
+    """Figures of all searches with rungs, as many panels on each as fit a page."""
     drawn = searches(tuning, context)
     filled = pages(drawn, lambda search: LINE * len(search.settings) + ABOVE)
     return [_figure(page, context) for page in filled]
@@ -56,12 +51,7 @@ def _figure(page: Sequence[Search], context: Context) -> "Figure":
 
 
 def rungs_on_page(search: Search, context: Context) -> Markup:
-    """A search for the page.
-
-    Args:
-      search: what is drawn.
-      context: what is shown.
-    """
+    """A search for the page."""
     from fedsim.report.figures.inline import LETTERS, PAGE_STYLE, inline
 
     longest = max(len(literal(each.name, LONGEST)) for each in search.settings)
@@ -77,9 +67,6 @@ def draw(axes: "Axes", search: Search, context: Context, letters: float) -> None
     """Draw a line for every setting with its score behind it, and the rungs.
 
     Args:
-      axes: to draw in.
-      search: the settings.
-      context: what is shown.
       letters: height of the scores, in points.
     """
     from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator

@@ -28,8 +28,6 @@ def figures_of_scores(
     """`figure_of_scores` for every variation of what varies apart from the axis.
 
     Args:
-      rows: of `compare.csv`, with the column of the axis.
-      context: what is shown; its scenario has the axis (`axis_of`).
       fallen: rows of `breakdown.csv`, along the same axis.
       start: the score of the untrained model.
     """
@@ -59,9 +57,6 @@ def figure_of_scores(
     at the better end of the axis is left.
 
     Args:
-      rows: of `compare.csv`, with the column of the axis.
-      context: what is shown; its scenario has the axis (`axis_of`).
-      breaks: break-down points by method.
       start: the score of the untrained model.
       rest: what varies apart from the axis, as in the column `variant`.
     """
@@ -102,12 +97,7 @@ def figure_of_scores(
 
 
 def axis_of_scores(rows: Sequence[Row], context: Context) -> Lower:
-    """The axis, with a tick at every value; logarithmic where these grow by factors.
-
-    Args:
-      rows: of `compare.csv`, with the column of the axis.
-      context: what is shown; its scenario has the axis.
-    """
+    """The axis, with a tick at every value; logarithmic where these grow by factors."""
     path = str(axis_of(context.scenario))
     values = sorted(distinct(rows, path))
     name = drawing.literal(axis_name(path, context.scenario), 50)
@@ -122,14 +112,7 @@ def _cross(axes: "Axes", rank: int, x: float, mean: np.ndarray) -> None:
 
 
 def _note(rows: Sequence[Row], metric: str, variation: str, crosses: bool) -> str:
-    """The small print.
-
-    Args:
-      rows: of `compare.csv`.
-      metric: of the scores.
-      variation: what varies apart from the axis, in words.
-      crosses: whether there are break-down points.
-    """
+    """The small print."""
     seeds = max(row["seeds"] for row in rows)
     notes = [f"{rows[0]['score']} {in_words(metric)}, mean and 95 % interval over {seeds} seeds"]
     if variation:

@@ -1,6 +1,7 @@
 """Sections of the page that only some runs have, most of them added by fields and tools."""
 
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -8,8 +9,12 @@ from markupsafe import Markup
 
 from fedsim.installed import modules_with
 from fedsim.report.context import Context
-from fedsim.report.page.rungs import rungs_of
+from fedsim.report.figures.rungs import rungs_on_page
+from fedsim.report.page.render import fragment
 from fedsim.report.page.sources import Source, only_table, rows_in
+from fedsim.report.pictures.rungs import searches
+from fedsim.report.results import Row
+from fedsim.study.summary import in_words
 
 
 class Section(NamedTuple):
@@ -45,12 +50,7 @@ class Map(NamedTuple):
 
 
 def maps(scenario: Mapping[str, Any], partition: pd.DataFrame | None) -> list[Map]:
-    """The pictures that fields draw of the clients.
-
-    Args:
-      scenario: as resolved.
-      partition: the columns of `partition.csv`, which lists all clients; None where there is none.
-    """
+    """The pictures that fields draw of the clients."""
     drawn = [module.draw(scenario, partition) for module in modules_with("MAP")]
     return [picture for picture in drawn if picture is not None]
 
@@ -62,3 +62,16 @@ def sections(sources: Sequence[Source], context: Context) -> list[Section]:
     if rungs is not None:
         found.append(Section("rungs", "Search", [], rungs, first=False))
     return [section for section in found if section is not None]
+
+
+def rungs_of(tuning: Sequence[Row], context: Context) -> Markup | None:
+    """The section; None where no search has rungs."""
+    shown = searches(tuning, context)
+    if not shown:
+        return None
+    return fragment(
+        files("fedsim.report.page").joinpath("rungs.html"),
+        metric=in_words(shown[0].metric).removeprefix("validation "),
+        left_out=sum(search.left_out for search in shown),
+        panels=[(search.title, rungs_on_page(search, context)) for search in shown],
+    )

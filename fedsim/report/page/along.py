@@ -35,12 +35,7 @@ class Along(NamedTuple):
 
 
 def along(compared: Sequence[Row], context: Context) -> Along | None:
-    """The scores of all methods along the axis; None where it has fewer than three values.
-
-    Args:
-      compared: rows of `compare.csv`.
-      context: what is shown.
-    """
+    """The scores of all methods along the axis; None where it has fewer than three values."""
     path = axis_of(context.scenario)
     rows = drawable(compared)
     if path is None or len(set(values_of(rows, path))) < MIN_VALUES:

@@ -82,9 +82,6 @@ def charts(
     the page opens.
 
     Args:
-      rounds: the columns of `rounds.csv`.
-      order: methods in the order of the result.
-      context: what is shown.
       opens: the lower axis with which the page opens.
       axes: the lower axes; left out: rounds, bytes and seconds.
     """
@@ -132,9 +129,7 @@ def _group(metric: Metric, keys: Sequence[str], context: Context, beside: int) -
     """The charts of a metric, as the template takes them.
 
     Args:
-      metric: what is drawn.
       keys: the lower axes; the first is seen.
-      context: what is shown.
       beside: how many charts are side by side where there is only one variation.
     """
     words = column_in_words(metric.name)

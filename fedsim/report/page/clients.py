@@ -50,12 +50,7 @@ class ClientScore(NamedTuple):
 
 
 def score_of(clients: pd.DataFrame | None, metric: str) -> ClientScore | None:
-    """The score of clients: that of the metric, or else of `WORDS`; None without any.
-
-    Args:
-      clients: the columns of `clients.csv`.
-      metric: that methods are compared by.
-    """
+    """The score of clients: that of the metric, or else of `WORDS`; None without any."""
     scored = summary.score_of(metric)
     for name, words in {scored: WORDS.get(scored, in_words(scored)), **WORDS}.items():
         shared = f"global_{name}"
@@ -89,10 +84,6 @@ def tables(clients: pd.DataFrame | None, context: Context) -> list[dict[str, Any
 
     Clients that have names are the same under all seeds, and so have means over them; numbers are
     those of the first seed.
-
-    Args:
-      clients: the columns of `clients.csv`.
-      context: what is shown.
     """
     score = score_of(clients, context.metric)
     if clients is None or score is None:
@@ -125,16 +116,7 @@ def _table(
     named: bool,
     seeds: int,
 ) -> dict[str, Any]:
-    """The table of one variation for the template.
-
-    Args:
-      title: the variation in words.
-      table: its rows of `clients.csv`.
-      score: of the clients.
-      context: what is shown.
-      named: whether clients have names.
-      seeds: how many there are.
-    """
+    """The table of one variation for the template."""
     columns = _columns(table, score, context)
     head = ["client"]
     for column in columns:

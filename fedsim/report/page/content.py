@@ -41,7 +41,6 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
     """The page of one run or comparison, or of several runs side by side.
 
     Args:
-      sources: runs and comparisons.
       refresh: seconds after which a browser loads the page again, while a run goes on; 0: never.
     """
     result = result_of(sources)
@@ -92,13 +91,7 @@ def page_of(sources: Sequence[Source], refresh: int = 0) -> bytes:
 def _first_screen(
     sources: Sequence[Source], result: Result, added: Sequence[Section]
 ) -> dict[str, Any]:
-    """The first screen: a headline, a picture or a few numbers, and further sentences.
-
-    Args:
-      sources: runs and comparisons.
-      result: the results of all of them.
-      added: sections of tools.
-    """
+    """The first screen: a headline, a picture or a few numbers, and further sentences."""
     context = result.context
     over = not unfinished_mark(sources[0].record)
     rounds = rounds_of_one(sources, result)
@@ -153,7 +146,6 @@ def _costs(result: Result, has_table: bool) -> list[dict[str, Any]]:
     """Scores against costs; what the comparison is about comes first.
 
     Args:
-      result: the results of all sources together.
       has_table: whether there is a table of all results, behind which equal costs are folded.
     """
     context = result.context

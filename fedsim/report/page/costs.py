@@ -39,14 +39,7 @@ class CostPart(NamedTuple):
 def cost_parts(
     cost_axis: CostAxis, rows: Sequence[Row], baseline: str, context: Context
 ) -> list[CostPart]:
-    """Table and picture for every variation; no picture where all methods cost the same.
-
-    Args:
-      cost_axis: what is counted.
-      rows: of its table.
-      baseline: the method that the others are compared with.
-      context: what is shown.
-    """
+    """Table and picture for every variation; no picture where all methods cost the same."""
     pictures = cost_pictures(cost_axis, rows, baseline, context)
     return [_part(picture, context) for picture in pictures]
 

@@ -16,12 +16,7 @@ TITLES = ("mean", "worst 10 %", "standard deviation", "Gini")
 
 
 def fairness(clients: pd.DataFrame | None, context: Context) -> dict[str, Any] | None:
-    """The table of the clients' scores: means over the seeds; None without scores.
-
-    Args:
-      clients: the columns of `clients.csv`.
-      context: what is shown.
-    """
+    """The table of the clients' scores: means over the seeds; None without scores."""
     score = score_of(clients, context.metric)
     if clients is None or score is None:
         return None

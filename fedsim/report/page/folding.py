@@ -21,11 +21,6 @@ class Group(NamedTuple):
 def by_method(rows: Sequence[Row], methods: Sequence[str], title: Callable) -> list[Group]:
     """One group of all rows without a title; of many rows a group per method.
 
-    Args:
-      rows: of a table.
-      methods: of the rows.
-      title: makes a title from a method and its rows.
-
     >>> by_method(["a1", "b1"], ["a", "b"], lambda method, rows: method)
     [Group(title='', rows=['a1', 'b1'])]
     >>> groups = by_method([*range(70)], ["a", "b"] * 35, lambda method, rows: method)
@@ -62,10 +57,6 @@ class Split(NamedTuple):
 
 def those_that_differ(pictures: Sequence[Picture], differences: Sequence[float]) -> Split:
     """All of a few pictures; of many the six in which methods differ most.
-
-    Args:
-      pictures: in their order.
-      differences: how much methods differ in each.
 
     >>> those_that_differ("abc", [1, 2, 3])
     Split(shown=['a', 'b', 'c'], folded=[])

@@ -56,8 +56,6 @@ def gallery(title: str, cards: Sequence[Mapping[str, Any]], skipped: Sequence[st
     """The page of many runs.
 
     Args:
-      title: of the page.
-      cards: what is shown of each run.
       skipped: a line for every folder that holds none, or none that can be read.
     """
     counts = Counter(card["state"] for card in cards)
@@ -71,11 +69,7 @@ def gallery(title: str, cards: Sequence[Mapping[str, Any]], skipped: Sequence[st
 
 
 def card_of(entry: Entry) -> dict[str, Any]:
-    """What the gallery shows of a run.
-
-    Args:
-      entry: the run.
-    """
+    """What the gallery shows of a run."""
     record = entry.source.record
     sources = [entry.source]
     result = result_of(sources)
@@ -98,13 +92,7 @@ def card_of(entry: Entry) -> dict[str, Any]:
 
 
 def card_of_page(name: str, link: str, page: str) -> dict[str, Any]:
-    """What the gallery shows of a page that is no run's, such as the report of a suite.
-
-    Args:
-      name: of its folder.
-      link: the relative address of the page.
-      page: its content.
-    """
+    """What the gallery shows of a page that is no run's, such as the report of a suite."""
     title, size, headline = (
         html.unescape(found[1]) if (found := re.search(pattern, page)) else ""
         for pattern in ("<h1>(.*?)</h1>", '<p class="small size">(.*?)</p>', LEAD)

@@ -22,12 +22,7 @@ WORDS = (
 
 
 def left_out(clients: pd.DataFrame | None, context: Context) -> list[tuple[str, Shown]]:
-    """A picture, a row per method, for every variation in which a fleet leaves clients out.
-
-    Args:
-      clients: the columns of `clients.csv`.
-      context: what is shown.
-    """
+    """A picture, a row per method, for every variation in which a fleet leaves clients out."""
     score = score_of(clients, context.metric)
     if clients is None or score is None or "rounds_late" not in clients:
         return []
@@ -91,13 +86,7 @@ def _marks(table: pd.DataFrame, score: ClientScore) -> list[Mark]:
 
 
 def _mark(words: str, scores: list[np.ndarray], share: bool) -> Mark:
-    """The mark of a class.
-
-    Args:
-      words: the class in words.
-      scores: of its clients, by seed.
-      share: whether scores are shares.
-    """
+    """The mark of a class."""
     means = np.array([float(values.mean()) for values in scores if len(values)])
     if not len(means):
         return empty_mark(f"{words}: nobody")

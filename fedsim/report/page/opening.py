@@ -27,8 +27,6 @@ def opening_axis(
     """The axis of the headline: bytes where codecs are compared, seconds under a fleet, or rounds.
 
     Args:
-      scenario: resolved.
-      rounds: the columns of `rounds.csv`.
       spent: rows of `bytes.csv`, which say in which direction methods differ.
     """
     if rounds is None:

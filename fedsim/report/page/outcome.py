@@ -28,16 +28,7 @@ def headline(
     chance: float | None = None,
     over: bool = True,
 ) -> str:
-    """The result of runs in a sentence: how one method ended, or which of several ended best.
-
-    Args:
-      summary: the rows of `summary.csv`.
-      rounds: the rows of `rounds.csv`.
-      names: methods in the order of the result.
-      score: one of `SCORES`.
-      chance: the accuracy of guessing.
-      over: whether the runs have ended.
-    """
+    """The result of runs in a sentence: how one method ended, or which of several ended best."""
     if not summary:
         return "Nothing has been evaluated yet."
 
@@ -95,13 +86,7 @@ def _last_round(rounds: Sequence[Row]) -> int:
 
 
 def numbers(summary: Sequence[Row], rounds: Sequence[Row], over: bool = True) -> list[Number]:
-    """The result of one method in a few numbers, means over the seeds.
-
-    Args:
-      summary: the rows of `summary.csv`.
-      rounds: the rows of `rounds.csv`.
-      over: whether the runs have ended.
-    """
+    """The result of one method in a few numbers, means over the seeds."""
     last = [rows[-1] for rows in grouped_by(rounds, "seed").values()]
     shown = [*_scores(summary, over), *_errors(summary, last)]
     if any(row.get("rounds_to_target") is not None for row in summary):

@@ -32,11 +32,7 @@ class HeatMap(NamedTuple):
 
 
 def partition(table: pd.DataFrame | None) -> HeatMap | None:
-    """The map of the first variation's partition.
-
-    Args:
-      table: the columns of `partition.csv`.
-    """
+    """The map of the first variation's partition."""
     if table is None:
         return None
     first = next(iter(by_variant(table).values()))
@@ -58,12 +54,7 @@ def heat_map(counts: LabelCounts) -> HeatMap:
 
 
 def _caption(counts: LabelCounts, drawn: int) -> str:
-    """How many samples there are, and what columns and rows are.
-
-    Args:
-      counts: samples per client and label.
-      drawn: how many clients the map shows.
-    """
+    """How many samples there are, and what columns and rows are."""
     sizes = counts.sizes
     median = int(np.median(sizes))
     spread = f"{sizes.min():,} to {sizes.max():,} per client, median {median:,}"
@@ -93,9 +84,6 @@ def _picture(samples: np.ndarray, clients: list[str], labels: list[str], width: 
 
     Args:
       samples: `[clients, labels]`.
-      clients: names of the columns.
-      labels: names of the rows.
-      width: of the picture, in pixels.
     """
     from fedsim.report.figures.inline import PAGE_STYLE, inline
 

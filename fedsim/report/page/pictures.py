@@ -64,13 +64,6 @@ def scores(
     Two variations share a picture, in which shapes tell them apart and colours methods; of more,
     each has a picture of its own, on the same axis, of many those that differ most. The
     baseline is a line through all rows, and so is guessing where scores come near to it.
-
-    Args:
-      summary: the rows of `summary.csv`.
-      standings: the standings of methods.
-      baseline: the method that the others are compared with, if any.
-      chance: the score of guessing, by variation.
-      context: what is shown.
     """
     by_seed = _scores_by_seed(summary, context.score)
     finite: list[float] = []
@@ -112,14 +105,7 @@ def _score_rows(
     baseline: str | None,
     context: Context,
 ) -> list[Line]:
-    """The rows of a picture: the means of every method.
-
-    Args:
-      standings: the standings of methods under the variations of the picture.
-      by_seed: the scores of all seeds by method and variation.
-      baseline: the method that the others are compared with, if any.
-      context: what is shown.
-    """
+    """The rows of a picture: the means of every method."""
     rows = []
     for method in context.order:
         marks = []
@@ -189,15 +175,7 @@ def _score_mark(
     variation: str,
     metric: str,
 ) -> Mark:
-    """The mean of a method under a variation.
-
-    Args:
-      standing: of the method; None where it has none.
-      seeds: its scores.
-      baseline: the method that the others are compared with, if any.
-      variation: in words.
-      metric: of the scores.
-    """
+    """The mean of a method under a variation."""
     if standing is None or standing.mean is None:
         return empty_mark(f"{variation} no score".strip(), text=_ending(standing))
 
@@ -245,10 +223,6 @@ def differences(compared: Sequence[Row], context: Context) -> Split:
     """A picture for every variation in which there are differences to the baseline, with its title.
 
     Of many those with the largest difference are shown.
-
-    Args:
-      compared: rows of `compare.csv`.
-      context: what is shown.
     """
     pictures = []
     largest = []  # the largest difference of each
@@ -269,10 +243,6 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
 
     Where clients have models of their own beside the shared one, a method has a row for each. Of
     many those whose medians differ most are shown.
-
-    Args:
-      clients: the columns of `clients.csv`.
-      context: what is shown.
     """
     score = score_of(clients, context.metric)
     if clients is None or score is None:
@@ -294,12 +264,7 @@ def spreads(clients: pd.DataFrame | None, context: Context) -> Split:
 
 
 def _spread_rows(by_method: Mapping[str, Sequence[float]], context: Context) -> list[Line]:
-    """How the scores of every method spread.
-
-    Args:
-      by_method: scores of clients by method, and of their own models by its name with OWN.
-      context: what is shown.
-    """
+    """How the scores of every method spread."""
     rows = []
     methods = [name for name in by_method if not name.endswith(OWN)]
     for method in context.ordered(methods):

@@ -29,7 +29,6 @@ def rendered(
     """A page.
 
     Args:
-      content: what the template shows; text is escaped.
       name: of the template and the script; all pages share the styles of the report's.
       template: another template with that script.
     """

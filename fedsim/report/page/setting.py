@@ -27,12 +27,7 @@ Step = tuple[str, str | list[str]]
 
 
 def setting(record: Mapping[str, Any], label: str = "") -> dict[str, Any]:
-    """The parts of a scenario in the order in which data flows through them, and its size.
-
-    Args:
-      record: the content of a `run.json`.
-      label: the run's label, where there are several on one page.
-    """
+    """The parts of a scenario in the order in which data flows through them, and its size."""
     scenario = record["scenario"]
     compare = scenario.get("compare") or {}
     methods = compare.get("methods") or []
@@ -167,11 +162,7 @@ def _partition(data: Mapping[str, Any], vary: Mapping[str, Any]) -> str:
 
 
 def provenance(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The environment, the machine and the hashes, a line each.
-
-    Args:
-      record: the content of a `run.json`.
-    """
+    """The environment, the machine and the hashes, a line each."""
     environment = record["environment"]
     surroundings = record["surroundings"]
     hashes = record["hashes"]

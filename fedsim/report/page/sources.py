@@ -9,13 +9,19 @@ from fedsim.report.context import Context, context_of
 from fedsim.report.mark import unfinished_mark
 from fedsim.report.page.outcome import headline
 from fedsim.report.ranking import all_methods
-from fedsim.report.results import Row, metric_of, rows_of
+from fedsim.report.results import Row, rows_of
 from fedsim.study.cost_axes import AXES
 from fedsim.study.findings import findings_of
 from fedsim.study.guessing import chance_levels
 from fedsim.study.standings import Standing, standings
 from fedsim.study.summary import findings_of_fields
 from fedsim.study.verdict import verdict
+
+
+def present(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame | None:
+    """A table; None where there is none, or an empty one."""
+    table = tables.get(name)
+    return table if table is not None and len(table) else None
 
 
 class Source(NamedTuple):
@@ -33,10 +39,8 @@ class Source(NamedTuple):
 
     def table(self, name: str) -> pd.DataFrame | None:
         """One of its tables; None where there is none, or an empty one."""
-        table = self.tables.get(name)
-        if table is None or not len(table):
-            return None
-        if self.label and "method" in table:
+        table = present(self.tables, name)
+        if table is not None and self.label and "method" in table:
             return table.assign(method=self.label)
         return table
 
@@ -65,30 +69,39 @@ class Result(NamedTuple):
 
 def result_of(sources: Sequence[Source]) -> Result:
     """The results of runs and comparisons, from their tables."""
-    record = sources[0].record
-    score = record.get("score", "final")
-    summary = tables_of(sources, "summary")
-    runs = []
-    if summary is not None and score in summary:
-        runs = rows_of(summary)
+    runs, context = runs_and_context(sources)
     compared = []
-    if not unfinished_mark(record):
+    if not unfinished_mark(sources[0].record):
         compared = rows_in(only_table(sources, "compare"))
-    baseline = None
-    if len(sources) == 1:
-        baseline = record.get("baseline")
-    others = [tables_of(sources, "rounds"), tables_of(sources, "clients")]
-    order = all_methods(runs, others, baseline, score)
-    chance = chance_levels(only_table(sources, "partition"), metric_of(runs))
+    baseline = _baseline(sources)
+    chance = chance_levels(only_table(sources, "partition"), context.metric)
     return Result(
-        context=context_of(record["scenario"], runs, score, order),
+        context=context,
         runs=runs,
         compared=compared,
         baseline=baseline,
         spent={axis.table: rows_in(only_table(sources, axis.table)) for axis in AXES},
         chance=chance,
-        standings=standings(compared, runs, baseline or "", score, chance),
+        standings=standings(compared, runs, baseline or "", context.score, chance),
     )
+
+
+def runs_and_context(sources: Sequence[Source]) -> tuple[list[Row], Context]:
+    """The rows of `summary.csv`, and what all pictures of them know."""
+    record = sources[0].record
+    score = record.get("score", "final")
+    summary = tables_of(sources, "summary")
+    runs: list[Row] = []
+    if summary is not None and score in summary:
+        runs = rows_of(summary)
+    others = [tables_of(sources, "rounds"), tables_of(sources, "clients")]
+    order = all_methods(runs, others, _baseline(sources), score)
+    return runs, context_of(record["scenario"], runs, score, order)
+
+
+def _baseline(sources: Sequence[Source]) -> str | None:
+    """The method that the others are compared with; several sources are not compared."""
+    return sources[0].record.get("baseline") if len(sources) == 1 else None
 
 
 def lines_of(sources: Sequence[Source], result: Result) -> list[str]:
@@ -112,13 +125,7 @@ def rounds_of_one(sources: Sequence[Source], result: Result) -> list[Row]:
 
 
 def _verdict(sources: Sequence[Source], result: Result, over: bool) -> list[str]:
-    """The sentences of a comparison; none for runs that are not compared.
-
-    Args:
-      sources: runs and comparisons.
-      result: the results of all of them.
-      over: whether the runs have ended.
-    """
+    """The sentences of a comparison; none for runs that are not compared."""
     stored = sources[0].record.get("verdict")
     if stored and len(sources) == 1:
         return list(stored)

@@ -26,13 +26,6 @@ def table_of(
 
     The first `words` columns are words, those up to `numbers` are numbers, then come verdicts.
     A long table is folded by method.
-
-    Args:
-      runs: the rows of `summary.csv`.
-      compared: the rows of `compare.csv`, none where nothing is compared.
-      standings: of methods by variation; their verdicts are the last column.
-      context: what is shown.
-      rounds: the columns of `rounds.csv`, which has R² and the mean absolute error.
     """
     if not runs:
         return None

@@ -48,23 +48,12 @@ class Grid(NamedTuple):
 
 
 def grids(summary: Sequence[Row], context: Context) -> list[Grid]:
-    """A grid for every variation apart from the attack; none where attacks do not vary.
-
-    Args:
-      summary: rows of `summary.csv`.
-      context: what is shown.
-    """
+    """A grid for every variation apart from the attack; none where attacks do not vary."""
     return [_grid(variant, runs, context) for variant, runs in by_attack(summary).items()]
 
 
 def _grid(variant: str, runs: Mapping[str, Mapping[str, list[Row]]], context: Context) -> Grid:
-    """The grid of one variation.
-
-    Args:
-      variant: what varies apart from the attack.
-      runs: rows of `summary.csv` by method and attack.
-      context: what is shown.
-    """
+    """The grid of one variation."""
     methods = context.ordered([*runs])
     attacks = list(dict.fromkeys(itertools.chain.from_iterable(runs.values())))
     means = np.full((len(methods), len(attacks)), np.nan)

@@ -5,7 +5,6 @@ The front are the methods that no other one beats in both score and cost.
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from fedsim.report.context import Context
@@ -119,14 +118,6 @@ class CostPicture(NamedTuple):
             ends.append([number for number in numbers if number is not None])
         return ends
 
-    def corners(self) -> list[tuple[float, float]]:
-        """Cost and score at the corners of the front, drawn as steps."""
-        corners = self.front[:1]
-        for (_, score), (next_cost, next_score) in pairwise(self.front):
-            corners.append((next_cost, score))
-            corners.append((next_cost, next_score))
-        return corners
-
 
 def cost_pictures(
     axis: CostAxis, rows: Sequence[Row], baseline: str, context: Context
@@ -134,12 +125,6 @@ def cost_pictures(
     """A picture for every variation apart from what is compared.
 
     Where all methods cost the same there is nothing to draw, but there are numbers for a table.
-
-    Args:
-      axis: what is counted.
-      rows: of its table.
-      baseline: the method that the others are compared with.
-      context: what is shown.
     """
     pictures = []
     for variant, group in comparison_groups(axis, rows).items():
@@ -188,12 +173,7 @@ def _picture(
 
 
 def rows_of_targets(picture: CostPicture, context: Context) -> Rows:
-    """What was spent to the target: a row per method, the median with its interval.
-
-    Args:
-      picture: what is drawn.
-      context: what is shown.
-    """
+    """What was spent to the target: a row per method, the median with its interval."""
     rows = []
     for point in picture.points:
         all_reached = point.row["reached"] == point.row["seeds"]

@@ -76,11 +76,7 @@ class Curve(NamedTuple):
         return other.values[np.ix_(rounds, seeds)].mean(1)
 
     def spent(self, columns: Sequence[str]) -> np.ndarray:
-        """The sum of columns at its rounds, `[r]`; `[0]` where one of them is not counted.
-
-        Args:
-          columns: of `rounds.csv`, which grow over the rounds.
-        """
+        """The sum of columns at its rounds, `[r]`; `[0]` where one of them is not counted."""
         total = np.zeros(len(self.rounds))
         for column in columns:
             counted = self.track.values.get(column)
@@ -115,13 +111,7 @@ def drawn_each(track: Track) -> bool:
 
 
 def curve(track: Track, column: str, rank: int) -> Curve:
-    """A column of a method.
-
-    Args:
-      track: of the method.
-      column: of `rounds.csv`.
-      rank: of the method in the order of the result.
-    """
+    """A column of a method."""
     of_column = series(track, column)
     rounds, values = of_column.common()
     mean = low = high = np.zeros(0)
@@ -148,9 +138,7 @@ def curves(tracks: Sequence[Track], columns: Sequence[str], names: Sequence[str]
     """The curves of several methods, the most important method first.
 
     Args:
-      tracks: of the methods.
       columns: of `rounds.csv`; those that a method does not have are skipped.
-      names: methods in the order of the result.
     """
     ranks = {track.name: names.index(track.name) for track in tracks}
     drawn = []

@@ -31,12 +31,7 @@ def outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> int
 
 
 def without_outlier(rows: Sequence[Sequence[float]], fixed: Sequence[float] = ()) -> list[float]:
-    """All numbers that an axis spans: those of all methods but the one that would squeeze them.
-
-    Args:
-      rows: the finite numbers of every method.
-      fixed: numbers that the axis shows in any case.
-    """
+    """All numbers that an axis spans: those of all methods but the one that would squeeze them."""
     return [*_others(rows, outlier(rows, fixed)), *fixed]
 
 

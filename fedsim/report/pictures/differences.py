@@ -31,12 +31,7 @@ class Forest(NamedTuple):
 
 
 def forests(compared: Sequence[Row], context: Context) -> list[Forest]:
-    """A forest for every variation in which something is compared with the baseline.
-
-    Args:
-      compared: rows of `compare.csv`.
-      context: what is shown.
-    """
+    """A forest for every variation in which something is compared with the baseline."""
     drawn = []
     scored = [row for row in without_baseline(compared) if not _has_no_score(row)]
     for (variant,), group in grouped_by(scored, "variant").items():
@@ -56,8 +51,6 @@ def rows_of_forest(forest: Forest, context: Context, label: str = "") -> Rows:
     """The picture of a forest: a row per method, filled where the test finds a difference.
 
     Args:
-      forest: the differences.
-      context: what is shown; it has all methods of the forest.
       label: of the axis; left out: the baseline and the metric.
     """
     rows = []

@@ -38,9 +38,5 @@ def curve_class(rank: int) -> str:
 
 
 def curve_classes(order: Sequence[str]) -> dict[str, str]:
-    """The classes of all curves by method.
-
-    Args:
-      order: methods in the order of the result.
-    """
+    """The classes of all curves by method."""
     return {name: curve_class(rank) for rank, name in enumerate(order)}

@@ -162,10 +162,8 @@ def span_of(
     """The axis of some rows, cut where one of them would squeeze all others.
 
     Args:
-      rows: that share it.
       fixed: numbers that it shows in any case.
       share: whether numbers are shares; the axis stays between 0 and 1.
-      cut: whether it may be cut.
     """
     numbers = [row.numbers for row in rows]
     shown = [*itertools.chain.from_iterable(numbers), *fixed]

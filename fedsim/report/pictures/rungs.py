@@ -49,12 +49,7 @@ class Search(NamedTuple):
 
 
 def searches(tuning: Sequence[Row], context: Context) -> list[Search]:
-    """Return the searches with rungs of a comparison, in the order of the result.
-
-    Args:
-      tuning: rows of `tuning.csv`.
-      context: what is shown.
-    """
+    """Return the searches with rungs of a comparison, in the order of the result."""
     with_rungs = [row for row in tuning if row.get("rung")]
     groups = grouped(with_rungs, key=lambda row: (variation_of(row), str(row["method"])))
     order = context.including([method for _, method in groups]).order

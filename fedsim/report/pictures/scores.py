@@ -37,12 +37,7 @@ def drawable(rows: Sequence[Row]) -> list[Row]:
 
 
 def score_lines(rows: Sequence[Row], context: Context) -> list[Line]:
-    """The mean scores of methods along the axis, with Student's 95 % interval of strong ones.
-
-    Args:
-      rows: of `compare.csv`, with the column of the axis.
-      context: what is shown; its scenario has the axis.
-    """
+    """The mean scores of methods along the axis, with Student's 95 % interval of strong ones."""
     path = str(axis_of(context.scenario))
     by_method = grouped(sorted(rows, key=lambda row: row[path]), key=lambda row: row["method"])
     lines = []

@@ -26,9 +26,6 @@ def short(value: float) -> str:
 def told_apart(titles: Sequence[str]) -> tuple[str, list[str]]:
     """What all titles of panels have in common, and each without it.
 
-    Args:
-      titles: variations in words, separated by commas.
-
     >>> told_apart(["sign_flip(scale=3, p=1), 5 % malicious", "sign_flip(scale=3, p=1), IID"])
     ('sign_flip(scale=3, p=1)', ['5 % malicious', 'IID'])
     >>> told_apart(["5 % malicious"])
