@@ -29,7 +29,6 @@ class Way(NamedTuple):
     Attributes:
       columns: columns of the table, whose sum is the cost of a row.
       cumulative_columns: columns of `rounds.csv`, whose sum grows over the rounds.
-      words: what is counted.
       scope: what the cost of a row covers, to follow `words`.
     """
 
@@ -43,15 +42,9 @@ class CostAxis(NamedTuple):
     """What a score is set against.
 
     Attributes:
-      table: the table that holds it, without `.csv`.
-      title: the title of its section of a page.
-      ways: the ways in which rows may differ.
       target: the column of `summary.csv`, and of the table: what was spent to reach the target.
       target_title: the title of that column for readers.
-      noun: what is counted.
       so_far: follows the words of a way, on an axis of what grows over the rounds.
-      verb: what a method does with it.
-      note: the note below a table.
       caption: what the numbers of a page are.
       by_target: what the median is of.
       unit: the unit in which the target is given.

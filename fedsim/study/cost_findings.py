@@ -46,11 +46,7 @@ class Group(NamedTuple):
     """Rows that are compared with each other.
 
     Attributes:
-      axis: what is counted.
       rest: what varies apart from what is compared, as a label.
-      rows: the rows, of the axis's table.
-      reference: the row that the others are compared with.
-      way: the way in which they differ.
     """
 
     axis: CostAxis
@@ -75,8 +71,6 @@ class RowTest(NamedTuple):
     """A test of a row of a group against the reference.
 
     Attributes:
-      group: the group.
-      row: the row.
       column: the mean score that was tested, `mean` or `in_time`.
       difference: of the two scores, in words.
       is_better: whether the row is the better one, however certain that is.
@@ -102,11 +96,6 @@ def margin_of(scenario: Mapping[str, Any] | None, metric: str, baseline: float) 
     """Return how much worse a score may be and still count as the same: `compare.margin`.
 
     The default is 0.01 for scores between 0 and 1, and 1 % of the baseline's mean for others.
-
-    Args:
-      scenario: the scenario, as in `run.json`.
-      metric: the metric that is compared.
-      baseline: the baseline's mean score.
 
     >>> margin_of(None, "test_accuracy", 0.9), margin_of(None, "test_loss", 2.0)
     (0.01, 0.02)
@@ -205,16 +194,7 @@ def _row_test(
     reference_scores: Mapping[int, float],
     p: float | None,
 ) -> RowTest:
-    """A row compared with the reference.
-
-    Args:
-      group: the group.
-      row: the row.
-      column: the mean score that is tested.
-      scores: the row's scores, by seed.
-      reference_scores: those of the reference.
-      p: the p-value before Holm's adjustment.
-    """
+    """A row compared with the reference."""
     one, other = shared_scores(scores, reference_scores)
     rising = larger_is_better(group.metric)
     difference = "without a finite value"

@@ -41,10 +41,6 @@ class Bracket(NamedTuple):
 def brackets_of(cells: Sequence[Cell], search: Any) -> list[Bracket]:
     """Return the brackets of a comparison; none where settings are played to the end.
 
-    Args:
-      cells: the cells of its grid.
-      search: the section `compare.search`.
-
     Raises:
       ScenarioError: for rungs that do not fit the rounds or the settings.
     """
@@ -78,15 +74,6 @@ def brackets(search: Any, trials: int, rounds: int, every: int) -> list[Bracket]
     in which the first rung is after 1 / η^s of the rounds, has a share in proportion to
     η^s / (s + 1), as in Li et al. 2018. There are fewer rungs than `compare.search.rungs` if there
     are too few trials.
-
-    Args:
-      search: the section `compare.search`.
-      trials: how many settings are tried.
-      rounds: of a run.
-      every: rounds between two evaluations.
-
-    Raises:
-      ScenarioError: for more rungs than fit the rounds.
     """
     most = most_rungs(rounds, search.eta, every)
     rungs = search.rungs or most

@@ -68,13 +68,7 @@ def _of_one_method(standing: Standing, findings: Findings) -> Finding:
 
 
 def _against(base: Standing, compared: Sequence[Standing], findings: Findings) -> Finding:
-    """How the other methods compare with the baseline.
-
-    Args:
-      base: the baseline.
-      compared: the others, the best first.
-      findings: the comparison.
-    """
+    """How the other methods compare with the baseline."""
     better = [standing for standing in compared if standing.outcome == BETTER]
     worse = [standing for standing in compared if standing.outcome == WORSE]
     shown = better[0] if better else compared[0]

@@ -117,11 +117,7 @@ def _label(method: Any) -> str:
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
-    """Refuse a mapping that is not of the form `{method, label, set: {...}, tune: {...}}`.
-
-    Raises:
-      ScenarioError: with a line for every key that is unknown, or has a value of another form.
-    """
+    """Refuse a mapping that is not of the form `{method, label, set: {...}, tune: {...}}`."""
     problems = []
     for key in entry:
         if key not in KEYS:
@@ -174,12 +170,7 @@ def alternatives(call: str) -> dict[str, list[str]]:
 
 
 def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
-    """A method with one value of each hyper-parameter that has several.
-
-    Args:
-      method: the method.
-      setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
-    """
+    """A method with one value of each hyper-parameter that has several."""
     match = CALL.fullmatch(method) if isinstance(method, str) else None
     if match is None or not any(path.startswith("method.") for path in setting):
         return method
@@ -215,7 +206,6 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
     It is the wanted one, or else `fedavg`, or else the first federated one.
 
     Args:
-      methods: the methods.
       wanted: a label, or a method in another form; None if it is not given.
 
     Raises:
@@ -233,14 +223,6 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
 
 def score_against(baseline: ComparedMethod, metric: str, score: str) -> str:
     """Return the score that is compared: with clients that train alone, it is that of own models.
-
-    Args:
-      baseline: the method that the others are compared with.
-      metric: the metric of the scenario.
-      score: the column of `summary.csv` that is asked for, or its default.
-
-    Raises:
-      ScenarioError: if the baseline has no such score.
 
     >>> (alone,) = methods_of("local_only")
     >>> score_against(alone, "test_accuracy", "final")
@@ -281,11 +263,7 @@ def is_drawn(texts: Sequence[str]) -> bool:
 
 
 def problems_of_ranges(axes: Mapping[str, Any]) -> list[str]:
-    """Return a line for every path whose values are a text, or a range, that cannot be read.
-
-    Args:
-      axes: path -> values, or a range.
-    """
+    """Return a line for every path whose values are a text, or a range, that cannot be read."""
     problems = []
     for path, values in axes.items():
         if isinstance(values, str) or is_drawn(values):
@@ -297,12 +275,7 @@ def problems_of_ranges(axes: Mapping[str, Any]) -> list[str]:
 
 
 def refuse(problems: Sequence[str], where: str) -> None:
-    """Raise `ScenarioError` with a line for every problem; do nothing if there is none.
-
-    Args:
-      problems: what is wrong, and what to do.
-      where: the key or option at which it is reported.
-    """
+    """Raise `ScenarioError` with a line for every problem; do nothing if there is none."""
     if problems:
         raise ScenarioError([Problem("", text) for text in problems], where)
 

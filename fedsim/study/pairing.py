@@ -56,9 +56,6 @@ def against(
     neither method reads, are one test.
 
     Args:
-      summary: rows of `summary.csv`; runs that failed or have not run have no score.
-      baseline: label of the method that the others are compared with.
-      score: one of `SCORES`.
       varied: columns that distinguish variations, in addition to `variant`.
     """
     groups = grouped(summary, key=lambda row: (variation_of(row), row["method"]))
@@ -99,13 +96,7 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
 
 
 def test_of(runs: Sequence[Record], base: Sequence[Record], score: str) -> Hashable:
-    """Return what is equal for comparisons of the same scores with the same ones of the baseline.
-
-    Args:
-      runs: rows of `summary.csv` of a method.
-      base: those of the baseline.
-      score: a column of `summary.csv`.
-    """
+    """Return what is equal for two methods with the same scores, and baselines with the same."""
     score = common_score(score, runs, base)
     return same_runs(runs, score), same_runs(base, score)
 
@@ -115,11 +106,6 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
 
     It is None if the two share no seed. Holm's adjustment runs over all pairs of methods, since the
     reference, such as the best method, is chosen by the scores that it is tested on.
-
-    Args:
-      rows: rows of `summary.csv` of one variation.
-      reference: label of a method.
-      score: one of `SCORES`.
     """
     groups = grouped(with_score(rows, score), key=lambda row: row["method"])
     pairs = list(combinations(groups, 2))
@@ -150,10 +136,7 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     The row of the baseline is over all seeds that it ran.
 
     Args:
-      rows: the method's rows of `summary.csv` under one variation.
       base: those of the baseline; the same list if the method is the baseline.
-      baseline: the label of the baseline.
-      score: a column of `summary.csv`.
     """
     score = common_score(score, rows, base)
     scored_rows = with_score(rows, score)
@@ -195,8 +178,6 @@ class Scores(NamedTuple):
     """Scores of methods over the variations that all of them completed.
 
     Attributes:
-      methods: labels of the methods.
-      metric: the metric that is scored.
       table: the scores `[methods, variations, seeds]`.
       variations: how many variations the table has.
       left_out: how many variations it has not, because some method lacks scores.
@@ -214,10 +195,6 @@ def scores_of(summary: Sequence[Record], score: str) -> Scores | None:
 
     A variation under which some method has fewer scores than there are seeds is left out for all
     methods, and counted.
-
-    Args:
-      summary: rows of `summary.csv`.
-      score: one of `SCORES`.
     """
     methods = distinct(summary, "method")
     variations = list(dict.fromkeys(map(variation_of, summary)))
@@ -249,10 +226,6 @@ def across(scores: Scores | None, score: str) -> list[Record]:
 
     They have the interquartile mean with a stratified bootstrap interval, and the mean rank. Scores
     are taken as they are, so the variations should be on one scale, as accuracies are.
-
-    Args:
-      scores: as of `scores_of`.
-      score: one of `SCORES`.
     """
     if scores is None:
         return []
@@ -281,10 +254,6 @@ def profiles(scores: Scores | None, score: str) -> list[Record]:
     """Return the rows of `profiles.csv`: the share of runs that are better than each threshold.
 
     Thresholds are evenly spaced from the smallest to the largest score.
-
-    Args:
-      scores: as of `scores_of`.
-      score: one of `SCORES`.
     """
     if scores is None or not np.isfinite(scores.table).any():
         return []

@@ -35,7 +35,6 @@ def last_rounds(
     Nothing is played on to a last rung, which nobody has to wait for.
 
     Args:
-      brackets: as `brackets_of` gives them.
       eta: one in so many goes on from a rung, and at least one.
       play: called with cells and the round until which each is to be played; returns their scores.
 
@@ -62,12 +61,7 @@ def last_rounds(
 
 
 def planned_rounds(cells: Sequence[Cell], search: Any) -> list[int]:
-    """Return the rounds of a run of every cell, were all equally good: they add up to the cost.
-
-    Args:
-      cells: the cells of the grid.
-      search: the section `compare.search`.
-    """
+    """Return the rounds of a run of every cell, were all equally good: they add up to the cost."""
     rounds = {i: cell.scenario.spec.rounds for i, cell in enumerate(cells)}
     brackets = brackets_of(cells, search)
     if brackets:
@@ -80,11 +74,6 @@ def promoted(cells: Sequence[int], scores: Sequence[RungScore], most: int) -> li
     """Return the cells that go on from a rung, the best ones; of equal ones, the first.
 
     Cells that lost seeds come after all that did not.
-
-    Args:
-      cells: the cells, in the order of the grid.
-      scores: theirs.
-      most: how many go on; at least one does.
     """
     ranks = range(len(cells))
     ranked = sorted(ranks, key=lambda i: (scores[i].lost, -scores[i].mean))
@@ -93,9 +82,6 @@ def promoted(cells: Sequence[int], scores: Sequence[RungScore], most: int) -> li
 
 def spent_lines(tuning: Sequence[Record]) -> list[str]:
     """Return a sentence about the rounds that a search with rungs took; nothing for any other.
-
-    Args:
-      tuning: rows of `tuning.csv`.
 
     >>> rungs = [1] * 8 + [2] * 4 + [4, 4, 8, 16]
     >>> print(*spent_lines([{"method": "m", "rung": rung} for rung in rungs]))

@@ -30,11 +30,8 @@ class Paired(NamedTuple):
     """Differences of one method to the baseline; a value that does not exist is None.
 
     Attributes:
-      seeds: the number of pairs.
-      difference: the mean difference.
       ci_low: the lower end of Student's 95 % interval of the mean; None also if all differences are
         equal, and so have no spread.
-      ci_high: the upper end.
       p_value: of the exact two-sided sign-flip test.
       p_wilcoxon: of Wilcoxon's two-sided signed-rank test, from six pairs on.
       effect_size: the mean difference over the standard deviation of the differences (Cohen's d_z).
@@ -57,8 +54,6 @@ def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: floa
 
     Args:
       values: the scores; None or NaN if a run has none.
-      diverged: whether the runs diverged.
-      worst: the worst value of the metric.
 
     >>> scored([0.9, float("nan")], [False, True], worst=0.0).tolist()
     [0.9, 0.0]
@@ -68,13 +63,7 @@ def scored(values: Sequence[float | None], diverged: Sequence[bool], worst: floa
 
 
 def paired(method: np.ndarray, baseline: np.ndarray, larger_is_better: bool) -> Paired:
-    """Compare the scores of a method with those of the baseline under the same seeds.
-
-    Args:
-      method: scores of the method `[n]`.
-      baseline: scores of the baseline `[n]`.
-      larger_is_better: whether a larger score is better.
-    """
+    """Compare the scores of a method with those of the baseline `[n]` under the same seeds."""
     n = len(method)
     d = differences(method, baseline)
     better = d > 0 if larger_is_better else d < 0
@@ -154,11 +143,6 @@ def p_mean_positive(mean: float, sd: float, n: int) -> float:
     """Return the one-sided p-value of n numbers having a mean of at most 0.
 
     By Student's t; if they are all equal, by their signs.
-
-    Args:
-      mean: the mean of the numbers.
-      sd: their standard deviation.
-      n: how many there are.
 
     >>> round(p_mean_positive(2.0, 1.0, 3), 4), p_mean_positive(0.1, 0.0, 3)
     (0.0371, 0.125)
@@ -250,13 +234,9 @@ def sign_flip(d: np.ndarray) -> float:
 
 @functools.lru_cache(maxsize=16)  # a comparison makes hundreds of tests of as many pairs
 def signs(n: int, exact: int, drawn: int) -> np.ndarray:
-    """Return all signs of n pairs `[signs, n]`, the observed ones first; drawn ones of many pairs.
+    """Return all signs of n pairs `[signs, n]`, the observed ones first.
 
-    Args:
-      n: how many pairs there are.
-      exact: up to how many pairs all signs are returned.
-      drawn: how many signs are drawn of more pairs, with a fixed seed; the observed ones are not
-        among them.
+    Of more than `exact` pairs so many are drawn with a fixed seed, without the observed ones.
     """
     if n <= exact:
         return np.array(list(itertools.product((1.0, -1.0), repeat=n)))
@@ -351,8 +331,6 @@ def stratified(
     Args:
       scores: scores of one method `[tasks, seeds]`.
       statistic: of stacked scores `[draws, tasks, seeds]` -> `[draws]`.
-      draws: how often the seeds are drawn.
-      seed: the seed of the draws.
 
     References:
       Agarwal et al. 2021, Deep Reinforcement Learning at the Edge of the Statistical Precipice,
@@ -374,7 +352,6 @@ def profile(
     Args:
       scores: scores of one method `[tasks, seeds]`.
       thresholds: the thresholds `[n]`.
-      larger_is_better: whether a larger score is better.
 
     Returns:
       Shares `[n]`.
@@ -389,7 +366,6 @@ def ranks(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
 
     Args:
       scores: scores `[methods, tasks]`.
-      larger_is_better: whether a larger score is better.
 
     >>> ranks(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
     [1.25, 1.75]

@@ -53,12 +53,7 @@ GROWN = 1000  # a run is reported as growing if its last loss is this many times
 
 
 def as_loss(value: float, rising: bool) -> float:
-    """Return a value as a number that is smaller for better values.
-
-    Args:
-      value: a score.
-      rising: whether a larger score is better.
-    """
+    """Return a value as a number that is smaller for better values."""
     return -value if rising else value
 
 
@@ -112,10 +107,6 @@ def has_score(row: Record, score: str) -> bool:
     One that failed has none, nor one that idled, with the status `not_run`: it aggregated no round.
     One in which every client trains alone has those of the clients' own models.
 
-    Args:
-      row: the row.
-      score: a column, of `SCORES`.
-
     >>> [has_score({"status": status}, "final") for status in (None, "failed", "not_run")]
     [True, False, False]
     >>> alone = {"not_federated": "alone", "metric": "test_accuracy", "own": 0.5}
@@ -140,10 +131,6 @@ def common_score(score: str, *runs: Iterable[Record]) -> str:
     It is the one that is asked for or, where clients of one of the methods train alone and the
     metric is that of a shared model, `own`: then all are scored on the same samples, those of the
     clients.
-
-    Args:
-      score: a column, of `SCORES`.
-      *runs: rows of `summary.csv` of every method.
 
     >>> alone = [{"not_federated": "alone", "metric": "test_accuracy"}]
     >>> common_score("final", [{"metric": "test_accuracy"}], alone)
@@ -222,13 +209,8 @@ def summarise(
     without a shared model only those of its clients' own models.
 
     Args:
-      rounds: its evaluated rounds, as in `rounds.csv`.
       metric: the scenario's metric; a loss takes its place if it was never evaluated.
       last: the number of evaluated rounds that `mean_last_k` is the mean of, at most.
-      target: the target value of the metric, if there is one.
-      status: how the run ended.
-      reason: why it did not end as `done`; empty if it did.
-      not_federated: why its method is no federated one, as in the column; empty if it is.
     """
     is_evaluated = any(row.get(metric) is not None for row in rounds)
     if not is_evaluated:
@@ -300,10 +282,6 @@ def median_to_target(runs: Sequence[Record], column: str) -> tuple[float, int]:
 
     A run that did not reach it spent an infinite amount.
 
-    Args:
-      runs: rows of `summary.csv`.
-      column: one of their columns, such as `bytes_to_target`.
-
     >>> runs = [{"rounds_to_target": 5}, {"rounds_to_target": 9}, {"rounds_to_target": None}]
     >>> median_to_target(runs, "rounds_to_target")
     (9.0, 2)
@@ -343,8 +321,6 @@ def findings_of_fields(
     """Return what fields say of runs, or of a comparison.
 
     Args:
-      summary: rows of `summary.csv`.
-      words: returns a variation in words.
       compared: rows of `compare.csv` where the comparison asks, without those of the baseline.
     """
     lines = []
@@ -354,12 +330,7 @@ def findings_of_fields(
 
 
 def columns_of_fields(tables: Mapping[str, Sequence[Record]], scenario: Record) -> Record:
-    """Return what fields add to a row of `summary.csv`.
-
-    Args:
-      tables: name -> rows, stacked, of a run that has ended.
-      scenario: resolved, as plain values.
-    """
+    """Return what fields add to a row of `summary.csv`."""
     row: Record = {}
     for columns in offered("ENDED", "columns"):
         row |= columns(tables, scenario)
@@ -375,10 +346,7 @@ def columns_of_clients(
     samples, which choose the best round.
 
     Args:
-      clients: rows of `clients.csv`, stacked.
       samples: that each client is scored on, by the model that is scored.
-      status: how the run ended.
-      metric: the scenario's metric.
     """
     columns = fairness_columns(clients, status)
     if status in ("diverged", NOT_RUN):
@@ -400,11 +368,6 @@ def own_score(clients: Record, status: str, metric: str) -> Record:
     Each client is scored with the final model that it would use, its own or else the shared one,
     and all count the same. Empty for a run without such a score, and for metrics that are no means
     over samples.
-
-    Args:
-      clients: rows of `clients.csv`, stacked; they are scored on test samples.
-      status: how the run ended.
-      metric: the metric of the run, or the scenario's if it has none.
 
     >>> own_score({"global_mae": [0.5, 1.0], "global_loss": [1.0, 2.0]}, "done", "test_mae")
     {'metric': 'test_mae', 'own': 0.75}
@@ -435,10 +398,6 @@ def fairness_columns(clients: Record, status: str) -> Record:
     clients' accuracies. Every client with samples counts the same, however many it has. Empty if
     there is no accuracy, and for a run that has not run, whose clients were scored with the initial
     model.
-
-    Args:
-      clients: rows of `clients.csv`, stacked.
-      status: how the run ended.
     """
     # Without a shared model, each client has its own.
     scores = clients.get("global_accuracy", clients.get("personal_accuracy", ()))

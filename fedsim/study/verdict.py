@@ -42,12 +42,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
-    """Return the verdict of a comparison: who is better, by how much, and how sure that is.
-
-    Args:
-      findings: the comparison.
-      tuned: the paths that were tuned.
-    """
+    """Return the verdict of a comparison: who is better, by how much, and how sure that is."""
     tuning = findings.rows("tuning")
     edges = edge_lines(tuning, tuned, ranges_in(findings.scenario), findings.words)
     found = _found(findings)
@@ -100,10 +95,6 @@ def _found(findings: Findings) -> list[Finding]:
 
 def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[str]:
     """Return a sentence that lists methods with runs that failed or aggregated no round, if any.
-
-    Args:
-      summary: rows of `summary.csv`.
-      words: returns a variation in words.
 
     >>> row = {"method": "krum(f=2)", "seed": 0, "status": "not_run"}
     >>> without_score_lines([row, {"method": "mean", "seed": 0}], str)

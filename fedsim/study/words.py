@@ -91,7 +91,6 @@ def variation_in_words(label: str, scenario: Mapping[str, Any] | None = None) ->
     """Return a label of the column `variant` or `tuned` in words; any other text as it is.
 
     Args:
-      label: settings `PATH=VALUE` with commas between them.
       scenario: the scenario, as in `run.json`; it names the kind that a parameter belongs to.
 
     >>> variation_in_words("fleet.malicious=0.2, client.epochs=1")
@@ -186,11 +185,6 @@ def difference_in_words(difference: float, low: float | None, high: float | None
     """Return a difference with its 95 % interval.
 
     An interval without width is left out: it would claim more than equal differences support.
-
-    Args:
-      difference: the mean difference.
-      low: the lower end of its interval; None if there is none.
-      high: the upper end.
 
     >>> difference_in_words(0.113, 0.103, 0.123), difference_in_words(0.25, 0.25, 0.25)
     ('+0.113, 95 % CI +0.103 to +0.123', '+0.25')
@@ -349,12 +343,7 @@ def _phrase(phrase: str, words: Any, value: Any) -> str:
 
 
 def _malicious(value: Any, text: str) -> str:
-    """A value of `fleet.malicious` in words: a share, ids, or a mapping with one of these.
-
-    Args:
-      value: the value.
-      text: the same as it is in the label.
-    """
+    """A value of `fleet.malicious` in words: a share, ids, or a mapping with one of these."""
     kind = "share"
     amount = value
     suffix = ""
@@ -372,12 +361,7 @@ def _malicious(value: Any, text: str) -> str:
 
 
 def _value_in_words(value: Any, text: str) -> str:
-    """A value in words: links by their names and parameters, anything else as it is.
-
-    Args:
-      value: the value.
-      text: the same as it is in the label.
-    """
+    """A value in words: links by their names and parameters, anything else as it is."""
     if _is_codec(value):
         return call_of(value)
     if isinstance(value, list) and all(_is_link(item) for item in value):

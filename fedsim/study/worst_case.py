@@ -35,9 +35,6 @@ def by_attack(summary: Sequence[Record]) -> Settings:
     """Return the runs under two or more attacks; empty if attacks do not vary.
 
     Runs that nobody attacks are left out.
-
-    Args:
-      summary: rows of `summary.csv`.
     """
     settings: Settings = {}
     attacks = set()
@@ -71,10 +68,6 @@ def worst_cases(summary: Sequence[Record], score: str) -> list[Record]:
     several attacks are about equally bad. Methods are compared with the best one by a test that
     chooses the attacks again (`worst_apart`). Since the best one is chosen on the same seeds too,
     Holm's adjustment runs over all pairs of methods of all variations.
-
-    Args:
-      summary: rows of `summary.csv`.
-      score: one of `SCORES`.
     """
     settings = by_attack(summary)
     p_values = _p_of_pairs(settings, score)
@@ -136,12 +129,6 @@ def _row(method: str, rest: str, attacks: ByAttack, score: str) -> Record | None
     """A row of `worst.csv`: a method under the attack whose mean score is worst.
 
     None if no run has a score.
-
-    Args:
-      method: the method's label.
-      rest: what varies apart from the attack.
-      attacks: the method's runs by attack.
-      score: one of `SCORES`.
     """
     means = {attack: mean_score(runs, score) for attack, runs in attacks.items()}
     means = {attack: mean for attack, mean in means.items() if mean is not None}

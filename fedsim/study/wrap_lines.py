@@ -15,9 +15,6 @@ LINE = (
 def wrap_lines(rounds: Sequence[Record]) -> list[str]:
     """Return a sentence for every codec whose sums wrapped.
 
-    Args:
-      rounds: rows of `rounds.csv`.
-
     >>> for line in wrap_lines([{"modular/wrapped": 3}, {"modular/wrapped": 0}]):
     ...     print(line[:92], "...")
     modular: in 1 of 2 rounds, 3 sums of coordinates wrapped, and are others at the server; give ...

@@ -32,7 +32,6 @@ class Analysis(NamedTuple):
     seeds that all share.
 
     Attributes:
-      tasks: the tasks.
       common: those with methods in common, over which means are taken.
       methods: all methods in the order of tables and colours.
       outside: why methods are not federated, by method; they are in tables, and not ranked.
@@ -93,9 +92,6 @@ class Analysis(NamedTuple):
 
 def analysed(tasks: Sequence[Task]) -> Analysis:
     """Analyse the tasks of a suite.
-
-    Args:
-      tasks: one or more.
 
     Raises:
       DirectoryError: if they differ in the baseline, or in the score.

@@ -40,8 +40,6 @@ class Task(NamedTuple):
     Attributes:
       name: of the task, with its variation if something varies.
       metric: the metric that is scored; empty if no run has a score.
-      score: one of `SCORES`.
-      baseline: the method that the others are compared with.
       tables: the rows of `summary`, `compare`, `rounds`, `timing` and `tuning`; in `summary`, runs
         without a score have `diverged` set.
       lost: how many runs of a method failed, diverged or have not run, by method.
@@ -83,9 +81,6 @@ def read_tasks(folders: Sequence[Path]) -> tuple[list[Task], list[str]]:
 
     Methods of tasks of one name join one task. A method that two folders have counts once if its
     runs have the same scores.
-
-    Args:
-      folders: folders of run directories, or run directories.
 
     Raises:
       DirectoryError: if no folder has a task, a comparison that has not finished or is damaged, or
@@ -188,7 +183,6 @@ def _joined(task: Task | None, other: Task, path: Path) -> Task:
 
     Args:
       task: the task so far; None: the other one is the first of its name.
-      other: the task of the same name in another folder.
       path: of that folder.
     """
     if task is None:

@@ -20,14 +20,9 @@ class Pair(NamedTuple):
     """Two methods under the same seeds.
 
     Attributes:
-      one: a method.
-      other: another method.
       seeds: under how many seeds both have a score.
       difference: the mean over the seeds of the score of `one` minus that of `other`; None if they
         share no seed, or if it is not finite.
-      ci_low: lower end of Student's 95 % interval of it.
-      ci_high: upper end.
-      p_value: of the sign-flip test.
       p_adjusted: after Holm over all pairs.
       sign: 1 if the mean of `one` is better, -1 if it is worse, 0 if both are the same.
     """
@@ -56,10 +51,6 @@ class Pair(NamedTuple):
 
 def all_pairs(scores: Mapping[str, Mapping[int, float]], larger_is_better: bool) -> list[Pair]:
     """Return all pairs of methods, with Holm's adjustment over all of them.
-
-    Args:
-      scores: by method and seed.
-      larger_is_better: whether a larger score is better.
 
     >>> scores = {"a": dict(enumerate([1.0, 2.0, 4.0])), "b": dict(enumerate([0.0, 0.0, 1.0]))}
     >>> (pair,) = all_pairs(scores, larger_is_better=True)
@@ -98,7 +89,6 @@ def ranked(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
 
     Args:
       scores: scores `[..., methods, tasks]`.
-      larger_is_better: whether a larger score is better.
 
     Returns:
       Ranks `[..., methods, tasks]`.
@@ -121,9 +111,6 @@ def rank_intervals(
 
     Args:
       scores: scores `[methods, tasks, seeds]`.
-      larger_is_better: whether a larger score is better.
-      draws: how often the seeds are drawn.
-      seed: the seed of the draws.
 
     Returns:
       Mean ranks, lower and upper ends, `[methods]` each.
@@ -149,7 +136,6 @@ def expected_best(scores: Sequence[float], larger_is_better: bool) -> list[float
 
     Args:
       scores: one of every trial; drawn settings, so that their order says nothing.
-      larger_is_better: whether a larger score is better.
 
     References:
       Dodge et al. 2019, Show Your Work, arXiv:1909.03004; without replacement as Tang et al. 2020,

@@ -180,12 +180,7 @@ def _note_across(analysis: Analysis, method: str) -> str:
 
 
 def _note_outside(reason: str, scores: int) -> str:
-    """What is said of a method that is not federated.
-
-    Args:
-      reason: as in the column `not_federated`.
-      scores: how many scores it has.
-    """
+    """What is said of a method that is not federated."""
     if reason == ALONE and not scores:
         return NO_OWN_SCORE
     return OUTSIDE[reason]
