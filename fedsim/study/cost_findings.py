@@ -180,8 +180,7 @@ def _time_tests(group: Group, runs: Runs) -> list[RowTest]:
     for row, scores in by_row:
         if row is group.reference:
             continue
-        one, other = shared_scores(scores, reference_scores)
-        p = p_different(one, other) if len(one) else None
+        p = p_different(*shared_scores(scores, reference_scores))
         tests.append(_row_test(group, row, "in_time", scores, reference_scores, p))
     return tests
 

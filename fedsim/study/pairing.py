@@ -13,6 +13,7 @@ from fedsim.study.statistics import (
     paired,
     profile,
     ranks,
+    sample_sd,
     scored,
     stratified,
 )
@@ -112,7 +113,8 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
     p_values = []
     tests = []
     for one, other in pairs:
-        p_values.append(_p_of_pair(groups[one], groups[other], score))
+        of_pair = [seed_scores(groups[method], score) for method in (one, other)]
+        p_values.append(p_different(*shared_scores(*of_pair)))
         scores = (same_runs(groups[one], score), same_runs(groups[other], score))
         tests.append(frozenset(scores))
 
@@ -122,12 +124,6 @@ def p_values_against(rows: Sequence[Record], reference: str, score: str) -> dict
             (other,) = set(pair) - {reference}
             against_reference[other] = p
     return against_reference
-
-
-def _p_of_pair(one: list[Record], other: list[Record], score: str) -> float | None:
-    """The p-value of two methods under the seeds that they share; None if they share none."""
-    scores, other_scores = shared_scores(seed_scores(one, score), seed_scores(other, score))
-    return p_different(scores, other_scores) if len(scores) else None
 
 
 def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> Record:
@@ -143,11 +139,9 @@ def _row(rows: list[Record], base: list[Record], baseline: str, score: str) -> R
     metric = scored_rows[0]["metric"] if scored_rows else None
     scores, base_scores = shared_scores(seed_scores(rows, score), seed_scores(base, score))
 
-    numbers: dict[str, Any] = dict.fromkeys(("mean", "sd", *TESTS))
+    numbers: dict[str, Any] = {"mean": None, "sd": sample_sd(scores), **dict.fromkeys(TESTS)}
     if len(scores):
         numbers["mean"] = float(scores.mean())
-    if len(scores) > 1 and np.isfinite(scores).all():
-        numbers["sd"] = float(scores.std(ddof=1))
     if len(scores) and rows is not base:
         tests = paired(scores, base_scores, larger_is_better(metric or ""))
         numbers |= {name: getattr(tests, name) for name in TESTS}
@@ -230,7 +224,7 @@ def across(scores: Scores | None, score: str) -> list[Record]:
     if scores is None:
         return []
     means = scores.table.mean(2)  # [methods, variations]
-    mean_ranks = ranks(means, larger_is_better(scores.metric))  # [methods]
+    mean_ranks = ranks(means, larger_is_better(scores.metric)).mean(1)
     rows = []
     for method, table, rank in zip(scores.methods, scores.table, mean_ranks, strict=True):
         low, high = stratified(table) if np.isfinite(table).all() else (None, None)
@@ -304,11 +298,7 @@ def score_array(runs: Sequence[Record], score: str) -> np.ndarray:
 
 
 def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
-    """Return the seeds that are keys of all mappings, in ascending order.
-
-    >>> shared_seeds({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
-    [1]
-    """
+    """Return the seeds that are keys of all mappings, in ascending order."""
     first, *others = scores
     return sorted(set(first).intersection(*others))
 

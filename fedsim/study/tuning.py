@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsim.study.statistics import scored
+from fedsim.study.statistics import sample_sd, scored
 from fedsim.study.summary import (
     Record,
     as_loss,
@@ -123,10 +123,7 @@ def _mean_and_sd(name: str, scores: Mapping[int, float]) -> Record:
     """The columns `NAME_mean` and `NAME_sd` of scores by seed."""
     values = np.array(list(scores.values()))
     mean = float(values.mean()) if len(values) else None
-    sd = None
-    if len(values) > 1 and np.isfinite(values).all():
-        sd = float(values.std(ddof=1))
-    return {f"{name}_mean": mean, f"{name}_sd": sd}
+    return {f"{name}_mean": mean, f"{name}_sd": sample_sd(values)}
 
 
 def sensitivity(row: Record, tuning: Sequence[Record]) -> Record:

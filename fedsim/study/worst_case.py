@@ -8,7 +8,7 @@ import numpy as np
 from fedsim.scenario.shorthand import split_at_commas
 from fedsim.study.exchange import worst_apart
 from fedsim.study.pairing import mean_score, same_runs, score_array, seed_scores, shared_seeds
-from fedsim.study.statistics import holm, interval
+from fedsim.study.statistics import holm, interval, sample_sd
 from fedsim.study.summary import Record, as_loss, larger_is_better, metric_of, variation_of
 from fedsim.study.words import chooses_attack, path_and_value
 
@@ -147,7 +147,7 @@ def _row(method: str, rest: str, attacks: ByAttack, score: str) -> Record | None
         "attack": attack,
         "seeds": len(values),
         "mean": means[attack],
-        "sd": None if low is None else float(values.std(ddof=1)),
+        "sd": sample_sd(values),
         "ci_low": low,
         "ci_high": high,
     }

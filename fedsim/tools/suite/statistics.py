@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, shared_scores
-from fedsim.study.statistics import LEVEL, holm, paired
+from fedsim.study.statistics import LEVEL, RESAMPLES, holm, paired, ranks
 
 
 class Pair(NamedTuple):
@@ -84,26 +84,8 @@ def all_pairs(scores: Mapping[str, Mapping[int, float]], larger_is_better: bool)
     return [pair._replace(p_adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)]
 
 
-def ranked(scores: np.ndarray, larger_is_better: bool) -> np.ndarray:
-    """Return the rank of methods in every task; 1 is the best, and ties share their mean.
-
-    Args:
-      scores: scores `[..., methods, tasks]`.
-
-    Returns:
-      Ranks `[..., methods, tasks]`.
-
-    >>> ranked(np.array([[0.9, 0.5], [0.8, 0.5]]), larger_is_better=True).tolist()
-    [[1.0, 1.5], [2.0, 1.5]]
-    """
-    from scipy.stats import rankdata  # takes a tenth of a second to import
-
-    losses = -scores if larger_is_better else scores
-    return rankdata(losses, axis=-2)
-
-
 def rank_intervals(
-    scores: np.ndarray, larger_is_better: bool, draws: int = 2000, seed: int = 0
+    scores: np.ndarray, larger_is_better: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return mean ranks over tasks with 95 % percentile intervals of a stratified bootstrap.
 
@@ -116,16 +98,15 @@ def rank_intervals(
       Mean ranks, lower and upper ends, `[methods]` each.
     """
     methods, tasks, n = scores.shape
-    ranks = ranked(scores.mean(-1), larger_is_better).mean(-1)
-    generator = np.random.default_rng(seed)
-    drawn = np.empty((draws, methods))
+    generator = np.random.default_rng(0)
+    drawn = np.empty((RESAMPLES, methods))
     rows = np.arange(tasks)[:, None]
-    for draw in range(draws):
+    for draw in range(RESAMPLES):
         picks = generator.integers(0, n, (tasks, n))
         means = scores[:, rows, picks].mean(-1)  # [methods, tasks]
-        drawn[draw] = ranked(means, larger_is_better).mean(-1)
+        drawn[draw] = ranks(means, larger_is_better).mean(-1)
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return ranks, low, high
+    return ranks(scores.mean(-1), larger_is_better).mean(-1), low, high
 
 
 def expected_best(scores: Sequence[float], larger_is_better: bool) -> list[float]:

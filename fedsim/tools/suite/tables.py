@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsim.study.pairing import THRESHOLDS, shared_scores
 from fedsim.study.standings import NO_OWN_SCORE, OUTSIDE
-from fedsim.study.statistics import iqm, paired, profile, stratified
+from fedsim.study.statistics import iqm, paired, profile, sample_sd, stratified
 from fedsim.study.summary import (
     Record,
     larger_is_better,
@@ -37,7 +37,7 @@ def score_rows(analysis: Analysis) -> list[Record]:
                 "score": task.score,
                 "seeds": len(values),
                 "mean": float(values.mean()) if len(values) else None,
-                "sd": _sd(values),
+                "sd": sample_sd(values),
             }
             row |= _difference(analysis, task, method)
             row["lost"] = task.lost.get(method, 0)
@@ -119,13 +119,6 @@ def profile_rows(analysis: Analysis) -> list[Record]:
             row = {"method": method, "metric": analysis.metric, "score": analysis.score}
             rows.append({**row, "threshold": threshold, "share": share})
     return rows
-
-
-def _sd(values: np.ndarray) -> float | None:
-    """The standard deviation of scores; None if there are fewer than two, or infinite ones."""
-    if len(values) < 2 or not np.isfinite(values).all():
-        return None
-    return float(values.std(ddof=1))
 
 
 def _difference(analysis: Analysis, task: Task, method: str) -> Record:
