@@ -35,6 +35,7 @@ from fedsim.study.methods import (
     texts_of_axis,
     values_of_axis,
     with_baselines,
+    with_setting,
 )
 from fedsim.study.search import demand_budget, demand_ranges, settings_of
 from fedsim.study.summary import SCORES, of_clients
@@ -127,21 +128,13 @@ class Grid(NamedTuple):
         return [{path: setting[path] for path in order} for setting in settings]
 
 
-def design_of(
-    scenario: Scenario,
-    methods: str | Sequence[Any] | None = None,
-    vary: Axes | None = None,
-    tune: Axes | None = None,
-    baseline: str | None = None,
-    score: str | None = None,
-    baselines: bool = False,
-) -> Design:
-    """Return a comparison, read and checked; arguments as of `fedsim.compare`.
+def design_of(scenario: Scenario, *given: Any, **options: Any) -> Design:
+    """Return a comparison, read and checked; arguments as of `draft_of`.
 
     Raises:
       ScenarioError: for a method, axis, baseline or score that is not possible.
     """
-    draft = draft_of(scenario, methods, vary, tune, baseline, score, baselines)
+    draft = draft_of(scenario, *given, **options)
     if draft.problems:
         raise ScenarioError(in_order(scenario.document, draft.problems), scenario.document.file)
     assert draft.design is not None
@@ -484,7 +477,8 @@ def positions(grid: Grid) -> Iterator[tuple[Position, tuple[str, ...]]]:
             *method.edits,
             *_as_edits(own_paths),
         )
-        yield Position(method.label, method.with_setting(setting), variation, setting), edits
+        definition = with_setting(method.method, setting)
+        yield Position(method.label, definition, variation, setting), edits
 
 
 def _as_edits(values: Mapping[str, str]) -> list[str]:

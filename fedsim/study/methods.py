@@ -58,14 +58,6 @@ class ComparedMethod(NamedTuple):
         several = alternatives(self.method) if isinstance(self.method, str) else {}
         return {**{f"method.{name}": values for name, values in several.items()}, **self.tune}
 
-    def with_setting(self, setting: Mapping[str, str]) -> Any:
-        """Return the method with one value of each of its hyper-parameters that are tuned.
-
-        Args:
-          setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
-        """
-        return _with_setting(self.method, setting)
-
 
 def methods_of(methods: str | Sequence[Any] | None) -> list[ComparedMethod]:
     """Return methods from `--methods a,b(x=1)`, a sequence, or the value of `compare.methods`.
@@ -106,14 +98,11 @@ def _label(method: Any) -> str:
     """The name of a method: its text without spaces, and `tuned` for what several values are tried.
 
     The values that are chosen are in the column `tuned`; they may differ between variations.
-
-    >>> _label("fedadam(lr=0.01|0.1, tau=0.1)"), _label("fedprox(mu=log(1e-3, 1))")
-    ('fedadam(lr=tuned,tau=0.1)', 'fedprox(mu=tuned)')
     """
     if not isinstance(method, str):
         return label_of(method)
     tuned = {f"method.{name}": TUNED for name in alternatives(method)}
-    return label_of(_with_setting(method, tuned))
+    return label_of(with_setting(method, tuned))
 
 
 def _demand_form(entry: Mapping[Any, Any]) -> None:
@@ -169,8 +158,12 @@ def alternatives(call: str) -> dict[str, list[str]]:
     return several
 
 
-def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
-    """A method with one value of each hyper-parameter that has several."""
+def with_setting(method: Any, setting: Mapping[str, str]) -> Any:
+    """Return a method with one value of each hyper-parameter that has several.
+
+    Args:
+      setting: path -> value as text; the paths `method.NAME` are hyper-parameters.
+    """
     match = CALL.fullmatch(method) if isinstance(method, str) else None
     if match is None or not any(path.startswith("method.") for path in setting):
         return method
@@ -183,11 +176,7 @@ def _with_setting(method: Any, setting: Mapping[str, str]) -> Any:
 
 
 def with_baselines(methods: Sequence[ComparedMethod]) -> list[ComparedMethod]:
-    """Return methods, followed by those of `BASELINES` that are not among them.
-
-    >>> [method.label for method in with_baselines(methods_of("fedavg, local_only"))]
-    ['fedavg', 'local_only', 'centralised']
-    """
+    """Return methods, followed by those of `BASELINES` that are not among them."""
     kinds = {kind_of(method) for method in methods}
     missing = [name for name in BASELINES if name not in kinds]
     return [*methods, *methods_of(missing)]
@@ -281,11 +270,7 @@ def refuse(problems: Sequence[str], where: str) -> None:
 
 
 def _in_short(value: Any) -> str:
-    """A value in a label: links as calls, anything else as `--set` reads it.
-
-    >>> _in_short([{"kind": "top_k", "k": 9}]), _in_short([1, 2]), _in_short([])
-    ('top_k(k=9)', '[1, 2]', '[]')
-    """
+    """A value in a label: links as calls, anything else as `--set` reads it."""
     links = value if isinstance(value, list) else [value]
     if links and all(isinstance(link, dict) and "kind" in link for link in links):
         return call_of(value)

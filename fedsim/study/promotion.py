@@ -1,16 +1,10 @@
-"""A search with rungs, followed: the best settings go on from each rung, and what that takes."""
+"""A search with rungs, followed: the best settings go on from each rung."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fedsim.study.cells import Cell
 from fedsim.study.halving import Bracket, brackets_of
-from fedsim.study.summary import Record, grouped, variation_of
-
-SPENT = (
-    "Each method's settings took {spent} rounds a seed: only the best went on after rounds "
-    "{rungs}; all of them to the end would take {all}."
-)
 
 
 class RungScore(NamedTuple):
@@ -78,28 +72,3 @@ def promoted(cells: Sequence[int], scores: Sequence[RungScore], most: int) -> li
     ranks = range(len(cells))
     ranked = sorted(ranks, key=lambda i: (scores[i].lost, -scores[i].mean))
     return [cells[i] for i in sorted(ranked[: max(most, 1)])]
-
-
-def spent_lines(tuning: Sequence[Record]) -> list[str]:
-    """Return a sentence about the rounds that a search with rungs took; nothing for any other.
-
-    >>> rungs = [1] * 8 + [2] * 4 + [4, 4, 8, 16]
-    >>> print(*spent_lines([{"method": "m", "rung": rung} for rung in rungs]))
-    Each method's settings took 48 rounds a seed: only the best went on after rounds 1, 2, 4, 8; \
-all of them to the end would take 256.
-    """
-    tuning = [row for row in tuning if row.get("rung")]
-    if not tuning:
-        return []
-    groups = grouped(tuning, key=lambda row: (row["method"], variation_of(row)))
-    spent = [sum(int(row["rung"]) for row in rows) for rows in groups.values()]
-    whole = [len(rows) * max(int(row["rung"]) for row in rows) for rows in groups.values()]
-    rungs = sorted({int(row["rung"]) for row in tuning})
-    text = ", ".join(map(str, rungs[:-1]))
-    return [SPENT.format(spent=_span(spent), rungs=text, all=_span(whole))]
-
-
-def _span(numbers: Sequence[int]) -> str:
-    """A number, or the least and the largest of several."""
-    low, high = min(numbers), max(numbers)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

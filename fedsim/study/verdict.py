@@ -15,7 +15,6 @@ from fedsim.study.edges import edge_lines, ranges_in
 from fedsim.study.findings import Findings
 from fedsim.study.headline import claims_of_column, score_finding
 from fedsim.study.price import price_findings
-from fedsim.study.promotion import spent_lines
 from fedsim.study.standings import Standing
 from fedsim.study.summary import NOT_RUN, Record, findings_of_fields, grouped, variation_of
 from fedsim.study.unpaired import unpaired_lines
@@ -43,15 +42,13 @@ class Verdict(NamedTuple):
 
 def verdict(findings: Findings, tuned: Sequence[str] = ()) -> Verdict:
     """Return the verdict of a comparison: who is better, by how much, and how sure that is."""
-    tuning = findings.rows("tuning")
-    edges = edge_lines(tuning, tuned, ranges_in(findings.scenario), findings.words)
+    edges = edge_lines(findings.rows("tuning"), tuned, ranges_in(findings.scenario), findings.words)
     found = _found(findings)
     first, *others = found
     sentences = [
         *without_score_lines(findings.rows("summary"), findings.words),
         *unpaired_lines(findings.scenario),
         *_of_fields(findings),
-        *spent_lines(tuning),
         *(finding.sentence for finding in others if finding.claims),
         *edges,
     ]
