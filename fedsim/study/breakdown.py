@@ -28,11 +28,7 @@ def untrained_scores(rounds: Iterable[Record], metric: str) -> dict[str, float]:
 
 
 def without_path(variant: str | None, path: str) -> str:
-    """Return what varies apart from a path.
-
-    >>> without_path("fleet.malicious=0.2, wire=[zero]", "fleet.malicious")
-    'wire=[zero]'
-    """
+    """Return what varies apart from a path."""
     return part_of(variant, lambda other: other != path) if isinstance(variant, str) else ""
 
 
@@ -87,11 +83,6 @@ def breakdown_point(
       sds: the standard deviations of the scores `[n]`; None if they are unknown.
       seeds: the number of scores `[n]`.
       start: the score of the untrained model.
-
-    >>> values = [0, 0.1, 0.2, 0.3]
-    >>> means = [0.9, 0.88, 0.4, 0.1]
-    >>> breakdown_point(values, means, [0.01] * 4, [5] * 4, start=0.1, larger_is_better=True)
-    0.2
     """
     sign = 1 if larger_is_better else -1
     gains = (np.asarray(means, float) - start) * sign

@@ -159,11 +159,7 @@ class Origins(NamedTuple):
 
 
 def settings_label(values: Mapping[str, Any]) -> str:
-    """Return paths and values as one label.
-
-    >>> settings_label({"cohort.size": 5, "client.lr": 0.1})
-    'cohort.size=5, client.lr=0.1'
-    """
+    """Return paths and values as one label."""
     return ", ".join(f"{path}={value}" for path, value in values.items())
 
 

@@ -126,11 +126,7 @@ def in_seconds(value: float) -> str:
 
 
 def time_axes(variants: Iterable[str]) -> set[str]:
-    """Return the paths that vary and decide how long a round is, or how much is done in it.
-
-    >>> sorted(time_axes(["fleet.deadline=3, fleet.speed=pareto", "client.epochs=2"]))
-    ['client.epochs', 'fleet.deadline']
-    """
+    """Return the paths that vary and decide how long a round is, or how much is done in it."""
     labels = list(variants)
     paths = {path for path, _ in settings_in(labels) if TIMED.match(path) or WORK.match(path)}
     return paths | codec_axes(labels)
@@ -180,10 +176,6 @@ def is_about_cost(axis: CostAxis, scenario: Mapping[str, Any] | None) -> bool:
 
     Bytes are if codecs vary or differ by method; time is if what decides how long a round is does.
 
-    >>> wire = [{"kind": "top_k", "k": 5}]
-    >>> method = {"method": "fedavg", "set": {"wire": wire}}
-    >>> is_about_cost(BYTES, {"compare": {"methods": [method]}})
-    True
     >>> deadlines = {"compare": {"vary": {"fleet.deadline": [1, 2]}}}
     >>> is_about_cost(BYTES, deadlines), is_about_cost(TIME, deadlines)
     (False, True)

@@ -72,20 +72,6 @@ def edge_lines(
     Of a grid that is the smallest or the largest of three or more numbers, if it was chosen and no
     other value did as well; a grid that begins at 0 has no edge there. Of a range it is an end at
     which most seeds have their best setting.
-
-    >>> row = {"method": "m", "chosen": 0}
-    >>> tuning = [
-    ...     {**row, "mu": 0.1, "validation_mean": 0.5},
-    ...     {**row, "mu": 0.3, "validation_mean": 0.6},
-    ...     {**row, "mu": 1.0, "validation_mean": 0.7, "chosen": 1},
-    ... ]
-    >>> edge_lines(tuning, ["mu"], {})
-    ['m is best with the largest μ (mu) tried, 1.0 of 0.1, 0.3, 1.0: try larger values, too.']
-    >>> best = {0.2: 1, 0.4: 0, 0.6: 0, 0.97: 9}
-    >>> rows = [{"method": "m", "mu": mu, "best_seeds": n} for mu, n in best.items()]
-    >>> print(*edge_lines(rows, ["mu"], {("m", "mu"): Range("uniform", 0, 1)}))
-    In 9 of 10 seeds, the best μ (mu) of m lies in the upper tenth of its range, uniform(0, 1), of
-    4 settings tried: a wider range may have better ones.
     """
     lines = []
     for variation, of_variation in grouped(tuning, key=variation_of).items():

@@ -21,9 +21,6 @@ def worst_apart(one: np.ndarray, other: np.ndarray) -> float:
     It is the larger of two p-values: that of `exchanged`, which is exact if nothing distinguishes
     the two methods, and twice that of `beyond`, for methods that differ under attacks other than
     their worst.
-
-    >>> worst_apart(np.array([[3.0, 2.0], [3.0, 2.5]]), np.array([[0.5, 1.0], [0.0, 1.0]]))
-    0.5
     """
     scores = np.stack([one, other])
     if not np.isfinite(scores).all():

@@ -133,10 +133,6 @@ def asked_of(variations: Sequence[str], scenario: Mapping[str, Any] | None) -> s
     """Return the variation that a comparison is about; empty if there is none.
 
     It has the values of `compare.question`, and along all other axes their last ones.
-
-    >>> scenario = {"compare": {"vary": {"a": [1, 2], "b": [3, 4]}, "question": {"a": 1}}}
-    >>> asked_of(["a=2, b=4", "a=1, b=4", "a=1, b=3"], scenario)
-    'a=1, b=4'
     """
     compare = (scenario or {}).get("compare") or {}
     places: dict[str, list[str]] = {}

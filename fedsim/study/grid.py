@@ -304,11 +304,7 @@ def axes_of(vary: Axes, option: str = "--vary") -> dict[str, list[str]]:
 
 
 def combinations_of(vary: Axes, option: str = "--vary") -> list[Values]:
-    """Return every combination of the values of axes.
-
-    >>> combinations_of(["client.lr=0.1,1", "cohort.size=5"])
-    [{'client.lr': '0.1', 'cohort.size': '5'}, {'client.lr': '1', 'cohort.size': '5'}]
-    """
+    """Return every combination of the values of axes."""
     by_path = axes_of(vary, option)
     demand_at_most(option, *map(len, by_path.values()))
     combinations = itertools.product(*by_path.values())

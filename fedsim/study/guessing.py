@@ -13,12 +13,7 @@ NEAR_SHARE = 0.25
 
 
 def chance_levels(partition: pd.DataFrame | None, metric: str) -> dict[str, float]:
-    """Return the accuracy of guessing by variation: the share of the most frequent label.
-
-    >>> table = pd.DataFrame({"client": [0, 0, 1], "label": [0, 1, 1], "samples": [4, 2, 4]})
-    >>> chance_levels(table, "test_accuracy")
-    {'': 0.6}
-    """
+    """Return the accuracy of guessing by variation: the share of the most frequent label."""
     if partition is None or score_of(metric) != "accuracy":
         return {}
     if partition["label"].isna().to_numpy().any():

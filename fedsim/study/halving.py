@@ -93,11 +93,7 @@ def brackets(search: Any, trials: int, rounds: int, every: int) -> list[Bracket]
 
 
 def rungs_of(rounds: int, eta: int, rungs: int, every: int) -> list[int]:
-    """Return the rounds of so many rungs; those before the last are rounded up to evaluated ones.
-
-    >>> rungs_of(16, 2, 5, every=1), rungs_of(50, 3, 3, every=5)
-    ([1, 2, 4, 8, 16], [10, 20, 50])
-    """
+    """Return the rounds of so many rungs; all but the last are rounded up to evaluated ones."""
     earlier = []
     for k in range(rungs - 1, 0, -1):
         evaluations = -(-rounds // (eta**k * every))
@@ -106,11 +102,7 @@ def rungs_of(rounds: int, eta: int, rungs: int, every: int) -> list[int]:
 
 
 def most_rungs(rounds: int, eta: int, every: int) -> int:
-    """Return how many rungs fit, with an evaluation of its own each.
-
-    >>> most_rungs(16, 2, every=1), most_rungs(16, 2, every=5), most_rungs(1, 2, every=1)
-    (5, 2, 1)
-    """
+    """Return how many rungs fit, with an evaluation of its own each."""
     rungs = 1
     while rounds >= eta**rungs * every:
         rungs += 1

@@ -109,11 +109,7 @@ def claims_of_column(
 
 
 def with_few_seeds(text: str, seeds: int, tests: int) -> str:
-    """Return a text with the remark that there are too few seeds, if there are.
-
-    >>> with_few_seeds("No clear difference", 6, 30)
-    'No clear difference: 6 seeds are too few, 11 would do'
-    """
+    """Return a text with the remark that there are too few seeds, if there are."""
     return ": ".join(filter(None, [text, few_seeds(seeds, tests)]))
 
 

@@ -138,9 +138,6 @@ def alternatives(call: str) -> dict[str, list[str]]:
 
     Raises:
       ScenarioError: if one of the values is empty, or a range cannot be read.
-
-    >>> alternatives("fedadam(lr=0.01|0.1, tau=0.1)"), alternatives("fedavg")
-    ({'lr': ['0.01', '0.1']}, {})
     """
     match = CALL.fullmatch(call)
     if match is None:
@@ -211,14 +208,7 @@ def baseline_of(methods: Sequence[ComparedMethod], wanted: str | None) -> str:
 
 
 def score_against(baseline: ComparedMethod, metric: str, score: str) -> str:
-    """Return the score that is compared: with clients that train alone, it is that of own models.
-
-    >>> (alone,) = methods_of("local_only")
-    >>> score_against(alone, "test_accuracy", "final")
-    'own'
-    >>> score_against(alone, "personal_accuracy_mean", "final")
-    'final'
-    """
+    """Return the score that is compared: that of own models where the baseline trains alone."""
     is_scored = kind_of(baseline) != "local_only" or of_own_models(metric)
     if is_scored or score == OWN:
         return score

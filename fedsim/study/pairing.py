@@ -80,13 +80,6 @@ def same_runs(runs: Sequence[Record], score: str) -> Hashable:
     """Return a value that is equal for runs with exactly the same scores under the same seeds.
 
     Runs have the same scores where none of them reads what differs between them.
-
-    >>> one = [{"seed": seed, "final": 0.5, "variant": "a"} for seed in (0, 1)]
-    >>> other = [{"seed": seed, "final": 0.5, "variant": "b"} for seed in (0, 1)]
-    >>> same_runs(one, "final") == same_runs(other, "final")
-    True
-    >>> same_runs(one, "final") == same_runs(one[:1], "final")
-    False
     """
     scores = []
     for run in runs:
@@ -306,11 +299,7 @@ def shared_seeds(*scores: Mapping[int, Any]) -> list[int]:
 def shared_scores(
     one: Mapping[int, float], other: Mapping[int, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the scores, `[n]` each, under the n seeds that both have.
-
-    >>> shared_scores({0: 0.5, 1: 0.25}, {1: 0.75, 2: 1.0})
-    (array([0.25]), array([0.75]))
-    """
+    """Return the scores, `[n]` each, under the n seeds that both have."""
     seeds = shared_seeds(one, other)
     first, second = ([scores[seed] for seed in seeds] for scores in (one, other))
     return np.array(first, float), np.array(second, float)

@@ -31,11 +31,6 @@ def last_rounds(
     Args:
       eta: one in so many goes on from a rung, and at least one.
       play: called with cells and the round until which each is to be played; returns their scores.
-
-    >>> scores = {0: 0.1, 1: 0.4, 2: 0.3, 3: 0.2}
-    >>> bracket = Bracket([0, 1, 2, 3], [1, 2, 4])
-    >>> last_rounds([bracket], 2, lambda until: {i: RungScore(0, scores[i]) for i in until})
-    {0: 1, 1: 4, 2: 2, 3: 1}
     """
     ends: dict[int, int] = {}
     active = [bracket.cells for bracket in brackets]

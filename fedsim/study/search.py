@@ -44,8 +44,6 @@ def settings_of(axes: Mapping[str, Sequence[str]], budget: int | None) -> list[d
       budget: how many settings are drawn; None: all combinations are tried. Where there are no more
         combinations than that, all of them are tried as well.
 
-    >>> settings_of({"client.lr": ["0.1", "1"]}, None)
-    [{'client.lr': '0.1'}, {'client.lr': '1'}]
     >>> settings_of({"client.lr": ["log(1e-3, 1)"], "client.epochs": ["1", "2"]}, 2)
     [{'client.lr': '0.00151', 'client.epochs': '1'}, {'client.lr': '0.318', 'client.epochs': '2'}]
     """

@@ -205,11 +205,7 @@ def too_few(seeds: int, tests: int) -> bool:
 
 
 def few_seeds(seeds: int, tests: int) -> str:
-    """Return that no difference could be significant, and how many seeds it takes; else nothing.
-
-    >>> few_seeds(6, 30), few_seeds(6, 1), few_seeds(0, 1)
-    ('6 seeds are too few, 11 would do', '', '')
-    """
+    """Return that no difference could be significant, and how many seeds it takes; else nothing."""
     if seeds == 0 or not too_few(seeds, tests):
         return ""
     text = f"{count(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
@@ -256,12 +252,7 @@ def _outcome(
 def count_wins(
     runs: Sequence[Record], base: Sequence[Record], score: str, rising: bool
 ) -> tuple[int, int]:
-    """Return under how many seeds runs score better than the baseline, and under how many the same.
-
-    >>> rows = lambda values: [{"seed": seed, "final": x} for seed, x in enumerate(values)]
-    >>> count_wins(rows([0.1, 0.3]), rows([0.1, 0.2]), "final", rising=True)
-    (1, 1)
-    """
+    """Return under how many seeds runs score better than the baseline, and how many tie with it."""
     score = common_score(score, runs, base)
     scores, base_scores = shared_scores(seed_scores(runs, score), seed_scores(base, score))
     d = differences(scores, base_scores)

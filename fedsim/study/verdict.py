@@ -91,12 +91,7 @@ def _found(findings: Findings) -> list[Finding]:
 
 
 def without_score_lines(summary: Sequence[Record], words: Callable[[str], str]) -> list[str]:
-    """Return a sentence that lists methods with runs that failed or aggregated no round, if any.
-
-    >>> row = {"method": "krum(f=2)", "seed": 0, "status": "not_run"}
-    >>> without_score_lines([row, {"method": "mean", "seed": 0}], str)
-    ['Without a score: krum(f=2) (1 of 1 seed aggregated no round).']
-    """
+    """Return a sentence that lists methods with runs that failed or aggregated no round, if any."""
     items = []
     by_configuration = grouped(summary, key=lambda run: (run["method"], variation_of(run)))
     for (method, variation), runs in by_configuration.items():

@@ -19,11 +19,7 @@ Settings = dict[str, dict[str, ByAttack]]
 
 
 def split_attack(variation: str) -> tuple[str, str]:
-    """Split a variation into what varies apart from the attack, and the attack.
-
-    >>> split_attack("wire=[sign_flip], data.partition.alpha=0.1")
-    ('data.partition.alpha=0.1', 'wire=[sign_flip]')
-    """
+    """Split a variation into what varies apart from the attack, and the attack."""
     attack = []
     rest = []
     for setting in split_at_commas(variation):
