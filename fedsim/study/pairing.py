@@ -238,28 +238,30 @@ def across(scores: Scores | None, score: str) -> list[Record]:
 
 
 def profiles(scores: Scores | None, score: str) -> list[Record]:
-    """Return the rows of `profiles.csv`: the share of runs that are better than each threshold.
+    """Return the rows of `profiles.csv`: the share of runs that are better than each threshold."""
+    if scores is None:
+        return []
+    rising = larger_is_better(scores.metric)
+    columns = {"metric": scores.metric, "score": score}
+    return profiles_of(scores.methods, scores.table, rising, columns)
+
+
+def profiles_of(
+    methods: Sequence[str], scores: np.ndarray, rising: bool, columns: Record
+) -> list[Record]:
+    """Return the same from scores `[methods, tasks, seeds]`, with further columns.
 
     Thresholds are evenly spaced from the smallest to the largest score.
     """
-    if scores is None or not np.isfinite(scores.table).any():
+    finite = scores[np.isfinite(scores)]
+    if not len(finite):
         return []
-    finite = scores.table[np.isfinite(scores.table)]
     thresholds = np.linspace(finite.min(), finite.max(), THRESHOLDS)
-    rising = larger_is_better(scores.metric)
     rows = []
-    for method, table in zip(scores.methods, scores.table, strict=True):
+    for method, table in zip(methods, scores, strict=True):
         shares = profile(table, thresholds, rising)
-        for threshold, share in zip(thresholds, shares, strict=True):
-            rows.append(
-                {
-                    "method": method,
-                    "metric": scores.metric,
-                    "score": score,
-                    "threshold": float(threshold),
-                    "share": float(share),
-                }
-            )
+        for threshold, share in zip(thresholds.tolist(), shares.tolist(), strict=True):
+            rows.append({"method": method, **columns, "threshold": threshold, "share": share})
     return rows
 
 

@@ -5,6 +5,7 @@ the worst that there is. So a method gains nothing by not finishing. Clients tha
 no shared model, and a score only under a metric about own models.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,11 +172,7 @@ def _counted(row: Record, metric: str) -> Record:
 
 def _lost(runs: Sequence[Record]) -> dict[str, int]:
     """How many runs of a method have the worst score that there is; not those without any."""
-    lost: dict[str, int] = {}
-    for row in runs:
-        if row.get("diverged"):
-            lost[row["method"]] = lost.get(row["method"], 0) + 1
-    return lost
+    return dict(Counter(row["method"] for row in runs if row.get("diverged")))
 
 
 def _joined(task: Task | None, other: Task, path: Path) -> Task:

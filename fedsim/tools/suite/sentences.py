@@ -100,8 +100,8 @@ def notes(analysis: Analysis) -> list[str]:
 
 def too_few(pairs: Sequence[Pair]) -> str:
     """Return that no difference could be significant, whatever the scores; empty if one could."""
-    most = max(pair.seeds for pair in pairs)
-    tested = [pair for pair in pairs if pair.p_value is not None]
+    most = max(pair.test.seeds for pair in pairs)
+    tested = [pair for pair in pairs if pair.test.p_value is not None]
     if tested and smallest_p(most) * len(tested) < SIGNIFICANCE_LEVEL:
         return ""
     needed = enough_seeds(len(pairs))

@@ -13,29 +13,23 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsim.study.pairing import SIGNIFICANCE_LEVEL, shared_scores
-from fedsim.study.statistics import LEVEL, RESAMPLES, holm, paired, ranks
+from fedsim.study.statistics import LEVEL, RESAMPLES, Paired, holm, paired, ranks
 
 
 class Pair(NamedTuple):
     """Two methods under the same seeds.
 
     Attributes:
-      seeds: under how many seeds both have a score.
-      difference: the mean over the seeds of the score of `one` minus that of `other`; None if they
-        share no seed, or if it is not finite.
-      p_adjusted: after Holm over all pairs.
+      test: of the score of `one` minus that of `other`; without pairs if they share no seed.
       sign: 1 if the mean of `one` is better, -1 if it is worse, 0 if both are the same.
+      p_adjusted: after Holm over all pairs.
     """
 
     one: str
     other: str
-    seeds: int
-    difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    p_value: float | None
-    p_adjusted: float | None
+    test: Paired
     sign: int
+    p_adjusted: float | None = None
 
     @property
     def told_apart(self) -> bool:
@@ -54,33 +48,18 @@ def all_pairs(scores: Mapping[str, Mapping[int, float]], larger_is_better: bool)
 
     >>> scores = {"a": dict(enumerate([1.0, 2.0, 4.0])), "b": dict(enumerate([0.0, 0.0, 1.0]))}
     >>> (pair,) = all_pairs(scores, larger_is_better=True)
-    >>> pair.difference, pair.p_value, pair.sign, pair.told_apart
+    >>> pair.test.difference, pair.test.p_value, pair.sign, pair.told_apart
     (2.0, 0.25, 1, False)
     """
     pairs = []
     for one, other in itertools.combinations(scores, 2):
         values, others = shared_scores(scores[one], scores[other])
-        if not len(values):
-            pairs.append(Pair(one, other, 0, None, None, None, None, None, 0))
-            continue
-        test = paired(values, others, larger_is_better)
-        sign = test.probability_of_improvement - 0.5
+        test = paired(values, others, larger_is_better) if len(values) else Paired(seeds=0)
+        gain = test.probability_of_improvement - 0.5
         if test.difference is not None:
-            sign = test.difference if larger_is_better else -test.difference
-        pairs.append(
-            Pair(
-                one=one,
-                other=other,
-                seeds=test.seeds,
-                difference=test.difference,
-                ci_low=test.ci_low,
-                ci_high=test.ci_high,
-                p_value=test.p_value,
-                p_adjusted=None,
-                sign=int(np.sign(sign)),
-            )
-        )
-    adjusted = holm([pair.p_value for pair in pairs])
+            gain = test.difference if larger_is_better else -test.difference
+        pairs.append(Pair(one, other, test, sign=int(np.sign(gain))))
+    adjusted = holm([pair.test.p_value for pair in pairs])
     return [pair._replace(p_adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)]
 
 
